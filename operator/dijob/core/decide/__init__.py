@@ -1,1 +1,1 @@
-"""What is done next: the plan of a pass, and the rules that it asks in turn."""
+"""Decides what to do next: the plan of a reconciliation, and the rules that it consists of."""

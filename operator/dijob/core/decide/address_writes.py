@@ -1,5 +1,8 @@
-"""A new address list, step by step: first its number and digest in the status, then the list on
-each pod.
+"""Publishes a new peer list in two steps: first its revision and digest are written to the status,
+then the list is written to each pod.
+
+The order makes it safe to kill the operator at any time: the next one finds the revision in the
+status and gives all pods the same list.
 """
 
 from collections.abc import Iterable
@@ -18,23 +21,24 @@ from dijob.names import Addressing
 
 
 def next_list(ctx: Pass) -> AddressList | None:
-    """The list that is due, with its number; None while none is."""
+    """Return the peer list to publish now, with its revision, or None."""
     world = ctx.world
     if not ctx.gathering.next_size:
         return None
     if not world.in_force and redis.absence(world.gang, ctx.observed, ctx.now):
-        # A program that begins without it would give up after a while, and be charged for it.
+        # A program that starts without its Redis server fails after a while, and the failure would
+        # be counted.
         return None
+    # The stale revision counts as well: a revision is never used twice, even if the status lost
+    # its list number.
     last = ctx.status.last_renewal
     died = last.list_number if last else 0
     return ctx.gathering.next_list(max(world.address_list.number, died) + 1)
 
 
 def numbered(ctx: Pass, due: AddressList) -> Pass:
-    """The pass with the number and the digest of a new list in its status: the list is in force
-    once that is written.
-
-    An operator that is killed before it has given the list to a pod finds it again by them.
+    """Return the context with the revision and the digest of the new list in its status. The list
+    is active once this status is written.
     """
     kept = {"list_number": due.number, "address_list": proof_of(due), "given_back": None}
     status = ctx.status.model_copy(update=kept)
@@ -43,8 +47,8 @@ def numbered(ctx: Pass, due: AddressList) -> Pass:
 
 
 def actions(ctx: Pass) -> tuple[Action, ...]:
-    """Give the list in force to those that do not have it, save to a pod that would begin without
-    its Redis server.
+    """Write the active list to the pods that do not have it, and remind kubelets that have missed
+    it. A pod whose program has not started waits while the job's Redis server is not ready.
     """
     world = ctx.world
     if not world.in_force:
@@ -57,6 +61,7 @@ def actions(ctx: Pass) -> tuple[Action, ...]:
 
 
 def _remind(ctx: Pass) -> tuple[Action, ...]:
+    # Bounded, because reminders are extra writes that come just when the API server is slow.
     due = (reminder for reminder, left in requeue.pending_reminders(ctx) if left <= 0)
     return tuple(islice(due, ctx.observed.reminder_budget))
 

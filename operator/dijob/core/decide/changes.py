@@ -1,9 +1,9 @@
-"""Changes of what is there that the apiserver refuses: which of them wait, what is said, and which
-asks first.
+"""Handles changes of existing objects that the API server rejects: which of them must wait, which
+is retried first, and the condition that reports them.
 
-A creation that is refused is remembered by the kind and name of its object; a change is remembered
-by what it does to which object, so that a pod that may not be patched can still be deleted, and its
-successor begins anew.
+The rejection of a creation is stored under the kind and name of the object. The rejection of a
+change is stored under the kind of the change and the object's uid, so a pod that may not be patched
+can still be deleted, and the pod that replaces it starts without a back-off.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from dijob.reasons import ChangesRefused
 
 Refusals = Mapping[str, Refusal]
 
-# By what is done to what: the reason of the condition, and what cannot be done.
+# The reason and the wording of the condition, by kind of change (Action.changes).
 REASONS = {
     "patch pod": ChangesRefused.PodUpdateRefused,
     "delete pod": ChangesRefused.PodDeletionRefused,
@@ -33,12 +33,12 @@ CANNOT = {
 }
 
 
-# What is remembered of a status that the API server has not kept as it was written.
+# The key of a status that the API server has not stored as written, because its CRD is too old.
 STATUS = "patch dijob/status"
 
 
 def key(action: Action) -> str:
-    """What a refusal of this change is remembered by; "" for a creation."""
+    """Return the key under which a rejection of this change is stored; "" for a creation."""
     return (
         f"{action.changes}/{action.name} {action.uid}"
         if isinstance(action, PodAction | ChangePolicy)
@@ -47,23 +47,25 @@ def key(action: Action) -> str:
 
 
 def pod_uid(remembered: str) -> str:
-    """The uid of the pod that a refused change was about; "" where it was about none."""
+    """Return the uid of the pod in the key of a rejected change; "" if it is about another kind."""
     return remembered.partition(" pod/")[2].partition(" ")[2]
 
 
 def due(ctx: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Those that may be asked for now."""
+    """Return the actions whose back-off is over."""
     return tuple(action for action in actions if _left(ctx, action) <= 0)
 
 
 def seconds_until_next(ctx: Pass, actions: Iterable[Action]) -> float | None:
-    """Seconds until the next one that was refused may be asked for again; None where none waits."""
+    """Return the seconds until the next rejected action may be retried; None if none waits."""
     return min((left for action in actions if (left := _left(ctx, action)) > 0), default=None)
 
 
 def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
-    """Whether the apiserver refuses what is to be done. `actions` is None where the pass only
-    writes the status: then, and while a failure is not stored yet, nothing is said.
+    """Return the condition about rejected changes, [] if there is nothing to report.
+
+    `actions` is None if this reconciliation only writes the status. Then, and while a failure is
+    not stored yet, the actions are not known, so the condition is not set to False.
     """
     refused = [
         (each, refusal)
@@ -87,8 +89,11 @@ def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
 def turns(
     actions: Iterable[Action], refusals: Refusals
 ) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:
-    """Those that have not been refused; and for each kind of change those that have been, in the
-    order in which they ask: the first for all of them, and each in its turn.
+    """Split actions into new ones and retries; retries are grouped by kind of change.
+
+    What rejects one change usually rejects all changes of its kind, so the first retry of a group
+    is tried for all of them. The one with the fewest attempts comes first: each gets its turn, and
+    a change that is rejected for a reason of its own does not block the others.
     """
     plain, again = list[Action](), dict[str, list[Action]]()
     for action in actions:
@@ -108,7 +113,9 @@ def _left(ctx: Pass, action: Action) -> float:
 
 
 def _is_news(refusal: Refusal) -> bool:
-    """One call without an answer is none; the second in a row is."""
+    """Whether a rejection is reported. A single call without a response is not: it usually succeeds
+    the next time.
+    """
     return refusal.why is not Refused.UNAVAILABLE or refusal.attempts > 1
 
 

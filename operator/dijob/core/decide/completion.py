@@ -1,5 +1,9 @@
-"""How a job ends: by whose success, by which failure or deadline; and what is cleaned up after
-it.
+"""Decides when a job ends (by success, failure or a deadline), and what happens to its pods and to
+the job itself afterwards.
+
+The log of a failed pod is usually the only explanation that users have. So a failed job keeps the
+pods whose programs failed (unless cleanPodPolicy is All), ends those that would restart, and names
+the command that prints the log.
 """
 
 from dijob.api.status import Charge, FirstFailure, parse_time
@@ -16,16 +20,18 @@ from dijob.core.report.summary import Fact, find, is_true
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
-# How a pod shows it that is ended so that its log stays (annotations.end_patch).
+# A pod is ended through its deadline to keep its log (annotations.end_patch). The kubelet's reason
+# for that would mislead a reader who does not expect it.
 KEPT = "the pod will show DeadlineExceeded"
 
 
 def end(ctx: Pass) -> list[Fact] | None:
-    """The conditions with which the job ends in this pass, by the first rule that says so; None: it
-    goes on. Deadlines do not count while it is paused, suspended or being deleted."""
-    going = bool(ctx.job.metadata.deletion_timestamp)
-    stands = ctx.job.paused or going or suspension.applies(ctx)
-    rules = ENDS if stands else (*ENDS, *DEADLINES)
+    """Return the conditions with which the job ends now, from the first rule that applies; None if
+    the job continues. Deadlines do not apply while it is paused, suspended or being deleted.
+    """
+    deleted = bool(ctx.job.metadata.deletion_timestamp)
+    without_deadlines = ctx.job.paused or deleted or suspension.applies(ctx)
+    rules = ENDS if without_deadlines else (*ENDS, *DEADLINES)
     return next((facts for rule in rules if (facts := rule(ctx))), None)
 
 
@@ -69,13 +75,13 @@ def _not_running_in_time(ctx: Pass) -> list[Fact] | None:
     return _failed(ctx, Failed.StartupDeadlineExceeded, message)
 
 
-# In the order in which they are asked: who has succeeded has not failed as well.
+# The order matters: success is checked before failure.
 ENDS = (_success, _fatal_failure, _too_many_failures)
 DEADLINES = (_not_done_in_time, _not_running_in_time)
 
 
 def deadline(ctx: Pass) -> float | None:
-    """Seconds until a deadline ends the job; None where it has none."""
+    """Return the seconds until a deadline ends the job; None if it has none."""
     if suspension.applies(ctx):
         return None
     return min(
@@ -85,9 +91,8 @@ def deadline(ctx: Pass) -> float | None:
 
 
 def clean(ctx: Pass) -> tuple[Action, ...]:
-    """After the end: pods go as cleanPodPolicy says. One that failed again and again is ended so
-    that its logs stay. When its time to live is over, the job itself goes, and all that belongs to
-    it.
+    """Return the clean-up of a job that has ended: its pods as cleanPodPolicy says, and after its
+    time to live the job itself, with everything that belongs to it.
     """
     if (left := time_to_live(ctx)) is not None and left <= 0:
         return (DeleteJob(),)
@@ -95,18 +100,20 @@ def clean(ctx: Pass) -> tuple[Action, ...]:
 
 
 def clean_pods(ctx: Pass) -> tuple[Action, ...]:
-    """What happens to the pods of a job that has ended."""
+    """Return what happens to the pods of a job that has ended."""
     pods = ctx.observed.all_pods
     policy, server = ctx.job.spec.clean_pod_policy, ctx.world.gang.server
     if policy is CleanPodPolicy.ALL:
         return deletions(pods)
+    # A pod with a failed program is ended instead of deleted, so that its log stays.
     going = [pod for pod in pods if not pod.finished and not pod.deleting]
     failed = _have_failed(ctx) if is_true(ctx.job.status, Failed) else frozenset()
     end = tuple(
         EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon
     )
-    # A pod that has not passed its gate is deleted under every policy: after the end no list comes,
-    # and no kubelet is reminded of one (requeue.REMIND_SECONDS), so that it would wait for ever.
+    # A pod that has not passed its gate is deleted under every policy. After the end no peer list
+    # is published and no kubelet is reminded of one, so the gate would wait indefinitely. The Redis
+    # server is deleted, too: it never ends by itself.
     running = policy is CleanPodPolicy.RUNNING
     innocent = (pod for pod in going if pod.uid not in failed)
     return (
@@ -119,7 +126,7 @@ def clean_pods(ctx: Pass) -> tuple[Action, ...]:
 
 def _have_failed(ctx: Pass) -> frozenset[str]:
     """Return the uids of the pods that keep their logs when the job has failed: those with a
-    charged failure, and those whose program had failed as well when the job ended.
+    counted failure, and those whose program failed before the end but was not counted any more.
     """
     seen = {charge.uid: charge for charge in ctx.status.restarts_seen}
     charged = {uid for uid, charge in seen.items() if charge.failures}
@@ -136,7 +143,7 @@ def _has_passed_gate(pod: Pod) -> bool:
 
 
 def time_to_live(ctx: Pass) -> float | None:
-    """Seconds until a job that has ended is deleted; None: it is not."""
+    """Return the seconds until a job that has ended is deleted; None if it is kept."""
     ttl, ended = (
         ctx.job.spec.ttl_seconds_after_finished,
         parse_time(ctx.job.status.completion_time),
@@ -153,8 +160,8 @@ def _whose_success(ctx: Pass) -> Fact:
 
 
 def _failed(ctx: Pass, reason: Failed, message: str, rank: int | None = None) -> list[Fact]:
-    """The conditions of a job that has failed; `rank` is the one whose end is in the message. The
-    cause comes last, since it says most and may be long.
+    """Return the conditions of a job that has failed. `rank` is the rank whose end the message
+    describes already. The first failure comes last, because it may be long and is cut at its end.
     """
     if (first := ctx.status.first_failure) is None:
         return _end(ctx, Fact(reason, message))
@@ -173,7 +180,9 @@ def _who(rank: int, container: str) -> str:
 
 
 def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
-    """Where there is a log: the pod may have been re-created since, and others have failed last."""
+    """Return where the log of the first failure is. If its pod has been re-created since, name the
+    log of another failed pod.
+    """
     failed = _have_failed(ctx)
     kept = [pod for _, pod in sorted(ctx.world.pods.items()) if pod.uid in failed]
     if not kept or ctx.job.spec.clean_pod_policy is CleanPodPolicy.ALL:
@@ -186,17 +195,19 @@ def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
 
 
 def _shows_its_failure(pod: Pod) -> bool:
-    """Whether the newest log of the container that failed has that failure. If the kubelet has
-    started the container again, only the launcher of a main container sees to that: of a pod that
-    has ended, `kubectl logs --previous` shows nothing.
+    """Whether the newest log of the failed container shows its failure.
+
+    If the kubelet has restarted the container, this holds only for a main container with a
+    launcher, which repeats the output of the failed run. `kubectl logs --previous` does not help:
+    it shows nothing for a pod that has ended.
     """
     end = pod.containers.last_end
     return not (end and end.runs_again) or (pod.made.confirmable and not end.container)
 
 
 def _logs(pod: Pod) -> str:
-    """The command that prints the newest log of the container that failed in a pod. kubectl takes
-    another container than the main one by itself if the template asks for that.
+    """Return the command that prints the newest log of a pod's failed container. The main container
+    is named if the pod has others, because the template may set another default for kubectl.
     """
     end = pod.containers.last_end
     container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")
@@ -205,7 +216,9 @@ def _logs(pod: Pod) -> str:
 
 
 def rule_in_words(ctx: Pass, rank: int) -> str:
-    """Which rule a failure has met, in words; without one it is the runtime's."""
+    """Describe a failure and the rule of the failure policy that matches it; without a match, the
+    runtime's default applies.
+    """
     pod = ctx.world.pods[rank]
     ending = pod.containers.last_end
     end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
@@ -236,8 +249,8 @@ def _active_left(ctx: Pass) -> float | None:
 
 
 def _startup_left(ctx: Pass) -> float | None:
-    """Each start counts for itself: the first, one after the job was suspended, one after all ranks
-    were renewed.
+    """Return the seconds until the startup deadline. It applies to each start anew: the first one,
+    one after a suspension, and one after all ranks have restarted.
     """
     limit, status = ctx.job.spec.startup_deadline_seconds, ctx.status
     if limit is None:

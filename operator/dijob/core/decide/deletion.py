@@ -1,14 +1,14 @@
-"""How pods go: asked to end, or removed where nobody will end them."""
+"""Deletes pods: gracefully, or by force if their node is lost."""
 
 from collections.abc import Iterable
 
 from dijob.core.actions import DeletePod, ForceDeletePod, ReleasePod
 from dijob.core.observed.views import Pod
 
-# Grace period (seconds) of a pod whose program has not begun. The kernel drops
-# a signal to the first process of a container that has no handler yet, and the kubelet sends TERM
-# only once: a container that is deleted in the milliseconds in which it starts would take the whole
-# grace period of the pod. Two seconds: the kubelet may have started the program a moment ago.
+# Grace period (seconds) of a pod whose program has not started. The kernel drops a signal to the
+# first process of a container while it has no handler, and the kubelet sends SIGTERM only once. So
+# a container that is deleted in the milliseconds of its start would take the full grace period. It
+# is not 0, because the kubelet may have started the program a moment ago.
 IDLE_GRACE_SECONDS = 2
 
 
@@ -18,7 +18,7 @@ def deletions(pods: Iterable[Pod]) -> tuple[DeletePod, ...]:
 
 
 def release(pod: Pod) -> ReleasePod:
-    """Delete a pod so that a lower rank finds a node."""
+    """Delete a pod to free its node for a lower rank."""
     return ReleasePod(pod.name, pod.uid, _grace(pod))
 
 
@@ -28,5 +28,5 @@ def _grace(pod: Pod) -> int | None:
 
 
 def removals(pods: Iterable[Pod]) -> tuple[ForceDeletePod, ...]:
-    """Of those that nobody will end (lost_nodes.py)."""
+    """Force-delete pods whose node will never report their end (lost_nodes.py)."""
     return tuple(ForceDeletePod(pod.name, pod.uid) for pod in pods)

@@ -1,20 +1,23 @@
-"""Decides one pass: plan(job, observed, now) gives the actions to carry out and the status to
-write.
+"""Decides one reconciliation: plan(job, observed, now) returns the actions and the new status.
+
+The plan compares the job with the current state and does not depend on earlier plans. Whatever must
+survive a crash of the operator is in the status before the first action that follows from it. So
+the operator can be killed between any two API calls.
 
 The rules, in the order in which a job meets them:
-1. Missing pods are created; the gate in each of them waits for the address list.
-2. When every rank has an address, the list gets the next number; that and its digest are written
-   down first. Then each pod is given the list, and the programs start. Those below minReplicas must
-   be there; the others are waited for a little, and may join later (gathering.py).
-3. A rank that is lost makes the list dead for itself and for those that dial it (losses.py): that
-   is written first. Then the lost pod is re-created; those that dial it start again in their pods
-   where that is possible (restart.py), else they are re-created too. All others run on. Once all
-   have addresses, rule 2 begins again. Failures and successes are written down before the pods that
-   show them are deleted.
-4. All ranks have succeeded, or those whose success is the job's; more failures than backoffLimit,
-   one that the job's policy does not forgive, a deadline (completion.py): the job has ended, and
-   its pods are cleaned up.
-5. A job that is suspended has no pods (suspension.py); when it goes on, rule 1 begins again.
+1. Missing pods are created. The gate in each pod waits for the peer list.
+2. When every rank has an address, the next revision of the peer list and its digest are written to
+   the status. Then each pod gets the list, and the programs start. The ranks below minReplicas are
+   required. The others have a join window (gatherSeconds), and may join later (gathering.py).
+3. A lost rank makes the list stale for itself and for the ranks that connect to it (losses.py). The
+   loss is written to the status first. Then the lost pod is re-created. The ranks that connect to
+   it restart in their pods if possible (restart.py), else their pods are re-created, too. All other
+   ranks keep running. Once all have addresses, rule 2 applies again. Failures and successes are
+   stored before the pods that show them are deleted.
+4. The job ends (completion.py) when all ranks, or those that successPolicy names, have succeeded,
+   or when there are more failures than backoffLimit, a failure that the failure policy makes fatal,
+   or a deadline. Then its pods are cleaned up.
+5. A suspended job has no pods (suspension.py). After it is resumed, rule 1 applies again.
 6. A job that is being deleted is only observed (terminating.py).
 """
 
@@ -58,22 +61,23 @@ from dijob.core.report.summary import Fact, conclude, events
 
 @dataclass(frozen=True)
 class Plan:
-    """One pass: the status to write (if it differs), what to do, what to tell, when to look again
-    (seconds).
+    """The result of one reconciliation: the status to write if it differs from the stored one, the
+    actions, the events, and the seconds until the next reconciliation.
     """
 
     status: Status
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     requeue_after: float = requeue.RESYNC_SECONDS
-    # An action is held back until this status is stored: the write must not be put off.
+    # An action waits until this status is stored, so the write must not be delayed (pressure).
     write_now: bool = False
 
 
 def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
-    """Decide one pass.
+    """Decide one reconciliation.
 
-    Pure: the same arguments give the same plan. Once a job is as it should be, its plans are empty.
+    Pure: the same arguments give the same plan. Once a job is in its desired state, its plans are
+    empty.
     """
     ctx = _build_context(job, observed, now)
     if job.metadata.deletion_timestamp:
@@ -91,13 +95,17 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if (last := completion.end(ctx)) is not None:
         return _conclude(ctx, _completed(ctx), last, requeue.at_once)
     suspended = suspension.applies(ctx)
-    # The renewal and the charge go into the same write of the status; the next pass acts on it.
+    # The loss and the counted failure go into the same write of the status. The next
+    # reconciliation acts on it, so no failure can be counted without its restart, or twice.
     if not suspended and (loss := renewal.demanded(ctx)):
         return _renew(ctx, loss)
+    # After the rules for the end: a paused job that succeeds or fails is still reported as such.
     if job.paused:
         return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.rarely, ())
     if suspended:
         return _suspend(ctx)
+    # Pods with another template would not fit those that run. A program that failed in its own pod
+    # may restart there, because that pod stays as it is.
     if ctx.template_changed:
         starts = program_starts.confirmations(ctx)
         return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.watching, starts)
@@ -105,8 +113,8 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 
 def _terminate(ctx: Pass) -> Plan:
-    """The pass over a job that is being deleted: the garbage collector takes its pods, and nothing
-    is created behind its back.
+    """Plan for a job that is being deleted. The garbage collector deletes its pods, so nothing is
+    created meanwhile.
     """
     if (left := terminating.seconds_until_reported(ctx)) > 0:
         return Plan(status=ctx.job.status, requeue_after=left)
@@ -122,18 +130,20 @@ def _terminate(ctx: Pass) -> Plan:
 
 
 def _plan_active(ctx: Pass) -> Plan:
-    """The pass over a job that runs, or is to. What kills a list, or makes one, is written down
-    before any act.
+    """Plan for a job that runs or starts. A loss and a new peer list are written to the status
+    before any action that follows from them.
     """
     if loss := ctx.loss or renewal.scaled(ctx):
         return _renew(ctx, loss)
     timeout = ctx.job.spec.schedule_timeout_seconds
     if record := capacity.due_give_back(ctx.gathering, ctx.status, timeout):
-        # An operator that is killed here must not create them again at once.
+        # Stored before the pods are deleted. Otherwise an operator that is killed in between would
+        # re-create them at once.
         ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": record}))
         return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
     given = ctx.status.given_back
     if given and ctx.world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
+        # A pod that was kept has found a node, so there is capacity: the pause ends now.
         if capacity.found_node(ctx.world, given):
             over = given.model_copy(update={"until": timestamp(ctx.now)})
             ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": over}))
@@ -154,13 +164,13 @@ def _plan_active(ctx: Pass) -> Plan:
 
 
 def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
-    """Gather what the pass decides on: the world as it stands, and the status with everything
-    counted so far.
+    """Return the context of the decisions: the pods compared with the peer list, and the status
+    with everything counted so far.
     """
     gang, observed = gang_of(job), with_silence(observed, now)
     stored = recovered(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read(stored, gang)
-    # After the end nothing is counted any more: what ends then is ended by the clean-up.
+    # Nothing is counted after the end: the clean-up ends the programs that still run.
     over = job.status.ended
     counted, world = known, World.of(gang, observed, known.into(stored), now)
     if not over:
@@ -193,7 +203,7 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
 def _observed_status(
     job: DIJob, world: World, present: list[Pod], counted: Status, first_seen: datetime
 ) -> Status:
-    """The status with what is seen of the job now; `present` are its pods that are not being
+    """Return the status with the observed figures. `present` are the pods that are not being
     deleted.
     """
     return counted.model_copy(
@@ -208,22 +218,23 @@ def _observed_status(
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={world.gang.job}",
             "start_time": job.status.start_time or timestamp(first_seen),
-            # A job that has begun counts its retries from the first one again.
+            # A job that has started counts the retries of the next wait from 1 again.
             "given_back": None if world.in_force else job.status.given_back,
         }
     )
 
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
-    """The fingerprint of what the pods are made from. What a pod says of itself counts only while
-    the status does not know: the operator was killed before it could write it.
+    """Return the fingerprint of the template that the pods were made from. The annotations of the
+    pods count only if the status has none, because the operator was killed before it wrote it.
     """
     fingerprint = template_hash(job)
-    said = [pod.made.template_hash for pod in present]
-    if not said:
+    annotated = [pod.made.template_hash for pod in present]
+    # Without pods nothing can contradict the spec: a changed template is accepted now.
+    if not annotated:
         return fingerprint
     return job.status.template_hash or next(
-        (one for one in said if one not in ("", fingerprint)), fingerprint
+        (one for one in annotated if one not in ("", fingerprint)), fingerprint
     )
 
 
@@ -234,10 +245,10 @@ def _conclude(
     when: requeue.When,
     actions: tuple[Action, ...] | None = None,
 ) -> Plan:
-    """The plan of a branch: what it says, when it is looked at again, what it does.
+    """Return the plan of a branch from its status, facts, requeue rule and actions.
 
-    `actions` is None where the branch only writes down what the next pass acts on. Actions that the
-    apiserver has just refused are left out until they are due again.
+    `actions` is None if the branch only writes the status and the next reconciliation acts on it.
+    Actions that the API server has rejected are left out until their back-off is over.
     """
     wished = actions or ()
     status = conclude(
@@ -272,7 +283,9 @@ def _suspend(ctx: Pass) -> Plan:
 
 
 def _renew(ctx: Pass, loss: Loss) -> Plan:
-    """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
+    """Record a loss in the status: for which ranks the peer list is stale, and why. The next
+    reconciliation acts on it.
+    """
     ctx = renewal.recorded(ctx, loss)
     return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
 

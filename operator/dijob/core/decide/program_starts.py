@@ -1,9 +1,9 @@
-"""When a program that has failed may start again in its container.
+"""Confirms to launchers that a failure is counted, so that they may restart the program.
 
-The kubelet starts a container again at once, and does not know that a failure was the last one that
-the job allows. The launcher in it therefore waits before it starts the program, until the operator
-confirms that the failure is counted (docs/decisions/046). A job that has failed confirms nothing,
-so nothing starts after the last failure.
+The kubelet restarts a failed container at once. It does not know whether the job allows another
+failure. So the launcher waits before it restarts the program, until the operator confirms that the
+failure is counted (docs/decisions/046). A job that has failed confirms nothing, so no program runs
+again after the last failure and the log of that failure stays the newest one.
 """
 
 from dijob.core.actions import ConfirmEnds
@@ -12,14 +12,14 @@ from dijob.core.observed.views import Pod
 
 
 def confirmations(ctx: Pass) -> tuple[ConfirmEnds, ...]:
-    """Confirm what the stored status has counted; nothing while a count is not stored."""
+    """Return the confirmations for the failures that the stored status has counted."""
     if ctx.has_unstored_counts:
         return ()
     return tuple(ConfirmEnds(pod.name, pod.uid, pod.containers.ends) for pod in waiting(ctx))
 
 
 def waiting(ctx: Pass) -> list[Pod]:
-    """Return the pods whose launcher waits, and that are not about to be re-created."""
+    """Return the pods whose launcher waits and that are not about to be re-created."""
     going = {pod.uid for pod in ctx.world.to_delete}
     renewed = {charge.uid: charge.renewed for charge in ctx.status.restarts_seen}
     return [
@@ -30,8 +30,8 @@ def waiting(ctx: Pass) -> list[Pod]:
 
 
 def _waits(pod: Pod, renewed: int) -> bool:
-    """Whether the launcher waits in the pod. After a re-rendezvous that was asked for, it does not:
-    `renewed` is the number of the last list for which there was one.
+    """Whether the launcher waits in the pod. It does not after a restart that the operator has
+    requested; `renewed` is the newest revision for which one was counted.
     """
     if not pod.made.confirmable or pod.deleting or pod.containers.succeeded:
         return False

@@ -1,5 +1,7 @@
-"""A renewal: which list dies, why, and for whom. It is written down before any act; the next pass
-acts on it.
+"""Starts a re-rendezvous: records in the status which peer list is stale, why, and for which ranks.
+
+The record is written before any action. So an operator that is killed in between cannot forget why
+ranks restart, or count the same loss twice.
 """
 
 from dataclasses import replace
@@ -16,7 +18,9 @@ from dijob.reasons import AddressesReady
 
 
 def demanded(ctx: Pass) -> Loss | None:
-    """A failure for which the job's policy renews all ranks; None while no rank has begun."""
+    """Return a new failure whose policy is RestartJob as a loss of all ranks; None if there is
+    none, or if no rank has started.
+    """
     asked = [
         rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB
     ]
@@ -27,8 +31,8 @@ def demanded(ctx: Pass) -> Loss | None:
 
 
 def scaled(ctx: Pass) -> Loss | None:
-    """Programs that cannot take or lose a member while they run all start again in the new
-    size.
+    """Return a change of size as a loss of all ranks if the programs cannot gain or lose a member
+    while they run; else None.
     """
     world, size = ctx.world, ctx.gathering.next_size
     if not (world.gang.renews_all_on_loss and world.in_force and size) or size == world.size:
@@ -38,10 +42,10 @@ def scaled(ctx: Pass) -> Loss | None:
 
 
 def recorded(ctx: Pass, loss: Loss) -> Pass:
-    """The pass with the renewal in its status, and with the world as it is then."""
+    """Return the context with the loss recorded in its status, and the world as it is then."""
     world = ctx.world
-    # Also ranks that are scaled away and still have the list: a scale-up may want them again before
-    # they are gone.
+    # Ranks that are scaled down and still have the list are included: a scale-up may need them
+    # before their pods are gone.
     ranks = loss.ranks | world.ranks_to_recreate
     renewal = Renewal(
         list_number=world.address_list.number,
@@ -53,7 +57,7 @@ def recorded(ctx: Pass, loss: Loss) -> Pass:
     lasting = together.lasting_successes(world)
     update = {
         "last_renewal": renewal,
-        # A second loss before the next list extends this renewal, and is not counted again.
+        # A second loss before the next list extends this re-rendezvous and is not counted again.
         "renewals": ctx.status.renewals + (1 if world.in_force else 0),
         "succeeded_ranks": compact(lasting),
     }
@@ -63,7 +67,7 @@ def recorded(ctx: Pass, loss: Loss) -> Pass:
 
 
 def _taken_along(ctx: Pass) -> str:
-    """Who begins again although it had succeeded, in words."""
+    """Describe the ranks that restart although they had succeeded; "" if there are none."""
     ranks = ctx.world.succeeded - together.lasting_successes(ctx.world)
     if not ranks:
         return ""

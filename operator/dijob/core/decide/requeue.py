@@ -1,4 +1,9 @@
-"""What a job waits for, and so when to look again although nothing happens."""
+"""Decides when a job is reconciled again although no event arrives.
+
+Most changes arrive as events of the watches. A timer is needed for everything else: deadlines,
+back-offs, join windows, and facts that nothing reports, such as a pod's events or a kubelet that
+has missed an annotation.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,55 +20,55 @@ from dijob.core.report import conditions, redis
 from dijob.core.report.summary import is_true
 from dijob.reasons import Running
 
-# A full pass, which writes nothing where nothing differs.
+# Bounds the time that a missed change stays unnoticed. It writes nothing if nothing differs.
 RESYNC_SECONDS = 300.0
-# While the job is not running yet: reasons such as FailedMount come only as events, which nobody
-# watches. The longer the job waits, the more rarely it is looked at: after a quarter of its age,
-# within these bounds.
+# While a job is not running yet. Reasons such as FailedMount are reported only as events, which are
+# not watched. The interval is a quarter of the job's age within these bounds, because a job that
+# has waited for long rarely starts in the next seconds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
-# A kubelet can miss that a list should show in the pod's files: once in some 500 pods, on a busy
-# machine, a gate waited for over a minute although its pod had the list. Any change of the pod
-# makes it look again. Where writes are quick, kubelets show a list within 1.2 s, also on a busy
-# machine; where they are slow, it is waited for longer (pace.py).
+# A kubelet can miss that an annotation must show in the pod's files: in about one of 500 pods, on a
+# busy machine, a gate waited for over a minute although its pod had the list. Any change of the pod
+# makes the kubelet check again. If API writes are quick, kubelets show a list within 1.2 s, also
+# on a busy machine. If they are slow, the reminder comes later (pace.py).
 REMIND_SECONDS = 4.0
 # The fractional parts of its multiples are evenly spread, however many there are.
 GOLDEN_RATIO = 0.618034
-# Added to a wait: stored times are cut to whole seconds.
+# Added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
 
 
-# When a branch of the plan is looked at again although nothing happens, in seconds: from what it
-# does, and from the status that it writes.
+# Returns the seconds until the next reconciliation of a branch of the plan, from its context and
+# the status that it writes.
 When = Callable[[Pass, Status], float]
 
 
 def at_once(ctx: Pass, status: Status) -> float:
-    """What is being written is what the next pass acts on."""
+    """The next reconciliation acts on what this one writes."""
     return 0.0
 
 
 def rarely(ctx: Pass, status: Status) -> float:
-    """Nothing is done before somebody edits the job."""
+    """The operator does nothing until the job is edited."""
     return RESYNC_SECONDS
 
 
 def after_end(ctx: Pass, status: Status) -> float:
-    """Pods are cleaned up as they show; the job goes when its time to live is over."""
+    """Pods arrive as events; the job itself is deleted after its time to live."""
     return _at_latest(completion.time_to_live(ctx))
 
 
 def suspended(ctx: Pass, status: Status) -> float:
-    """Pods that nobody will end are removed when their time is over."""
+    """Pods on lost nodes are force-deleted after their grace period."""
     return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
 
 
 def terminating(ctx: Pass, status: Status) -> float:
-    """Pods on lost nodes are removed when their time is over; all else comes as an event."""
+    """Pods on lost nodes are force-deleted after their grace period; all else is an event."""
     return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
 
 
 def waiting_for_room(ctx: Pass, status: Status) -> float:
-    """What holds room is given back until the next try."""
+    """The job holds no capacity until its next try."""
     return min(
         _at_latest(completion.deadline(ctx)),
         capacity.seconds_until_retry(ctx.status, ctx.now) + STAMPED_SECONDS,
@@ -71,21 +76,23 @@ def waiting_for_room(ctx: Pass, status: Status) -> float:
 
 
 def watching(ctx: Pass, status: Status) -> float:
-    """Nothing is done to the pods; a deadline may end the job, and what is said of it may
+    """The operator leaves the pods as they are, but a deadline may end the job, and conditions may
     change.
     """
     return min([_at_latest(completion.deadline(ctx)), *_status_waits(ctx, status)])
 
 
 def advancing(ctx: Pass, status: Status) -> float:
-    """Whatever the next step waits for."""
+    """The job is reconciled again when the first of its waits is over."""
     waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
-    # Never at once: what is due is done by this very plan.
+    # Never at once, because this very plan does what is due.
     return max(min([watching(ctx, status), *waits]), 0.1)
 
 
 def _pod_waits(ctx: Pass) -> Iterator[float]:
-    """When pods that are missing come, and when pods that hang are removed, or given back."""
+    """Yield the seconds until missing pods may be created, pods on lost nodes are force-deleted,
+    and capacity is released.
+    """
     if not pods_wait_for_shared(ctx):
         for rank in (*ctx.gathering.needed, *ctx.gathering.ranks_to_add[:1]):
             yield wait_to_create(ctx, rank)
@@ -98,8 +105,8 @@ def _pod_waits(ctx: Pass) -> Iterator[float]:
 
 
 def _list_waits(ctx: Pass) -> Iterator[float]:
-    """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed
-    it is re-created.
+    """Yield the seconds until a peer list is published, until a kubelet is reminded of it, and
+    until a pod that does not restart for it is re-created.
     """
     if (seconds := ctx.gathering.seconds_left) > 0:
         yield seconds + STAMPED_SECONDS
@@ -114,7 +121,7 @@ def _list_waits(ctx: Pass) -> Iterator[float]:
 
 
 def _service_waits(ctx: Pass) -> Iterator[float]:
-    """When the service, the policy, and the job's own Redis server are created (again)."""
+    """Yield the seconds until the Service, the NetworkPolicy and the Redis server are created."""
     for kind, missing in (
         ("service", service_is_missing(ctx)),
         ("networkpolicy", policy_is_missing(ctx)),
@@ -126,7 +133,7 @@ def _service_waits(ctx: Pass) -> Iterator[float]:
 
 
 def _status_waits(ctx: Pass, status: Status) -> Iterator[float]:
-    """When to look why the job is not complete."""
+    """Yield the seconds until the reason why the job is not complete is checked again."""
     if not is_true(status, Running) or not ctx.world.in_force or ctx.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         yield min(most, max(least, conditions.age(status, ctx.now) / 4))
@@ -135,20 +142,21 @@ def _status_waits(ctx: Pass, status: Status) -> Iterator[float]:
 
 
 def _at_latest(left: float | None) -> float:
-    """Seconds until the next look: when a deadline has come that is `left` seconds away (None:
-    there is none; 0 or less: it has come), at the latest at the next resync."""
+    """Return the seconds until a time that is `left` seconds away, at most until the next resync.
+    None means that there is no such time, 0 or less that it is over.
+    """
     return (
         RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
     )
 
 
 def pending_reminders(ctx: Pass) -> list[tuple[RemindPod, float]]:
-    """A reminder for each pod in which a list has had no effect yet (it is still at the gate, or
-    its process has not started again), and in how many seconds it is due; the pause doubles with
-    each reminder.
+    """Return a reminder for each pod in which the peer list has had no effect yet (it is still at
+    its gate, or its process has not restarted), with the seconds until it is due. The pause doubles
+    with each reminder.
     """
     world, now, newest = ctx.world, ctx.now, ctx.world.address_list.number
-    stamped = timestamp(now)  # once: among 1,500 pods it shows
+    stamped = timestamp(now)  # Formatted once, because a job can have 1,500 pods.
     pause = pace.interval(REMIND_SECONDS, ctx.observed.latency)
     soonest = -math.inf if ctx.observed.reminder_budget else pause
     pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
@@ -159,41 +167,43 @@ def pending_reminders(ctx: Pass) -> list[tuple[RemindPod, float]]:
             number = newest if at_gate else pod.copy.renew_from
             seen = ctx.observed.list_seen.get((pod.uid, number), now)
             last = ctx.observed.reminded.get((pod.uid, number), seen)
+            # The time between the first sight of the list and the last reminder is the last pause.
             left = pause + (last - seen).total_seconds() - (now - last).total_seconds()
             found.append((RemindPod(pod.name, pod.uid, number, stamped), max(left, soonest)))
     return found
 
 
 def service_is_missing(ctx: Pass) -> bool:
-    """Whether the job is to have its headless Service, and has none."""
+    """Whether the job needs its headless Service and does not have it."""
     missing = f"service/{ctx.world.gang.job}" not in ctx.observed.existing
     return ctx.job.wants_service and missing
 
 
 def policy_is_missing(ctx: Pass) -> bool:
-    """Whether the job is to have a NetworkPolicy, and has none."""
+    """Whether the job needs a NetworkPolicy and does not have it."""
     isolation = ctx.observed.isolation
     return isolation.wanted and ctx.world.gang.job not in isolation.policies
 
 
 def pods_wait_for_shared(ctx: Pass) -> bool:
-    """Whether an object must exist before any pod is created: the NetworkPolicy, without which a
-    pod would be open to all, and before the first pod the Service. An init container, a probe and
-    the program may look a peer's name up as soon as they start, and some do so only once.
+    """Whether pods must wait for a shared object.
 
-    A job that already has pods heals without its Service: most programs use the addresses.
+    All pods wait for the NetworkPolicy, because a pod without it would be open to everyone. The
+    first pods also wait for the Service: an init container, a probe or the program may look up the
+    name of a peer as soon as it starts, and some do so only once. A job that already has pods
+    recovers without its Service, because most programs use addresses.
     """
     return policy_is_missing(ctx) or (service_is_missing(ctx) and not ctx.observed.pods)
 
 
 def may_try(ctx: Pass, key: str) -> bool:
-    """Whether the object ("service/x") may be created now."""
+    """Whether the object ("service/x") may be created now, see wait_to_make."""
     return wait_to_make(ctx, key) <= 0
 
 
 def wait_to_make(ctx: Pass, key: str) -> float:
-    """Seconds until the object ("pod/x-0") may be created (again): it may have been rejected, or
-    deleted again and again; 0 or less: now.
+    """Return the seconds until the object ("pod/x-0") may be created; 0 or less: now. It waits if
+    its creation was rejected, or if it has been deleted repeatedly.
     """
     refusal = ctx.observed.refusals.get(key)
     asked_again = (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
@@ -202,19 +212,21 @@ def wait_to_make(ctx: Pass, key: str) -> float:
 
 
 def wait_to_create(ctx: Pass, rank: int) -> float:
-    """Seconds until the rank's pod may be created (again); 0 or less: now."""
+    """Return the seconds until the rank's pod may be created; 0 or less: now."""
     return wait_for_pod(ctx, ctx.world.gang.member(rank).name)
 
 
 def wait_for_pod(ctx: Pass, name: str) -> float:
-    """Seconds until the pod of this name may be created (again); 0 or less: now."""
+    """Return the seconds until the pod of this name may be created; 0 or less: now."""
     return wait_to_make(ctx, f"pod/{name}")
 
 
 def creation_order(ctx: Pass, ranks: Sequence[int]) -> list[int]:
-    """The order in which pods are created. Where the first creation is refused, the others are not
-    tried (shell/batch.py). While old pods still have the names, each try begins with another rank,
-    so that one pod that never ends does not hold up all; the ranks nearest to it come next.
+    """Return the order in which pods are created.
+
+    If the first creation is rejected, the others are not tried (shell/batch.py). While old pods
+    still use the names, each try starts with another rank, so that one old pod that never ends does
+    not block all ranks. The ranks nearest to the first one follow.
     """
     refusals = (
         ctx.observed.refusals.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks

@@ -1,4 +1,4 @@
-"""The actions of a pass: the next step towards running, or towards another size."""
+"""Returns the actions of a job that runs or starts: the next step towards the desired state."""
 
 from itertools import takewhile
 
@@ -21,17 +21,19 @@ from dijob.core.render import policy, service
 from dijob.core.render import redis as redis_server
 from dijob.core.report import redis
 
-# Of the pods that are created one after the other, so many in one pass.
+# How many of the pods that are created one after the other are created per reconciliation. Each
+# creation waits for the response to the one before it, so a larger batch would delay the job's
+# next reconciliation.
 IN_ORDER_AT_ONCE = 32
 
 
 def give_back(ctx: Pass, given: GivenBack) -> tuple[Action, ...]:
-    """Delete what holds room, once the status says how the ended pods ended."""
+    """Delete the pods that hold capacity, once the status has counted how the others ended."""
     return () if ctx.has_unstored_counts else deletions(capacity.to_give_back(ctx.world, given))
 
 
 def advance(ctx: Pass) -> tuple[Action, ...]:
-    """The next step towards running, or towards another size."""
+    """Return the next step towards running in the desired size."""
     return (
         *default_replicas(ctx),
         *program_starts.confirmations(ctx),
@@ -43,15 +45,15 @@ def advance(ctx: Pass) -> tuple[Action, ...]:
 
 
 def default_replicas(ctx: Pass) -> tuple[Action, ...]:
-    """Tasks have replicas of their own."""
+    """Write spec.replicas if the user left it out. A job with tasks has replicas per task."""
     spec = ctx.job.spec
     return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
 
 
 def _policy(ctx: Pass) -> tuple[Action, ...]:
-    """The job's policy comes before the pods. It and that of the Redis server change while they
-    run, and are restored if somebody edits them; also one that is not wanted any more, which there
-    is no right to delete.
+    """Create the job's NetworkPolicy, and correct it and that of the Redis server if the job has
+    changed or somebody has edited them. A policy that is not needed any more is changed to allow
+    everything, because the operator has no right to delete it.
     """
     job, there = ctx.job, ctx.observed.isolation.policies
     wanted = {job.metadata.name: policy.spec(job)}
@@ -68,12 +70,12 @@ def _policy(ctx: Pass) -> tuple[Action, ...]:
 
 
 def _create_and_delete_pods(ctx: Pass) -> tuple[Action, ...]:
-    """Pods that are missing come, pods that belong to no list go."""
+    """Create missing pods, and delete those that cannot be part of the next peer list."""
     world, gathering = ctx.world, ctx.gathering
     create = () if requeue.pods_wait_for_shared(ctx) else _creations(ctx)
     if ctx.has_unstored_counts:
-        # A failure that is not in the stored status yet would be lost with its pod: that write
-        # comes first.
+        # A failure that is not stored yet would be lost with its pod, so nothing is deleted before
+        # that write.
         return create
     back = (release(pod),) if (pod := gathering.pod_to_release) else ()
     force = removals(lost_nodes.abandoned(world.pods.values(), ctx.now))
@@ -90,7 +92,7 @@ def _creations(ctx: Pass) -> tuple[Action, ...]:
 
 
 def _shared_objects(ctx: Pass) -> tuple[Action, ...]:
-    """What the ranks share: their names, and their Redis server."""
+    """Create the objects that the ranks share: the headless Service and the Redis server."""
     due = requeue.service_is_missing(ctx) and requeue.may_try(ctx, f"service/{ctx.world.gang.job}")
     return (*((CreateShared(service.manifests),) if due else ()), *_broker(ctx))
 
@@ -98,6 +100,8 @@ def _shared_objects(ctx: Pass) -> tuple[Action, ...]:
 def _broker(ctx: Pass) -> tuple[Action, ...]:
     name, seen = ctx.world.gang.server, ctx.observed
     pod = seen.unranked_pod(name)
+    # NetworkPolicies are watched only if each job has one. Otherwise a missing policy of the Redis
+    # server cannot be noticed.
     kinds = ("service", "networkpolicy") if seen.isolation.wanted else ("service",)
     objects = {f"{kind}/{name}" for kind in kinds}
     if not name or (pod and objects <= seen.existing and not pod.finished and not pod.deleting):

@@ -1,9 +1,9 @@
-"""spec.suspend: the job's pods are ended gently, and come back with the same ranks and names when
-it is false again.
+"""Suspends and resumes a job (spec.suspend): its pods are deleted gracefully, and created again
+with the same ranks and names when spec.suspend is false.
 
-Written down first (suspendTime), so that what only the pods know is stored before they go, and
-their list is void: none is in force until the job begins anew (list_state.py). Once it is false
-again, the old pods must be gone before the job begins anew: a name has one pod.
+The suspension is written to the status first (suspendTime), so that successes and failures which
+only the pods show are stored before the pods are deleted. The peer list is then no longer active
+(list_state.py). A resumed job starts when all old pods are gone, because pod names are reused.
 """
 
 from dijob.api.status import Renewal, Status, parse_time, timestamp
@@ -22,12 +22,12 @@ MESSAGE = "the job is suspended: set spec.suspend to false to resume it"
 
 
 def applies(ctx: Pass) -> bool:
-    """Whether the job is suspended, or its pods from before still have to go."""
+    """Whether the job is suspended, or was suspended and its old pods are still ending."""
     return ctx.job.spec.suspend or bool(ctx.job.status.suspend_time)
 
 
 def status(ctx: Pass) -> Status:
-    """The status of a job that is suspended, or resumed in this pass."""
+    """Return the status of a job that is suspended, or that is resumed now."""
     since = parse_time(ctx.job.status.suspend_time)
     if since is None:
         died = Renewal(
@@ -55,14 +55,12 @@ def status(ctx: Pass) -> Status:
 
 
 def resumed(ctx: Pass) -> bool:
-    """Whether the job can begin again: it is no longer suspended, and nothing is left from
-    before.
-    """
+    """Whether the job can start again: it is no longer suspended, and has no old pods."""
     return not (ctx.job.spec.suspend or ctx.observed.all_pods)
 
 
 def actions(ctx: Pass) -> tuple[Action, ...]:
-    """Everything goes once that is written down."""
+    """Delete all pods, once the suspension and all counts are stored."""
     if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()
     pods = ctx.observed.all_pods
@@ -70,15 +68,15 @@ def actions(ctx: Pass) -> tuple[Action, ...]:
 
 
 def facts(ctx: Pass) -> list[Fact]:
-    """The conditions of a job that is suspended, or that waits for its old pods to end before it
-    goes on.
+    """Return the conditions of a job that is suspended, or that waits for its old pods to end
+    before it resumes.
     """
     left = ctx.observed.all_pods
-    going = f"; {diagnose.still_ending(left, ctx.now)}" if left else ""
+    ending = f"; {diagnose.still_ending(left, ctx.now)}" if left else ""
     message = (
-        f"{MESSAGE}{going}"
+        f"{MESSAGE}{ending}"
         if ctx.job.spec.suspend
-        else f"the job resumes when its old pods are gone{going}"
+        else f"the job resumes when its old pods are gone{ending}"
     )
     state = Suspended.Suspending if left else Suspended.Suspended
     conditions = (

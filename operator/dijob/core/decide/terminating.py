@@ -1,9 +1,9 @@
-"""A job that is being deleted, and is still there: a finalizer keeps it, or its deletion waits for
-its pods (`kubectl delete --cascade=foreground`).
+"""Handles a job that is being deleted and still exists: a finalizer keeps it, or the deletion waits
+for its pods (`kubectl delete --cascade=foreground`).
 
-Nothing is created and no loss is healed, as for a Deployment in this state. The figures stay true,
-failures count, and the message says what the deletion waits for. Most deletions take no time: what
-is over within REPORT_SECONDS costs no write.
+Nothing is created and lost pods are not replaced, as for a Deployment in this state. The status
+stays accurate, failures count, and the message says what the deletion waits for. Most deletions are
+immediate, so one that ends within REPORT_SECONDS costs no write.
 """
 
 from dijob.api.model import Metadata
@@ -21,19 +21,21 @@ from dijob.core.report.summary import Fact
 from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Terminating
 
 REPORT_SECONDS = 3.0
-# Finalizers by which the garbage collector does what the deletion asked for.
+# Finalizers that the API server sets for the garbage collector; their names would explain nothing.
 OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
 
 
 def seconds_until_reported(ctx: Pass) -> float:
-    """Seconds until the deletion has lasted so long that it is reported; 0 or less: now."""
+    """Return the seconds until the deletion has lasted long enough to be reported; 0 or less:
+    now.
+    """
     began = parse_time(ctx.job.metadata.deletion_timestamp)
     return REPORT_SECONDS - (ctx.now - began).total_seconds() if began else 0.0
 
 
 def actions(ctx: Pass) -> tuple[Action, ...]:
-    """Pods on lost nodes are removed: a deletion in the foreground would wait for them. Those of a
-    job that has ended are cleaned up as always.
+    """Force-delete pods on lost nodes, because a foreground deletion would wait for them. The pods
+    of a job that has ended are cleaned up as usual.
     """
     ended = ctx.job.status.ended and not ctx.job.paused
     clean = completion.clean_pods(ctx) if ended else ()
@@ -41,24 +43,24 @@ def actions(ctx: Pass) -> tuple[Action, ...]:
 
 
 def facts(ctx: Pass) -> list[Fact]:
-    """The conditions of a job that is being deleted."""
+    """Return the conditions of a job that is being deleted."""
     if ctx.job.status.ended:
         return [*optional_conditions(ctx), held(ctx.job.metadata)]
     if all((pod := ctx.world.pods.get(rank)) and not pod.deleting for rank in ctx.world.wanted):
         return [*conditions.progress(ctx), held(ctx.job.metadata)]
-    words = _pods_in_words(ctx)
+    message = _pods_in_words(ctx)
     lacking = (
         PodsCreated.Terminating,
         AddressesReady.Terminating,
         Running.Terminating,
         PeersReady.Terminating,
     )
-    told = [Fact(reason, words) for reason in lacking]
-    return [*told, *optional_conditions(ctx), held(ctx.job.metadata)]
+    pods = [Fact(reason, message) for reason in lacking]
+    return [*pods, *optional_conditions(ctx), held(ctx.job.metadata)]
 
 
 def held(job: Metadata) -> Fact:
-    """What the deletion of the job waits for."""
+    """Return what the deletion of the job waits for."""
     foreign = [each for each in job.finalizers if each not in OF_KUBERNETES]
     if foreign:
         return Fact(Terminating.HeldByFinalizer, f"the job is being deleted: {held_by(foreign)}")

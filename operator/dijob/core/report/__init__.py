@@ -1,1 +1,1 @@
-"""What is said of a job: conditions, the phase and the sentence that they add up to, events."""
+"""Reports a job to its users: conditions, events, and the phase and message that sum them up."""

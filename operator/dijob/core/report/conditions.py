@@ -1,4 +1,9 @@
-"""What one pass has to say about the job: the facts that become its conditions."""
+"""Builds the conditions of a job: pods, addresses, Running and PeersReady.
+
+Every reconciliation computes all conditions again from the current state, so a condition can
+never outlive its cause. The exception is Running: once True it stays True until every rank has to
+restart, because a job that recovers by itself should not alarm its users (PeersReady reports it).
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -33,12 +38,14 @@ BROKEN = (
 
 NO_PEERS = "some programs may not know their peers, see the condition LauncherBypassed"
 
-# A rank of a running job that has not been Ready for this long is a problem.
+# PeersReady=False becomes a problem, with a Warning event, after this time. A shorter time would
+# warn about each in-place restart: a rank that joins takes a while, and a rank that is about to
+# exit closes its port before its container ends.
 NOT_READY_SECONDS = 60.0
 
 
 def progress(ctx: Pass) -> list[Fact]:
-    """The conditions of a job on its way."""
+    """Return the conditions of a job that is neither suspended, deleted nor ended."""
     return [
         _pods_created(ctx),
         _addresses_ready(ctx),
@@ -49,12 +56,14 @@ def progress(ctx: Pass) -> list[Fact]:
 
 
 def invalid(error: SpecError) -> list[Fact]:
-    """The condition of a job whose spec cannot be carried out. What runs is left alone."""
+    """Return the condition of a job whose spec is invalid. Its pods keep running."""
     return [Fact(Invalid.SpecInvalid, str(error))]
 
 
 def broken(error: Exception) -> list[Fact]:
-    """The condition of a job that the operator itself fails with. What runs is left alone."""
+    """Return the condition of a job whose reconciliation raised an unexpected exception. Its pods
+    keep running.
+    """
     message = (
         f"the operator failed to reconcile this job ({type(error).__name__}: {error}). {BROKEN}"
     )
@@ -62,13 +71,15 @@ def broken(error: Exception) -> list[Fact]:
 
 
 def age(status: Status, now: datetime) -> float:
-    """Seconds since the job was first seen; 0 where the status does not say."""
+    """Return the seconds since the operator first saw the job; 0 if the status does not say."""
     start = parse_time(status.start_time)
     return (now - start).total_seconds() if start else 0.0
 
 
 def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
-    """How many pods of each task are in each phase (DI-orchestrator 1.1's status.taskStatus)."""
+    """Return how many pods of each task are in each phase (status.taskStatus of DI-orchestrator
+    1.1).
+    """
     if not gang.tasks:
         return {}
     phases = (
@@ -83,7 +94,7 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
 
 
 def obstacle(ctx: Pass) -> str:
-    """Which rank the job waits for before it is Running, and why."""
+    """Return which rank keeps the job from being Running, and why."""
     first = _addresses_ready(ctx)
     return (_running(ctx) if first.reason.entry.status else first).message
 
@@ -99,7 +110,7 @@ def _pods_created(ctx: Pass) -> Fact:
     said = f"{there} of {size} pods exist"
     if not (paused := diagnose.paused(ctx.world.gang, missing, ctx.observed, ctx.now)):
         return Fact(PodsCreated.Creating, said)
-    # A node that does not admit the pod says more than the pause, see AddressesReady.
+    # If a node rejects the pod, its reason (in AddressesReady) explains more than the back-off.
     rejected = any(diagnose.not_admitted(ctx.world.gang, rank, ctx.observed) for rank in missing)
     reason = PodsCreated.Creating if rejected else PodsCreated.BackOff
     return Fact(reason, f"{said}; {paused}")
@@ -124,12 +135,13 @@ def _addresses_ready(ctx: Pass) -> Fact:
 
 
 def _without_list(ctx: Pass, lacking: str) -> Fact:
-    """Why there is no list in force; `lacking` says which ranks have no address, and why."""
+    """Explain why no peer list is active. `lacking` names the ranks without an address, and why."""
     world, given = ctx.world, ctx.status.given_back
     if given and world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
         message = f"{given.message}; it tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
     if renewal := _renewal(ctx):
+        # The cause of the loss is shortened, because the names of the ranks must not be cut off.
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
@@ -141,12 +153,14 @@ def _without_list(ctx: Pass, lacking: str) -> Fact:
 
 
 def _renewal(ctx: Pass) -> Renewal | None:
-    """The loss that the job is recovering from; None where it is not. A suspension was none."""
+    """Return the loss that the job recovers from, or None. (A suspension is not a loss.)"""
     return ctx.status.last_renewal if ctx.world.state is ListState.DEAD else None
 
 
 def _stuck(ctx: Pass) -> bool:
-    """Whether the cluster has said why a rank has no address (else it is just on its way)."""
+    """Whether the cluster has reported why a rank has no address. Otherwise its pod is only
+    starting.
+    """
     ranks, gang = ctx.world.addressless, ctx.world.gang
     pods = [pod for rank in ranks if (pod := ctx.world.pods.get(rank))]
     explained = any(pod.complaint or pod.uid in ctx.observed.warnings for pod in pods)
@@ -154,7 +168,7 @@ def _stuck(ctx: Pass) -> bool:
 
 
 def _joining(ctx: Pass) -> str:
-    """Which ranks are wished for and not in the list, and why."""
+    """Return which desired ranks are missing in the active peer list, and why."""
     world, late = ctx.world, ctx.world.addressless
     if not late:
         return ""
@@ -163,7 +177,7 @@ def _joining(ctx: Pass) -> str:
 
 
 def _begins(ctx: Pass) -> str:
-    """Whether the job begins without those who have no address yet."""
+    """Return when the job starts without the ranks that have no address yet; "" if it does not."""
     least, window = ctx.world.gang.minimum, ctx.job.spec.gather_seconds
     if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:
         return ""
@@ -180,7 +194,7 @@ def _running(ctx: Pass) -> Fact:
         return Fact(Running.Starting, "waiting for addresses, see AddressesReady")
     lagging = _lagging(world)
     if latched or not lagging:
-        # Latched: a rank that restarts in place or is renewed heals by itself, see PeersReady.
+        # Latched: ranks that restart recover by themselves, and PeersReady reports them.
         return Fact(
             Running.Begun, "the job has started, see PeersReady" if lagging else _all_run(ctx)
         )
@@ -190,8 +204,8 @@ def _running(ctx: Pass) -> Fact:
 
 
 def _all_run(ctx: Pass) -> str:
-    """How many ranks run, and how often some have failed; once some have finished, since when, and
-    what ends the job.
+    """Return how many ranks run, and either the failures so far or, once a rank has finished, when
+    that was and what ends the job.
     """
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
@@ -208,7 +222,7 @@ def _all_run(ctx: Pass) -> str:
 
 
 def _peers_ready(ctx: Pass) -> Fact:
-    """Whether every rank is Ready and knows the newest list now; never latched."""
+    """Whether every rank is Ready and has the newest peer list now. Never latched."""
     world = ctx.world
     if renewal := _renewal(ctx):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
@@ -231,10 +245,8 @@ def _peers_ready(ctx: Pass) -> Fact:
 
 
 def until_problem(status: Status, now: datetime) -> float | None:
-    """Seconds until ranks of a running job that are not Ready are a problem; None while all are
-    Ready.
-
-    A rank that joins takes a while, and one that is about to exit closes its port before.
+    """Return the seconds until the ranks of a running job that are not Ready count as a problem
+    (NOT_READY_SECONDS); None while all are Ready.
     """
     peers = find(status, PeersReady)
     if peers is None or peers.status == "True" or not is_true(status, Running):
@@ -244,7 +256,7 @@ def until_problem(status: Status, now: datetime) -> float | None:
 
 
 def _lagging(world: World) -> list[int]:
-    """The ranks that are not Ready, or do not have the list in force."""
+    """Return the ranks that are not Ready, or do not have the active peer list yet."""
     without = {pod.rank for pod in world.unpublished} | world.restarts.pending
     ready = (
         rank

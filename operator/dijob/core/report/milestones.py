@@ -1,7 +1,8 @@
-"""What a change of a status says has happened to the job, for whoever counts it.
+"""Derives what happened to a job from a change of its status; the metrics count it.
 
-Of two operators, and of one before and after its restart, only one stores a given change: so
-whoever counts what it has stored itself counts nothing twice, and nothing of the past.
+Only one operator stores a given change, whether there are several operators or one restarts. So an
+operator that counts the changes it has stored itself counts nothing twice, and nothing that
+happened before its start.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.report.summary import find, is_true
 from dijob.reasons import AddressesReady, Failed, PeersReady, Running, Succeeded
 
-# The cause of a restart that no loss comes with: a container failed, and starts again in its pod.
+# The cause of a restart without a loss: a container failed and restarts in its pod.
 CRASHED: Final = "Crashed"
 CAUSES: Final = (
     AddressesReady.PodLost.name,
@@ -30,13 +31,14 @@ CAUSES: Final = (
     AddressesReady.FailurePolicy.name,
     CRASHED,
 )
-# Reasons for which an address list dies although nothing is lost.
+# A peer list becomes stale for these reasons although no rank was lost, so the time until all
+# ranks are Ready again is not a recovery time.
 WISHED = frozenset({SUSPENDED, AddressesReady.Scaled.name})
 
 
 @dataclass(frozen=True)
 class End:
-    """How a job ended: the condition that became True, and its reason."""
+    """How a job ended: the type of the condition that became True, and its reason."""
 
     outcome: str
     reason: str
@@ -44,12 +46,12 @@ class End:
 
 @dataclass(frozen=True)
 class Milestones:
-    """What has happened.
+    """The transitions in one change of a status.
 
-    `started`: it became Running, so many seconds after its creation or resumption. `recovered`: all
-    ranks are Ready again, so many seconds after the first of them was not, and one of them was lost
-    meanwhile. `restarts`: how often ranks had to start again, by cause. None: that has not
-    happened.
+    `started` is the time (seconds) from the job's creation or resumption until it became Running.
+    `recovered` is the time (seconds) from the first rank that was not Ready until all ranks were
+    Ready again, if a rank was lost meanwhile. Both are None if that transition did not happen.
+    `restarts` counts restarts of ranks by cause.
     """
 
     started: float | None = None
@@ -59,7 +61,7 @@ class Milestones:
 
 
 def milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Milestones:
-    """What the change from one stored status to the next says."""
+    """Return the transitions between two stored statuses."""
     begun = is_true(new, Running) and not is_true(old, Running)
     started = _is_start(old) if begun else False
     return Milestones(
@@ -71,13 +73,15 @@ def milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Miles
 
 
 def _seconds(since: str, now: datetime) -> float | None:
-    """Seconds since a stamp, never less than 0: another machine's clock has made it."""
+    """Return the seconds since a time stamp; 0 at least, since another machine's clock set it."""
     begin = parse_time(since)
     return max(0.0, (now - begin).total_seconds()) if begin else None
 
 
 def _is_start(old: Status) -> bool:
-    """Whether a job that becomes Running had not been Running since its creation or resumption."""
+    """Whether a job that becomes Running does so for the first time since its creation or
+    resumption.
+    """
     running = find(old, Running)
     since = parse_time(running.last_transition_time) if running else None
     begin = parse_time(old.resume_time or old.start_time)
@@ -85,17 +89,22 @@ def _is_start(old: Status) -> bool:
 
 
 def _recovered(old: Status, new: Status, now: datetime) -> float | None:
+    """Return the seconds from the first rank that was not Ready until now, if the change ends a
+    recovery from a loss; else None.
+    """
     before, loss = find(old, PeersReady), new.last_renewal
     back = is_true(new, PeersReady) and not is_true(old, PeersReady)
     if not (back and before and loss) or new.ended or loss.reason in WISHED:
         return None
     since, lost = parse_time(before.last_transition_time), parse_time(loss.time)
+    # An older loss does not explain this time in which ranks were not Ready.
     if since is None or lost is None or lost < since:
         return None
     return _seconds(before.last_transition_time, now)
 
 
 def _restarts(old: Status, new: Status) -> dict[str, int]:
+    # A loss counts once, however many ranks restart because of it.
     loss = new.last_renewal
     if loss and loss != old.last_renewal:
         return {} if loss.reason == SUSPENDED else {loss.reason: 1}

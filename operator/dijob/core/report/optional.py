@@ -1,4 +1,9 @@
-"""Conditions that a job has only when there is, or was, something to say."""
+"""Builds the conditions that a job has only once they have been relevant: Invalid, Suspended,
+Paused, warnings about the spec, and the objects that all ranks share.
+
+A condition that was never a problem is left out, so that `kubectl describe` stays short. One that
+was a problem stays and becomes False (or True), so that programs which wait for it see the change.
+"""
 
 from collections.abc import Callable
 
@@ -40,7 +45,7 @@ PAUSED = (
 
 
 def optional_conditions(ctx: Pass) -> list[Fact]:
-    """Conditions that are there only when there is, or was, something to say."""
+    """Return the optional conditions that are, or were, relevant."""
     status, facts = ctx.job.status, []
     over = checks.ENDED_MESSAGE.format(status.phase) if status.ended else ""
     if ctx.template_changed:
@@ -87,9 +92,7 @@ def _policy(ctx: Pass) -> list[Fact]:
 
 
 def _removed(ctx: Pass, key: str) -> str:
-    """What is said of a missing object ("service/x") that something deletes again and again; "":
-    nothing does.
-    """
+    """Describe a missing object ("service/x") that is deleted repeatedly; "" if it is not."""
     due = paused_until(ctx.observed.creations.get(key), ctx.now)
     if due is None:
         return ""
@@ -107,7 +110,9 @@ def _broker(ctx: Pass) -> list[Fact]:
 
 
 def _warnings(ctx: Pass) -> list[Fact]:
-    """What runs, but perhaps not as its author thinks; False once the cause is gone."""
+    """Return the warnings about a job that runs, but perhaps not as its author expects. They become
+    False when the cause is gone.
+    """
     alone = bypassed(ctx.job)
     about = (*warnings(ctx.job), *ctx.observed.notes)
     others = [str(one) for one in about if one not in alone]
@@ -124,7 +129,9 @@ def _warnings(ctx: Pass) -> list[Fact]:
 
 
 def without_peers(ctx: Pass) -> list[str]:
-    """Which programs know no peers, by the spec or by what their launchers have reported."""
+    """Return sentences about programs that do not know their peers, according to the spec or to
+    the reports of their launchers.
+    """
     reported = _reported_by(ctx, "ran without peers", lambda containers: containers.alone)
     return [*map(str, bypassed(ctx.job)), *reported]
 
@@ -141,7 +148,7 @@ def _reported_by(ctx: Pass, what: str, report: Callable[[Containers], str]) -> l
 def _warning(ctx: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
     known = is_true(ctx.job.status, type(gone))
     if known and ctx.job.status.ended:
-        return []  # it stays as it was: the pods that it is about may be gone
+        return []  # The condition stays: the pods that caused it may be deleted by now.
     if sentences:
         return [Fact(reason, "; ".join(sentences))]
     return [Fact(gone)] if known else []

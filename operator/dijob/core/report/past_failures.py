@@ -1,6 +1,6 @@
-"""What a running job has recovered from: how many failures, and the last one in words.
+"""Describes the failures that a running job has recovered from: their number, and the last one.
 
-Between two failures of a rank that crashes again and again, all ranks run.
+Without this, a rank that crashes repeatedly looks healthy: between two crashes all ranks run.
 """
 
 from dijob.api.status import Charge
@@ -10,13 +10,13 @@ from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady
 
-# The losses that are failures of a program.
+# The losses whose cause is a failed program.
 FAILURES = (AddressesReady.PodFailed.name, AddressesReady.FailurePolicy.name)
 
 
 def past_failures(ctx: Pass) -> str:
-    """The failures that are charged to backoffLimit, as the rest of a sentence; "" where there are
-    none. The last one is told where it is still known: by its pod, or as the cause of a renewal.
+    """Return the failures counted against backoffLimit as the rest of a sentence; "" if there are
+    none. The last failure is described if it is still known, from its pod or from the last loss.
     """
     charged = ctx.status.restarts
     if not charged:
@@ -27,7 +27,7 @@ def past_failures(ctx: Pass) -> str:
 
 
 def _of_pods(ctx: Pass) -> list[tuple[str, str]]:
-    """When each pod failed last, and how."""
+    """Return the time and the description of each pod's last counted failure."""
     charged = {charge.uid: charge for charge in ctx.status.restarts_seen if charge.failures}
     pods = (pod for pod in ctx.world.pods.values() if pod.uid in charged)
     return [told for pod in pods if (told := _last_failure(pod, charged[pod.uid]))]
@@ -40,6 +40,6 @@ def _last_failure(pod: Pod, charge: Charge) -> tuple[str, str] | None:
 
 
 def _of_renewal(ctx: Pass) -> list[tuple[str, str]]:
-    """The failure for which ranks were last renewed."""
+    """Return the time and message of the last loss, if a failure caused it."""
     last = ctx.status.last_renewal
     return [(last.time, last.message)] if last and last.reason in FAILURES else []

@@ -1,4 +1,8 @@
-"""What is said of the job's own Redis server, and why nobody can begin without it."""
+"""Reports the state of the job's own Redis server.
+
+The core uses it for decisions, too: no rank starts before the server is ready, because a program
+that cannot connect to it fails after a while, and the job would count that failure.
+"""
 
 from datetime import datetime
 
@@ -9,16 +13,16 @@ from dijob.core.observed.views import Observed, Refusal, Refused
 from dijob.core.report.summary import Fact
 from dijob.reasons import BrokerReady
 
-# What it is made of, by the names that refusals have.
+# The kinds of its objects, as in the keys of rejections.
 KINDS = ("networkpolicy", "service", "pod")
-# Refusals in the API server's words; the others are in the operator's own.
+# Rejections whose message is the API error. The operator writes the messages of the others.
 FROM_API = (Refused.REJECTED, Refused.FORBIDDEN, Refused.UNAVAILABLE)
-# Why one of them could not be had, where that is not the apiserver's no.
+# The reasons of rejections that do not come from the API server.
 REASONS = {Refused.TAKEN: BrokerReady.NameTaken, Refused.OUTDATED: BrokerReady.OtherPort}
 
 
 def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
-    """Whether the job's server can be used, and if not, why."""
+    """Return whether the job's server is ready, and if not, why."""
     name = gang.server
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
@@ -39,8 +43,8 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
 
 
 def not_created(key: str, refusal: Refusal) -> str:
-    """Why a shared object ("service/x") could not be created. A webhook's words may not say what
-    they are about.
+    """Return why a shared object ("service/x") could not be created. The object is named unless
+    the message names it: the message of a webhook may not.
     """
     kind, _, name = key.partition("/")
     names_it = refusal.why not in FROM_API or f'"{name}"' in refusal.message
@@ -48,9 +52,7 @@ def not_created(key: str, refusal: Refusal) -> str:
 
 
 def absence(gang: Gang, observed: Observed, now: datetime) -> str:
-    """Why nobody can begin yet: the job has a server, and it cannot be used. "" where that is not
-    so.
-    """
+    """Return why the job's own server is not ready; "" if it is, or if the job has none."""
     if not gang.server:
         return ""
     found = fact(gang, observed, now)

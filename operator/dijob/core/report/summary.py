@@ -1,5 +1,5 @@
-"""What the status says: conditions for programs, one phase for people, events for what has just
-changed.
+"""Turns the facts of a reconciliation into the status: conditions for programs, a phase and a
+message for people, and events for changes. Also decides how urgently the status must be written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,36 +15,37 @@ from dijob.core.observed.grouping import shorten
 from dijob.names import Phase
 from dijob.reasons import EventType, Reason, ReasonKind
 
-# The status's message stands in a column of `kubectl get`; the conditions have the whole sentences.
+# `kubectl get` shows status.message in a column. The conditions have the full sentences.
 MESSAGE_LIMIT = 200
-# What voids a good result.
-# What the ranks share: no pod, or no program, starts without it.
+# Conditions about objects that the ranks share: no pod, or no program, starts without them.
 SHARED = (reasons.Isolated, reasons.ServiceReady, reasons.BrokerReady)
+# Put before the result of a job that may have succeeded with a wrong result.
 BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One condition as this pass sees it."""
+    """One condition as of this reconciliation."""
 
     reason: Reason
     message: str = ""
 
 
 def find(status: Status, condition: type[Reason]) -> Condition | None:
-    """The stored condition of this type; None where the status has none."""
+    """Return the stored condition of this type, or None."""
     return next((c for c in status.conditions if c.type == condition.__name__), None)
 
 
 def is_true(status: Status, condition: type[Reason]) -> bool:
-    """Whether the stored status has this condition as True."""
+    """Whether the status has this condition, and it is True."""
     found = find(status, condition)
     return found is not None and found.status == "True"
 
 
 def phase(status: Status) -> Phase:
-    """The phase that the conditions add up to."""
+    """Return the phase that follows from the conditions: that of the first one that is True."""
+    # In descending order of significance: an ended job is Failed even if it is being deleted.
     for condition, word in (
         (reasons.Failed, Phase.FAILED),
         (reasons.Succeeded, Phase.SUCCEEDED),
@@ -59,9 +60,8 @@ def phase(status: Status) -> Phase:
 
 
 def message(status: Status) -> str:
-    """The sentence that matters most now: why the job ended, what is wrong, or what it waits for.
-
-    At most MESSAGE_LIMIT characters.
+    """Return the most important sentence now: why the job ended, what is wrong, or what the job
+    waits for. It has at most MESSAGE_LIMIT characters.
     """
     sentence = _main_sentence(status)
     doubts = [] if is_true(status, reasons.Failed) else _doubts(status)
@@ -72,7 +72,7 @@ def message(status: Status) -> str:
 
 
 def _doubts(status: Status) -> Iterator[str]:
-    """What may be wrong with a good result."""
+    """Yield the reasons to doubt a good result."""
     if is_true(status, reasons.LauncherBypassed):
         yield BYPASSED
     warning = find(status, reasons.SpecWarning)
@@ -93,7 +93,7 @@ def _main_sentence(status: Status) -> str:
         *([(reasons.PeersReady, "False")] if is_true(status, reasons.Running) else []),
     ):
         condition = find(status, type_)
-        # That pods are being created says less than why.
+        # "2 of 3 pods exist" is less informative than AddressesReady, which says why.
         creating = (
             type_ is reasons.PodsCreated
             and condition
@@ -111,15 +111,18 @@ def _is_problem(condition: Condition | None) -> bool:
 
 
 class Pressure(Enum):
-    """How soon a change of the status is to be written."""
+    """How soon a change of the status must be written. The control plane limits how fast many jobs
+    start, so a change that nobody needs at once waits and is merged with the next ones
+    (docs/decisions/022).
+    """
 
     AT_ONCE = auto()
-    SOON = auto()  # news: the first sight of a job, what went wrong or is right again, a success
-    RARELY = auto()  # progress: counts, and the names of those that the job still waits for
+    SOON = auto()  # the first status of a job, a problem that appears or disappears, a success
+    RARELY = auto()  # progress: counts, and the ranks that the job still waits for
 
 
 def pressure(old: Status, new: Status) -> Pressure:
-    """How soon the change from one status to the other is to be written."""
+    """Return how soon the change from one status to the next must be written."""
     if _is_urgent(old, new):
         return Pressure.AT_ONCE
     first = not old.phase
@@ -129,14 +132,14 @@ def pressure(old: Status, new: Status) -> Pressure:
 
 
 def _waits_for_old_pods(status: Status) -> bool:
-    """Whether the job was applied while the pods of a former one of its name still end."""
+    """Whether the job was applied while pods of a deleted job of the same name are still ending."""
     created = find(status, reasons.PodsCreated)
     return created is not None and created.reason == reasons.PodsCreated.WaitingForOldPod.name
 
 
 def problems(status: Status) -> frozenset[tuple[str, str, str]]:
-    """Type, reason and message of each condition that says that something is wrong. The message
-    is part of it, since it names the ranks.
+    """Return type, reason and message of each condition that reports a problem. The message is
+    included because it names the ranks.
     """
     return frozenset(
         (condition.type, condition.reason, condition.message)
@@ -146,8 +149,8 @@ def problems(status: Status) -> frozenset[tuple[str, str, str]]:
 
 
 def _is_news(old: Status, new: Status) -> bool:
-    """Whether somebody waits for the change: what went wrong, or is right again; a success, which
-    is lost with its pod until it is written.
+    """Whether a user may wait for the change: a problem that appears or disappears, or a success.
+    A success that is not stored yet would be lost with its pod.
     """
     together = is_true(old, reasons.PeersReady) != is_true(new, reasons.PeersReady)
     succeeded = old.succeeded_ranks != new.succeeded_ranks
@@ -155,8 +158,9 @@ def _is_news(old: Status, new: Status) -> bool:
 
 
 def _is_urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: Running, the job's end, a list that begins or has
-    died, a pause, a failure (the pod that shows it is not deleted before).
+    """Whether a change must be written at once: the job runs, ends, is paused or suspended, its
+    peer list becomes active or stale, or a failure is counted. The next action depends on these
+    (for example, a failed pod is deleted only after its failure is stored).
     """
     begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
     begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)
@@ -171,11 +175,10 @@ def _is_urgent(old: Status, new: Status) -> bool:
 
 
 def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
-    """The status with the facts as its conditions. Conditions that no fact is about stay as they
-    were.
-    """
+    """Return the status with the facts as its conditions. Other conditions stay as they are."""
     kept = {condition.type: condition for condition in status.conditions}
-    first = not status.phase  # the first status is put off: what is False has been since the start
+    # The first status is written with a delay, so its conditions have been False since the start.
+    first = not status.phase
     for fact in facts:
         type_ = fact.reason.condition
         since = status.start_time if first and not fact.reason.entry.status else ""
@@ -190,8 +193,8 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
-    """The events that a change of the status is worth: one for each condition whose new reason has
-    an event in the catalogue, and Scaled for a running job whose list has another size.
+    """Return the events for a change of the status: one for each condition whose new reason has
+    an event in the catalogue, and Scaled for a running job whose peer list has a new size.
     """
     before = {c.type: c for c in old.conditions}
     changed = [
@@ -203,13 +206,13 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
 
 
 def _event(status: Status, before: Condition | None, now: Condition) -> Event | None:
-    """The event of a condition that has become `now`; `status` is the one before."""
+    """Return the event of a condition that changed to `now`. `status` is the old status."""
     if before and (before.status, before.reason) == (now.status, now.reason):
         return None
     reason = reasons.find(now.type, now.reason)
     if reason is None or reason.entry.event is EventType.NONE:
         return None
-    # At the first start Running says it all.
+    # At the first start the event of Running already says that all ranks are Ready.
     if reason is reasons.PeersReady.AllRanksReady and not is_true(status, reasons.Running):
         return None
     warning = reason.entry.event is EventType.WARNING
@@ -221,9 +224,7 @@ def _event(status: Status, before: Condition | None, now: Condition) -> Event | 
 
 
 def _after(before: Condition | None, now: Condition) -> str:
-    """How long the condition had been False: from the first sight of the job, a loss, or a
-    resumption.
-    """
+    """Return how long the condition was False, for the end of an event's message."""
     start = parse_time(before.last_transition_time) if before and before.status == "False" else None
     end = parse_time(now.last_transition_time)
     return f", after {(end - start).total_seconds():.0f} s" if start and end else ""
@@ -241,11 +242,11 @@ def _scaled(old: Status, new: Status) -> tuple[Event, ...]:
 
 
 def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | None:
-    """The condition Finished, with the message and the time of Failed or Succeeded; None while
-    neither of these is True.
+    """Return the condition Finished, with the message and the time of Failed or Succeeded; None
+    while neither of these is True.
 
-    It is derived from them in each pass, so that a job which ended under an older operator, without
-    this condition, gets it too.
+    Each reconciliation derives it again, so a job that ended under an older operator without this
+    condition gets it, too.
     """
     ends = (stored.get(each.__name__) for each in (reasons.Failed, reasons.Succeeded))
     end = next((each for each in ends if each and each.status == "True"), None)
@@ -261,6 +262,7 @@ def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | Non
 
 def _condition(old: Condition | None, fact: Fact, generation: int, now: str) -> Condition:
     status = str(fact.reason.entry.status)
+    # Kubernetes' convention: the time is that of the last change of the status, not of the reason.
     same = old is not None and old.status == status
     since = old.last_transition_time if old is not None and same else now
     return Condition(
