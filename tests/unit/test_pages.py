@@ -122,7 +122,7 @@ def test_a_term_says_where_it_comes_from_and_its_place_in_the_code_exists(term: 
     code = re.findall(r"`([\w/]+(?:\.py|\.sh|/))`", text)
     assert code
     assert [path for path in code if not (ROOT / "operator/dijob" / path).exists()] == []
-    pages = re.findall(r"\]\(([^)]+)\)", text)
+    pages = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
     assert [page for page in pages if not (ROOT / "docs" / page).is_file()] == []
 
 
