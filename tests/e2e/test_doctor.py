@@ -80,30 +80,33 @@ JOBS = [
 FAULTS: Wanted = {
     ("pull", "images"): ("127.0.0.1:9/absent:1 cannot be pulled", "imagePullSecrets"),
     ("pull", "status"): ("AddressesReady AddressMissing", "the job continues by itself"),
-    ("nodes", "nodes"): ("ranks 0-1 found no node: 0/2", "nodeSelector"),
-    ("full", "nodes"): ("didn't have free ports", "each port once"),
+    ("nodes", "scheduling"): ("ranks 0-1 cannot be scheduled: 0/2", "nodeSelector"),
+    ("full", "scheduling"): ("didn't have free ports", "each port exists once"),
     ("crash", "failures"): ("exited 3: no model here", "logs crash --rank 0"),
     ("crash", "status"): ("Failed BackoffLimitExceeded", "kubectl logs"),
     ("eats", "failures"): (
         "ran out of memory (OOMKilled: the container's memory limit is 64Mi)",
         "limits.memory",
     ),
-    ("mixed", "same source"): ("the source differs between pods", "kubectl dijob restart mixed"),
+    ("mixed", "same source"): (
+        "the source code differs between pods",
+        "kubectl dijob restart mixed",
+    ),
     ("mixed", "versions"): ("torch differs between pods (rank 0: 0.1, rank 1: 1.1)", "same image"),
     ("mixed", "proxies"): ("ranks 0-1: http_proxy is set", "no_proxy"),
     ("mixed", "interfaces"): ("NCCL_SOCKET_IFNAME is eth9", "set NCCL_SOCKET_IFNAME to eth0"),
     ("mixed", "shared memory"): ("ranks 0-1: /dev/shm (1 MiB) is full", "medium: Memory"),
     ("mixed", "barrier"): ("the job has 6 processes", "task.wait_for"),
-    ("mixed", "edges"): ("nothing listens on port 50515 of rank 0", "Parallel.runner"),
-    ("mixed", "alone"): ("ranks 0-1: running, and connected to nobody", "Parallel.runner"),
+    ("mixed", "connections"): ("nothing listens on port 50515 of rank 0", "Parallel.runner"),
+    ("mixed", "isolation"): ("ranks 0-1: running without any connection", "Parallel.runner"),
     ("redis8", "versions"): ("redis-py 8.1.0 loses large messages", "redis<8"),
-    ("port", "ports"): ("port 50515 of rank 0 is taken by a process outside", "--ports"),
-    ("blocked", "reach"): (
+    ("port", "ports"): ("port 50515 of rank 0 is in use by a process outside", "--ports"),
+    ("blocked", "reachability"): (
         "rank 1 cannot reach rank 0 port 50515",
         "policies select the job's pods: closed",
     ),
-    ("blocked", "edges"): ("missing: rank 1 -> rank 0 port 50515", "line reach"),
-    ("named", "names"): ("named-0.named does not resolve", "kube-dns"),
+    ("blocked", "connections"): ("missing: rank 1 -> rank 0 port 50515", "`reachability`"),
+    ("named", "dns"): ("named-0.named does not resolve", "kube-dns"),
 }
 CLOSED = {
     "apiVersion": "networking.k8s.io/v1",
@@ -139,11 +142,11 @@ PROXY = {
 }
 ENDS = "trap 'exit 0' TERM; sleep 3600 & wait"
 HELD: Wanted = {
-    ("slow", "old pods"): (
+    ("slow", "terminating pods"): (
         "containers proxy, di-container were still running",
         "terminationGracePeriodSeconds",
     ),
-    ("kept", "old pods"): (
+    ("kept", "terminating pods"): (
         "finalizer example.com/hold blocks its deletion",
         "controller of the finalizer",
     ),
@@ -175,8 +178,8 @@ def test_a_rank_that_crashes_makes_no_line_unknown(space: Space) -> None:
     space.until("doctor of half", partial(unfound, space, "half", wanted), 60)
     _, told = asked(space, "doctor", "half")
     assert "UNKNOWN" not in told, told
-    assert "PROBLEM   edges" not in told, told
-    assert "PROBLEM   alone" not in told, told
+    assert "PROBLEM   connections" not in told, told
+    assert "PROBLEM   isolation" not in told, told
 
 
 def test_a_program_that_is_silent_for_a_minute(space: Space) -> None:

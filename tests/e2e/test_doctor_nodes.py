@@ -49,7 +49,7 @@ def test_clocks_that_differ(space: Space) -> None:
     }
     space.apply(job("wrong", main))
     space.until_true("wrong", "Running")
-    wanted = {("wrong", "clocks"): ("the clocks of ranks 0 and 1 are 9", "chrony, ntp")}
+    wanted = {("wrong", "clocks"): ("the clocks of ranks 0 and 1 differ by 9", "chrony, ntp")}
     space.until("doctor of wrong", partial(unfound, space, "wrong", wanted), 60)
 
 
@@ -77,8 +77,8 @@ def test_a_list_that_does_not_come_into_the_pod(space: Space) -> None:
     try:
         space.kubectl("delete", "pod", "late-1", "--wait=false")
         wanted = {
-            ("late", "address list"): (
-                "rank 0: /run/dijob/topology.json is not of the pod's list 2",
+            ("late", "peer list"): (
+                "rank 0: /run/dijob/topology.json does not have the pod's revision 2",
                 "kubectl describe node",
             )
         }
@@ -105,7 +105,7 @@ def test_ranks_that_share_a_nodes_ports(space: Space) -> None:
     space.apply(body)
     wanted = {
         ("shared", "host network"): (
-            f"ranks 0-1 share node {node} and its ports, with hostNetwork",
+            f"ranks 0-1 use hostNetwork and share the ports of node {node}",
             "spread the ranks over nodes",
         )
     }

@@ -50,7 +50,7 @@ async def _asked(client: "AsyncClient", pod: "RankPod", commands: Sequence[Comma
     from dijob.client.executing import Place, execute
 
     if not pod.running:
-        return Answer(problem=f"it does not run ({pod.state})")
+        return Answer(problem=f"not running ({pod.state})")
     problem = ""
     for command in commands:
         try:

@@ -36,7 +36,7 @@ OF_PODS: dict[str, Case] = {
         "same source",
         evidence(probes=second(digest="def")),
         PROBLEM,
-        "the source differs between pods (rank 0: abc; rank 1: def)",
+        "the source code differs between pods (rank 0: abc; rank 1: def)",
         "the same code",
     ),
     "another torch": Case(
@@ -60,44 +60,44 @@ OF_PODS: dict[str, Case] = {
         "torch 2.6.0",
     ),
     "an older list": Case(
-        "address list",
+        "peer list",
         evidence(job(listNumber=4)),
         PROBLEM,
-        "ranks 0-1: an older list than the newest, 4",
+        "ranks 0-1: the pod's peer list is older than the current revision 4",
         "ChangesRefused",
     ),
     "a list on its way": Case(
-        "address list",
+        "peer list",
         evidence(job(condition("PeersReady", "Renewing", "rank 1 is lost", "False"), listNumber=4)),
         UNKNOWN,
-        "on its way: rank 1 is lost",
+        "is in progress: rank 1 is lost",
     ),
     "a file that is late": Case(
-        "address list",
+        "peer list",
         evidence(probes=second(list_number=2)),
         PROBLEM,
-        "rank 1: /run/dijob/topology.json is not of",
+        "rank 1: /run/dijob/topology.json does not have the pod's revision",
         "within 90 s",
     ),
     "no such name": Case(
-        "names",
+        "dns",
         evidence(probes=second(names={"test-0.test": "Name or service not known"})),
         PROBLEM,
-        "in rank 1: test-0.test does not resolve (Name or service not known)",
+        "rank 1: test-0.test does not resolve (Name or service not known)",
         "kube-dns",
     ),
     "another's address": Case(
-        "names",
+        "dns",
         evidence(probes=second(names={"test-0.test": ("10.9.9.9",)})),
         PROBLEM,
-        "test-0.test is 10.9.9.9, and its pod has 10.0.0.1",
+        "test-0.test resolves to 10.9.9.9, but its pod has 10.0.0.1",
         "DNS",
     ),
     "names that are right": Case(
-        "names", evidence(probes=second(names={"test-0.test": ("10.0.0.1",)})), OK, "all 1 names"
+        "dns", evidence(probes=second(names={"test-0.test": ("10.0.0.1",)})), OK, "all 1 names"
     ),
     "blocked, by a policy?": Case(
-        "reach",
+        "reachability",
         evidence(
             probes=BLOCKED,
             policies=[
@@ -110,66 +110,81 @@ OF_PODS: dict[str, Case] = {
         "these network policies select the job's pods: a;",
     ),
     "blocked, by no policy": Case(
-        "reach",
+        "reachability",
         evidence(probes=BLOCKED),
         PROBLEM,
         "timed out",
-        "no network policy of the namespace",
+        "no network policy in the namespace",
     ),
     "blocked, policies unread": Case(
-        "reach",
+        "reachability",
         evidence(probes=BLOCKED, policies=None, refused={"policies": "forbidden"}),
         PROBLEM,
         "timed out",
-        "which you may not read here (forbidden)",
+        "which you may not list (forbidden)",
     ),
     "who refuses is there": Case(
-        "reach", evidence(probes=second(reach={("10.0.0.1", 50515): "refused"})), OK, "all 1 ports"
+        "reachability",
+        evidence(probes=second(reach={("10.0.0.1", 50515): "refused"})),
+        OK,
+        "all 1 dialled ports",
     ),
     "a server that refuses": Case(
-        "reach", evidence(probes=second(reach={("r", 6379): "refused"})), PROBLEM, "r port 6379", ""
+        "reachability",
+        evidence(probes=second(reach={("r", 6379): "refused"})),
+        PROBLEM,
+        "r port 6379",
+        "",
     ),
     "a stranger's port": Case(
         "ports",
         evidence(up=False, sockets={"listening": {50515: frozenset({"9"})}}),
         PROBLEM,
-        "port 50515 of rank 0 is taken",
+        "port 50515 of rank 0 is in use",
         "other --ports",
     ),
     "processes that hide what they hold": Case(
         "ports",
         evidence(up=False, sockets={"listening": {50515: frozenset({"9"})}, "complete": False}),
         OK,
-        "no port is taken",
+        "no other process uses a port",
     ),
     "C23: a proxy answers for a rank": Case(
-        "reach",
+        "reachability",
         evidence(up=False, probes=second(reach={("10.0.0.1", 50515): ""})),
         UNKNOWN,
-        "all 1 ports that are dialled answer, but connections are missing",
+        "all 1 dialled ports answer, but connections are missing",
         "a proxy",
     ),
     "an edge is missing": Case(
-        "edges",
+        "connections",
         evidence(up=False),
         PROBLEM,
         "missing: rank 1 -> rank 0 port 50515",
         "logs test --rank 1",
     ),
     "an edge of a program that has just begun": Case(
-        "edges", evidence(up=False, pods=[pod(0), BEGUN], now=NOW), UNKNOWN, "rank 1 began", "again"
+        "connections",
+        evidence(up=False, pods=[pod(0), BEGUN], now=NOW),
+        UNKNOWN,
+        "rank 1 started",
+        "again",
     ),
     "alone, as it has just begun": Case(
-        "alone", evidence(up=False, pods=[BEGUN], now=NOW), OK, "every rank"
+        "isolation", evidence(up=False, pods=[BEGUN], now=NOW), OK, "every running rank"
     ),
     "nobody listens": Case(
-        "edges", evidence(up=False, sockets={"listening": {}}), PROBLEM, "nothing listens", "runner"
+        "connections",
+        evidence(up=False, sockets={"listening": {}}),
+        PROBLEM,
+        "nothing listens",
+        "runner",
     ),
     "alone": Case(
-        "alone",
+        "isolation",
         evidence(up=False),
         PROBLEM,
-        "ranks 0-1: running, and connected to nobody",
+        "ranks 0-1: running without any connection",
         "launcher",
     ),
     "a proxy": Case(
@@ -189,7 +204,7 @@ OF_PODS: dict[str, Case] = {
         "interfaces",
         evidence(probes=second(env={"GLOO_SOCKET_IFNAME": "ib0"})),
         PROBLEM,
-        "rank 1: GLOO_SOCKET_IFNAME is ib0, and there is no such interface (eth0)",
+        "rank 1: GLOO_SOCKET_IFNAME is ib0, but the pod has no such interface (eth0)",
         "set GLOO_SOCKET_IFNAME to eth0",
     ),
     "virtual interfaces": Case(
@@ -200,13 +215,16 @@ OF_PODS: dict[str, Case] = {
         "set NCCL_SOCKET_IFNAME",
     ),
     "interfaces that nobody chooses from": Case(
-        "interfaces", evidence(probes=second(interfaces=("docker0", "eth0", "lo"))), OK, "nothing"
+        "interfaces",
+        evidence(probes=second(interfaces=("docker0", "eth0", "lo"))),
+        OK,
+        "no wrong interface",
     ),
     "an interface by exclusion": Case(
         "interfaces",
         evidence(TORCH, probes=both(env={"NCCL_SOCKET_IFNAME": "^docker"})),
         OK,
-        "nothing",
+        "no wrong interface",
     ),
     "full": Case(
         "shared memory",
@@ -219,7 +237,7 @@ OF_PODS: dict[str, Case] = {
         "clocks",
         evidence(probes=second(time=103.0)),
         PROBLEM,
-        "the clocks of ranks 0 and 1 are 3.0 s apart (to within 0.2 s)",
+        "the clocks of ranks 0 and 1 differ by 3.0 s (±0.2 s)",
         "chrony",
     ),
     "a slow answer is no skew": Case(
@@ -247,5 +265,5 @@ OF_PODS: dict[str, Case] = {
         "the job has 6 processes",
         "task.wait_for",
     ),
-    "no barrier": Case("barrier", evidence(SIX), OK, "no barrier in the source"),
+    "no barrier": Case("barrier", evidence(SIX), OK, "no barrier in the source code"),
 }

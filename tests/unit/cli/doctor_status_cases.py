@@ -65,15 +65,18 @@ OF_STATUS: dict[str, Case] = {
         "Running: all",
     ),
     "no operator": Case(
-        "status", evidence(job(phase="")), PROBLEM, "no operator has looked", "kubectl get deploy"
+        "status",
+        evidence(job(phase="")),
+        PROBLEM,
+        "no operator has processed",
+        "kubectl get deploy",
     ),
     "a Lease without an operator (H21)": Case(
         "status",
         evidence(job(phase=""), claim=LEASE),
         PROBLEM,
-        "no operator has looked at the job yet: in namespace default, Lease dijob-operator says"
-        " that the release mine serves it, since 2026-11-25T11:00:00Z (renewed"
-        " 2026-11-25T12:00:00Z)",
+        "no operator has processed the job yet: the Lease dijob-operator assigns namespace default"
+        " to the release mine since 2026-11-25T11:00:00Z (last renewed 2026-11-25T12:00:00Z)",
         "kubectl delete lease",
     ),
     "a Lease may not be seen (H21)": Case(
@@ -87,19 +90,19 @@ OF_STATUS: dict[str, Case] = {
         "status",
         evidence(pods=[pod(0)], unserved=True, claim=LEASE),
         PROBLEM,
-        "the status is old, and no operator updates it: it says Running (all 2 ranks are running),"
-        " and 1 pod of",
+        "the status is stale, and no operator updates it: it reports Running (all 2 ranks are"
+        " running), but 1 of",
         "delete lease",
     ),
     "held by a finalizer (C25)": Case(
-        "old pods",
+        "terminating pods",
         evidence(pods=[pod(0), ending(finalizers=["example.com/hold"])], now=NOW),
         PROBLEM,
         "rank 1: pod test-1 is being deleted: finalizer example.com/hold blocks its deletion",
         "why the controller of the finalizer",
     ),
     "held by a container (C41)": Case(
-        "old pods",
+        "terminating pods",
         evidence(pods=[pod(0), ending(container="proxy")], now=NOW),
         PROBLEM,
         "rank 1: pod test-1 is being deleted: container proxy was still running at the node's last"
@@ -115,49 +118,49 @@ OF_STATUS: dict[str, Case] = {
         ),
         PROBLEM,
         "AddressesReady PodDeleted",
-        "see the line old pods",
+        "see the check `terminating pods`",
     ),
     "the job is held (C41)": Case(
-        "old pods",
+        "terminating pods",
         evidence(deleted_job(), now=NOW),
         PROBLEM,
-        "the job is being deleted: finalizer example.com/hold blocks its deletion",
-        "take the finalizer off",
+        "the status is stale, and no operator updates it: it reports Running (all 2 ranks are"
+        " running), but 1 of",
     ),
     "the garbage collector's own finalizer": Case(
-        "old pods", evidence(deleted_job("foregroundDeletion"), now=NOW), OK, "no old pod remains"
+        "terminating pods", evidence(deleted_job("foregroundDeletion"), now=NOW), OK, "none"
     ),
     "an old pod that ends soon": Case(
-        "old pods",
+        "terminating pods",
         evidence(pods=[pod(0), ending(until="2026-11-25T12:00:10Z")], now=NOW),
         OK,
-        "rank 1: ends within its grace period",
+        "rank 1: within the grace period",
     ),
     "no node": Case(
-        "nodes",
+        "scheduling",
         evidence(pods=[pod(0), pod(1, status=unschedulable("0/2 nodes: Insufficient cpu"))]),
         PROBLEM,
-        "rank 1 found no node: 0/2 nodes: Insufficient cpu",
-        "ask for less",
+        "rank 1 cannot be scheduled: 0/2 nodes: Insufficient cpu",
+        "lower resources.requests",
     ),
     "a claim without a volume": Case(
-        "nodes",
+        "scheduling",
         evidence(
             pods=[pod(0, status=unschedulable("pod has unbound immediate PersistentVolumeClaims."))]
         ),
         PROBLEM,
-        "rank 0 found no node: pod has unbound immediate",
-        "a claim has no volume: kubectl get pvc; the cluster needs a StorageClass",
+        "rank 0 cannot be scheduled: pod has unbound immediate",
+        "a claim has no volume (kubectl get pvc): the cluster needs a StorageClass",
     ),
     "no claim": Case(
-        "nodes",
+        "scheduling",
         evidence(pods=[pod(0, status=unschedulable('persistentvolumeclaim "out" not found'))]),
         PROBLEM,
         'persistentvolumeclaim "out" not found',
-        "make the claim, or correct its name",
+        "create the claim, or correct its name",
     ),
     "no free port": Case(
-        "nodes",
+        "scheduling",
         evidence(pods=[pod(0, status=unschedulable("didn't have free ports"))]),
         PROBLEM,
         "free ports",
@@ -168,7 +171,7 @@ OF_STATUS: dict[str, Case] = {
         evidence(pods=[pod(0, main=waiting("ImagePullBackOff", "not found")), pod(1)]),
         PROBLEM,
         "rank 0: image x cannot be pulled (ImagePullBackOff): not found",
-        "push it",
+        "push the image",
     ),
     "quota": Case(
         "quota",
@@ -182,7 +185,7 @@ OF_STATUS: dict[str, Case] = {
         evidence(quotas=None, refused={"quotas": "you cannot list"}),
         UNKNOWN,
         "you cannot list",
-        "ask for the right",
+        "permission to list resourcequotas",
     ),
     "a quota with room": Case(
         "quota",
@@ -257,10 +260,10 @@ OF_STATUS: dict[str, Case] = {
             pods=[pod(0, spec={**HOST, "nodeName": "n"}), pod(1, spec={**HOST, "nodeName": "n"})]
         ),
         PROBLEM,
-        "ranks 0-1 share node n",
-        "leave hostNetwork out",
+        "ranks 0-1 use hostNetwork and share the ports of node n",
+        "remove hostNetwork",
     ),
     "ports of two nodes": Case(
-        "host network", evidence(pods=[pod(0, spec=HOST), pod(1, spec=HOST)]), OK, "alone"
+        "host network", evidence(pods=[pod(0, spec=HOST), pod(1, spec=HOST)]), OK, "no ranks share"
     ),
 }

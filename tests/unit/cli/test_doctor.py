@@ -77,7 +77,7 @@ def test_a_healthy_job_has_no_problem(of: Evidence) -> None:
         not in (
             ()
             if of.job.model.queue == "nng" and of.job.model.spec.runtime == "ditask"
-            else ("edges", "alone")
+            else ("connections", "isolation")
         )
     ]
     assert not bad
@@ -87,7 +87,7 @@ def test_who_cannot_be_asked_is_unknown_with_the_reason() -> None:
     silent = {0: GOOD, 1: Probe(problem="pods/exec is forbidden")}
     found = checks.findings(evidence(probes=silent))
     unknown = [(name, one.text) for name, one in found if one.status is UNKNOWN]
-    assert unknown == [("answers", "rank 1: pods/exec is forbidden")]
+    assert unknown == [("exec", "rank 1: pods/exec is forbidden")]
     assert not checks.problems(found)
 
 
@@ -101,7 +101,7 @@ CRASHED = pod(
 
 
 def test_a_rank_that_has_crashed_is_one_finding() -> None:
-    """N3: nine lines were UNKNOWN, and `alone` blamed the launcher of its only peer."""
+    """N3: nine lines were UNKNOWN, and `isolation` blamed the launcher of its only peer."""
     silent = {0: GOOD, 1: Probe(problem="500: container not found")}
     found = checks.findings(evidence(up=False, pods=[pod(0), CRASHED], probes=silent))
     bad = [(name, one.text) for name, one in found if one.status is not OK]
@@ -115,8 +115,8 @@ def test_a_program_that_does_not_print_may_hang() -> None:
     silent = evidence(now=NOW, printed={0: NOW - timedelta(seconds=95), 1: NOW - timedelta(days=1)})
     said = checks.text("test", checks.findings(silent)).splitlines()[-1]
     assert said == (
-        "test: no problem was found; no rank has printed a line for 95s: the program computes,"
-        " or it hangs: kubectl dijob doctor test --stacks shows where its processes are"
+        "test: no problems found; no rank has printed a line for 95s: the program is computing,"
+        " or it hangs: kubectl dijob doctor test --stacks shows what its processes are doing"
     )
     for other in (
         replace(silent, printed={0: NOW - timedelta(seconds=30), 1: NOW - timedelta(days=1)}),
@@ -159,8 +159,8 @@ def test_of_a_job_that_has_ended_only_what_needs_no_process_is_looked_at() -> No
 def test_what_is_printed() -> None:
     found = checks.findings(evidence(probes=second(digest="def")))
     said = checks.text("test", found)
-    assert "PROBLEM   same source     the source differs between pods" in said
-    assert "\n" + " " * 23 + "   -> mount the same code" in said
+    assert "PROBLEM   same source        the source code differs between pods" in said
+    assert "\n" + " " * 26 + "   -> mount the same code" in said
     assert said.endswith("\ntest: 1 problem")
     told = checks.data("test", found)
     assert (told["healthy"], len(told["checks"])) == (False, len(checks.CHECKS))
@@ -216,7 +216,7 @@ def test_the_look_from_inside_runs_in_a_plain_python() -> None:
     assert found.reach == {("127.0.0.1", 9): "refused"}
     assert found.interfaces
     assert found.versions["python"].startswith("3.")
-    assert "cannot be read" in probe.read("[]\n", (0.0, 1.0)).problem
+    assert "invalid answer" in probe.read("[]\n", (0.0, 1.0)).problem
     assert json.loads(words[3])["names"] == ["localhost", "no.such.invalid"]
 
 
@@ -248,7 +248,7 @@ async def test_a_lease_in_the_jobs_namespace_is_named(
         found = checks.findings(await collect.collect(client, "test"))
     name, first = found[0]
     assert name == "status"
-    assert ("the release mine serves it" if allowed else "leases is forbidden") in first.text
+    assert ("to the release mine since" if allowed else "leases is forbidden") in first.text
 
 
 ANSWER = {
@@ -288,9 +288,9 @@ def test_an_answer_of_a_container_is_read() -> None:
 def test_an_answer_of_another_form_is_none(changed: Body) -> None:
     """The container's Python is the tenant's; such answers were bugs of the program."""
     found = probe.read(json.dumps(ANSWER | changed), (0.0, 1.0))
-    assert found.problem.startswith(f"its answer cannot be read: {next(iter(changed))}")
+    assert found.problem.startswith(f"invalid answer of the probe: {next(iter(changed))}")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 10_000, "null", "\x00", "{}"])
 def test_what_is_no_answer(text: str) -> None:
-    assert "cannot be read" in probe.read(text, (0.0, 1.0)).problem
+    assert "invalid answer" in probe.read(text, (0.0, 1.0)).problem

@@ -216,8 +216,8 @@ def test_a_pod_that_cannot_be_asked_is_seen_from_its_peers() -> None:
         pytest.param({0: "a", 1: "a"}, "", "rank 2 has no pod", id="no pod"),
         pytest.param(
             {0: "a", 1: "a", 2: ""},
-            "it does not run (ImagePullBackOff)",
-            "rank 2 does not run (ImagePullBackOff)",
+            "not running (ImagePullBackOff)",
+            "rank 2 is not running (ImagePullBackOff)",
             id="does not run",
         ),
         pytest.param({0: "a", 1: "a", 2: "b"}, "", "nothing listens on port", id="not listening"),

@@ -1,4 +1,8 @@
-"""The table of checks, in the order in which they are read. Pure."""
+"""The table of checks, and the output of their findings. Pure.
+
+Checks that explain other failures come first: a pod without a node explains its missing
+connections.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ Check = Callable[[Evidence], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Row:
-    """A check: its name, and whether it is about processes that run."""
+    """A check and its name in the output. `live` checks need running processes."""
 
     name: str
     look: Check
@@ -25,8 +29,8 @@ class Row:
 OUTPUT: Final = "output"
 CHECKS: Final = (
     Row("status", of_status.conditions, live=False),
-    Row("old pods", of_status.old_pods, live=False),
-    Row("nodes", of_status.schedule, live=False),
+    Row("terminating pods", of_status.old_pods, live=False),
+    Row("scheduling", of_status.schedule, live=False),
     Row("images", of_status.images, live=False),
     Row("quota", of_status.quota, live=False),
     Row("failures", of_status.ends, live=False),
@@ -34,12 +38,12 @@ CHECKS: Final = (
     Row("host network", of_status.host_network, live=False),
     Row("same source", of_programs.program),
     Row("versions", of_programs.versions),
-    Row("address list", of_programs.list_number),
-    Row("names", of_network.names),
-    Row("reach", of_network.reach),
+    Row("peer list", of_programs.list_number),
+    Row("dns", of_network.names),
+    Row("reachability", of_network.reach),
     Row("ports", of_network.ports),
-    Row("edges", of_network.edges),
-    Row("alone", of_network.alone),
+    Row("connections", of_network.edges),
+    Row("isolation", of_network.alone),
     Row("proxies", of_programs.proxies),
     Row("interfaces", of_programs.interfaces),
     Row("shared memory", of_programs.shared_memory),
@@ -47,9 +51,10 @@ CHECKS: Final = (
     Row("barrier", of_programs.barrier),
 )
 
-# These find no problem: they say what is not known.
+# These never find a problem, and print nothing if all is well. They are listed last because they
+# only say what the checks above could not see.
 _ABOUT_ANSWERS: Final = (
-    Row("answers", of_programs.answers),
+    Row("exec", of_programs.answers),
     Row("stacks", of_stacks.stands, live=False),
     Row(OUTPUT, of_programs.output),
 )
@@ -58,21 +63,20 @@ Findings = Sequence[tuple[str, Finding]]
 
 
 def findings(evidence: Evidence) -> Findings:
-    """What all checks say; of a job without processes, those that need none. Then which ranks could
-    not be asked, where the processes stand if stacks are wanted, and whether the ranks print.
-    """
+    """Run all checks; for a job without running processes, only those that need none."""
     live = evidence.report is not None
     rows = [row for row in (*CHECKS, *_ABOUT_ANSWERS) if live or not row.live]
     return [(row.name, found) for row in rows for found in row.look(evidence)]
 
 
 def problems(found: Findings) -> int:
-    """How many problems these are."""
+    """Count the problems."""
     return sum(one.status is Status.PROBLEM for _, one in found)
 
 
 def text(job: str, found: Findings) -> str:
-    """The checklist, each remedy below its line, and the sum."""
+    """Format the checklist, with each remedy below its finding and a summary line."""
+    # Problems are in capitals and "ok" is not, so that they stand out without colours.
     rows = [
         (one.status.upper() if one.status is not Status.OK else "ok", name) for name, one in found
     ]
@@ -85,8 +89,9 @@ def text(job: str, found: Findings) -> str:
             lines.append(f"{' ' * width}   -> {one_line(one.remedy)}")
     count = problems(found)
     unknowns = sum(one.status is Status.UNKNOWN for _, one in found)
-    more = f", {unknowns} that cannot be told" if unknowns else ""
-    said = f"{count} problem{'s' if count != 1 else ''}" if count else "no problem was found"
+    more = f", {unknowns} unknown" if unknowns else ""
+    said = f"{count} problem{'s' if count != 1 else ''}" if count else "no problems found"
+    # A silent program is not a problem by itself, so its hint is repeated where it is read last.
     hint = next(
         (f"; {one.text}: {one.remedy}" for name, one in found if name == OUTPUT and one.remedy), ""
     )
@@ -94,7 +99,7 @@ def text(job: str, found: Findings) -> str:
 
 
 def data(job: str, found: Findings) -> dict[str, Any]:
-    """The checklist for programs."""
+    """Return the checklist as data, for -o json and -o yaml."""
     return {
         "job": job,
         "healthy": not problems(found),

@@ -1,4 +1,8 @@
-"""The evidence, from the apiserver and from the pods."""
+"""Collects the evidence from the API server and from the pods.
+
+Every request uses the user's permissions. A request that is forbidden is recorded and does not end
+the command, because the other checks are still useful.
+"""
 
 import asyncio
 import time
@@ -31,7 +35,7 @@ from dijob.client.connection import Call, Json
 from dijob.core.members import gang_of
 from dijob.names import CLAIM, Addressing
 
-# An operator follows a change within a second or two.
+# A healthy operator updates the status within a second or two.
 _SETTLE_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 20.0
 _LISTS: Final = {
@@ -41,8 +45,9 @@ _LISTS: Final = {
 
 
 async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) -> Evidence:
-    """All that can be known of a job with the user's rights, and its stacks where they are wanted.
-    Raises NotFound.
+    """Collect everything about a job that the user may read, and the stacks if they are wanted.
+
+    Raises NotFound if the job does not exist.
     """
     job, pods, unserved = await _settled(client, name)
     found, refused = await _lists(client)
@@ -57,6 +62,7 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
         unserved=unserved,
         claim=claim,
     )
+    # Stacks are read before the probes, which start Python processes of their own in the pods.
     if stacks:
         known = replace(known, stacks=await take(client, job, pods, stacks))
     if known.model is None or job.finished or not any(pod.running for pod in pods):
@@ -65,14 +71,15 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
     report, probes, printed = await asyncio.gather(
         _report(client, name), _probes(client, pods, job, world), _printed(client, pods, refused)
     )
-    # A rank may have ended while it was asked: the newest pods say so.
+    # A rank may have ended during its probe. Its current state then explains why it did not answer.
     pods = await client.pods(job)
     return replace(known, pods=pods, probes=probes, report=report, printed=printed)
 
 
 async def _settled(client: AsyncClient, name: str) -> tuple[Job, Sequence[RankPod], bool]:
-    """The job, its pods, and whether the status does not follow them: an operator needs a moment,
-    so that is asked twice.
+    """Return the job, its pods, and whether the status is stale.
+
+    The operator needs a moment after each change, so a stale status is read a second time.
     """
     for pause in (_SETTLE_SECONDS, 0.0):
         job = await client.get(name)
@@ -84,7 +91,7 @@ async def _settled(client: AsyncClient, name: str) -> tuple[Job, Sequence[RankPo
 
 
 def behind(job: Job, pods: Sequence[RankPod]) -> bool:
-    """Whether the status is not about the job and the pods that are there."""
+    """Whether the status does not match the current spec and pods."""
     if job.finished:
         return False
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:
@@ -94,7 +101,7 @@ def behind(job: Job, pods: Sequence[RankPod]) -> bool:
 
 
 async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
-    """The Lease that claims the namespace."""
+    """Return the Lease by which a release claims the namespace; None if there is none."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{client.namespace}/leases/{CLAIM}"
     try:
         return await client.connection.json(Call("GET", path))
@@ -108,7 +115,7 @@ async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
 async def _printed(
     client: AsyncClient, pods: Sequence[RankPod], refused: dict[str, str]
 ) -> Mapping[int, datetime] | None:
-    """When each rank that runs printed its last line, or began."""
+    """Return when each running rank printed its last line, or started if it printed none."""
 
     async def one(pod: RankPod) -> tuple[int, datetime | None]:
         last = pod.begun
@@ -122,7 +129,7 @@ async def _printed(
         async with asyncio.timeout(_LOG_SECONDS):
             found = await asyncio.gather(*(one(pod) for pod in pods if pod.running))
     except (ApiError, Unreachable, TimeoutError) as error:
-        refused["logs"] = str(error) or "the logs were not read in time"
+        refused["logs"] = str(error) or f"the logs were not read within {_LOG_SECONDS:.0f} s"
         return None
     return {rank: last for rank, last in found if last}
 
@@ -137,7 +144,7 @@ async def _report(client: AsyncClient, name: str) -> Report | None:
 async def _probes(
     client: AsyncClient, pods: Sequence[RankPod], job: Job, world: World
 ) -> Mapping[int, probe.Probe]:
-    """Each pod is asked for what it dials itself."""
+    """Probe each running pod for the names and addresses that its own rank dials."""
 
     async def one(pod: RankPod) -> tuple[int, probe.Probe]:
         words = probe.command(names(job, pod.rank, world), targets(job, pods, pod.rank, world))
@@ -154,7 +161,7 @@ async def _probes(
 
 
 def names(job: Job, rank: int, world: World) -> list[str]:
-    """The names that a rank has to look up."""
+    """Return the host names that a rank must resolve."""
     gang = gang_of(job.model)
     dialled = sorted({dials.to.rank for dials in world.dials if dials.rank == rank})
     if gang.redis:
@@ -165,7 +172,7 @@ def names(job: Job, rank: int, world: World) -> list[str]:
 
 
 def targets(job: Job, pods: Sequence[RankPod], rank: int, world: World) -> list[tuple[str, int]]:
-    """The addresses and ports that a rank dials in other pods, or at the Redis server."""
+    """Return the addresses and ports that a rank dials in other pods or on the Redis server."""
     gang = gang_of(job.model)
     ips = {pod.rank: pod.ip for pod in pods if pod.ip}
     found = list[tuple[str, int]]()
@@ -176,11 +183,12 @@ def targets(job: Job, pods: Sequence[RankPod], rank: int, world: World) -> list[
             found += [gang.redis] if gang.redis else []
         elif dials.to.rank in ips:
             found.append((ips[dials.to.rank], dials.to.port))
+    # Several processes of a rank may dial the same port. One attempt is enough.
     return list(dict.fromkeys(found))
 
 
 async def _lists(client: AsyncClient) -> tuple[dict[str, Objects | None], dict[str, str]]:
-    """What may be listed; of the others, the apiserver's sentence."""
+    """Return the lists that the user may read, and the API error for each of the others."""
     found, refused = dict[str, Objects | None](), dict[str, str]()
     for key, path in _LISTS.items():
         try:

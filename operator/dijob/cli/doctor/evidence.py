@@ -1,4 +1,4 @@
-"""All that the checks know: what the apiserver and the pods have said."""
+"""The input of the checks: what the API server and the pods reported."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,37 +14,38 @@ from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
 from dijob.core.members import say
 
-# An import of torch and DI-engine takes a slow node so long.
+# Importing torch and DI-engine takes this long on a slow node. Before that, a missing connection is
+# not a problem.
 STARTING_SECONDS = 30.0
 Objects = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found. Lists are None where they may not be read, with the reason in `refused`."""
+    """What was found. A list that the user may not read is None; `refused` has the API error."""
 
     job: Job
     pods: Sequence[RankPod] = ()
     probes: Mapping[int, Probe] = field(default_factory=dict)
     report: Report | None = None
-    """The connections; None where the job has none to look at."""
+    """The connections; None if no rank runs."""
     policies: Objects | None = ()
     quotas: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     stacks: Mapping[int, Look] | None = None
-    """Where the ranks' processes stand; None where that was not asked for."""
+    """The stacks of the ranks' processes; None without --stacks."""
     now: datetime | None = None
-    """When it was collected."""
+    """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)
-    """When each rank that runs printed its last line, or began; None if no log could be read."""
+    """When each running rank printed its last line or started; None if the logs are unreadable."""
     unserved: bool = False
-    """Whether the status has not followed the job and its pods for some seconds."""
+    """Whether the status has been stale for some seconds, so that no operator serves the job."""
     claim: Mapping[str, Any] | None = None
-    """The Lease by which a release claims the namespace, None if there is none."""
+    """The Lease by which a release claims the namespace; None if there is none."""
 
     @cached_property
     def model(self) -> DIJob | None:
-        """The job as the operator reads it, None where it cannot."""
+        """The job as the operator parses it; None if it is invalid."""
         try:
             return self.job.model
         except SpecError:
@@ -52,12 +53,13 @@ class Evidence:
 
     @cached_property
     def starting(self) -> frozenset[int]:
-        """The ranks whose program began a moment ago: it may not have come to its connections."""
+        """The ranks that started too recently to have all connections."""
         return frozenset(pod.rank for pod in self.pods if self._age(pod) < STARTING_SECONDS)
 
     def _age(self, pod: RankPod) -> float:
         if pod.begun and self.now:
             return (self.now - pod.begun).total_seconds()
+        # An unknown start must not excuse a missing connection.
         return STARTING_SECONDS
 
     @cached_property
@@ -67,20 +69,21 @@ class Evidence:
 
     @property
     def quiet_seconds(self) -> int:
-        """For how long no rank has printed a line; 0 if that is not known."""
+        """Seconds since any rank printed a line; 0 if unknown."""
         if not self.printed or not self.now:
             return 0
         return max(0, int((self.now - max(self.printed.values())).total_seconds()))
 
     @property
     def answered(self) -> dict[int, Probe]:
-        """The probes that have an answer."""
+        """The probes that were answered, by rank."""
         return {rank: probe for rank, probe in self.probes.items() if not probe.problem}
 
     @property
     def silence(self) -> str:
-        """Why ranks that run could not be asked, in a sentence; "" if all were. Other checks say
-        why the other ranks do not run.
+        """Why running ranks could not be probed; "" if all answered.
+
+        Ranks that do not run are left to the checks that explain why.
         """
         causes = dict[str, list[int]]()
         for rank, probe in self.probes.items():
@@ -89,7 +92,7 @@ class Evidence:
         return "; ".join(f"{say(ranks)}: {why}" for why, ranks in causes.items())
 
     def containers(self) -> Iterator[tuple[RankPod, Mapping[str, Any]]]:
-        """The status of each container of each pod, the main one's and all others."""
+        """Yield the status of each container of each pod, init containers first."""
         for pod in self.pods:
             status = pod.body.get("status") or {}
             for key in ("initContainerStatuses", "containerStatuses"):

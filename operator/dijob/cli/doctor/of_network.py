@@ -1,4 +1,4 @@
-"""Checks of the way between the pods: names, ports, policies, connections. Pure."""
+"""Checks of the network between the pods: DNS, ports, network policies, connections. Pure."""
 
 import ipaddress
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,13 @@ from dijob.cli.topology.compare import Edge, Pod
 from dijob.cli.topology.expected import SERVER
 from dijob.core.members import say
 
+# A broken network usually breaks all connections in the same way. A few examples are enough.
 _MOST = 5
 _REFUSED = "refused"
 
 
 def names(evidence: Evidence) -> Iterator[Finding]:
-    """Whether each pod can look up the names that it needs, and finds the right pods."""
+    """Check that each pod resolves the names that it dials to the right addresses."""
     wrong = dict[str, list[int]]()
     asked = set[str]()
     ips = _by_name(evidence)
@@ -26,16 +27,16 @@ def names(evidence: Evidence) -> Iterator[Finding]:
             if isinstance(found, str):
                 wrong.setdefault(f"{name} does not resolve ({found})", []).append(rank)
             elif name in ips and ips[name] not in map(_plain, found):
-                is_at = f"{name} is {', '.join(found)}, and its pod has {ips[name]}"
+                is_at = f"{name} resolves to {', '.join(found)}, but its pod has {ips[name]}"
                 wrong.setdefault(is_at, []).append(rank)
     for what, ranks in list(wrong.items())[:_MOST]:
         yield problem(
-            f"in {say(ranks)}: {what}",
-            "see the cluster's DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), the job's"
-            " service, and dnsPolicy in the template",
+            f"{say(ranks)}: {what}",
+            "check the cluster DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), the job's"
+            " Service, and dnsPolicy in the template",
         )
     if not wrong and evidence.answered:
-        yield ok(f"all {len(asked)} names resolve" if asked else "the job goes by addresses")
+        yield ok(f"all {len(asked)} names resolve" if asked else "the job uses IP addresses")
 
 
 def _by_name(evidence: Evidence) -> dict[str, str]:
@@ -51,14 +52,15 @@ def _plain(ip: str) -> str:
 
 
 def reach(evidence: Evidence) -> Iterator[Finding]:
-    """Whether each pod reaches the ports that it dials, and which policies may be in the way."""
+    """Check that each pod reaches the ports that it dials; the remedy names network policies."""
     ranks = {pod.ip: pod.rank for pod in evidence.pods if pod.ip}
     bad = dict[tuple[str, str], list[int]]()
     count = 0
     for rank, probe in evidence.answered.items():
         for (host, port), said in probe.reach.items():
             count += 1
-            # Who does not listen is the edges' matter: its host answers.
+            # A refused connection to a pod means that the network works and the program does not
+            # listen. The check `connections` reports that.
             if said and not (said == _REFUSED and host in ranks):
                 whose = f"rank {ranks[host]}" if host in ranks else host
                 bad.setdefault((f"{whose} port {port} ({host})", said), []).append(rank)
@@ -67,7 +69,7 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
             f"{say(from_ranks)} cannot reach {whom}: {said}", _policy_remedy(evidence, from_ranks)
         )
     if len(bad) > _MOST:
-        yield problem(f"and {len(bad) - _MOST} more of these", "as above")
+        yield problem(f"{len(bad) - _MOST} more addresses cannot be reached", "as above")
     if not bad and evidence.answered:
         yield _reached(evidence, count)
 
@@ -75,11 +77,13 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
 def _reached(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
-    said = f"all {count} ports that are dialled answer"
+    said = f"all {count} dialled ports answer"
+    # A proxy, for example that of a service mesh, accepts every connection for a pod. Then an
+    # answer does not prove that the pod is reachable.
     if evidence.report and evidence.report.missing:
         return unknown(
-            f"{said}, but connections are missing (line edges)",
-            "see whether a proxy between the pods answers for them",
+            f"{said}, but connections are missing (see the check `connections`)",
+            "check whether a proxy between the pods answers for them",
         )
     return ok(said)
 
@@ -87,8 +91,8 @@ def _reached(evidence: Evidence, count: int) -> Finding:
 def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
     if evidence.policies is None:
         return (
-            f"see the network policies, which you may not read here"
-            f" ({evidence.refused.get('policies', '')}), and the nodes' firewalls"
+            f"check the nodes' firewalls and the network policies, which you may not list"
+            f" ({evidence.refused.get('policies', '')})"
         )
     found = sorted(
         str(policy["metadata"]["name"])
@@ -97,17 +101,17 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
     )
     if found:
         return (
-            f"these network policies select the job's pods: {', '.join(found)}; let the job's own"
-            " pods through in them"
+            f"these network policies select the job's pods: {', '.join(found)}; allow traffic"
+            " between the job's pods in them"
         )
     return (
-        "no network policy of the namespace selects the job's pods: see the nodes' firewalls, the"
-        " cluster's network plug-in and its own policies"
+        "no network policy in the namespace selects the job's pods: check the nodes' firewalls,"
+        " the network plug-in and its own policies"
     )
 
 
 def selects(policy: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a NetworkPolicy is about a pod of these labels."""
+    """Whether a NetworkPolicy selects a pod with these labels. An empty selector selects all."""
     selector = (policy.get("spec") or {}).get("podSelector") or {}
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
@@ -130,10 +134,10 @@ def _expressed(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def ports(evidence: Evidence) -> Iterator[Finding]:
-    """Whether somebody else has a port that a process of the job needs."""
+    """Check that no foreign process uses a port of the job."""
     report = evidence.report
     if report is None:
-        yield unknown("there are no connections to look at")
+        yield unknown("there are no connections to check")
         return
     pods, bad = {pod.rank: pod for pod in report.pods}, False
     for rank, port in sorted({(edge.to.rank, edge.to.port) for edge in report.edges}):
@@ -143,18 +147,17 @@ def ports(evidence: Evidence) -> Iterator[Finding]:
             continue
         bad = True
         yield problem(
-            f"port {port} of rank {rank} is taken by a process outside of its container",
-            "a sidecar has it, or with hostNetwork somebody on the node: give ditask other --ports"
-            " (the same for all ranks)",
+            f"port {port} of rank {rank} is in use by a process outside its container",
+            "a sidecar uses it, or with hostNetwork another process on the node: give ditask other"
+            " --ports (the same for all ranks)",
         )
     if not bad:
-        yield ok("no port is taken by somebody else")
+        yield ok("no other process uses a port of the job")
 
 
 def _foreign(pod: Pod, port: int) -> bool:
-    """Whether a port has a listener that no process of the container holds. Where no process shows
-    what it holds, it cannot be told.
-    """
+    """Whether a port has a listener that no process of the container holds."""
+    # If a process of another user hides its sockets, the listener may be its own.
     if pod.sockets is None or not pod.sockets.complete:
         return False
     inodes = pod.sockets.listening.get(port, frozenset())
@@ -162,37 +165,37 @@ def _foreign(pod: Pod, port: int) -> bool:
 
 
 def edges(evidence: Evidence) -> Iterator[Finding]:
-    """Whether each connection that should be there is."""
+    """Check that all expected connections between running ranks are up."""
     report = evidence.report
     if report is None:
-        yield unknown("there are no connections to look at")
+        yield unknown("there are no connections to check")
         return
-    # Why a rank does not run is the matter of other checks, and its edges follow from that.
+    # Other checks explain why a rank does not run. Its missing connections only follow from that.
     looked_at = [edge for edge in report.edges if _runs(evidence, edge)]
     missing = [edge for edge in looked_at if edge.missing]
     bad = [edge for edge in missing if not {edge.rank, edge.to.rank} & evidence.starting]
     if len(bad) < len(missing):
         yield unknown(
-            f"{show.summary(report)}, and {say(evidence.starting)} began within the last half"
-            " minute",
-            "ask again in a moment",
+            f"{show.summary(report)}; {say(evidence.starting)} started within the last 30 s",
+            "run the check again in a moment",
         )
     for edge in bad[:_MOST]:
         yield problem(show.in_words(edge, report), _edge_remedy(evidence, edge))
     if len(bad) > _MOST:
         yield problem(
-            f"and {len(bad) - _MOST} more", f"kubectl dijob topology {report.job} names each"
+            f"{len(bad) - _MOST} more connections are missing",
+            f"list all with: kubectl dijob topology {report.job}",
         )
     if unseen := sorted({edge.why for edge in looked_at if edge.unknown}):
         yield unknown(f"{show.summary(report)}: {'; '.join(unseen[:_MOST])}")
     elif not missing and len(looked_at) < len(report.edges):
-        yield ok(f"{show.summary(report)}; those between ranks that run are up")
+        yield ok(f"{show.summary(report)}; all between running ranks are up")
     elif not missing:
         yield ok(show.summary(report))
 
 
 def _runs(evidence: Evidence, edge: Edge) -> bool:
-    """Whether both ends of an edge run; a Redis server is looked at from its clients."""
+    """Whether both ends of a connection run. A Redis server is observed through its clients."""
     return {edge.rank, edge.to.rank} <= evidence.running | {SERVER}
 
 
@@ -200,24 +203,28 @@ def _edge_remedy(evidence: Evidence, edge: Edge) -> str:
     name = evidence.job.name
     if "nothing listens" in edge.why:
         return (
-            "its program has not come to its Parallel.runner or ditask, or is another one: kubectl"
-            f" dijob logs {name} --rank {max(edge.to.rank, 0)}"
+            "the program has not reached Parallel.runner or ditask, or uses neither; see its log:"
+            f" kubectl dijob logs {name} --rank {max(edge.to.rank, 0)}"
         )
-    if "does not run" in edge.why or "has no pod" in edge.why:
-        return "see the lines about status, nodes and images"
-    return f"see whether it can be reached (line reach); then kubectl dijob logs {name} --rank" + (
-        f" {edge.rank}"
+    if "is not running" in edge.why or "has no pod" in edge.why:
+        return "see the checks `status`, `scheduling` and `images`"
+    return (
+        f"see the check `reachability`, then the log: kubectl dijob logs {name} --rank {edge.rank}"
     )
 
 
 def alone(evidence: Evidence) -> Iterator[Finding]:
-    """Whether a process works alone: it runs, it should have peers, and has none."""
+    """Check that no running rank lacks all of its connections.
+
+    DI-engine does not fail if a process finds no peers: it trains by itself, and nothing but the
+    missing connections shows that the job is split.
+    """
     report = evidence.report
     if report is None or not report.edges:
         yield (
-            ok("no process has peers to be connected to")
+            ok("no rank has peers to connect to")
             if report
-            else unknown("there are no connections to look at")
+            else unknown("there are no connections to check")
         )
         return
     of = dict[int, list[Edge]]()
@@ -232,10 +239,10 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
     ]
     if lonely:
         yield problem(
-            f"{say(lonely)}: running, and connected to nobody, perhaps training alone",
-            "see condition LauncherBypassed and docs/runtimes.md: ditask has to be started by the"
-            " launcher, or with --platform k8s and the job's --topology; a script has to call"
+            f"{say(lonely)}: running without any connection, possibly training in isolation",
+            "see the condition LauncherBypassed and docs/runtimes.md: start ditask through the"
+            " launcher, or with --platform k8s and the job's --topology; a script must call"
             " Parallel.runner",
         )
     else:
-        yield ok("every rank that runs is connected to somebody")
+        yield ok("every running rank has a connection")

@@ -1,4 +1,4 @@
-"""Checks of what runs in the pods: the same everywhere, and with what it needs. Pure."""
+"""Checks of the programs in the pods: equal in all pods, and in a suitable environment. Pure."""
 
 import ipaddress
 import re
@@ -13,13 +13,15 @@ from dijob.cli.topology.expected import world_of
 from dijob.core.members import count, gang_of, say
 from dijob.names import Queue, Runtime
 
+# The loopback, and interfaces that kernel modules create in every network namespace.
 _VIRTUAL = re.compile(r"^(lo|tunl\d|sit\d|ip6tnl\d|ip6_vti\d|ip_vti\d|gre|erspan|bonding_masters)")
 _FULL = 0.9
-# The highest number of processes whose barrier DI-engine keeps apart (ding 0.5.3,
+# The largest number of processes that DI-engine's barrier distinguishes (ding 0.5.3,
 # ding/framework/middleware/barrier.py: ids are packed modulo 4).
 _BARRIER = 4
+# NTP keeps clocks within milliseconds, so a difference of a second means that it does not work.
 SKEW_SECONDS = 1.0
-# A program that trains usually prints more often.
+# A training program usually prints more often.
 QUIET_SECONDS = 60
 
 
@@ -33,26 +35,32 @@ def _grouped(
 
 
 def answers(evidence: Evidence) -> Iterator[Finding]:
-    """Which ranks could not be asked, once for all checks that need their answers."""
+    """Report running ranks that could not be probed.
+
+    This is one line for all checks that need a probe, instead of an UNKNOWN for each of them.
+    """
     if evidence.silence:
         yield unknown(evidence.silence)
 
 
 def output(evidence: Evidence) -> Iterator[Finding]:
-    """Whether any rank prints: a program that hangs by itself looks healthy otherwise."""
+    """Hint at a possible hang if no rank prints.
+
+    A program that hangs inside its own code passes all other checks.
+    """
     if evidence.printed is None:
         yield unknown(evidence.refused.get("logs", ""))
     elif evidence.quiet_seconds >= QUIET_SECONDS and evidence.stacks is None:
         yield Finding(
             Status.OK,
             f"no rank has printed a line for {duration(evidence.quiet_seconds)}:"
-            " the program computes, or it hangs",
-            f"kubectl dijob doctor {evidence.job.name} --stacks shows where its processes are",
+            " the program is computing, or it hangs",
+            f"kubectl dijob doctor {evidence.job.name} --stacks shows what its processes are doing",
         )
 
 
 def program(evidence: Evidence) -> Iterator[Finding]:
-    """Whether all pods (of one task) run the same source."""
+    """Check that all pods of a task run the same source code."""
     tasks = dict[str, dict[int, Probe]]()
     for pod in evidence.pods:
         if pod.rank in evidence.answered:
@@ -66,24 +74,23 @@ def program(evidence: Evidence) -> Iterator[Finding]:
                 f"{say(ranks)}: {source or 'none'}" for source, ranks in sources.items()
             )
             yield problem(
-                f"the source{f' of task {task}' if task else ''} differs between pods ({each})",
+                f"the source code{f' of task {task}' if task else ''} differs between pods"
+                f" ({each})",
                 "mount the same code in all pods (kubectl dijob run --code), or build it into the"
                 f" image; then kubectl dijob restart {evidence.job.name}",
             )
     files = sum(probe.files for probe in evidence.answered.values())
     if not bad and evidence.answered:
         yield (
-            ok("the same source in all pods")
+            ok("the same source code in all pods")
             if files
-            else ok(
-                "no source of its own was found to compare: no .py and no --package in the command"
-            )
+            else ok("nothing to compare: the command names no .py file and no --package")
         )
 
 
 def versions(evidence: Evidence) -> Iterator[Finding]:
-    """Whether all pods have the same DI-engine, torch, Python and redis-py, and a redis-py that
-    DI-engine can use.
+    """Check that all pods have the same versions of DI-engine, torch, Python, redis-py and pynng,
+    and a redis-py that works with DI-engine.
     """
     answered, bad = evidence.answered, False
     for name in ("DI-engine", "torch", "python", "redis", "pynng"):
@@ -105,7 +112,9 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
         )
     if answered and not bad:
         known = next(iter(answered.values())).versions
-        yield ok(", ".join(f"{name} {one}" for name, one in known.items()) or "no Python packages")
+        yield ok(
+            ", ".join(f"{name} {one}" for name, one in known.items()) or "no Python packages found"
+        )
 
 
 def _major(version: str) -> int:
@@ -113,20 +122,22 @@ def _major(version: str) -> int:
 
 
 def list_number(evidence: Evidence) -> Iterator[Finding]:
-    """Whether all pods have the newest address list."""
+    """Check that all pods have the current revision of the peer list."""
     newest = evidence.job.status.list_number
     peers = evidence.job.condition("PeersReady")
     if not newest:
-        yield unknown("the job has no address list yet")
+        yield unknown("the job has no peer list yet")
         return
+    # During a re-rendezvous the pods legitimately have different revisions.
     if peers and peers.reason == "Renewing":
-        yield unknown(f"list {newest} is on its way: {peers.message}")
+        yield unknown(f"the re-rendezvous to revision {newest} is in progress: {peers.message}")
         return
     late = [pod.rank for pod in evidence.pods if pod.list_number not in (0, newest)]
     if late:
         yield problem(
-            f"{say(late)}: an older list than the newest, {newest}",
-            "wait a minute; if it lasts, see the operator's log and condition ChangesRefused",
+            f"{say(late)}: the pod's peer list is older than the current revision {newest}",
+            "wait a minute; if it persists, see the operator's log and the condition"
+            " ChangesRefused",
         )
     told = {pod.rank: pod.list_number for pod in evidence.pods}
     old = [
@@ -136,16 +147,16 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
     ]
     if old:
         yield problem(
-            f"{say(old)}: /run/dijob/topology.json is not of the pod's list {newest}",
-            "the kubelet passes it on within 90 s; if it lasts, its node is in trouble (kubectl"
+            f"{say(old)}: /run/dijob/topology.json does not have the pod's revision {newest}",
+            "the kubelet updates the file within 90 s; if it does not, check the node (kubectl"
             " describe node)",
         )
     if not late and not old:
-        yield ok(f"list {newest} in all pods")
+        yield ok(f"revision {newest} in all pods")
 
 
 def proxies(evidence: Evidence) -> Iterator[Finding]:
-    """Whether a proxy would be asked for what goes to other pods."""
+    """Check that traffic between the pods bypasses HTTP proxies."""
     ips = [pod.ip for pod in evidence.pods if pod.ip]
     bad = dict[str, list[int]]()
     for rank, probe in evidence.answered.items():
@@ -155,16 +166,20 @@ def proxies(evidence: Evidence) -> Iterator[Finding]:
             bad.setdefault(", ".join(given), []).append(rank)
     for names, ranks in bad.items():
         yield problem(
-            f"{say(ranks)}: {names} is set, and no_proxy does not name the pods' addresses",
-            "set no_proxy to the pods' network (e.g. 10.0.0.0/8,.svc,.cluster.local) in the"
-            " template, or leave the proxy out",
+            f"{say(ranks)}: {names} is set, but no_proxy does not cover the pods' addresses",
+            "set no_proxy to the pod network (for example 10.0.0.0/8,.svc,.cluster.local) in the"
+            " template, or remove the proxy",
         )
     if not bad and evidence.answered:
-        yield ok("no proxy stands between the pods")
+        yield ok("no proxy between the pods")
 
 
 def _direct(ip: str, no_proxy: str) -> bool:
-    """Whether an address is excepted: by itself, a network, its beginning (as in 10.), or all."""
+    """Whether no_proxy covers an address: literally, by a network, by a prefix ("10."), or "*".
+
+    HTTP clients differ in the forms that they accept. Any of them counts, so that the check does
+    not report a proxy that is not used.
+    """
     for part in (one.strip() for one in no_proxy.split(",")):
         if part in ("*", ip) or (part.endswith(".") and ip.startswith(part)):
             return True
@@ -177,7 +192,7 @@ def _direct(ip: str, no_proxy: str) -> bool:
 
 
 def interfaces(evidence: Evidence) -> Iterator[Finding]:
-    """Whether NCCL and gloo take the network that leads to the other pods."""
+    """Check that NCCL and gloo use the interface that reaches the other pods."""
     model, bad = evidence.model, False
     wants = model is not None and (
         model.spec.runtime in (Runtime.TORCH, Runtime.ONEFLOW) or bool(gang_of(model).gpus)
@@ -189,23 +204,25 @@ def interfaces(evidence: Evidence) -> Iterator[Finding]:
             if chosen and probe.interfaces and not _exists(chosen, probe.interfaces):
                 bad = True
                 yield problem(
-                    f"rank {rank}: {variable} is {chosen}, and there is no such interface"
+                    f"rank {rank}: {variable} is {chosen}, but the pod has no such interface"
                     f" ({', '.join(real)})",
-                    f"set {variable} to {real[0] if real else 'eth0'}, or leave it out",
+                    f"set {variable} to {real[0] if real else 'eth0'}, or remove it",
                 )
             elif not chosen and wants and len(real) > 1:
                 bad = True
                 yield problem(
                     f"rank {rank} has several interfaces ({', '.join(real)}), and {variable} is not"
-                    " set: a virtual one may be taken",
-                    f"set {variable} in the template to the one that reaches the other pods",
+                    " set: a virtual one may be chosen",
+                    f"set {variable} in the template to the interface that reaches the other pods",
                 )
     if not bad and evidence.answered:
-        yield ok("nothing that NCCL or gloo could choose wrongly")
+        yield ok("NCCL and gloo can choose no wrong interface")
 
 
 def _exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
-    """As NCCL reads it: names begin so, =: are so, ^: all others."""
+    """Whether NCCL finds an interface for the value: a list of prefixes, of names after "=", or of
+    prefixes to exclude after "^".
+    """
     if chosen.startswith("^"):
         return True
     parts = chosen.removeprefix("=").split(",")
@@ -216,7 +233,10 @@ def _exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
 
 
 def shared_memory(evidence: Evidence) -> Iterator[Finding]:
-    """Whether /dev/shm is full: torch's loaders and DI-engine's environments die of it."""
+    """Check that /dev/shm has space.
+
+    torch's data loaders and DI-engine's environments crash with SIGBUS if it is full.
+    """
     full, least = list[int](), 0
     for rank, probe in evidence.answered.items():
         if probe.shm and probe.shm[0]:
@@ -225,15 +245,17 @@ def shared_memory(evidence: Evidence) -> Iterator[Finding]:
     if full:
         yield problem(
             f"{say(full)}: /dev/shm ({least // 2**20} MiB) is full",
-            "mount an emptyDir with medium: Memory at /dev/shm, with a sizeLimit",
+            "mount an emptyDir with medium: Memory and a sizeLimit at /dev/shm",
         )
     elif least:
-        yield ok(f"/dev/shm has {least // 2**20} MiB or more, and room")
+        yield ok(f"/dev/shm: at least {least // 2**20} MiB, not full")
 
 
 def clocks(evidence: Evidence) -> Iterator[Finding]:
-    """Whether the pods' clocks agree. Each is compared with the one here, which it is known to
-    within half the time that the answer took.
+    """Check that the pods' clocks agree.
+
+    Each clock is compared with the local one at the middle of the probe. The error of one
+    comparison is half the probe's duration.
     """
     found = []
     for rank, probe in evidence.answered.items():
@@ -241,45 +263,44 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
         found.append((probe.time - (begin + end) / 2, (end - begin) / 2, rank))
     if len(found) < 2:
         if not evidence.silence:
-            yield ok("no clocks to compare: one pod runs")
+            yield ok("no clocks to compare: only one pod runs")
         return
     low, high = min(found), max(found)
     apart, error = high[0] - low[0], high[1] + low[1]
     if apart - error > SKEW_SECONDS:
         yield problem(
-            f"the clocks of ranks {low[2]} and {high[2]} are {apart:.1f} s apart (to within"
-            f" {error:.1f} s)",
-            "set the time of their nodes (chrony, ntp)",
+            f"the clocks of ranks {low[2]} and {high[2]} differ by {apart:.1f} s (±{error:.1f} s)",
+            "synchronise the clocks of their nodes (chrony, ntp)",
         )
     else:
-        yield ok(f"the pods' clocks agree, to within {max(apart, error):.1f} s")
+        yield ok(f"the pods' clocks agree to within {max(apart, error):.1f} s")
 
 
 def barrier(evidence: Evidence) -> Iterator[Finding]:
-    """DI-engine's barrier confuses processes beyond the fourth."""
+    """Check that a program with a barrier has few enough processes for DI-engine's barrier."""
     model = evidence.model
     if model is None:
-        yield unknown("the job cannot be read")
+        yield unknown("the DIJob is invalid")
         return
     world = evidence.report.world if evidence.report else world_of(model)
     processes = world.ranks * world.workers
     using = [rank for rank, probe in evidence.answered.items() if probe.barrier]
     if processes <= _BARRIER and world.at_least and using:
         yield unknown(
-            f"the program uses a barrier, which DI-engine confuses beyond {_BARRIER} processes;"
-            f" there are at least {processes}, and only the program knows the number"
+            f"the program uses a barrier, and DI-engine's barrier hangs with more than {_BARRIER}"
+            f" processes; there are at least {processes}, and only the program knows how many"
         )
     elif processes <= _BARRIER:
         least = "at least " if world.at_least else ""
         yield ok(
-            f"{least}{count(processes, 'process', 'processes')}; DI-engine's barrier can tell"
-            f" {_BARRIER} apart"
+            f"{least}{count(processes, 'process', 'processes')}; DI-engine's barrier supports"
+            f" {_BARRIER}"
         )
     elif using:
         yield problem(
             f"the program uses a barrier, and the job has {processes} processes: DI-engine's"
-            f" confuses those beyond {_BARRIER}, and waits for ever",
+            f" barrier hangs with more than {_BARRIER}",
             f"use at most {_BARRIER} processes, or wait for events (task.wait_for) instead",
         )
     elif evidence.answered:
-        yield ok("no barrier in the source that was found")
+        yield ok("no barrier in the source code")

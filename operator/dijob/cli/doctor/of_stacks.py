@@ -1,4 +1,4 @@
-"""Who waits for whom: where the ranks' Python processes stand. Pure."""
+"""Reports the stacks of the ranks' Python processes, grouped by position. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +10,14 @@ from dijob.core.members import say
 
 
 def stands(evidence: Evidence) -> Iterator[Finding]:
-    """A line for each place, behind the sentence about all of them. Where a rank stands is never
-    wrong by itself."""
+    """Yield a summary and a line for each group of processes at the same position.
+
+    None of them is a problem: no position in a program is wrong by itself.
+    """
     if evidence.stacks is None:
         return
     if not evidence.stacks:
-        yield unknown(f"{evidence.job.name} has no pod, and so no stacks")
+        yield unknown("no stacks: the job has no pods")
     found = places.groups(evidence.stacks)
     if found:
         yield ok(places.verdict(found))
@@ -26,7 +28,7 @@ def stands(evidence: Evidence) -> Iterator[Finding]:
 
 
 def data(evidence: Evidence) -> dict[str, Any]:
-    """The groups, and all stacks as py-spy has told them; {} where nobody has asked."""
+    """Return the groups and py-spy's complete stacks; {} without --stacks."""
     if evidence.stacks is None:
         return {}
     found = [

@@ -1,4 +1,4 @@
-"""Checks of what the apiserver knows: conditions, nodes, images, quotas, ends. Pure."""
+"""Checks of the API objects: conditions, scheduling, images, quotas, failed containers. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,22 +13,24 @@ from dijob.core.observed.endings import ending, how_it_ended
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, termination
 from dijob.reasons import ReasonKind
 
+# The beginning of the remedy in the catalogue (reasons/progress.py). It is not true while an old
+# pod cannot end, and is then replaced.
 _HEALS = "nothing: the job recovers by itself"
-_WAITS = "it heals once the old pod is gone: see the line old pods"
-# Of its garbage collector, which takes them off.
+_WAITS = "the job recovers once the old pod is gone: see the check `terminating pods`"
+# The garbage collector of Kubernetes sets and removes these finalizers by itself.
 _OF_KUBERNETES = ("foregroundDeletion", "orphan")
-# An old pod that ends within this time needs no line of its own.
+# An old pod that ends within this time is normal, and needs no finding.
 _SOON_SECONDS = 30.0
 _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-# 85: the launcher starts again with a new list. 143: it was told to end.
+# Exit codes that are not failures. 85: the launcher restarts for a new peer list. 143: SIGTERM.
 _ORDINARY_ENDS = (0, 85, 143)
-# The kubelet's words: the second one where it has lost sight of the container, as of one that was
-# ended by a deadline. What the job has noted of it before says more.
+# Reasons of the kubelet. It reports the second one if it lost track of the container, for example
+# after a deadline. The job's status then knows more about the failure.
 _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 
 
 def conditions(evidence: Evidence) -> Iterator[Finding]:
-    """What the operator says already, with the remedy of its catalogue."""
+    """Report the conditions that are problems, with the remedies of the operator's catalogue."""
     job = evidence.job
     if evidence.unserved or not job.status.phase:
         yield _unserved(evidence)
@@ -45,14 +47,18 @@ def conditions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _unserved(evidence: Evidence) -> Finding:
-    """That no operator acts for the job, and which Lease may keep it from that."""
+    """Report that no operator serves the job, and the Lease that may be the reason.
+
+    A Lease assigns a namespace to one release of the operator. If that release is gone but its
+    Lease remains, all other releases ignore the namespace without an error.
+    """
     job, space = evidence.job, evidence.job.metadata.namespace
-    what = "no operator has looked at the job yet"
+    what = "no operator has processed the job yet"
     if job.status.phase:
         there = sum(not pod.meta.get("deletionTimestamp") for pod in evidence.pods)
         what = (
-            f"the status is old, and no operator updates it: it says {job.phase}"
-            f" ({job.status.message}), and {count(there, 'pod')} of {job.status.desired} is there"
+            f"the status is stale, and no operator updates it: it reports {job.phase}"
+            f" ({job.status.message}), but {there} of {job.status.desired} pods exist"
         )
     spec = (evidence.claim or {}).get("spec") or {}
     if holder := str(spec.get("holderIdentity") or ""):
@@ -60,23 +66,23 @@ def _unserved(evidence: Evidence) -> Finding:
             "creationTimestamp"
         )
         return problem(
-            f"{what}: in namespace {space}, Lease {names.CLAIM} says that the release {holder}"
-            f" serves it, since {since} (renewed {spec.get('renewTime')}), so other releases leave"
-            " the namespace alone",
-            f"if there is no such release, find out who renews the Lease (kubectl get lease -n"
-            f" {space} {names.CLAIM} -o yaml --show-managed-fields) and delete it:"
+            f"{what}: the Lease {names.CLAIM} assigns namespace {space} to the release {holder}"
+            f" since {since} (last renewed {spec.get('renewTime')}), so other releases ignore the"
+            " namespace",
+            f"if that release does not exist, find out which client renews the Lease (kubectl get"
+            f" lease -n {space} {names.CLAIM} -o yaml --show-managed-fields), and delete it:"
             f" kubectl delete lease -n {space} {names.CLAIM}",
         )
     refused = evidence.refused.get("claim", "")
     return problem(
         what + (f"; whether a Lease claims the namespace is unknown: {refused}" if refused else ""),
-        "see whether one runs for this namespace: kubectl get deploy -A -l"
+        "check that an operator runs for this namespace: kubectl get deploy -A -l"
         " app.kubernetes.io/name=dijob",
     )
 
 
 def held(evidence: Evidence) -> Mapping[int, str]:
-    """The ranks whose old pod does not end by itself, or not soon, and why."""
+    """Return the ranks whose old pod does not end soon, with the reason."""
     now = evidence.now
     if now is None:
         return {}
@@ -92,67 +98,74 @@ def _stays(end: Termination, now: datetime) -> bool:
     if due is None:
         return False
     left = (due - now).total_seconds()
+    # A pod without running containers that a finalizer keeps does not end by waiting.
     finalizers_alone = bool(end.finalizers) and not end.running
     return left > _SOON_SECONDS or left < -SLACK_SECONDS or finalizers_alone
 
 
 def old_pods(evidence: Evidence) -> Iterator[Finding]:
-    """What keeps the job or its pods that are being deleted: the job waits for their end."""
+    """Report what keeps the job or its pods from being deleted.
+
+    A rank's new pod has the name of its old one, so it cannot be created before the old one is
+    gone.
+    """
     meta = evidence.job.body["metadata"]
     finalizers = [one for one in meta.get("finalizers") or () if one not in _OF_KUBERNETES]
     if meta.get("deletionTimestamp") and finalizers:
         yield problem(
             f"the job is being deleted: {held_by(finalizers)}",
-            "see why that controller does not act; without it, take the finalizer off by hand",
+            "check why that controller does not remove the finalizer; if it no longer exists,"
+            " remove the finalizer by hand",
         )
     kept = held(evidence)
     for rank, why in kept.items():
         yield problem(
             f"rank {rank}: {why}",
-            "see why the container does not end, or why the controller of the finalizer does not"
-            " act; a shorter terminationGracePeriodSeconds in the template bounds the wait",
+            "check why the container does not end, or why the controller of the finalizer does not"
+            " remove it; a shorter terminationGracePeriodSeconds in the template limits the wait",
         )
     ending = sorted(pod.rank for pod in evidence.pods if pod.state == "Terminating")
     if not kept:
-        yield ok(f"{say(ending)}: ends within its grace period" if ending else "no old pod remains")
+        yield ok(f"{say(ending)}: within the grace period" if ending else "none")
 
 
 def schedule(evidence: Evidence) -> Iterator[Finding]:
-    """Whether every pod has a node."""
+    """Check that every pod has been scheduled to a node."""
     causes = dict[str, list[int]]()
     for pod in evidence.pods:
         for one in (pod.body.get("status") or {}).get("conditions") or ():
             if one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable":
                 causes.setdefault(str(one.get("message", "")), []).append(pod.rank)
     for why, ranks in causes.items():
-        yield problem(f"{say(ranks)} found no node: {why}", _room(why))
+        yield problem(f"{say(ranks)} cannot be scheduled: {why}", _room(why))
     if not causes:
-        yield ok("every pod that is there has a node") if evidence.pods else unknown("no pods")
+        yield ok("every pod has a node") if evidence.pods else unknown("the job has no pods")
 
 
 def _room(why: str) -> str:
+    # The scheduler's messages are not an interface, so an unknown one gets a general remedy.
     if "free ports" in why:
         return (
-            "with hostNetwork a node has each port once: add nodes, or leave hostNetwork out, or"
+            "with hostNetwork, each port exists once per node: add nodes, remove hostNetwork, or"
             " give the jobs different --ports"
         )
     if "unbound immediate PersistentVolumeClaims" in why:
         return (
-            "a claim has no volume: kubectl get pvc; the cluster needs a StorageClass, or a"
-            " PersistentVolume that fits (docs/own-code.md#provision-a-volume)"
+            "a claim has no volume (kubectl get pvc): the cluster needs a StorageClass or a"
+            " matching PersistentVolume (docs/own-code.md#provision-a-volume)"
         )
     if "persistentvolumeclaim" in why and "not found" in why:
-        return "make the claim, or correct its name in the template: kubectl get pvc"
+        return "create the claim, or correct its name in the template (kubectl get pvc)"
     if "Insufficient" in why:
         return (
-            "ask for less in resources.requests, add nodes, or lower minReplicas so that the job"
-            " begins with fewer ranks"
+            "lower resources.requests, add nodes, or lower minReplicas so that the job starts with"
+            " fewer ranks"
         )
-    return "change nodeSelector, affinity or tolerations, or add nodes that fit"
+    return "change nodeSelector, affinity or tolerations, or add matching nodes"
 
 
 def images(evidence: Evidence) -> Iterator[Finding]:
-    """Whether each image can be pulled."""
+    """Check that the images of all containers can be pulled."""
     causes = dict[tuple[str, str, str], list[int]]()
     for pod, one in evidence.containers():
         waiting = (one.get("state") or {}).get("waiting") or {}
@@ -162,37 +175,39 @@ def images(evidence: Evidence) -> Iterator[Finding]:
     for (image, reason, said), ranks in causes.items():
         yield problem(
             f"{say(ranks)}: image {image} cannot be pulled ({reason}): {said}",
-            "correct the image's name, push it, or add imagePullSecrets to the template",
+            "correct the image name, push the image, or add imagePullSecrets to the template",
         )
     if not causes:
-        yield ok("no image is missing")
+        yield ok("no image pull has failed")
 
 
 def quota(evidence: Evidence) -> Iterator[Finding]:
-    """Whether a quota keeps pods away."""
+    """Check that no ResourceQuota rejects the job's pods."""
     said = [
         one.message for one in evidence.job.status.conditions if "exceeded quota" in one.message
     ]
     if said:
         yield problem(
             " ".join(said[0].split()),
-            "raise the quota, delete what else uses it (kubectl get pods), or ask for less",
+            "raise the quota, delete other pods that use it (kubectl get pods), or lower the job's"
+            " requests",
         )
     elif evidence.quotas is None:
         yield unknown(
-            evidence.refused.get("quotas", ""), "ask for the right to list resourcequotas"
+            evidence.refused.get("quotas", ""),
+            "ask your administrator for permission to list resourcequotas",
         )
     elif names := [str(one["metadata"]["name"]) for one in evidence.quotas]:
-        yield ok(f"no pod was refused by the quotas of the namespace ({', '.join(names)})")
+        yield ok(f"no pod was rejected by the quotas of the namespace ({', '.join(names)})")
     else:
         yield ok("the namespace has no quota")
 
 
 def ends(evidence: Evidence) -> Iterator[Finding]:
-    """How containers have ended, memory first.
+    """Report how containers failed.
 
-    In a job that has failed, the newest end of the container that failed is the operator's doing:
-    it ends the pod so that the log stays. The status keeps how it failed.
+    In a failed job, the last end of the container that failed was caused by the operator, which
+    ends the pod to keep its log. The status keeps how the container failed, and counts instead.
     """
     status = evidence.job.status
     first, failed = status.first_failure, status.phase == names.Phase.FAILED
@@ -242,21 +257,27 @@ def _ended(text: str, reason: str, logs: str) -> Finding:
     if reason == _OUT_OF_MEMORY:
         return problem(
             text,
-            "raise resources.limits.memory, or use less: a smaller replay buffer, fewer"
-            " environments",
+            "raise resources.limits.memory, or use less memory, for example a smaller replay buffer"
+            " or fewer environments",
         )
     return problem(text, logs)
 
 
 def _logs(evidence: Evidence, rank: int, pod: str, container: str) -> str:
-    """How to read the log of a container; "" is the main one."""
+    """Return the command that prints the log of a container ("" for the main container).
+
+    `kubectl dijob logs` reads main containers only.
+    """
     if container:
         return f"kubectl -n {evidence.job.metadata.namespace} logs {pod} -c {container}"
     return f"kubectl dijob logs {evidence.job.name} --rank {rank}"
 
 
 def same_image(evidence: Evidence) -> Iterator[Finding]:
-    """Whether one name of an image is one image everywhere."""
+    """Check that an image name refers to the same image on all nodes.
+
+    A tag that was pushed again can be two images: nodes with a cached copy do not pull it.
+    """
     found = dict[str, dict[str, list[int]]]()
     for pod, one in evidence.containers():
         if one.get("imageID") and one.get("name") == pod.container:
@@ -267,7 +288,7 @@ def same_image(evidence: Evidence) -> Iterator[Finding]:
         each = ", ".join(f"{say(ranks)}: {one[:19]}" for one, ranks in ids.items())
         yield problem(
             f"{image} is not the same image on all nodes ({each})",
-            "name the image by its digest, or give each build a tag of its own; then kubectl dijob"
+            "name the image by its digest, or give each build its own tag; then kubectl dijob"
             f" restart {evidence.job.name}",
         )
     if not bad:
@@ -279,7 +300,7 @@ def same_image(evidence: Evidence) -> Iterator[Finding]:
 
 
 def host_network(evidence: Evidence) -> Iterator[Finding]:
-    """Whether ranks in their nodes' network are in each other's way."""
+    """Check that no two ranks with hostNetwork share a node."""
     on_host = [pod for pod in evidence.pods if pod.body.get("spec", {}).get("hostNetwork")]
     nodes = dict[str, list[int]]()
     for pod in on_host:
@@ -288,8 +309,8 @@ def host_network(evidence: Evidence) -> Iterator[Finding]:
     for node, ranks in nodes.items():
         if len(ranks) > 1:
             yield problem(
-                f"{say(ranks)} share node {node} and its ports, with hostNetwork",
-                "leave hostNetwork out, or spread the ranks over nodes",
+                f"{say(ranks)} use hostNetwork and share the ports of node {node}",
+                "remove hostNetwork, or spread the ranks over nodes",
             )
     if all(len(ranks) == 1 for ranks in nodes.values()):
-        yield ok("each rank has a node's ports alone" if on_host else "hostNetwork is not used")
+        yield ok("no ranks share a node's ports" if on_host else "hostNetwork is not used")

@@ -1,5 +1,7 @@
-"""A look from inside a pod: the program that runs there, and what it answers. Needs Python 3.6 and
-nothing else there.
+"""The probe that runs inside a pod, and its answer.
+
+The program is passed to the container's Python by exec, so nothing has to be installed or mounted.
+It needs Python 3.6, and only the standard library.
 """
 
 import json
@@ -9,8 +11,8 @@ from typing import Final
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-# Its argument, as JSON: names to look up, and [host, port] pairs to connect to. A connection that
-# is closed at once does a listening NNG no harm (images/launcher/reach.go does the same).
+# The argument is JSON: names to resolve, and [host, port] pairs to connect to. A connection that is
+# closed at once does not disturb a listening NNG socket (images/launcher/reach.go does the same).
 PROGRAM: Final = r"""
 import hashlib, json, os, socket, struct, subprocess, sys, threading, time
 asked = json.loads(sys.argv[1])
@@ -23,7 +25,7 @@ def text(path):
     except OSError:
         return ""
 
-# The processes of the program: all but the launcher, the container's first one, and this look.
+# The user's processes: all except the launcher, which is the first one, and doctor's own.
 programs = []
 for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc")))):
     words = text("/proc/%d/cmdline" % pid).split("\0")[:-1]
@@ -47,7 +49,7 @@ try:
 except (ValueError, KeyError):
     told["list"] = None
 
-# What it runs: a script, or the package that ditask is told.
+# The source is the script in the command line, or the package that ditask gets.
 def sources():
     cwd = "/proc/%d/cwd" % pid
     for at, word in enumerate(words):
@@ -122,44 +124,49 @@ for thread in threads:
     thread.join(max(0, end - time.time()))
 print(json.dumps(told))
 """
-# Nobody is asked for more.
+# A limit on the targets of one probe, each of which takes a thread and a socket in the pod.
 MOST_TARGETS: Final = 256
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a rank's container has answered. Where it has not, only `problem`, which says why."""
+    """The answer of a rank's container. If there is none, only `problem` is set."""
 
     problem: str = ""
     time: float = 0.0
-    """Its clock, in seconds since 1970."""
+    """The container's clock, in seconds since 1970."""
     asked: tuple[float, float] = (0.0, 0.0)
-    """When it was asked, and when it had answered, by the clock here."""
+    """When the probe began and ended, by the local clock."""
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     interfaces: tuple[str, ...] = ()
     shm: tuple[int, int] | None = None
-    """Bytes of /dev/shm, and those free."""
+    """Size and free space of /dev/shm, in bytes."""
     list_number: int | None = None
     files: int = 0
     digest: str = ""
     barrier: bool = False
-    """Whether its source names a barrier."""
+    """Whether the source contains the word "barrier"."""
     versions: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
-    """The addresses of each name, or what went wrong."""
+    """The addresses of each name, or the error."""
     reach: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """What went wrong with each address and port; "" for nothing."""
+    """The error of each address and port; "" for success."""
 
 
 def command(names: list[str], targets: list[tuple[str, int]]) -> tuple[tuple[str, ...], ...]:
-    """The commands to try; the last word keeps the look out of what it finds."""
+    """Return the alternative commands that run the probe.
+
+    The last argument marks the probe's own process, so that it does not find itself.
+    """
     asked = json.dumps({"names": names, "reach": targets[:MOST_TARGETS]})
     return tuple((python, "-c", PROGRAM, asked, "dijob doctor") for python in ("python3", "python"))
 
 
 class _Answer(BaseModel):
-    """What the program prints. The container's Python, and so the answer, is the tenant's."""
+    """The output of the probe. The container's Python belongs to the tenant, so the output is
+    untrusted and is validated.
+    """
 
     time: FiniteFloat
     command: tuple[str, ...]
@@ -174,13 +181,15 @@ class _Answer(BaseModel):
 
 
 def read(text: str, asked: tuple[float, float]) -> Probe:
-    """An answer. One that cannot be read is none."""
+    """Parse an answer. An invalid one becomes a Probe with a `problem`."""
     try:
+        # Only the last line counts: a sitecustomize of the image may print before it.
         told = _Answer.model_validate_json((text.splitlines() or [""])[-1])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        return Probe(problem=f"its answer cannot be read: {where} {first['msg']}")
+        at = f"{where}: " if where else ""
+        return Probe(problem=f"invalid answer of the probe: {at}{first['msg']}")
     files, digest, barrier = told.source
     return Probe(
         time=told.time,

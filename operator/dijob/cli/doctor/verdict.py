@@ -1,11 +1,15 @@
-"""What a check says."""
+"""The result type of the checks."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a check came out."""
+    """The result of a check.
+
+    UNKNOWN is not a failure: a missing permission or program must not look like a problem of the
+    job, and does not change the exit code.
+    """
 
     OK = "ok"
     PROBLEM = "problem"
@@ -14,8 +18,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a check: what was found, and what to do about it. Of an unknown one `text` says
-    why.
+    """One line of a check: what was found and what to do about it.
+
+    The text of an unknown finding gives the reason.
     """
 
     status: Status
@@ -24,15 +29,12 @@ class Finding:
 
 
 def ok(text: str) -> Finding:
-    """As it should be."""
     return Finding(Status.OK, text)
 
 
 def problem(text: str, remedy: str) -> Finding:
-    """Something to be mended."""
     return Finding(Status.PROBLEM, text, remedy)
 
 
 def unknown(why: str, remedy: str = "") -> Finding:
-    """It cannot be told."""
     return Finding(Status.UNKNOWN, why, remedy)

@@ -205,8 +205,8 @@ def _unseen(dialler: Pod, listener: Pod) -> str:
 def _why(dialler: Pod, listener: Pod, to: Listener) -> str:
     """What is seen of a connection that is not there."""
     for pod in (listener, dialler):
-        if pod.sockets is None and pod.problem.startswith("it does not run"):
-            return f"rank {pod.rank} {pod.problem.removeprefix('it ')}"
+        if pod.sockets is None and pod.problem.startswith("not running"):
+            return f"rank {pod.rank} is {pod.problem}"
     if listener.sockets is not None and to.port not in listener.sockets.listening:
         return f"nothing listens on port {to.port} of rank {listener.rank}"
     return f"rank {to.rank} listens on port {to.port}, and rank {dialler.rank} is not connected"
