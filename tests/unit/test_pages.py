@@ -134,7 +134,7 @@ def test_each_reference_of_the_glossary_is_used_and_has_its_address() -> None:
 def test_troubleshooting_names_lines_that_doctor_has_and_each_of_them_somewhere() -> None:
     page = (ROOT / "docs/troubleshooting.md").read_text()
     lines = {row.name for row in checks.CHECKS}
-    named = re.findall(r"lines? ((?:`[\w ]+`(?:, )?)+)", page)
+    named = re.findall(r"checks? ((?:`[\w ]+`(?:, )?)+)", page)
     assert len(named) > 5
     assert {name for each in named for name in re.findall(r"`([\w ]+)`", each)} <= lines
     table = section("docs/troubleshooting.md", "Diagnose with kubectl dijob doctor")

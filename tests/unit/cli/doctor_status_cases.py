@@ -124,8 +124,8 @@ OF_STATUS: dict[str, Case] = {
         "terminating pods",
         evidence(deleted_job(), now=NOW),
         PROBLEM,
-        "the status is stale, and no operator updates it: it reports Running (all 2 ranks are"
-        " running), but 1 of",
+        "the job is being deleted: finalizer example.com/hold blocks its deletion",
+        "remove the finalizer by hand",
     ),
     "the garbage collector's own finalizer": Case(
         "terminating pods", evidence(deleted_job("foregroundDeletion"), now=NOW), OK, "none"
