@@ -131,7 +131,7 @@ unit-covered: venv tools ## make unit and make coverage in one run, as a stage o
 	$(PY) -m pytest tests/unit -q -m timed
 
 .PHONY: figures
-figures: venv ## code metrics: lines, tests per code, the largest functions, imports of the core (BASE=COMMIT compares with a commit)
+figures: venv ## code metrics beside their goals: names, comments, sizes, pages (BASE=COMMIT compares with a commit)
 	@$(PY) tests/figures.py $(BASE)
 
 # A Jupyter kernel and its client, which only the notebook's test needs.

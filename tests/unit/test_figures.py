@@ -2,44 +2,47 @@
 
 from pathlib import Path
 
-import pytest
-from figures import CLASSES, DATACLASSES, FUNCTIONS, MODULES, ROOT, code, core_imports, large
+from figures import comments_and_code, count_lines, files, functions, repeated_classes
 
-FIELDS = "".join(f"    f{at}: int\n" for at in range(16))
-TOO_LARGE = {
-    FUNCTIONS: "async def f():\n" + "    1\n" * 50,
-    CLASSES: "class C:\n" + "    1\n" * 150,
-    MODULES: "1\n" * 301,
-    DATACLASSES: f"@dataclasses.dataclass(frozen=True)\nclass C:\n{FIELDS}",
-}
+MODULE = '''"""A docstring
+of two lines."""
 
+# Why: the first line,
+# and the second one.
+class Given:
+    """One more."""
 
-@pytest.mark.parametrize("kind", TOO_LARGE)
-def test_what_is_too_large_is_found_and_not_what_is_one_smaller(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "module.py"
-    path.write_text(TOO_LARGE[kind])
-    assert [each.kind for each in large(tmp_path, [path])] == [kind]
-    path.write_text(TOO_LARGE[kind].rstrip("\n").rpartition("\n")[0])
-    assert large(tmp_path, [path]) == []
+    def __init__(self) -> None:
+        self.a = """text
+that is code"""
+
+    def _read(self) -> str:  # beside code
+        return self.a
+'''
 
 
-def test_fields_of_a_class_that_is_no_dataclass_are_not_counted(tmp_path: Path) -> None:
-    path = tmp_path / "module.py"
-    path.write_text(f"class C(BaseModel):\n{FIELDS}")
-    assert large(tmp_path, [path]) == []
+def written(folder: Path, text: str, name: str = "module.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
 
 
-def test_scripts_and_images_are_code_and_the_test_cluster_is_not_counted() -> None:
-    product = {str(path.relative_to(ROOT)) for path in code(ROOT, ("operator", "images"))}
-    assert {"images/base/rootfs.sh", "images/ditask/Dockerfile"} <= product
-    tests = code(ROOT, ("tests",))
-    assert Path(__file__) in tests
-    assert not [path for path in tests if "tests/e2e/cluster" in str(path)]
+def test_docstrings_are_neither_comments_nor_code(tmp_path: Path) -> None:
+    assert comments_and_code([written(tmp_path, MODULE)]) == (2, 6)
 
 
-def test_imports_between_folders_of_the_core_go_to_the_layers_below() -> None:
-    folders, imports = core_imports(ROOT)
-    core = "dijob.core"
-    assert {core, f"{core}.decide", f"{core}.render.runtimes"} <= folders
-    assert (f"{core}.decide", core) in imports
-    assert (core, f"{core}.decide") not in imports
+def test_names_that_python_gives_are_no_function_names(tmp_path: Path) -> None:
+    assert list(functions([written(tmp_path, MODULE)])) == ["_read"]
+
+
+def test_a_class_name_is_repeated_if_two_modules_have_it(tmp_path: Path) -> None:
+    one, other = written(tmp_path, MODULE), written(tmp_path, MODULE, "other.py")
+    assert repeated_classes([one]) == {}
+    assert repeated_classes([one, other]) == {"Given": [f"{one}:6", f"{other}:6"]}
+
+
+def test_tests_in_go_are_no_lines_of_the_product(tmp_path: Path) -> None:
+    kept = written(tmp_path, "package main\n", "gate.go")
+    written(tmp_path, "package main\n", "gate_test.go")
+    assert files(tmp_path, ["."], ".go") == [kept]
+    assert count_lines([kept]) == 1
