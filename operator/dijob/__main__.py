@@ -1,4 +1,8 @@
-"""The command line: `python -m dijob`."""
+"""The operator's command line: `python -m dijob`.
+
+The chart sets these options from its values. Each option can also be set by an environment variable
+`DIJOB_OPTION`.
+"""
 
 import asyncio
 import json
@@ -31,13 +35,13 @@ log = logging.getLogger("dijob")
     "--namespace",
     "namespaces",
     multiple=True,
-    help="Serve this namespace only (repeatable). Default: all.",
+    help="Reconcile DIJobs in this namespace only (repeatable). Default: all namespaces.",
 )
 @click.option(
     "--launcher-image",
     default=LAUNCHER_IMAGE,
     show_default=True,
-    help="Image of gate and launcher (images/launcher), which each pod of a job gets.",
+    help="Image with the gate and the launcher, which each pod of a job uses.",
 )
 @click.option(
     "--launcher-delivery",
@@ -45,20 +49,20 @@ log = logging.getLogger("dijob")
     default=Delivery.INIT_CONTAINER.value,
     show_default=True,
     callback=lambda _context, _option, value: Delivery(value),
-    help="How it comes into the pods; an image volume needs Kubernetes 1.35 and containerd 2.1.",
+    help="How it gets into the pods. ImageVolume needs Kubernetes 1.35 and containerd 2.1.",
 )
 @click.option(
     "--cluster-domain",
     default="cluster.local",
     show_default=True,
-    help="What the names of the cluster's services end in.",
+    help="DNS domain of the cluster.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning"]),
     default="info",
     show_default=True,
-    help="Verbosity.",
+    help="Lowest level that is logged.",
 )
 @click.option(
     "--log-format",
@@ -66,7 +70,7 @@ log = logging.getLogger("dijob")
     default=LogFormat.TEXT.value,
     show_default=True,
     callback=lambda _context, _option, value: LogFormat(value),
-    help="Lines for people, or one JSON object per line.",
+    help="Log lines for people, or one JSON object per line.",
 )
 @click.option(
     "--priority-class",
@@ -74,15 +78,15 @@ log = logging.getLogger("dijob")
     multiple=True,
     metavar="PRIORITY=NAME",
     callback=lambda _context, _option, values: _priorities(values),
-    help="The priority class that spec.priority normal or high stands for (repeatable).",
+    help="The PriorityClass for spec.priority normal or high (repeatable).",
 )
 @click.option(
     "--redis-image",
     default=REDIS_IMAGE,
     show_default=True,
     help=(
-        "Image of the Redis server of jobs that have one of their own; it has redis-server in its"
-        " PATH."
+        "Image of the Redis server that the operator creates for a job. It must have redis-server"
+        " in its PATH."
     ),
 )
 @click.option(
@@ -91,45 +95,45 @@ log = logging.getLogger("dijob")
     show_default=True,
     metavar="JSON",
     callback=lambda _context, _option, value: _resources(value),
-    help="Resources of its container, as in a pod.",
+    help="Resources of the Redis container, as in a pod spec.",
 )
 @click.option(
     "--network-policies/--no-network-policies",
     "isolates",
     default=False,
     show_default=True,
-    help="Each job gets a NetworkPolicy: its own ranks reach it, and whom it names.",
+    help="Create a NetworkPolicy for each job: only its ranks and the peers it names reach it.",
 )
 @click.option(
     "--lost-node-seconds",
     type=click.IntRange(0, 86400),
     default=LOST_NODE_SECONDS,
     show_default=True,
-    help="How long pods of jobs stay on a silent node, if neither job nor template says it.",
+    help="How long pods stay on an unreachable node if neither job nor template sets it.",
 )
 @click.option(
     "--server-url",
     default="",
     metavar="URL",
-    help="The HTTP server that jobs ask (python -m dijob.server). Default: there is none.",
+    help="URL of the HTTP server for running jobs (python -m dijob.server). Default: none.",
 )
 @click.option(
     "--health-port",
     default=8080,
     show_default=True,
-    help="Port of /livez, /readyz and /metrics (0: none).",
+    help="Port of /livez, /readyz and /metrics; 0 disables them.",
 )
 @click.option(
     "--lease",
     default="",
     metavar="NAMESPACE/NAME",
-    help="Several operators share this Lease, and one of them acts. Default: there is one only.",
+    help="The Lease for leader election. Default: no leader election, for a single operator.",
 )
 @click.option(
     "--identity",
     default=f"{socket.gethostname()}_{uuid.uuid4()}",
     show_default="the host's name and a random number",
-    help="The name of this operator in the Lease: no other one may have it.",
+    help="The holder identity of this operator in the Lease. It must be unique.",
 )
 @click.option("--kubeconfig", type=click.Path(exists=True), help="For runs outside a cluster.")
 @click.version_option(__version__)
@@ -144,16 +148,17 @@ def main(
     """Run the DIJob operator: one DIJob becomes N pods that form one DI-engine world."""
     logs.configure(log_level, log_format)
     if kubeconfig:
-        os.environ["KUBECONFIG"] = kubeconfig  # kopf finds it there
+        os.environ["KUBECONFIG"] = kubeconfig  # kopf has no option for it
     lease = _lease(options.pop("lease"), options.pop("identity"))
     settings = Settings(
         namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
     )
     try:
+        # A SIGTERM before kopf has started cancels `run`. That is a normal end, with exit code 0.
         with suppress(asyncio.CancelledError):
             asyncio.run(run(settings))
     except CredentialsError as error:
-        log.critical("%s", error)  # in the form that was asked for
+        log.critical("%s", error)  # and not printed, so that it has the configured log format
         raise SystemExit(1) from error
 
 
@@ -168,7 +173,7 @@ def _resources(given: str) -> dict[str, Any]:
     try:
         found = json.loads(given)
     except ValueError as error:
-        raise click.BadParameter(f"{given!r} is no JSON: {error}") from error
+        raise click.BadParameter(f"{given!r} is not valid JSON: {error}") from error
     if not isinstance(found, dict):
         raise click.BadParameter(
             f'{given!r} must be an object, as in {{"limits": {{"memory": "1Gi"}}}}'

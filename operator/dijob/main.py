@@ -1,5 +1,8 @@
-"""Puts the operator together: kopf watches the DIJobs, two stores watch their children, one queue
-does the passes.
+"""Builds and runs the operator.
+
+kopf watches the DIJobs, our own stores watch their children, and a queue calls the reconciler. A
+standby does all of this except for the reconciliations, so that it can take over without reading
+the cluster first.
 """
 
 import asyncio
@@ -30,14 +33,15 @@ from dijob.shell.workqueue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
 
-# An operator that has waited for so long had read everything, and its watches may have died since.
+# A replica that was a standby for longer than this restarts its watches when it becomes the leader:
+# they may have died with the node or the network that also ended the previous leader.
 WAITED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says. No namespaces: the whole cluster; no lease: there is no other
-    operator.
+    """The options of the command line. Without namespaces, the operator serves the whole cluster.
+    Without a lease, there is no leader election.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -48,15 +52,16 @@ class Settings:
 
 
 async def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT; at a SIGTERM that comes before kopf runs, this is cancelled."""
-    # The first process of a container ignores a signal that nothing handles, and waits for an
-    # apiserver that is away before anything does (job_watch.py).
+    """Run until SIGTERM or SIGINT. A SIGTERM before kopf has started cancels this coroutine."""
+    # Process 1 of a container ignores a signal that has no handler. The handlers of job_watch.py
+    # are installed only when kopf starts, which waits for the apiserver.
     if (this := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
-    # What was imported stays, and a list of pods is a million objects none of which is part of a
-    # cycle: looking for cycles among them took half of the time of a start among 4,000 pods.
-    # Nobody else has a turn meanwhile: 50,000 new objects were seen to take 38 ms, a million
-    # 190 ms. So few are looked through at once, and all of them only once in 30 million that stay.
+    # The garbage collector blocks the event loop: a collection took 38 ms with 50,000 new objects
+    # and 190 ms with a million. A list of pods has a million objects and no reference cycles, and
+    # the search for cycles took half of the start-up time with 4,000 pods. So imported objects are
+    # excluded, the young generations are small, and a full collection is rare (once in 30 million
+    # objects that survive).
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
     async with leadership(settings.kubeconfig, settings.lease) as leads:
@@ -84,12 +89,13 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
     stop = asyncio.Event()
 
     async def serve(waited: float) -> None:
-        """Do passes, over what no other release serves."""
+        """Reconcile jobs as the leader, after `waited` seconds as a standby."""
         async with asyncio.TaskGroup() as group:
             if waited > WAITED_SECONDS:
                 children.renew()
                 group.create_task(_until_it_went_back(audit.catch_up(), stop))
             if claims is not None:
+                # Before the first reconciliation: jobs that another release serves are skipped.
                 await claims.begin()
                 group.create_task(claims.run())
             group.create_task(reconciler.strangers.run(served))
@@ -113,8 +119,10 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
 async def _act(
     serve: Callable[[float], Coroutine[Any, Any, None]], leads: Leadership, stop: asyncio.Event
 ) -> None:
-    """Serve from when this operator leads, after so many seconds, until another one does. What
-    this one has in mind is old then: the process ends, and is started again to wait.
+    """Call `serve` while this replica is the leader. After a loss of leadership, stop the process.
+
+    Its caches and planned actions may be stale by then. The kubelet restarts the container, and the
+    new process is a standby.
     """
     began = SYSTEM.monotonic()
     try:
@@ -131,7 +139,7 @@ async def _act(
 async def _pass(
     reconciler: Reconciler, claims: Claims | None, left: LeftAlone | None, key: Key
 ) -> float | None:
-    """One pass over a job; none if another release serves its namespace."""
+    """Reconcile a job, or report that another release claims its namespace."""
     if claims is not None and left is not None:
         if claims.other(key[0]):
             return await left.report(key)
@@ -140,7 +148,9 @@ async def _pass(
 
 
 async def _until_it_went_back(work: Awaitable[None], stop: asyncio.Event) -> None:
-    """Do the work; what starts the operator again starts it with what is there now."""
+    """Do the work, and stop the process if etcd was restored from a backup. The kubelet restarts
+    the container, and the new process reads everything again.
+    """
     try:
         await work
     except WentBackError as error:
@@ -151,7 +161,9 @@ async def _until_it_went_back(work: Awaitable[None], stop: asyncio.Event) -> Non
 async def _stop_for_others(
     api: Api, given: tuple[str, ...], left_out: frozenset[str], stop: asyncio.Event
 ) -> None:
-    """What starts the operator again starts it with the namespaces that can be served then."""
+    """Stop the process when the set of readable namespaces has changed. The kubelet restarts the
+    container, and the new process serves the new set.
+    """
     if given:
         await namespaces.until_others(api, given, left_out)
         stop.set()

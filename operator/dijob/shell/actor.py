@@ -1,4 +1,8 @@
-"""Carries out a plan's actions, and enters what came of them into the stores."""
+"""Executes the actions of a plan.
+
+The response of each write goes into the stores at once. The next reconciliation would otherwise
+plan from what the watches have delivered so far, and repeat the write.
+"""
 
 import logging
 from collections.abc import Awaitable
@@ -39,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class Actor:
-    """Makes the calls of a pass."""
+    """Sends the requests of a reconciliation."""
 
     def __init__(
         self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM
@@ -52,8 +56,8 @@ class Actor:
         self._clock = clock
 
     async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
-        """Do all of them, concurrently (api.py bounds the writes). Refusals are noted in
-        `memory`.
+        """Execute all actions concurrently; api.py limits the number of concurrent writes.
+        Rejections are noted in `memory`.
         """
         batch = Batch(job, memory)
         executor = Executor(memory.refusals, lambda action: self._one(batch, action), self._clock)
@@ -95,19 +99,23 @@ class Actor:
 
     async def _set_replicas(self, batch: Batch, action: SetReplicas) -> Json | None:
         meta = batch.job.metadata
+        # The user may scale the job at the same time. With the resourceVersion, a value that was
+        # computed from an older spec cannot overwrite the user's.
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         patch = {"metadata": precondition, "spec": {"replicas": action.replicas}}
         try:
             body = await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
         except ApiError as error:
             if error.conflict or error.not_found:
-                return None  # somebody was faster; the watch brings it
+                return None  # the job changed in the meantime; its watch event triggers a reconcile
             raise
         batch.memory.reverted.wrote(action, self._clock.now())
         return body
 
     async def _delete_job(self, job: DIJob) -> None:
-        """Only in the version that is known: an edit of its time to live must not come too late."""
+        """Delete the job, but only in the known version: a user may just have extended
+        ttlSecondsAfterFinished.
+        """
         meta = job.metadata
         path = JOBS.path(meta.namespace, meta.name)
         log.info(
@@ -122,11 +130,13 @@ class Actor:
                 raise
 
     async def _change_policy(self, batch: Batch, action: ChangePolicy) -> None:
-        """Write what differs into the version that is there. If it is gone or changes meanwhile,
-        the watch brings it.
+        """Patch the fields of the NetworkPolicy that differ. If it is deleted or changed in the
+        meantime, its watch event triggers the next reconciliation.
         """
         path = POLICIES.path(batch.job.metadata.namespace, action.name)
         try:
+            # The store has only a hash of the spec, but a merge patch must name each field to
+            # remove, also fields that somebody else added.
             body = await self._api.get(path)
             meta = body["metadata"]
             if meta["uid"] != action.uid:
@@ -146,14 +156,17 @@ class Actor:
         before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
         answer = await self._writes.patch(batch.job, action.name, patch)
         if answer is not None:
+            # The patch writes both. If the labels were wrong before it, they are what was reverted.
             what = "annotations" if before is None or before.recognized else "labels"
             batch.memory.reverted.wrote_list(action, what, self._clock.now())
+            # Reminders are extra writes, so their budget grows with the lists that are published.
             self._api.throttle.published()
             self._writes.enter(action.uid, answer)
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
+        # The plan saw a budget for all jobs; other jobs may have used it up since.
         if not self._api.throttle.take_reminder():
-            return  # other jobs' reminders came first
+            return
         meta, name = batch.job.metadata, action.name
         text = "%s/%s: revision %d has not reached pod %s, annotating it to trigger a kubelet sync"
         log.warning(text, meta.namespace, meta.name, action.number, name)
@@ -167,12 +180,13 @@ class Actor:
             self._writes.enter(action.uid, {}, deleting=True)
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
-        # Before the deletion: a watch may show that before it is answered.
+        # Note the release before the request. A watch may report the deletion before the response
+        # arrives, and the pod would be treated as lost.
         batch.memory.release(action.name)
         try:
             answer = await self._writes.delete(batch.job, action.name, action.uid, action.grace)
         except ApiError as error:
-            if error.status:  # without an answer the pod may be gone
+            if error.status:  # without a response, the pod may have been deleted
                 batch.memory.released.discard(action.name)
             raise
         if answer is None:
@@ -184,6 +198,8 @@ class Actor:
         meta, name = job.metadata, action.name
         text = "%s/%s: force-deleting pod %s, its node is lost"
         log.warning(text, meta.namespace, meta.name, name)
+        # With a grace period of 0, the apiserver removes the object without waiting for the
+        # kubelet.
         if await self._writes.delete(job, name, action.uid, grace=0) is not None:
             self._pods.drop(action.uid)
 

@@ -1,4 +1,10 @@
-"""The one door to the apiserver: raw JSON, errors as one exception."""
+"""Requests to the apiserver: paths and JSON bodies in, JSON or an ApiError out.
+
+All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So this is the
+place where writes are limited in number, held back while another replica is the leader, and
+measured. Objects are plain JSON and not typed models: a client with models copies each body field
+by field, which cost half of the CPU of a write (connection.py).
+"""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,25 +25,25 @@ from dijob.shell.throttle import Throttle
 
 Json = dict[str, Any]
 
-# Answers of writes are wanted for their metadata only; the apiserver then has less to encode
+# Ask for the metadata only in the response to a write, so that the apiserver has less to encode
 # (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 STRICT = {"fieldValidation": "Strict"}
-# What one pass asks for at once; slots.py says how much of it goes out.
+# How many actions one reconciliation starts at once; slots.py limits the requests of all of them.
 CONCURRENT_WRITES = 32
-# A webhook may hold up each write for 30 s, mostly in some namespaces only: what takes longer than
-# this waits there, and the others go on.
+# An admission webhook can delay each write by up to 30 s, usually in a few namespaces only. A write
+# that takes longer than this counts against the limit of its own namespace, not of all namespaces.
 BRISK_SECONDS = 2.0
-# However long the apiserver asks to be left alone, it is asked again after this.
+# Upper limit of the pause that a Retry-After header can request.
 LONGEST_PAUSE_SECONDS = 30.0
 TIMEOUT_SECONDS = 30
 
 
 class ApiError(Exception):
-    """The apiserver (or the way to it) said no.
+    """A request failed, at the apiserver or on the way to it.
 
-    `status` is the HTTP code, 0 when there was no answer; `fields` are those of the object that it
-    complained of.
+    `status` is the HTTP status code, or 0 if there was no response. `fields` are the fields of the
+    object that the error names.
     """
 
     def __init__(
@@ -55,24 +61,27 @@ class ApiError(Exception):
 
     @property
     def no_room(self) -> bool:
-        """The apiserver cannot take more now; a webhook that says the same speaks for itself."""
+        """Whether the apiserver is overloaded. A 429 of an admission webhook says nothing about the
+        apiserver, and must not slow down the requests for other objects.
+        """
         return self.status == 429 and not self.message.startswith("admission webhook")
 
     @property
     def conflict(self) -> bool:
-        """Another object has the name, or another version of it is there: 409, save that a PATCH
-        with another uid is taken for an attempt to change it (422).
-        """
+        """Whether another object has the name, or the object has another version."""
+        # The apiserver answers 409, except that it takes a PATCH with another uid for an attempt to
+        # change the immutable uid (422).
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A watch: the collection's path, its label selector, where to begin and how long it may last
-    (seconds).
+    """The parameters of a watch.
 
-    `initial`: it begins with all that there is, and says by a bookmark when that was all (KEP-3157,
-    WatchList).
+    `path` is the collection, `selector` a label selector, `version` the resourceVersion to start
+    from. `initial` requests the current objects first, followed by a bookmark (KEP-3157,
+    WatchList). The apiserver ends the watch after `seconds`. The operator gives it up after
+    `silence` seconds without any event, since bookmarks come once a minute.
     """
 
     path: str
@@ -84,12 +93,12 @@ class Stream:
 
 
 async def _at_once() -> None:
-    """Nobody has to be asked before a write."""
+    """Allow a write without waiting; the default if there is no leader election."""
 
 
 class Api:
-    """Calls by path. Writes are bounded in number (slots.py) and wait for `permission`, reads do
-    neither. `clock` is the API server's clock, as its responses show it.
+    """Requests by path. Writes wait for `permission` and for a slot (slots.py); reads wait for
+    neither. `clock` is the apiserver's clock, estimated from its responses.
     """
 
     def __init__(
@@ -111,9 +120,7 @@ class Api:
         identity: str = "",
         permission: Callable[[], Awaitable[None]] = _at_once,
     ) -> "Api":
-        """Connect as the pod's service account, or as a kubeconfig says (for runs outside a
-        cluster).
-        """
+        """Connect with the pod's service account, or with a kubeconfig outside a cluster."""
         return Api(await Connection.of(kubeconfig, identity), permission=permission)
 
     async def close(self) -> None:
@@ -124,17 +131,19 @@ class Api:
         return await self.call(Call("GET", path, query=query, accept=accept))
 
     async def create(self, path: str, body: Json) -> Json:
-        """POST; an unknown field anywhere in the object is an error (without this it is dropped in
-        silence).
-        """
+        """Create an object with POST. An unknown field in it is an error."""
+        # By default the apiserver drops unknown fields silently. A pod would then run without a
+        # field of the user's template that has a typo.
         call = Call("POST", path, body, query=STRICT, accept=METADATA_ONLY)
         return await self._write(path, lambda: call)
 
     async def patch(
         self, path: str, body: Json | Callable[[], Json], *, whole: bool = False
     ) -> Json:
-        """JSON merge patch; where `body` is a function, as it is when the patch goes out. The
-        answer holds metadata only, unless `whole`.
+        """Send a JSON merge patch. The response has metadata only, unless `whole`.
+
+        If `body` is a function, it is called when the request is sent, which may be much later: the
+        write waits for a slot first.
         """
         accept = "application/json" if whole else METADATA_ONLY
         made = body if callable(body) else lambda: body
@@ -148,9 +157,10 @@ class Api:
         grace: int | None = None,
         version: str | Callable[[], str] = "",
     ) -> None:
-        """Delete this very object (never a namesake). `grace` is its grace period in seconds; None:
-        its own, 0: the object goes at once, without asking its node. `version`: only as long as it
-        has this resourceVersion.
+        """Delete the object with this uid, never another one of the same name.
+
+        `grace` is the grace period in seconds: None for the object's own, 0 to remove the object
+        without waiting for its node. With `version`, delete it only in this resourceVersion.
         """
         seconds = {} if grace is None else {"gracePeriodSeconds": grace}
 
@@ -162,14 +172,14 @@ class Api:
         await self._write(path, call)
 
     async def _write(self, path: str, call: Callable[[], Call]) -> Json:
+        # Wait before a slot is taken: while the apiserver is away, writes that wait for the lease
+        # would hold all slots. `_send` checks again, since the wait for a slot can be long.
         await self._permission()
         async with self._slots.of(_namespace(path)):
             return await self.call(call())
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
-        """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it
-        breaks.
-        """
+        """Yield the events of a watch until the apiserver ends it. Raise ApiError if it breaks."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -192,7 +202,7 @@ class Api:
             raise ApiError(0, type(error).__name__, str(error)) from error
 
     async def call(self, call: Call) -> Json:
-        """The answer to one request; it waits for no other."""
+        """Send one request without waiting for a slot, and return the response."""
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=5)
         try:
             response = await self._send(call, timeout)
@@ -220,29 +230,31 @@ class Api:
         if error is not None:
             raise error
         self.pulse.beat()
-        # An error may come from a proxy in between, with a Date of its own.
+        # Only successful responses set the clock: an error may come from a proxy in between, whose
+        # Date header is its own.
         self.clock.answered(response.headers.get("Date", ""), began)
         return response
 
     def _wrote(self, began: float, took: float, again: str, error: ApiError | None) -> None:
-        """A write has been answered: so many writes at once get on, or are too many."""
-        # What takes longer waits for a webhook, most likely, and is one namespace's affair.
+        """Adjust the limit of concurrent writes after a response."""
         if error is not None and error.no_room:
             self.throttle.wrote(error.status, took)
             self._slots.refused(began, min(natural(again) or 0, LONGEST_PAUSE_SECONDS))
+        # A slower write was most likely delayed by a webhook. That is a problem of one namespace,
+        # so it must not reduce the limit for all.
         elif took < BRISK_SECONDS:
             self.throttle.wrote(200, took)
             self._slots.answered(began)
 
 
 def _namespace(path: str) -> str:
-    """The namespace in the path of an object or a collection; "" where there is none."""
+    """Return the namespace in the path of an object or a collection, or ""."""
     return path.partition("/namespaces/")[2].partition("/")[0]
 
 
 def error_of(status: int, data: bytes) -> ApiError:
-    """The error in an answer: a Status, as the apiserver says it, or what stands between us and
-    it.
+    """Return the error in a response body: the apiserver's Status, or the plain text of a proxy in
+    between.
     """
     try:
         answer = json.loads(data)

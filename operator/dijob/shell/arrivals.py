@@ -1,5 +1,9 @@
-"""What the watch of DIJobs shows, and what waits until the children are known: how a job comes to
-its first pass.
+"""Handles the events of the DIJob watch, and decides how urgent the first reconciliation is.
+
+After a start, the watch lists all jobs, and most of them need nothing. They are queued in the
+background, so that a job that was just created does not wait behind a thousand running ones. They
+are also held back until the pods have been listed: a reconciliation that does not know the existing
+pods would create them again.
 """
 
 import logging
@@ -16,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Arrivals:
-    """Takes in the events of DIJobs, and lets the background begin."""
+    """Puts jobs into the queue."""
 
     def __init__(self, reconciler: Reconciler, queue: WorkQueue, children: Children) -> None:
         self._reconciler = reconciler
@@ -24,29 +28,29 @@ class Arrivals:
         self._children = children
 
     def seen(self, type_: str | None, body: Mapping[str, Any]) -> None:
-        """One event; `type_` is None for what a list shows."""
+        """Handle one event. `type_` is None for an object of the initial list."""
         if type_ == "DELETED":
+            # Not queued: the garbage collector deletes the children, and there is no status to
+            # write.
             self._reconciler.forget(body["metadata"]["uid"])
         elif key := self._reconciler.jobs.put(body, shown=True):
-            # Nothing has happened to a job of the first list that has been started before.
+            # A job from the initial list that already has a status was started before.
             nothing_new = type_ is None or not self._children.listed
             self._queue.add(key, background=nothing_new and "status" in body)
 
     def all_gone(self) -> None:
-        """The CRD was deleted, and all jobs with it."""
+        """Forget all jobs. The CRD was deleted, so no events report their deletion."""
         for uid in self._reconciler.jobs.uids():
             self._reconciler.forget(uid)
 
     def aside(self, body: Mapping[str, Any], error: Exception) -> None:
-        """One that cannot be taken in."""
+        """Quarantine a job whose event cannot be handled."""
         name = name_of(body)
         logs.JOB.set(name)
         self._reconciler.aside.put(name, error)
 
     async def release(self) -> None:
-        """A job that has been started before waits until its children are known: a pod that is
-        there and not known would be created again.
-        """
+        """Wait for the initial lists of the children, then start the background reconciliations."""
         await self._children.synced()
         log.info(
             "initial list complete (%d pods of DIJobs): reconciling the existing jobs",

@@ -1,5 +1,9 @@
-"""Compares, once a minute, the DIJobs of the apiserver with those known: a watch may fail
-unseen.
+"""Compares the known DIJobs with a list from the apiserver once a minute.
+
+kopf does not report a deletion that happened while its watch was interrupted, and a watch can stop
+delivering events without an error. A job that was deleted unnoticed would be reconciled forever:
+each new pod of it would be garbage collected at once. One LIST of metadata finds both
+(docs/decisions/002).
 """
 
 import asyncio
@@ -19,10 +23,11 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 
 class Audit:
-    """Finds deletions that kopf's watch has missed, and a watch that shows nothing any more.
+    """Finds deletions that kopf's watch missed, and a watch that has stopped.
 
-    `behind` is since when (monotonic seconds) the watch has not shown what the list has; None: it
-    shows all. That other calls have answered the same says nothing of the watch.
+    `behind` is the time (monotonic seconds) since when the watch lags behind the list, or None.
+    Only events of the watch count for it: the operator may know a version from the response to its
+    own write, which does not show that the watch works.
     """
 
     def __init__(
@@ -38,13 +43,14 @@ class Audit:
         self._clock = clock
         self._reconciler = reconciler
         self._queue = queue
-        # What the watch has not shown at the last look: the version by the job's uid, since when.
+        # By the job's uid: a version that the watch had not delivered at the last audit, and since
+        # when it is missing.
         self._unshown: dict[str, tuple[int, float]] = {}
         self.behind: float | None = None
 
     async def run(self) -> None:
-        """Look every minute (with jitter) until cancelled, or until the store has gone back
-        (WentBackError).
+        """Audit every minute (with jitter) until cancelled. Raise WentBackError if etcd was
+        restored from a backup.
         """
         while True:
             await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))
@@ -54,8 +60,10 @@ class Audit:
                 log.warning("failed to list dijobs, the audit is postponed: %s", error)
 
     async def catch_up(self) -> None:
-        """Take in what the watch of DIJobs has not shown, as another operator has gone: the watch
-        may have died in silence.
+        """Read the jobs that the watch has not delivered.
+
+        A new leader calls this after a takeover. What took the other replica away, such as a lost
+        node, may have interrupted this replica's watches too, without an error so far.
         """
         try:
             there = await self._read()
@@ -70,8 +78,9 @@ class Audit:
             self._queue.add(key, background=True)
 
     async def _read(self) -> dict[str, tuple[str, str]]:
-        """Path and version of each job that there is, by uid; what is not there is forgotten."""
+        """Return path and resourceVersion of each existing job by uid, and forget all others."""
         versions = self._reconciler.jobs.versions()
+        # Read what is known before the list: a job that is created during the list is not missing.
         known, there = set(self._reconciler.jobs.uids()), dict[str, tuple[str, str]]()
         for path in self._paths:
             listed = await self._api.get(path, accept=LIST_METADATA)
@@ -89,7 +98,8 @@ class Audit:
     async def _compare(self) -> None:
         there, jobs = await self._read(), self._reconciler.jobs
         before, now = self._unshown, self._clock.monotonic()
-        # New since the last look and not shown yet is ordinary; not shown by the next one is not.
+        # A change can be in the list before the watch delivers it. It is late only if the watch has
+        # not delivered it by the next audit either.
         late = {
             uid: before[uid] for uid in there if uid in before and jobs.shown(uid) < before[uid][0]
         }

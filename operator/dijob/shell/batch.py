@@ -1,4 +1,9 @@
-"""What the calls of one pass share: the job, its memory, and the answers to creations."""
+"""The state that the creations of one reconciliation share.
+
+A job can have 1,500 pods. If the apiserver rejects the first one, because of a quota or a missing
+service account for example, it rejects the others for the same reason. They are not tried, and take
+over its error.
+"""
 
 import asyncio
 
@@ -11,15 +16,15 @@ from dijob.shell.memory import Memory
 
 
 class Batch:
-    """What the calls of one pass share. When the apiserver refuses one creation for a reason that
-    holds for all, the rest is spared.
+    """The job, its memory, and the rejection that applies to all remaining pods.
 
-    Where it refused the last time, one asks for all, and the others follow when it may.
+    If the previous reconciliation was rejected, a single request goes first. The others are sent
+    when it succeeds.
     """
 
     def __init__(self, job: DIJob, memory: Memory) -> None:
         self.job = job
-        self.gang = gang_of(job)  # once for all pods
+        self.gang = gang_of(job)  # computed once, and not for each pod
         self.memory = memory
         self._refused: tuple[str, Refusal] | None = None
         self._score = 0
@@ -32,18 +37,20 @@ class Batch:
         self.permits = asyncio.Semaphore(CONCURRENT_WRITES - self._withheld)
 
     def refusal_of(self, name: str) -> Refusal | None:
-        """Why the pod of this name need not be tried; None: it is to be tried."""
+        """Return the rejection that applies to the pod of this name, or None to try it."""
         return (
             refusals.of_sibling(self._refused[1], self._refused[0], name) if self._refused else None
         )
 
     def answered(self, name: str, refusal: Refusal | None) -> None:
-        """One pod's answer is known: what does not hold for all lets the others ask.
+        """Note the result of one creation, and let the others go if it does not apply to all.
 
-        If old pods still hold more than two of three names that were tried, that is taken as the
-        answer for all.
+        Names that old pods still hold are a special case: some of them may be free already. Only if
+        more than two of three tried names are taken, the remaining ones are not tried.
         """
         ending = refusal is not None and refusal.why is Refused.TERMINATING
+        # A taken name subtracts 1 and a created pod adds 2, so the score is negative if more than
+        # two of three tried names were taken.
         if ending or not refusal:
             self._score = min(CONCURRENT_WRITES, self._score + (-1 if ending else 2))
         if refusal and (self._score < 0 if ending else _for_all(refusal)):
@@ -55,5 +62,6 @@ class Batch:
 
 
 def _for_all(refusal: Refusal) -> bool:
-    """Whether it would meet the job's other pods as well."""
+    """Whether the other pods of the job would be rejected for the same reason."""
+    # TAKEN: another object has this pod's name, which says nothing about other names.
     return refusal.why is not Refused.TAKEN

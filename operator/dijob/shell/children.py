@@ -1,4 +1,4 @@
-"""The objects that the operator has created, as last seen."""
+"""The stores of the objects that the operator creates for jobs: pods, Services, NetworkPolicies."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from dijob.shell.workqueue import Key, WorkQueue
 
 @dataclass(frozen=True)
 class Children:
-    """A store for each kind that is watched, by its name, with a list and watch per namespace."""
+    """One store per watched kind, each with a list and watch per namespace."""
 
     stores: Mapping[str, Informer[Any]]
 
@@ -25,7 +25,9 @@ class Children:
     def of(
         namespaces: tuple[str, ...], clock: Clock = SYSTEM, *, isolates: bool = False
     ) -> "Children":
-        """`isolates`: also the NetworkPolicies of jobs."""
+        """Create the stores; without namespaces, for the whole cluster. With `isolates`, the
+        NetworkPolicies of jobs are watched too.
+        """
         stores = dict[str, Informer[Any]]()
         for kind in CHILDREN.values():
             if kind.view and (isolates or kind is not POLICIES):
@@ -38,26 +40,26 @@ class Children:
         return self.stores[PODS.name]
 
     def policies(self, job: DIJob) -> Mapping[str, Child]:
-        """The job's NetworkPolicies, by name."""
+        """Return the job's NetworkPolicies by name."""
         store = self.stores.get(POLICIES.name)
         found = store.of(job.metadata.owner_key) if store else ()
         return {each.name: each for each in found}
 
     def existing(self, owner: str) -> frozenset[str]:
-        """A job's watched objects besides its pods, each as "service/x"."""
+        """Return the job's watched objects other than pods, each as "service/NAME"."""
         others = ((kind, store) for kind, store in self.stores.items() if kind != PODS.name)
         return frozenset(
             f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner)
         )
 
     def contended(self, owner: str) -> bool:
-        """Whether pods of this job, and of another one, seek a node."""
+        """Whether pods of this job and of another DIJob are unscheduled at the same time."""
         return any(pod.seeks_node for pod in self.pods.of(owner)) and any(
             pod.lacks_room and pod.owner != owner for pod in self.pods
         )
 
     def connect(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
-        """From now on an event about a child asks for a pass over its job."""
+        """Queue a job whenever one of its children changes."""
 
         def changed(owner: str) -> None:
             if not (key := key_of(owner)):
@@ -65,6 +67,7 @@ class Children:
             if self.listed:
                 queue.add_news(key)
             else:
+                # The initial list reports each child of each job, and none of them has changed.
                 queue.add(key, background=True)
 
         for store in self.stores.values():
@@ -75,27 +78,29 @@ class Children:
         await asyncio.gather(*(store.run(api) for store in self.stores.values()))
 
     def renew(self) -> None:
-        """Begin all watches anew: those that are open may have died in silence."""
+        """Restart all watches: the open ones may be dead without having reported an error."""
         for store in self.stores.values():
             for reflector in store.reflectors:
                 reflector.renew()
 
     @property
     def listed(self) -> bool:
-        """Whether everything has been listed once."""
+        """Whether the initial lists are complete."""
         return all(store.listed for store in self.stores.values())
 
     async def synced(self) -> None:
-        """Wait until everything has been listed once."""
+        """Wait until the initial lists are complete."""
         await asyncio.gather(*(store.synced() for store in self.stores.values()))
 
     async def read(self, api: Api, job: DIJob) -> None:
-        """Ask for one job's children, ahead of the list of all, which takes seconds for thousands.
+        """Read the children of one job before the initial list is complete, which takes seconds
+        with thousands of pods.
 
-        By label: an object without it is not found, so this is for jobs that have only just been
-        created.
+        Children whose labels were removed are not found. So this is used only for jobs that were
+        just created.
         """
         meta = job.metadata
+        # The pod of the job's Redis server has another owner label than the ranks.
         for label in names.OWNER_LABELS if job.server else names.OWNER_LABELS[:1]:
             selector = f"{SELECTOR},{label}={meta.name}"
             for kind, store in self.stores.items():

@@ -1,11 +1,12 @@
-"""Which release serves a namespace, where several could.
+"""Claims of namespaces, so that two releases do not reconcile the same jobs.
 
-A release that was given namespaces claims each of them, by a Lease in it; a release for the whole
-cluster leaves out what is claimed. Who may write Leases in a namespace can claim it for nobody,
-and stops what the operator does there, and nowhere else.
+A release that was given namespaces claims each of them with a Lease in the namespace. A release for
+the whole cluster skips claimed namespaces. A user with write access to Leases in a namespace can
+claim it without serving it. That stops the operator in this namespace only, so there is no claim
+for the whole cluster (docs/decisions/028).
 
-Nothing depends on the moment at which a claim is seen: what two operators write about one object
-is refused to one of them (docs/decisions/028).
+A claim need not be observed in time. If two operators write to the same object, the apiserver
+rejects one of the writes, because each write carries the resourceVersion.
 """
 
 import asyncio
@@ -23,19 +24,19 @@ from dijob.shell.lease import Record, read, stamp, write
 
 log = logging.getLogger(__name__)
 
-# So often a release renews its claims and looks at those of others.
+# Interval in which a release renews its claims and reads those of others.
 LOOK_SECONDS: Final = 5.0
-# A claim that has not been renewed for so long is nobody's: its release is gone.
+# A claim that was not renewed for this long is stale: its release no longer runs.
 STALE_SECONDS: Final = 30.0
-# All others have seen a claim so long after it was made.
+# By this time after a claim was made, all other releases have observed it.
 SEEN_SECONDS: Final = LOOK_SECONDS + 2.0
-# The longest name that Kubernetes gives to anything.
+# Any user with access to Leases can write the holder, of any length. No valid name is longer.
 HOLDER_LIMIT: Final = 253
 
 
 class Claims:
-    """What other releases serve, as this one has seen it. `release` is its name among them; no
-    namespaces: it serves what nobody else does.
+    """The claims of other releases as this release (`release`) observed them. Without namespaces,
+    this release serves every namespace that no other release claims.
     """
 
     def __init__(
@@ -50,11 +51,11 @@ class Claims:
         self._said: dict[str, str] = {}
 
     def other(self, namespace: str) -> str:
-        """The release that serves a namespace in place of this one; "" where this one does."""
+        """Return the other release that serves a namespace, or "" if this one serves it."""
         return self._others.get(namespace, "")
 
     def notice(self, namespace: str) -> str:
-        """Why this operator leaves the jobs of a namespace alone, and what to do."""
+        """Return the message of the event on jobs in a namespace that another release claims."""
         found, _ = self._seen[namespace]
         return (
             f"release {self._release} does not reconcile this job: Lease {CLAIM} in namespace"
@@ -64,18 +65,18 @@ class Claims:
         )
 
     async def begin(self) -> None:
-        """Look for the first time; a claim that is new is seen by all others at the end."""
+        """Make or read the claims for the first time, and wait until others observed a new one."""
         if await self._look():
             await asyncio.sleep(SEEN_SECONDS)
 
     async def run(self) -> None:
-        """Renew and look until cancelled."""
+        """Renew and read claims until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self._look()
 
     async def _look(self) -> bool:
-        """Whether a namespace is claimed that was not before."""
+        """Renew or read all claims. Return whether this release made a new one."""
         if self._namespaces:
             new = [await self._claim(namespace) for namespace in self._namespaces]
         else:
@@ -85,7 +86,9 @@ class Claims:
         return any(new)
 
     async def _claim(self, namespace: str) -> bool:
-        """Make or renew the claim of one namespace, where nobody else has it. Whether it is new."""
+        """Make or renew the claim of one namespace, unless another release holds it. Return whether
+        it is new.
+        """
         try:
             found = await self._read(namespace)
             self._see(namespace, found)
@@ -103,13 +106,16 @@ class Claims:
         except ApiError as error:
             self._say("", f"failed to read the claims of other releases: {error}")
             return
+        # A deleted Lease is a claim that was given up, as by `helm uninstall`.
         for namespace in self._others.keys() - found.keys():
             self._see(namespace, Record())
         for namespace, record in found.items():
             self._see(namespace, record)
 
     def _see(self, namespace: str, found: Record) -> None:
-        """Take in a claim as it was read."""
+        """Note a claim as it was read."""
+        # As in leader election, no wall clocks are compared: a claim is stale if this process has
+        # not seen it change for STALE_SECONDS of its own monotonic time.
         now = self._clock.monotonic()
         before, since = self._seen.get(namespace, (None, now))
         if before != found:
@@ -134,14 +140,14 @@ class Claims:
         await self._api.call(write(namespace, CLAIM, found.version, spec))
 
     def _say(self, namespace: str, text: str) -> None:
-        """Once, however often it is so."""
+        """Log a line about a namespace, but only if it differs from the last one."""
         if self._said.get(namespace) != text:
             self._said[namespace] = text
             log.info("%s: %s", f"namespace {namespace}" if namespace else "all namespaces", text)
 
 
 def _printable(holder: str) -> str:
-    """The name of a holder, which anyone who may write Leases chooses."""
+    """Return the holder of a Lease without line breaks and control characters, and not too long."""
     return one_line(holder[:HOLDER_LIMIT])
 
 

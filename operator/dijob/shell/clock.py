@@ -1,4 +1,4 @@
-"""Time and chance, which tests replace, and a pause for other tasks."""
+"""Clock and randomness, replaceable in tests, and a way to yield to other tasks."""
 
 import asyncio
 import logging
@@ -9,23 +9,25 @@ from datetime import UTC, datetime, timedelta
 
 log = logging.getLogger(__name__)
 
-# A clock that differs by more than this from what the monotonic one makes of it was set, by a
-# person or by a time server. A smaller difference shifts no wait by more than its own slack.
+# If the wall clock moves by more than this relative to the monotonic one, it was set by a person or
+# a time server. Smaller differences are drift, and no wait of the operator is that precise.
 STEP = timedelta(seconds=2)
 
 
 class Clock:
-    """The machine's own."""
+    """The machine's own clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some time: what lasts is measured with it."""
+        """Return seconds since an arbitrary time, for durations."""
         return time.monotonic()
 
     def spread(self, seconds: float, share: float = 0.2) -> float:
-        """About so many seconds: those who begin to wait together do not all go on together."""
+        """Return `seconds` with jitter of `share` in both directions, so that tasks that failed at
+        the same time do not all retry at the same time.
+        """
         return seconds * random.uniform(1 - share, 1 + share)
 
 
@@ -33,8 +35,11 @@ SYSTEM = Clock()
 
 
 class StepClock(Clock):
-    """The times of another clock. If that clock is set, `told` is called with the difference before
-    the first new time is returned, so that remembered times can be moved by as much.
+    """Another clock, with a callback for steps.
+
+    If that clock is set, `told` is called with the difference before the first new time is
+    returned. The owner of remembered times moves them by it. Without this, a back-off would be over
+    at once, or last an hour, after a step of an hour.
     """
 
     def __init__(self, clock: Clock, told: Callable[[timedelta], None]) -> None:
@@ -46,6 +51,7 @@ class StepClock(Clock):
         now = self._clock.now()
         step = self._offset_of(now) - self._offset
         if abs(step) > STEP:
+            # Remember the step before the callback: it may ask for the time too.
             log.info("the clock stepped by %+.0f s", step.total_seconds())
             self._offset += step
             self._told(step)
@@ -58,10 +64,12 @@ class StepClock(Clock):
         return self._clock.spread(seconds, share)
 
     def _offset_of(self, now: datetime) -> datetime:
-        """The other clock's time when the monotonic one began."""
+        """Return the wall clock time at which the monotonic clock was 0; constant without steps."""
         return now - timedelta(seconds=self._clock.monotonic())
 
 
 async def yield_to_others() -> None:
-    """Let other tasks run: with 1,500 ranks, each step of a pass takes 10 to 20 ms."""
+    """Let other tasks run. With 1,500 ranks, each step of a reconciliation takes 10 to 20 ms, and
+    all jobs and the liveness probe share this thread.
+    """
     await asyncio.sleep(0)

@@ -1,8 +1,8 @@
-"""The connection to the apiserver: addresses, certificates and tokens as the Kubernetes client
-reads them, requests by aiohttp.
+"""The connection to the apiserver: configuration from the Kubernetes client, requests by aiohttp.
 
-The client's own calls copy each body field by field before they encode it, and look up what is the
-same for all calls: half of the CPU of a write (docs/performance.md).
+The Kubernetes client reads kubeconfigs, certificates and tokens. Its own request methods are not
+used: they copy each body field by field before they encode it, and look up for each request what is
+the same for all. This was half of the CPU time of a write (docs/performance.md).
 """
 
 from collections.abc import Mapping
@@ -21,18 +21,19 @@ from pydantic_core import to_json
 from dijob import __version__
 
 USER_AGENT = f"dijob-operator/{__version__}"
-# An event of a watch can be larger than aiohttp's own buffer.
+# A watch event is one line, and an object can have 1.5 MiB. aiohttp's default buffer is smaller,
+# and a line that does not fit raises an error.
 BUFFER_BYTES = 2**21
 MERGE_PATCH = "application/merge-patch+json"
 
 
 class CredentialsError(Exception):
-    """Nothing that can be read says where the apiserver is, and as whom to ask it."""
+    """There is no usable kubeconfig or service account."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request, as the apiserver sees it."""
+    """One request to the apiserver."""
 
     method: str
     path: str
@@ -42,29 +43,29 @@ class Call:
 
     @property
     def url(self) -> str:
-        """Path and query."""
+        """The path with the query."""
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
     @property
     def watches(self) -> bool:
-        """Whether the answer goes on and on."""
+        """Whether this is a watch, whose response does not end."""
         return "watch" in self.query
 
     @property
     def kind(self) -> str:
-        """The kind of object that it is about, as RBAC names it: "pods", "dijobs/status"."""
+        """The resource as RBAC names it, such as "pods" or "dijobs/status"."""
         resource, subresource, _ = _parts(self.path)
         return f"{resource}/{subresource}" if subresource else resource
 
     @property
     def verb(self) -> str:
-        """Its method; LIST where a GET asks for a collection, as in the apiserver's own metrics."""
+        """The HTTP method, or LIST for a GET of a collection, as in the apiserver's own metrics."""
         _, _, name = _parts(self.path)
         return "LIST" if self.method == "GET" and not name else self.method
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the body is, and what the answer is to be."""
+        """The headers Accept and Content-Type."""
         if self.body is None:
             return {"Accept": self.accept}
         kind = MERGE_PATCH if self.method == "PATCH" else "application/json"
@@ -72,7 +73,8 @@ class Call:
 
 
 def _parts(path: str) -> tuple[str, str, str]:
-    """Resource, subresource and name in a path of the API; "" for what it does not have."""
+    """Return resource, subresource and name of an API path, each "" if there is none."""
+    # "/api/v1/..." is the core group; all others have "/apis/GROUP/VERSION/...".
     rest = path.split("/")[3 if path.startswith("/api/") else 4 :]
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         rest = rest[2:]
@@ -81,15 +83,15 @@ def _parts(path: str) -> tuple[str, str, str]:
 
 
 class Connection:
-    """Requests to one apiserver, with the credentials of its configuration. `identity` tells
-    operators apart in the apiserver's audit log.
+    """Requests to one apiserver with the credentials of a configuration. `identity` goes into the
+    user agent, so that the replicas can be distinguished in the apiserver's audit log.
     """
 
     def __init__(self, settings: Configuration, identity: str = "") -> None:
         self._settings = settings
-        # No bound: each watch has a connection for itself, two per namespace, and the writes must
-        # find one too. Proxies are looked up once, below: aiohttp would do it for each call, a
-        # fifth of the operator's CPU.
+        # There is no limit of connections: each watch needs one, with two or three watches per
+        # namespace, and writes must not wait for them. The proxy is looked up once: with
+        # `trust_env`, aiohttp does it for each request, which took a fifth of the operator's CPU.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(settings).ssl_context),
             headers={"User-Agent": f"{USER_AGENT} ({identity})" if identity else USER_AGENT},
@@ -99,9 +101,9 @@ class Connection:
 
     @staticmethod
     async def of(kubeconfig: str | None, identity: str = "") -> "Connection":
-        """As the pod's service account, or as a kubeconfig says (for runs outside a cluster).
+        """Connect with the pod's service account, or with a kubeconfig outside a cluster.
 
-        Raises CredentialsError with the file and what is wrong with it.
+        Raises CredentialsError, whose message names the file and the error.
         """
         settings = Configuration()
         try:
@@ -121,7 +123,7 @@ class Connection:
                 " --kubeconfig FILE"
             ) from error
         except (TypeError, KeyError, AttributeError) as error:
-            # Their reader takes it for granted that files have the right form.
+            # The client's reader does not validate the structure of the files.
             raise CredentialsError(
                 f"--kubeconfig {kubeconfig} is not a valid kubeconfig"
                 if kubeconfig
@@ -132,9 +134,10 @@ class Connection:
         await self._session.close()
 
     async def request(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """The answer, whose body is still to be read."""
+        """Send a request and return the response; its body has not been read yet."""
         headers, settings = call.headers, self._settings
-        # The token of a service account is renewed in its file, which this looks into in time.
+        # Service account tokens expire, and the kubelet replaces the file. This call reads the file
+        # again when it is time.
         if token := await settings.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
         return await self._session.request(
@@ -148,8 +151,8 @@ class Connection:
 
 
 def proxy_for(server: str) -> str | None:
-    """The proxy that HTTPS_PROXY and the like name for a server's URL; None where they name none,
-    or NO_PROXY has its host.
+    """Return the proxy for a URL from HTTPS_PROXY and similar variables, or None if there is none
+    or if NO_PROXY excludes the host.
     """
     url = urlsplit(server)
     if url.hostname is None or proxy_bypass(url.hostname):

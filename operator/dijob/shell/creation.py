@@ -1,4 +1,9 @@
-"""Creates the children of jobs, and finds those that exist although no watch shows them."""
+"""Creates the children of jobs, and finds existing children that no watch shows.
+
+The watches select by label. If someone removes the labels of a pod, the watch reports a deletion,
+but the pod still runs and its name is taken. Treating it as lost would restart its peers for
+nothing. So the operator asks for it by name, and restores the labels (docs/decisions/015).
+"""
 
 import asyncio
 import logging
@@ -24,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Creator:
-    """Creates pods and shared objects; what is refused is noted in the memory of the job."""
+    """Creates pods and shared objects. Rejections are noted in the memory of the job."""
 
     def __init__(self, api: Api, children: Children, options: Options, clock: Clock) -> None:
         self._api = api
@@ -33,12 +38,14 @@ class Creator:
         self._clock = clock
 
     async def find_hidden(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
-        """Ask for pods that no watch shows; those of the job get their labels again."""
+        """Look up pods by name that no watch shows, and restore the labels of the job's own."""
         batch = Batch(job, memory)
         await asyncio.gather(*(self._find(batch, member) for member in members))
 
     async def _find(self, batch: Batch, member: Member) -> None:
-        """One pod. ApiError where the apiserver does not answer: no pod is called lost then."""
+        """Look up one pod. An ApiError ends the reconciliation: without a response, it is unknown
+        whether the pod is lost.
+        """
         meta = batch.job.metadata
         path = PODS.path(meta.namespace, member.name)
         try:
@@ -52,7 +59,7 @@ class Creator:
         if namesake(body, meta.name, meta.uid) is not None:
             self._note_absent(batch, member)
             return
-        # It is there, even if the labels cannot be put back: each pass tries that again.
+        # The pod exists even if its labels cannot be restored. Each reconciliation retries that.
         self._children.pods.put(pod(body))
         batch.memory.unlabelled.add(member.name)
         log.warning("%s: restoring the labels of pod %s", meta.owner_key, member.name)
@@ -61,9 +68,10 @@ class Creator:
         batch.memory.unlabelled.discard(member.name)
 
     async def create_pods(self, batch: Batch, members: Iterable[Member]) -> None:
-        """One after the other; none after one that is refused."""
+        """Create pods one after the other, and stop at the first rejection."""
         for member in members:
             async with batch.permits:
+                # Another creation was rejected while this one waited for its permit.
                 if refusal := batch.refusal_of(member.name):
                     batch.memory.refusals[f"pod/{member.name}"] = refusal
                     return
@@ -73,23 +81,26 @@ class Creator:
                     return
 
     async def create_shared(self, batch: Batch, action: CreateShared) -> None:
-        """One after the other; none after one that is refused."""
+        """Create the objects one after the other, and stop at the first rejection."""
         for manifest in action.manifests(batch.job, self._options):
             if not await self._create(batch, manifest):
                 return
 
     async def _create(self, batch: Batch, manifest: Json) -> bool:
-        """Create one child. True: it exists, and is the job's; False: refused, and
-        noted, or its namespace is going."""
+        """Create one child. Return whether it exists now and belongs to the job; if not, the
+        rejection has been noted, or the namespace is being deleted.
+        """
         kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
         key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
         noted = batch.memory.refusals
         try:
-            answer = await self._api.create(path, manifest)  # the metadata alone
+            # The response has metadata only. The manifest is close enough until the watch delivers
+            # the full object with the defaults of the apiserver and its webhooks.
+            answer = await self._api.create(path, manifest)
             body = {**manifest, "metadata": answer["metadata"]}
         except ApiError as error:
             if error.status == 404:
-                return False  # the namespace is going, and the job with it
+                return False  # the namespace is being deleted, and the job with it
             if not error.conflict:
                 before, now = noted.get(key), self._clock.now()
                 noted[key] = refusals.of_creation(
@@ -102,14 +113,14 @@ class Creator:
             body = found
         noted.pop(key, None)
         batch.memory.created(key.removeprefix("pod/"), self._clock.now())
-        # An empty store is false, too.
+        # `is not None`: an empty store is false.
         if kind.view and (store := self._children.stores.get(kind.name)) is not None:
             store.put_created(kind.view(body))
         return True
 
     async def _adopt(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
-        """The object that has the name; None: it is not the job's, or gone, or cannot be read, or
-        is for another port.
+        """Return the existing object with this name. Return None if it belongs to someone else, has
+        another port, is gone, or cannot be read.
         """
         noted = batch.memory.refusals
         try:
@@ -121,8 +132,11 @@ class Creator:
             return None
 
     async def _found(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
-        """The object, if it is the job's and no watch shows it: it is new, or has lost its labels,
-        which are put back. None for another's, and for a service of another port: that is noted.
+        """Return the existing object if it belongs to the job.
+
+        No watch has shown it: either it is new, or its labels were removed, which are restored.
+        Note a rejection and return None for an object of someone else, and for a Service with
+        another port.
         """
         body, labels = await self._api.get(path), manifest["metadata"]["labels"]
         noted, now = batch.memory.refusals, self._clock.now()
@@ -141,13 +155,13 @@ class Creator:
             return None
         noted.pop(key, None)
         present = body["metadata"].get("labels") or {}
-        # A service needs no label to do its work, and there is no right to patch it.
+        # A Service works without the labels, and the operator has no permission to patch it.
         if body["kind"] != PODS.name or labels.items() <= present.items():
             return body
         return await self._relabelled(path, body, labels)
 
     def _relabelled(self, path: str, body: Json, labels: Mapping[str, str]) -> Awaitable[Json]:
-        """This very pod, with the labels that it was created with."""
+        """Restore the labels of this pod (not of another one with its name), and return it."""
         version = body["metadata"]["resourceVersion"]
         meta = {"uid": body["metadata"]["uid"], "resourceVersion": version, "labels": labels}
         return self._api.patch(path, {"metadata": meta}, whole=True)

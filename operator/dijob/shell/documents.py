@@ -1,24 +1,28 @@
-"""JSON as it comes from the apiserver. Nothing that is nested deeper than anything we work with
-comes in with it.
+"""Parses JSON from the apiserver, with limits on depth and size.
+
+An apiserver stores objects with 10,000 levels or a million values. A parser that recurses fails on
+them, and a list fails as a whole because of one object in it. So parts that are too deep or too
+large are cut before anything else reads the document. What is cut is always more than what
+validation accepts, so no job ever runs from a truncated spec (docs/decisions/014).
 """
 
 import asyncio
 from typing import Any
 
-from pydantic_core import from_json  # a quarter faster than json.loads, and here anyway
+from pydantic_core import from_json  # a quarter faster than json.loads, and installed anyway
 
 from dijob.api.depth import is_wide, narrow, shallow
 
-# The parser's own bound, of which it says only this.
+# pydantic_core has no exception of its own for its depth limit, only this text.
 _TOO_DEEP = "recursion limit exceeded"
-# How the apiserver begins an event of a watch; and what is in the beginning of each list, and of
-# nothing else: what a user may name comes later.
+# The start of a watch event, and a text within the first bytes of each list. Only a list has it
+# there: fields that users can choose come later in a document.
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
 async def parsed(document: bytes) -> Any:
-    """The document, without what is too deep in it or too much (api/depth.py), so that one object
-    does not hide the others of a list, nor hold them up. ValueError where it is no JSON.
+    """Parse a document, without parts that are too deep or too large (api/depth.py). Raises
+    ValueError if it is not JSON.
     """
     if _is_large(document):
         return from_json(await asyncio.to_thread(_cut, document))
@@ -27,14 +31,15 @@ async def parsed(document: bytes) -> Any:
     except ValueError as error:
         if not str(error).startswith(_TOO_DEEP):
             raise
-    # A second per megabyte at the worst: in another thread.
+    # This takes up to one second per megabyte, so it must not block the event loop.
     return from_json(await asyncio.to_thread(shallow, document))
 
 
 async def readable(document: bytes) -> bytes:
-    """The document as it is, where every parser can read it soon, else without what is too deep in
-    it or too much.
+    """Return the document unchanged if every parser can read it quickly, else without the parts
+    that are too deep or too large.
     """
+    # Most documents end here: with so few brackets, a document cannot be too deep.
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):
@@ -47,12 +52,13 @@ async def readable(document: bytes) -> bytes:
 
 
 def _is_large(document: bytes) -> bool:
-    """Whether an object, or the event about one, may have too much in it. A list may well have many
-    values.
+    """Whether an object or a watch event may be too large. Lists are exempt: with many small
+    objects, they have many values too.
     """
     return _LIST not in document[:_HEAD_BYTES] and is_wide(document)
 
 
 def _cut(document: bytes) -> bytes:
-    """Without what is too much right below metadata, spec and status, nor what is too deep."""
+    """Cut large parts directly below metadata, spec and status, and parts that are too deep."""
+    # In an event, the object is one level deeper than in a response.
     return shallow(narrow(document, 3 if document.startswith(_EVENT) else 2))

@@ -1,4 +1,9 @@
-"""Reads the events of pods, where a pod's status does not say enough."""
+"""Reads the events of pods whose status does not explain enough.
+
+Kubernetes reports some problems in events only: a volume that cannot be mounted, a sandbox that
+fails, the probe that killed a container. The operator reads these events on demand and does not
+watch them: a watch would deliver every event of the cluster.
+"""
 
 import logging
 from collections.abc import Iterable
@@ -19,35 +24,35 @@ from dijob.shell.news import News
 
 log = logging.getLogger(__name__)
 
+# One reconciliation reads the events of at most this many pods: each read makes the apiserver scan
+# all events of the namespace.
 READ_AT_ONCE = 3
-# A kubelet counts repeats of an event in one object.
+# The limit of a read. A pod rarely has more, since the kubelet counts repeats in one event.
 MOST_EVENTS = "50"
-
-
-# Between two tries in a namespace where events may not be read.
+# First and longest back-off in a namespace in which the operator has no permission to read events.
 CLOSED_SECONDS = (10.0, 300.0)
 
 
 @dataclass(frozen=True)
 class _Closed:
-    """How often in a row events might not be read, and until when (monotonic) they are not."""
+    """The number of rejections in a row, and the end of the back-off (monotonic seconds)."""
 
     failures: int
     until: float
 
 
 class EventReader:
-    """Reads events into a job's news. A failure to do so is logged and never stops a pass."""
+    """Reads events into a job's news. Failures are logged, and never fail a reconciliation."""
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
         self._clock = clock
-        # By namespace, where events may not be read.
+        # The namespaces without permission to read events.
         self._closed: dict[str, _Closed] = {}
 
     async def read(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
-        """Read why nothing starts in pods (FailedMount, a sandbox that fails), and which probe has
-        ended a container.
+        """Read why pods do not start (FailedMount, sandbox errors), and which probe killed a
+        container.
         """
         pods, closed = tuple(pods), self._closed.get(job.namespace)
         if closed and closed.until > self._clock.monotonic():
@@ -62,7 +67,7 @@ class EventReader:
                 log.warning("%s: failed to read pod events: %s", job.name, error)
 
     def _close(self, namespace: str, error: ApiError) -> None:
-        """Read no events there for a while, which is longer each time. Log it once."""
+        """Back off in a namespace, longer each time. Log only the first rejection."""
         before = self._closed.get(namespace)
         failures = before.failures + 1 if before else 1
         if failures == 1:
@@ -77,6 +82,8 @@ class EventReader:
             news.due[pod.uid] = now + timedelta(seconds=again)
             text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
             age = since(first, now)
+            # A young warning may resolve by itself (patience.py), so it is read again before it is
+            # reported.
             if not text:
                 news.warnings.pop(pod.uid, None)
             elif age is None or (left := patience.left(age)) <= 0:

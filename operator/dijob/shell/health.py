@@ -1,4 +1,9 @@
-"""Serves /livez (is every stream alive), /readyz (has everything been listed once) and /metrics."""
+"""Serves /livez, /readyz and /metrics.
+
+/livez fails if a watch has stopped while the apiserver responds to other requests; a restart of the
+process then helps. /readyz fails until the initial lists are complete. kopf's own liveness endpoint
+is not used, because it always returns 200 (kopf issue 1276).
+"""
 
 import asyncio
 import logging
@@ -20,19 +25,20 @@ from dijob.shell.pulse import Pulse
 
 log = logging.getLogger(__name__)
 
-# A stream is re-made after 70 s of silence (api.Stream.silence); bookmarks come every minute.
+# Bookmarks arrive once a minute, and a silent watch is restarted after 70 s (api.Stream.silence).
+# So one that is silent for longer has failed to restart more than once.
 SILENCE_SECONDS = 180.0
-# In the metrics, of a job that has no phase yet.
+# The phase in the metrics of a job that has none yet.
 NO_PHASE = "New"
-# So many namespaces have series of their own, those with most jobs; OTHERS sums up the rest. Who
-# may create namespaces does not decide how much a Prometheus has to store.
+# The namespaces with the most jobs have their own series; OTHERS is the sum of the rest. Without a
+# limit, users who can create namespaces could make Prometheus store any number of series.
 MOST_NAMESPACES = 100
 OTHERS = "(others)"
 
 
 @dataclass(frozen=True)
 class Watchdog:
-    """Knows the age of each stream. kopf's own liveness always answers 200 (kopf issue 1276)."""
+    """Checks the age of each watch."""
 
     children: Children
     jobs: Jobs
@@ -42,8 +48,10 @@ class Watchdog:
     clock: Clock = SYSTEM
 
     def problems(self) -> list[str]:
-        """What is dead here, in words; [] when all is well."""
-        # While the apiserver answers nothing, a new process would hear no more than this one.
+        """Return a message for each watch that has stopped; [] if the operator is healthy."""
+        # While the apiserver is unreachable, a new process would receive no more events than this
+        # one. So a watch may be silent for as long as the apiserver has not responded without a
+        # gap.
         answered = self.pulse.presence
         found = [
             f"the watch of {store.kind} has received nothing for {store.silence:.0f} s"
@@ -56,23 +64,24 @@ class Watchdog:
         return found
 
     def measure(self) -> None:
-        """Set the gauges of what is known."""
+        """Set the gauges that are computed only when they are scraped."""
         metrics.PODS.set(len(self.children.pods))
         for store in self.children.stores.values():
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
+        # Otherwise phases and namespaces that have no more jobs would keep their last value.
         metrics.JOBS.clear()
         for (namespace, phase), jobs in bounded(self.jobs.phases()).items():
             metrics.JOBS.labels(namespace, phase or NO_PHASE).set(jobs)
 
     def lives(self) -> tuple[bool, str]:
-        """Whether this process is better than a new one would be, and what there is to say."""
+        """Return whether the process is alive, and the message for the response."""
         if problems := self.problems():
             return False, "; ".join(problems)
         away = self.pulse.absence
         return True, f"ok; no response from the apiserver for {away:.0f} s" if away else "ok"
 
     def waits_for(self) -> str:
-        """Why the operator is not ready; "": it is."""
+        """Return why the operator is not ready, or "" if it is."""
         if not self.watch.served:
             return f"the CRD {names.PLURAL}.{names.GROUP} is not installed"
         return (
@@ -81,9 +90,7 @@ class Watchdog:
 
 
 def bounded(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Numbers of jobs by namespace and phase, with no more than MOST_NAMESPACES namespaces, and
-    OTHERS.
-    """
+    """Sum up all but the MOST_NAMESPACES namespaces with the most jobs as OTHERS."""
     sizes = Counter[str]()
     for (namespace, _), jobs in phases.items():
         sizes[namespace] += jobs
@@ -95,7 +102,7 @@ def bounded(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
 
 
 async def serve(port: int, watchdog: Watchdog) -> None:
-    """Serve until cancelled. Port 0: not at all."""
+    """Serve until cancelled. Port 0 disables the server."""
     if port == 0:
         return
 

@@ -1,7 +1,7 @@
-"""A store that keeps itself up to date: one list and watch per namespace.
+"""A store that is kept up to date by one list and watch per namespace (client-go's informer).
 
-Why not kopf.index: its start-up is worse than quadratic, and an event costs five times as much
-(docs/decisions/002).
+kopf has indexes for this purpose, but their start-up time grows faster than quadratically with the
+number of objects, and an event costs five times as much (docs/decisions/002).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dijob.shell.store import Store, T, View
 
 
 class Informer(Store[T]):
-    """The objects of one kind that the streams show."""
+    """The objects of one kind, from the watches `streams`."""
 
     def __init__(
         self, kind: str, streams: tuple[Stream, ...], view: View[T], clock: Clock = SYSTEM
@@ -27,22 +27,24 @@ class Informer(Store[T]):
         await asyncio.gather(*(reflector.run(api) for reflector in self.reflectors))
 
     async def read(self, api: Api, path: str, selector: str) -> None:
-        """Take in some of what the first list will show, ahead of it."""
+        """Read some objects before the initial list is complete."""
         found = await api.get(path, labelSelector=selector)
-        if not self.listed:  # else the watch knows better by now
+        # If the initial list has completed in the meantime, the watch has newer objects.
+        if not self.listed:
             for body in found.get("items") or ():
                 self.put_body(body)
 
     @property
     def silence(self) -> float:
-        """Seconds since the quietest of the streams said anything; bookmarks come each minute."""
+        """Seconds since the last event or bookmark, of the watch that has been silent longest."""
+        # The oldest one matters: with a watch per namespace, the others hide one that has stopped.
         return self._clock.monotonic() - min(reflector.heard for reflector in self.reflectors)
 
     @property
     def listed(self) -> bool:
-        """Whether everything has been listed once."""
+        """Whether the initial lists are complete."""
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     async def synced(self) -> None:
-        """Wait until everything has been listed once."""
+        """Wait until the initial lists are complete."""
         await asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors))

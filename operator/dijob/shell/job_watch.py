@@ -1,12 +1,12 @@
-"""The watch of DIJobs, which kopf does, for as long as the API server serves DIJobs.
+"""Runs kopf's watch of DIJobs while the CRD exists.
 
-kopf looks for the resource once, when it starts, and ends if the resource goes away. So it is
-started when the CRD is there, and again when the CRD comes back (GitOps tools apply in any order,
-and some recreate a CRD). Its own scanning would need the permission to watch the CRDs of the
-cluster.
+kopf looks up the resource once, at its start, and stops if the resource disappears. So this module
+starts kopf when the CRD exists, and again when it was recreated: GitOps tools apply objects in any
+order, and some recreate CRDs. kopf can also scan for CRDs by itself, but that requires permission
+to watch all CRDs of the cluster.
 
-kopf's `on.event` only: it writes nothing into users' objects, no finalizer and no annotation
-(docs/decisions/002).
+Only kopf's `on.event` is used. Unlike its other handlers, it writes neither finalizers nor
+annotations to users' objects (docs/decisions/002).
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from dijob.shell.session import login
 
 log = logging.getLogger(__name__)
 
-# Between two looks for the CRD, and between two starts of a watch that ends at once.
+# Poll interval while the CRD is missing, and the pause between two starts of kopf.
 LOOK_SECONDS = 1.0
 
 
 class JobWatch:
-    """Watches the DIJobs of these namespaces (none: of all). `served`: the API server serves
-    DIJobs, and kopf has been started.
+    """Watches the DIJobs of some namespaces, or of all if none are given. `served` is whether the
+    CRD exists and kopf was started.
     """
 
     def __init__(self, api: Api, arrivals: Arrivals, namespaces: tuple[str, ...]) -> None:
@@ -43,8 +43,8 @@ class JobWatch:
         self.served = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until `stop` is set, as SIGTERM and SIGINT do, or until the watch fails for
-        good.
+        """Watch until `stop` is set, which SIGTERM and SIGINT do, or until kopf fails for a reason
+        other than a missing CRD.
         """
         try:
             while await self._until_served(stop):
@@ -64,7 +64,7 @@ class JobWatch:
             stop.set()
 
     async def _until_served(self, stop: asyncio.Event) -> bool:
-        """Wait for the CRD. False: `stop` was set before."""
+        """Wait for the CRD. Return False if `stop` was set first."""
         said = False
         while not stop.is_set() and not (served := await self._is_served()):
             if served is False and not said:
@@ -76,8 +76,8 @@ class JobWatch:
         return not stop.is_set()
 
     async def _is_served(self) -> bool | None:
-        """Whether the API server serves DIJobs, by the documents that kopf reads too; None: it does
-        not say.
+        """Return whether the apiserver serves DIJobs, from the discovery documents that kopf reads
+        too. Return None if they could not be read.
         """
         try:
             groups = await self._api.get("/apis")
@@ -85,12 +85,13 @@ class JobWatch:
                 return False
             found = await self._api.get(f"/apis/{names.API_VERSION}")
         except ApiError as error:
-            # Without the right to look, kopf says what is wrong.
+            # Without permission to read the documents, let kopf start: its error names the
+            # permission that is missing.
             return False if error.not_found else (error.status in (401, 403) or None)
         return any(one.get("name") == names.PLURAL for one in found.get("resources") or ())
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """One run of kopf."""
+        """Run kopf once."""
         ended = asyncio.Event()
         watches = await kopf.spawn_tasks(
             registry=registry(self._arrivals),
@@ -99,12 +100,13 @@ class JobWatch:
             namespaces=self._namespaces,
             standalone=True,
             stop_flag=ended,
-            # Only peering uses it, and standalone has none. Left out, kopf asks for the name of
-            # the user, and dies where the image has no passwd entry for a uid that the cluster
-            # has chosen.
+            # Only kopf's peering uses the identity, and there is none with `standalone`. Without
+            # an identity, kopf looks up the name of the user and crashes if the image has no passwd
+            # entry for the uid, as on clusters that choose a uid themselves.
             identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
         )
-        # In place of kopf's own: all else here ends at the same time, for which kopf waits.
+        # Replace kopf's signal handlers, which end kopf only: it would wait 5 s for our tasks,
+        # which would not know that they should end.
         for which in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(which, _end, which, stop)
         for task in watches:
@@ -117,7 +119,9 @@ class JobWatch:
 
 
 class _OthersTasks(Collection[Any]):
-    """All tasks that are not kopf's: it cancels what was started meanwhile, as if it were alone."""
+    """All tasks that are not kopf's. kopf cancels every task that was started after it, as if no
+    other code ran in its event loop, except those that are passed as `ignored`.
+    """
 
     def __contains__(self, task: object) -> bool:
         assert isinstance(task, asyncio.Task)
@@ -132,7 +136,7 @@ class _OthersTasks(Collection[Any]):
 
 
 def _no_resource(error: BaseException) -> bool:
-    """Whether a request of kopf's was answered with 404."""
+    """Whether a request of kopf failed with 404."""
     return getattr(error, "status", None) == 404
 
 
@@ -147,7 +151,7 @@ def _end(which: signal.Signals, stop: asyncio.Event) -> None:
 
 
 def registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
-    """What kopf is to do with events and credentials."""
+    """Return kopf's handlers: one for events and one for credentials."""
     made = kopf.OperatorRegistry()
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=made)
@@ -162,21 +166,26 @@ def registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
 
 
 def settings() -> kopf.OperatorSettings:
-    """Why each of these: kopf's own traps, see docs/decisions/002-level-triggered.md."""
+    """Return kopf's settings (docs/decisions/002)."""
     made = kopf.OperatorSettings()
+    # recorder.py posts events about jobs, and counts repeats in one object.
     made.posting.enabled = False
-    # Under a profiler, two thirds of kopf's time per event went into this, which nobody asks for.
+    # By default kopf stores its state in annotations, and computes a diff for each event. Only its
+    # other handlers use them, and they took two thirds of kopf's time per event.
     made.persistence.diffbase_storage = NoDiffBase()
     made.persistence.progress_storage = NoProgress()
+    # Scanning requires permission to watch CRDs and namespaces.
     made.scanning.disabled = True
-    # kopf would kill the process ten minutes after the end of its watch.
+    # By default kopf kills the process ten minutes after its watch ended, for example when the CRD
+    # was deleted.
     made.process.ultimate_exiting_timeout = None
     made.networking.request_timeout = 30
     made.networking.connect_timeout = 5
-    # The default gives up after 54 s of a failing apiserver and ends the process. Capped, so that
-    # what came while the apiserver was out of reach is seen within 10 s of its return.
+    # By default kopf gives up after 54 s, and the process ends. These are 100 retries. The longest
+    # pause is 6 s, so that changes are seen within 10 s after the apiserver is reachable again.
     made.networking.error_backoffs = [doubled(times, (0.5, 6.0)) for times in range(1, 101)]
     made.watching.server_timeout = 300
+    # Bookmarks arrive once a minute, so a watch that is silent for longer is dead.
     made.watching.inactivity_timeout = 70
     made.watching.reconnect_backoff = 0.5
     made.queueing.idle_timeout = 1

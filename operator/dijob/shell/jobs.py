@@ -1,4 +1,9 @@
-"""The DIJobs as last seen, by key and by uid."""
+"""The store of DIJobs, by namespace and name, and by uid.
+
+It receives the same job from kopf's watch, from lists, and from the responses to the operator's own
+writes, in any order. The newest resourceVersion wins. The store also remembers where its knowledge
+comes from, since a watch can lag or stop.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,20 +13,24 @@ from dijob.api.numbers import natural
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.workqueue import Key
 
-# What has not been heard of for this long is asked after before anything is done about it.
+# A job that was not received for this long is read again before its children are changed.
 OLD_SECONDS = 10.0
 
 
 def order(version: str) -> int:
-    """Sort key of a resource version: a growing decimal (KEP-5504); anything else is newest."""
+    """Return a sort key of a resourceVersion."""
+    # Resource versions of Kubernetes are increasing decimals (KEP-5504). Other servers may use
+    # other formats; then an object that arrives later counts as newer.
     number = natural(version, 20)
     return 2**64 if number is None else number
 
 
 class WentBackError(Exception):
-    """The apiserver shows less than before: its store was restored from a backup, as `etcdutl
-    snapshot restore` does. Watches show nothing until its versions are as high again, and what is
-    known is of a past that has not been.
+    """The resourceVersions of the apiserver have decreased, because etcd was restored from a
+    backup.
+
+    Watches would deliver nothing until the versions are as high as before, and the operator knows
+    objects that no longer exist. Only a restart with new lists helps.
     """
 
     def __init__(self, what: str, version: str, known: int) -> None:
@@ -29,7 +38,7 @@ class WentBackError(Exception):
 
 
 class Jobs:
-    """Raw bodies, since a spec that cannot be parsed must be answered too; the newest wins."""
+    """The DIJobs as raw JSON: a job whose spec is invalid must get a status too."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -46,25 +55,27 @@ class Jobs:
         return self._keys.get(uid)
 
     def key_of_owner(self, owner: str) -> Key | None:
-        """The key of the job that a child names (names.owner_key); None for an unknown job."""
+        """Return the key of the job that owns a child (names.owner_key), or None if the job is
+        unknown. A job of the same name with another uid is not the owner.
+        """
         namespace, _, rest = owner.partition("/")
         name, _, uid = rest.partition("/")
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether what is known of the job could be out of date."""
+        """Whether the job was not received for OLD_SECONDS, so that it could have changed."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def is_certain(self, key: Key) -> bool:
-        """Whether the apiserver has just answered what is known of the job. Lists and watches may
-        lag behind, and after an old list a watch shows all that has been since.
+        """Whether the job was in the response to a request within OLD_SECONDS. Lists and watches do
+        not count, because they can lag behind: a watch that follows an old list replays the past.
         """
         never = float("-inf")
         return self._clock.monotonic() - self._answered.get(key, never) <= OLD_SECONDS
 
     def put(self, body: Mapping[str, Any], *, shown: bool = False) -> Key | None:
-        """Take in a body, `shown` by a list or a watch, or answered. Gives its key; None where this
-        version or a newer one is known.
+        """Store a body from a list or watch (`shown`), or from the response to a request. Return
+        the job's key, or None if this version or a newer one is already known.
         """
         meta = body["metadata"]
         key = (meta["namespace"], meta["name"])
@@ -80,41 +91,42 @@ class Jobs:
         elif known is not None:
             self._keys.pop(known["metadata"]["uid"], None)
             self._shown.pop(known["metadata"]["uid"], None)
+        # managedFields can be larger than the rest of the job, and nothing reads them.
         kept = {name: value for name, value in meta.items() if name != "managedFields"}
         self._bodies[key] = {**body, "metadata": kept}
         self._keys[meta["uid"]] = key
         return key
 
     def shown(self, uid: str) -> int:
-        """The newest version of a job that the watch has shown; -1: none. What was answered, to our
-        own writes too, may be newer.
+        """Return the newest version of a job that the watch has delivered, or -1. The version from
+        a response, also to the operator's own write, may be newer.
         """
         return self._shown.get(uid, -1)
 
     def lacks(self, uid: str, version: str) -> bool:
-        """Whether a job in this version would be news."""
+        """Whether the store does not have this version of a job, or a newer one."""
         key = self._keys.get(uid)
         known = self._bodies[key]["metadata"]["resourceVersion"] if key else ""
         return key is None or order(version) > order(known)
 
     def phases(self) -> Counter[tuple[str, str]]:
-        """How many jobs of each namespace are in each phase; "" where none has been written yet."""
+        """Count the jobs by namespace and phase, which is "" if there is no status yet."""
         return Counter(
             (namespace, (body.get("status") or {}).get("phase") or "")
             for (namespace, _), body in self._bodies.items()
         )
 
     def versions(self) -> dict[str, int]:
-        """In which version each job is known, by its uid."""
+        """Return the known version of each job by uid."""
         bodies = (body["metadata"] for body in self._bodies.values())
         return {meta["uid"]: order(meta["resourceVersion"]) for meta in bodies}
 
     def uids(self) -> dict[str, Key]:
-        """All jobs known."""
+        """Return the keys of all known jobs by uid."""
         return dict(self._keys)
 
     def pop(self, uid: str) -> None:
-        """Forget the job with this uid; another one that has taken its name meanwhile stays."""
+        """Forget the job with this uid, but not a newer job with the same name."""
         key = self._keys.pop(uid, None)
         self._shown.pop(uid, None)
         if key is not None and self._bodies[key]["metadata"]["uid"] == uid:

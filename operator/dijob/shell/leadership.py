@@ -1,4 +1,4 @@
-"""Whether this operator is the one that acts: by a Lease, or since there is no other."""
+"""Leader election as the rest of the operator sees it: with a Lease, or without other replicas."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,51 +11,53 @@ from dijob.shell.lease import Lease, LeaseName
 
 
 class Leadership(Protocol):
-    """Whether this operator is the one that acts."""
+    """How a replica becomes the leader and stays the leader."""
 
     @property
     def identity(self) -> str:
-        """Its name among the operators; "" where it is the only one."""
+        """The name of this replica; "" if there is no leader election."""
 
     async def permission(self) -> None:
-        """Wait until it may act."""
+        """Wait until this replica may write. Called before each write."""
 
     async def acquire(self) -> None:
-        """Wait until it leads."""
+        """Wait until this replica is the leader."""
 
     async def keep(self) -> None:
-        """Go on leading; returns when another one does."""
+        """Stay the leader. Return when another replica has become the leader."""
 
     async def release(self) -> None:
-        """Let another one lead."""
+        """Stop being the leader, so that another replica can take over at once."""
 
 
 class Undisputed:
-    """There is no other operator."""
+    """Leadership without leader election: a single replica, or a run outside a cluster."""
 
     identity = ""
 
     async def permission(self) -> None:
-        """At once."""
+        """Never wait: there is no other replica."""
 
     async def acquire(self) -> None:
-        """At once."""
+        """Never wait: there is no other replica."""
 
     async def keep(self) -> None:
-        """For ever."""
+        """Never return: this replica cannot lose leadership."""
         await asyncio.Event().wait()
 
     async def release(self) -> None:
-        """There is nobody."""
+        """Do nothing: there is no other replica."""
 
 
 @asynccontextmanager
 async def leadership(kubeconfig: str | None, name: LeaseName | None) -> AsyncGenerator[Leadership]:
-    """As the Lease has it."""
+    """Take part in the leader election with the Lease `name`; None disables leader election."""
     if name is None:
         metrics.LEADER.set(1)
         yield Undisputed()
         return
+    # The renewal has a connection of its own. It must not wait behind other writes, and it must not
+    # wait for `permission`, which depends on it.
     api = await Api.connect(kubeconfig, name.identity)
     lease = Lease(api, name)
     metrics.LEADER.set_function(lambda: float(lease.may_act))

@@ -1,11 +1,14 @@
-"""Which of several operators acts: the one that a Lease (coordination.k8s.io/v1) names, as with
-Kubernetes' own controllers.
+"""Leader election with a Lease (coordination.k8s.io/v1), as in Kubernetes' own controllers.
 
-Nobody's wall clock counts. Who holds the lease may act for ACT_SECONDS from when it began its last
-renewal, by its own monotonic clock. Another one takes the lease when it has seen no renewal for
-LEASE_SECONDS, by its own: it sees a renewal after that has begun, so the one before has stopped
-LEASE_SECONDS - ACT_SECONDS earlier. The election of Kubernetes' client compares wall clocks, and
-does not stop its holder (kubernetes.aio.leaderelection, 37.0).
+No wall clocks are compared. The leader may write for ACT_SECONDS after it started to send its last
+successful renewal, by its own monotonic clock. A standby takes the Lease after it has observed no
+renewal for LEASE_SECONDS, by its own monotonic clock. A standby cannot observe a renewal before the
+leader has started it. So there are at least LEASE_SECONDS - ACT_SECONDS between the last write of
+the old leader and the first one of the new leader.
+
+The leader election of the Kubernetes Python client is not used: it compares wall clocks, and it
+does not stop a leader that cannot renew (kubernetes.aio.leaderelection, 37.0). docs/decisions/028
+has the details.
 """
 
 import asyncio
@@ -24,24 +27,27 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS: Final = 6.0
 ACT_SECONDS: Final = 4.5
 RENEW_SECONDS: Final = 1.0
-# So often looks who waits for it, and so soon is tried again what has failed.
+# Poll interval of a standby, and the retry delay after an error.
 LOOK_SECONDS: Final = 0.3
+# A request that takes longer is given up, so that one lost packet does not cost the lease.
 TIMEOUT_SECONDS: Final = 2.0
-# Who acts has renewed the lease, and who waits has seen it, so long after the apiserver is back.
+# By this time after an outage of the apiserver, the leader has renewed the Lease, and the standby
+# has observed it.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
-# A freed lease says so, as those of Kubernetes' own controllers do (client-go, leaderelection.go):
-# one that somebody has emptied by hand may still be in use.
+# The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). It
+# distinguishes a release from a Lease whose holder was removed by hand, and whose leader may still
+# be active.
 FREED_SECONDS: Final = 1
-# What was decided before a longer pause is decided anew.
+# A write that waited longer than this for the lease is not sent, because its plan may be stale.
 PAUSE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class LeaseName:
-    """Which Lease, and the name of who asks for it.
+    """The Lease, and the identity of this replica.
 
-    No two operators have one `identity`. A process that is started again in its pod may have the
-    one of the process before, which has ended.
+    Replicas must have different identities. A container that restarts in its pod keeps the
+    identity, and may take the Lease at once: the previous process has ended.
     """
 
     namespace: str
@@ -51,10 +57,12 @@ class LeaseName:
 
 @dataclass(frozen=True)
 class Record:
-    """The Lease as it was read. `version` is its resourceVersion, "" where there is none;
-    `holder` is "" where nobody has it, and `free` whether that is because its holder has ended, or
-    nobody has ever had it (the chart makes one without a spec). `created` is when the object was
-    created.
+    """The Lease as it was read.
+
+    `version` is the resourceVersion, or "" if the Lease does not exist. `changes` counts the
+    changes of the holder. `free` is whether any replica may take the Lease at once: its holder
+    released it, or it never had one (the chart creates it without a spec). `created` is its
+    creationTimestamp.
     """
 
     version: str = ""
@@ -65,7 +73,8 @@ class Record:
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> "Record":
-        """From an object of the apiserver; ApiError where it is none."""
+        """Read a Lease from a response. Raises ApiError if it is not a Lease."""
+        # A proxy in between can return any document with the status 200.
         try:
             spec = body.get("spec") or {}
             holder = str(spec.get("holderIdentity") or "")
@@ -80,7 +89,7 @@ class Record:
 
 
 async def read(answer: Awaitable[Json]) -> Record:
-    """The Lease in the apiserver's answer; an empty record where there is none."""
+    """Return the Lease in a response, or an empty record if the Lease does not exist."""
     try:
         return Record.of(await answer)
     except ApiError as error:
@@ -90,7 +99,9 @@ async def read(answer: Awaitable[Json]) -> Record:
 
 
 def write(namespace: str, name: str, version: str, spec: Mapping[str, Any]) -> Call:
-    """The request that changes a Lease in this version, or makes it where the version is ""."""
+    """Return the request that updates a Lease in this version, or that creates it if the version is
+    "".
+    """
     if version:
         body = {"metadata": {"resourceVersion": version}, "spec": spec}
         return Call("PATCH", LEASES.path(namespace, name), body)
@@ -99,7 +110,7 @@ def write(namespace: str, name: str, version: str, spec: Mapping[str, Any]) -> C
 
 
 class Sight:
-    """What an operator that waits has seen of the lease, by its own clock."""
+    """What a standby has observed of the Lease, by its own monotonic clock."""
 
     def __init__(self, identity: str, clock: Clock) -> None:
         self._identity = identity
@@ -108,8 +119,10 @@ class Sight:
         self._since = clock.monotonic()
 
     def free(self, found: Record) -> bool:
-        """Whether the lease as it was found can be taken. One that is not there may have been
-        deleted by hand, and its holder make it again.
+        """Whether this replica may take the Lease as it was read.
+
+        A Lease that does not exist counts as unchanged: it may have been deleted by hand, and its
+        leader is about to create it again.
         """
         if found.version != self._last.version:
             self._last, self._since = found, self._clock.monotonic()
@@ -118,12 +131,16 @@ class Sight:
         return self._clock.monotonic() - self._since >= LEASE_SECONDS
 
     def not_answered(self) -> None:
-        """Nothing is known of this time: its holder may not have been answered either."""
+        """Extend the wait after a failed read: the leader may be cut off from the apiserver too,
+        and gets BACK_SECONDS to renew after the outage.
+        """
         self._since = max(self._since, self._clock.monotonic() - LEASE_SECONDS + BACK_SECONDS)
 
 
 class Lease:
-    """One operator's side of a Lease. `api` serves it alone: it waits behind no other request."""
+    """One replica's part in the leader election. `api` is used for the Lease only, so that a
+    renewal never waits for other requests.
+    """
 
     def __init__(self, api: Api, name: LeaseName, clock: Clock = SYSTEM) -> None:
         self.identity = name.identity
@@ -138,12 +155,12 @@ class Lease:
 
     @property
     def may_act(self) -> bool:
-        """Whether nobody else can have the lease now."""
+        """Whether this replica is the leader, and no other replica can be."""
         return self._clock.monotonic() < self._act_until
 
     async def permission(self) -> None:
-        """Wait until this operator may act; ApiError after a longer pause: what was decided before
-        it is to be decided anew.
+        """Wait until this replica may write. Raises ApiError if that took longer than
+        PAUSE_SECONDS: the write must be planned again.
         """
         began = self._clock.monotonic()
         while not self.may_act:
@@ -154,7 +171,7 @@ class Lease:
             raise ApiError(0, "NotRenewed", text)
 
     async def acquire(self) -> None:
-        """Wait until this operator has the lease."""
+        """Wait until this replica holds the Lease."""
         sight = Sight(self.identity, self._clock)
         while True:
             try:
@@ -164,14 +181,14 @@ class Lease:
                     return
                 self._say(f"standby (leader: {found.holder or 'none'})")
             except ApiError as error:
-                # A conflict: another one was faster.
+                # A conflict means that another replica took the Lease first.
                 if not error.conflict:
                     sight.not_answered()
                     self._say(f"failed to read the lease: {error}")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def keep(self) -> None:
-        """Renew the lease, which this operator has; returns when another one has it."""
+        """Renew the Lease until another replica holds it."""
         wait = RENEW_SECONDS
         while self._held is not None:
             await asyncio.sleep(wait)
@@ -186,9 +203,9 @@ class Lease:
                     await self._look()
 
     async def release(self) -> None:
-        """Free the lease, if this operator has it: another one takes it at once.
+        """Release the Lease if this replica holds it, so that a standby takes it at once.
 
-        A write of this operator may still be under way, so that the version is not what it knows.
+        A renewal may still be in flight and change the resourceVersion, so a conflict is retried.
         """
         self._held, self._act_until = None, float("-inf")
         for _ in range(3):
@@ -206,14 +223,15 @@ class Lease:
         return await read(self._answer(Call("GET", self._path)))
 
     async def _take(self, found: Record) -> None:
-        """Make the lease this operator's, where it is still as it was found."""
+        """Take the Lease if it has not changed since it was read."""
         changed = found.holder != self.identity
         record = Record(found.version, self.identity, found.changes + changed)
         await self._write(record, acquireTime=stamp(self._clock))
         self._say(f"became leader (previous holder: {found.holder or 'none'})")
 
     async def _write(self, record: Record, **more: str) -> None:
-        """Renew it, in that version."""
+        """Write the Lease if it still has the version of `record`."""
+        # Measured from before the request: a standby may observe the renewal as soon as it is sent.
         began = self._clock.monotonic()
         spec = {
             "holderIdentity": record.holder,
@@ -238,13 +256,14 @@ class Lease:
             raise ApiError(0, "Timeout", f"no response for {TIMEOUT_SECONDS:g} s") from error
 
     async def _look(self) -> None:
-        """Whose it is, where it is not in the version in which this operator has written it."""
+        """Read the Lease after a renewal was rejected, and find out who holds it."""
         try:
             found = await self._read()
         except ApiError as error:
             self._say(f"failed to read the lease: {error}")
             return
-        # Where somebody has deleted or emptied it, nobody else can have had it since.
+        # If the Lease was deleted or its holder was removed by hand, no standby has taken it yet:
+        # standbys wait for LEASE_SECONDS, and this replica may still write.
         if found.holder == self.identity or (not found.holder and self.may_act):
             self._held = Record(found.version, self.identity, found.changes)
         else:
@@ -252,12 +271,12 @@ class Lease:
             self._say(f"lost leadership (new holder: {found.holder or 'none'})")
 
     def _say(self, text: str) -> None:
-        """Once, however often it is so."""
+        """Log a line, but only if it differs from the last one."""
         if text != self._told:
             self._told = text
             log.info("lease %s/%s: %s", self._name.namespace, self._name.name, text)
 
 
 def stamp(clock: Clock) -> str:
-    """Now, for who reads the Lease; nobody decides by it."""
+    """Return the time for the field renewTime, which is for people only: no decision uses it."""
     return clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

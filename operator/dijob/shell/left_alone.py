@@ -1,9 +1,9 @@
-"""Events on jobs that this operator leaves alone, because a Lease in their namespace says that
-another release serves it (claims.py).
+"""Events on jobs that this operator skips because another release claims the namespace (claims.py).
 
-Anyone who may write Leases in a namespace can stop its jobs in this way, and nothing else would say
-so: the status of a job stays as it was, and a new job has none. Such a Lease can change as often as
-its author likes, so the events are few: one per job in REPORT_SECONDS, and AT_ONCE jobs in a round.
+A user with write access to Leases can claim a namespace and thereby stop its jobs. Without an
+event, nothing would explain this: the status of a job stays as it was, and a new job has no status.
+Such a Lease can change at any rate, so the number of events is limited: one per job in
+REPORT_SECONDS, and at most AT_ONCE jobs in each period of LOOK_SECONDS.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ REASON: Final = "NamespaceClaimed"
 
 
 class LeftAlone:
-    """Reports the jobs of namespaces that other releases serve."""
+    """Posts events on jobs in namespaces that other releases claim."""
 
     def __init__(
         self, claims: Claims, jobs: Jobs, recorder: Recorder, clock: Clock = SYSTEM
@@ -35,23 +35,25 @@ class LeftAlone:
         self._round = (float("-inf"), 0)
 
     async def report(self, key: Key) -> float:
-        """Post the event about one job, if it is due. Gives the seconds until the next look."""
+        """Post the event on one job if it is due. Return the seconds until the next call."""
         now, body = self._clock.monotonic(), self._jobs.get(key)
+        # The job was deleted. A new job with its name is reported at once.
         if body is None:
             self._reported.pop(key, None)
         elif now - self._reported.get(key, float("-inf")) >= REPORT_SECONDS and self._takes(now):
             self._reported[key] = now
             job = Metadata.model_validate(body["metadata"])
+            # Not a warning: in a cluster with two releases, this is how it should be.
             event = Event(REASON, self._claims.notice(key[0]), warning=False)
             await self._recorder.tell(job, event)
         return LOOK_SECONDS
 
     def served(self, key: Key) -> None:
-        """This operator serves the job's namespace: the next claim is reported at once."""
+        """Note that this operator reconciles the job: the next claim is reported at once."""
         self._reported.pop(key, None)
 
     def _takes(self, now: float) -> bool:
-        """Whether one more event fits into this round."""
+        """Return whether another event may be posted in this period, and count it."""
         began, posted = self._round
         if now - began >= LOOK_SECONDS:
             began, posted = now, 0

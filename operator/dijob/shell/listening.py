@@ -1,14 +1,13 @@
-"""Serves an aiohttp application on a port that every pod of the cluster may reach.
+"""Serves an aiohttp application on a port that every pod of the cluster can reach.
 
-A client that opens thousands of sockets must not take the probes of the kubelet, or the requests of
-others, down with it. So the number of open connections is bounded, in total and by address. A new
-connection is always accepted. If there are too many, an old one of the same address, or of the
-address with the most connections, is closed in its place: first one that waits for a request, then
-one that is being answered. The kubelet opens one connection for each probe, so that its address
-never has the most.
+A client that opens thousands of connections must not block the probes of the kubelet or the
+requests of other clients. So the number of open connections is limited, in total and per address. A
+new connection is always accepted. If there are too many, an old connection of the same address, or
+of the address with the most connections, is closed instead: idle connections first, then busy ones.
+The kubelet opens one connection for each probe, so its address never has the most.
 
-aiohttp closes a connection that has not sent the whole header of a request in time, if its
-`keepalive_timeout` is set; it bounds no number of connections.
+aiohttp does not limit the number of connections. With `keepalive_timeout`, it closes a connection
+that has not sent the complete header of a request in time.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ WARNING_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class Bounds:
-    """How many connections may be open, and how long one may go without a request (seconds)."""
+    """Limits: open connections in total and per address, and seconds without a request."""
 
     in_total: int = 256
     of_one_address: int = 32
@@ -46,25 +45,26 @@ class Transport(Protocol):
 
 @dataclass
 class Connections:
-    """The open connections by address, oldest first, and those that are being answered."""
+    """The open connections by address, oldest first. Those with a request in progress are busy."""
 
     bounds: Bounds
     _open: dict[str, dict[Transport, None]] = field(default_factory=dict)
     _busy: set[object] = field(default_factory=set)
     _total: int = 0
     _closed: int = 0
-    _warned: float = float("-inf")
+    _warned: float = float("-inf")  # monotonic seconds
 
     def __len__(self) -> int:
         return self._total
 
     def opened(self, address: str, transport: Transport, now: float) -> None:
-        """Count a new connection at a time in monotonic seconds, and close an old one if there are
-        too many.
+        """Add a new connection at the time `now` (monotonic seconds), and close an old one if there
+        are too many.
         """
         own = self._open.setdefault(address, {})
         own[transport] = None
         self._total += 1
+        # The limit per address comes first: the address that exceeds it pays for it itself.
         if len(own) > self.bounds.of_one_address:
             self._close_one(address, now)
         elif self._total > self.bounds.in_total:
@@ -92,11 +92,14 @@ class Connections:
 
     def _close_one(self, address: str, now: float) -> None:
         own = self._open[address]
-        *earlier, _ = own  # the newest one stays: it may be the one that matters
+        # Keep the newest connection: it is the one that a well-behaved client has just opened.
+        *earlier, _ = own
         victim = next((one for one in earlier if one not in self._busy), next(iter(own)))
         self.lost(address, victim)
+        # Not `close`, which would wait until the client has read what was sent.
         victim.abort()
         self._closed += 1
+        # One line for all closed connections: the client must not be able to flood the log either.
         if now - self._warned >= WARNING_SECONDS:
             log.warning(
                 "too many connections (limits: %d in total, %d per address): closed %d since the"
@@ -110,7 +113,7 @@ class Connections:
 
 
 class _Counted(asyncio.Protocol):
-    """Passes everything on to aiohttp's protocol, and tells Connections about its begin and end."""
+    """Forwards everything to aiohttp's protocol, and reports new and lost connections."""
 
     def __init__(self, inner: asyncio.Protocol, connections: Connections) -> None:
         self._inner = inner
@@ -145,7 +148,9 @@ class _Counted(asyncio.Protocol):
 
 
 class _OneLine(logging.Filter):
-    """A request that aiohttp cannot parse is the client's mistake: one line, and no traceback."""
+    """Reduces the traceback about a request that aiohttp cannot parse to one line, because it is an
+    error of the client.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -161,6 +166,7 @@ class _OneLine(logging.Filter):
 
 def _logger() -> logging.Logger:
     found = logging.getLogger(f"{__name__}.http")
+    # Loggers are global, and tests serve more than once.
     if not found.filters:
         found.addFilter(_OneLine())
     return found
@@ -179,6 +185,7 @@ async def listen(
     await runner.setup()
     make = runner.server
     assert make is not None
+    # aiohttp's TCPSite cannot wrap the protocol, so the socket is opened here.
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Counted(make(), connections), host, port)
     try:

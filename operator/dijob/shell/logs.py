@@ -1,6 +1,6 @@
-"""The operator's log, as lines for people or as JSON for programs.
+"""Configures the operator's log: lines for people, or JSON for programs.
 
-kopf's own JSON names neither the logger nor the job that one of our lines is about.
+kopf has a JSON format too, but it has neither the logger nor the job that a line of ours is about.
 """
 
 import json
@@ -16,20 +16,21 @@ import kopf
 from dijob.api.printed import plain
 from dijob.shell.safe_lines import make_safe
 
-# The job, as NAMESPACE/NAME, that what is logged in this task is about.
+# The job (NAMESPACE/NAME) that the current task works on. It is added to each line, so that lines
+# about one job can be found also if their text does not name it.
 JOB: ContextVar[str] = ContextVar("job", default="")
 
 
 class LogFormat(StrEnum):
-    """How a line of the log looks."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class JsonLines(logging.Formatter):
-    """One object per line: time (UTC), level, logger, message, and where there are any job and
-    exception.
+    """One JSON object per line: time (UTC), level, logger, message, and job and exception if there
+    are any.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -47,23 +48,26 @@ class JsonLines(logging.Formatter):
 
 
 def configure(level: str, log_format: LogFormat) -> None:
-    """Log from this level on ("debug", "info", "warning"), to standard error."""
+    """Log to standard error from a level on: "debug", "info" or "warning"."""
     kopf.configure(
         verbose=level == "debug", quiet=level == "warning", log_format=kopf.LogFormat.FULL
     )
-    # One line per job and event says more than kopf's line per watch event does.
+    # kopf logs a line for each watch event. The operator logs one line for each event that it posts
+    # about a job, which is shorter and says more.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     if log_format is LogFormat.JSON:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     make_safe(logging.getLogger())
-    # What Python itself would print is neither JSON nor safe.
+    # Warnings and uncaught exceptions would otherwise be printed by Python itself, which is neither
+    # JSON nor safe (safe_lines.py).
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
 
 
 def _job_of(record: logging.LogRecord) -> str:
-    """kopf's lines about an object carry a reference to it."""
+    """Return the job of a record, or "" if there is none."""
+    # kopf's lines about an object carry a reference to it.
     if reference := getattr(record, "k8s_ref", None):
         return f"{reference.get('namespace')}/{reference.get('name')}"
     return JOB.get()

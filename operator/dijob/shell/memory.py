@@ -1,6 +1,10 @@
-"""What the operator remembers of a job between two passes; reconcile.py copies it into what a pass
-observes, and the actor and the creator write into it. A new operator begins without: that costs
-calls, delays a retry, and may cost a pod whose list nobody can prove (docs/decisions/007, 015).
+"""What the operator remembers about a job between two reconciliations, and does not store.
+
+The memory is not persistent, so it has only what can be lost. After a restart or a takeover, the
+operator repeats some requests, retries rejected ones earlier, and in rare cases replaces a pod
+whose peer list it cannot verify (docs/decisions/007, 015). Everything else is in the status.
+
+The Observer copies the memory into the input of the plan. The Actor and the Creator write to it.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,14 +24,14 @@ from dijob.shell.reverted import Reverted
 
 @dataclass
 class Memory:
-    """What is remembered of one job.
+    """The memory of one job.
 
-    The fields of the same names as in Observed (core/observed/views.py) are explained there.
-    `reverted` are changes that were accepted and that something reverts (reverted.py).
-    `absent` are the names of pods that are known not to exist, `unlabelled` of those whose labels
-    somebody has taken away, and which get them back. `news` is what is known of pods besides their
-    status (news.py). `last_write` is when the status was last written, in monotonic seconds.
-    `dropped` are fields of the status that the API server has not kept: its CRD is older.
+    Fields that have the same name in Observed (core/observed/views.py) are explained there.
+    `reverted` has accepted changes that something reverts (reverted.py). `absent` has the names of
+    pods that are known not to exist, `unlabelled` of pods whose labels were removed and are being
+    restored. `news` is what is known about pods besides their status (news.py). `last_write` is the
+    time of the last status write in monotonic seconds. `dropped` has the fields of the status that
+    the apiserver drops, because its CRD is older than the operator.
     """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
@@ -40,20 +44,18 @@ class Memory:
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
     news: News = field(default_factory=News)
     first_seen: datetime | None = None
-    last_write: float = -1e9
+    last_write: float = -1e9  # long ago, so that the first write is not delayed
     dropped: frozenset[str] = frozenset()
     _size: int = 0
     _parsed: Parsed | None = None
 
     def parse(self, body: Mapping[str, Any]) -> DIJob:
-        """The job in this body, read once per version of it: most passes are about its pods.
-
-        Raises SpecError like `parse_job`.
-        """
+        """Return the job in this body. Raises SpecError like `parse_job`."""
+        # Most reconciliations are caused by pods, so the job is parsed once per version.
         before, self._parsed = self._parsed, Parsed.of(body, self._parsed)
         job = self._parsed.job
         if before is not None and before.job.metadata.generation != job.metadata.generation:
-            # What was wrong as it was written may be right now.
+            # The spec has changed, so requests that were rejected as invalid may succeed now.
             self.refusals = {
                 k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED
             }
@@ -63,20 +65,24 @@ class Memory:
         return job
 
     def wants(self, job: DIJob, now: datetime) -> None:
-        """Forget how often pods were created if the job itself removes pods: it is suspended, has
-        another size (programs that cannot take or lose a member all start again in it), or gives
-        its room back. They are no lost pods, so no back-off follows.
+        """Reset the back-off of pod creations if the operator itself removed pods.
+
+        It does so if the job is suspended or resized, or if it released its capacity. (After a
+        resize, all ranks of programs that cannot change their size are restarted.) These pods were
+        not lost, so their replacement must not be delayed.
         """
         resized, self._size = job.spec.desired != self._size, job.spec.desired
         if resized or job.status.suspend_time or seconds_until_retry(job.status, now) > 0:
             self.creations.clear()
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note when a pod was first seen to have arrived, and when a list was first seen on a pod
-        that is to act on it, by opening its gate or by restarting its process; forget what is done,
-        and pods that are gone.
+        """Note when a pod first had an address, and when a peer list was first observed on a pod
+        that has yet to act on it by opening its gate or restarting its process. Forget both for
+        pods that are gone, and lists that pods have acted on.
         """
         arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
+        # A reminder is due if a pod does not act on its list in time. The time counts from when
+        # this operator first observed the list on the pod, since no field of the pod has it.
         at_gate = {
             (pod.uid, pod.copy.address_list.number)
             for pod in pods
@@ -93,8 +99,10 @@ class Memory:
         self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}
 
     def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
-        """Forget refusals and events about pods that are gone; keep what a node says of a pod that
-        it does not admit, until one of that name has arrived.
+        """Forget rejections and events about pods that are gone.
+
+        If a node did not admit a pod, its message is kept until a pod of that name has an address.
+        Such a pod fails at once and is replaced, so the reason would otherwise disappear with it.
         """
         for pod in pods:
             if (creation := self.creations.get(pod.name)) is None:
@@ -103,6 +111,7 @@ class Memory:
                 self.creations[pod.name] = replace(creation, rejected=pod.complaint)
             elif pod.has_arrived and creation.rejected:
                 self.creations[pod.name] = replace(creation, rejected="")
+        # "" is for rejections that concern no existing pod, such as creations.
         there = {"", *(pod.uid for pod in pods)}
         self.refusals = {
             key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
@@ -111,17 +120,17 @@ class Memory:
         self.news.saw_pods(pods, now)
 
     def created(self, name: str, now: datetime) -> None:
-        """Count the creation of a pod of this name, or of another object, as "service/x"."""
-        self.released.discard(name)
+        """Count the creation of a pod of this name, or of another object as "service/NAME"."""
+        self.released.discard(name)  # the pod that replaces the released one
         self.creations[name] = creations.counted(self.creations.get(name), now)
 
     def release(self, name: str) -> None:
-        """Note that a pod is deleted so that a lower rank finds a node: it is no lost pod."""
+        """Note that a pod is deleted to make room for a lower rank. It must not count as lost."""
         self.released.add(name)
         self.creations.pop(name, None)
 
     def move(self, by: timedelta) -> None:
-        """Move all remembered times: the clock was set, and they are as long ago as before."""
+        """Shift all remembered times after the clock was set, so that durations stay the same."""
         self.reverted.move(by)
         for key, no in self.refusals.items():
             since = no.since and no.since + by
@@ -136,7 +145,7 @@ class Memory:
 
 
 class Memories:
-    """The memory of each job, by its uid."""
+    """The memories of all jobs by uid. A new job with an old name starts with an empty memory."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Memory] = {}
@@ -148,6 +157,6 @@ class Memories:
         self._by_uid.pop(uid, None)
 
     def move(self, by: timedelta) -> None:
-        """Move the times of all jobs."""
+        """Shift the remembered times of all jobs."""
         for memory in self._by_uid.values():
             memory.move(by)

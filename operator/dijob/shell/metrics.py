@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from dijob import __version__, reasons
 from dijob.core.report.milestones import CAUSES, Milestones
 
+# Not the default registry, which also has metrics of Python's garbage collector and platform.
 REGISTRY = CollectorRegistry()
 # The standard metrics of all client libraries: CPU, memory, open files, start time.
 ProcessCollector(registry=REGISTRY)
@@ -22,6 +23,7 @@ BUILD = Gauge(
     ["version", "python_version"],
     registry=REGISTRY,
 )
+# Prometheus has no metrics with text values, so versions are labels of a constant.
 BUILD.labels(__version__, platform.python_version()).set(1)
 
 LEADER = Gauge("dijob_leader", "1 if this replica is the leader, else 0.", registry=REGISTRY)
@@ -51,6 +53,7 @@ START_SECONDS = Histogram(
     buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600),
     registry=REGISTRY,
 )
+# Suspensions and resizes are not losses, so they are not measured here (docs/decisions/031).
 RECOVERY_SECONDS = Histogram(
     "dijob_recovery_duration_seconds",
     "Time that a DIJob needs to recover from a lost rank: from the first rank that was not Ready"

@@ -1,6 +1,8 @@
-"""The namespaces that the operator was given: the deletion of one must not stop all others.
+"""Finds the namespaces that the operator was given but cannot read.
 
-With a namespace go the operator's rights in it.
+If a namespace is deleted, so is the operator's Role in it. kopf's watch of this namespace would
+then fail, and end the watches of all others. So the operator skips namespaces that it cannot read,
+and restarts when their set has changed.
 """
 
 import asyncio
@@ -13,17 +15,20 @@ from dijob.shell.kinds import CHILDREN, JOBS, POLICIES
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 20.0
-# Twice the same answer: a control plane that is being upgraded may refuse for a moment.
+# Checks with the same result before the operator restarts: an apiserver that is being upgraded can
+# reject requests for a moment.
 LOOKS = 2
-# Policies are watched, and there is a right to do so, only where the jobs have some.
+# The kinds to check. NetworkPolicies are not checked, because the permission to list them exists
+# only if jobs have their own.
 READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view and kind is not POLICIES))
 LOOKED_AT_ONCE = 16
 
 
 async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
-    """The namespaces in which nothing may be read, which must be left out.
+    """Return the namespaces that the operator cannot read.
 
-    None where that is not known: no answer, or a refusal for all (the operator lacks the rights).
+    Return None if this is unknown: there was no response, or all namespaces were rejected, which
+    means that the operator itself lacks permissions.
     """
     few = asyncio.Semaphore(LOOKED_AT_ONCE)
     answers = dict(
@@ -34,7 +39,7 @@ async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
 
 
 async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str]) -> None:
-    """Look until others must be left out than are."""
+    """Check periodically. Return when the set of unreadable namespaces has changed."""
     if left_out:
         log.warning(
             "skipping namespaces that the operator cannot read (deleted, or without its Role): %s",
@@ -55,7 +60,7 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
 
 
 async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:
-    """Whether the operator may read in it; None: no answer that says so."""
+    """Return whether the operator can read a namespace, or None if the responses do not tell."""
     try:
         for kind in READ:
             async with few:

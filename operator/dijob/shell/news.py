@@ -1,5 +1,5 @@
-"""What is remembered of a job's pods besides their status: their events, and since when the status
-complains.
+"""What is remembered about a job's pods besides their status: their events, and since when their
+status reports a problem.
 """
 
 import math
@@ -15,9 +15,11 @@ from dijob.core.observed.views import Pod
 
 @dataclass
 class News:
-    """`due` is when the events of a pod, by its uid, are read again; `warnings` is the newest
-    warning about it, `noticed` since when its status has a complaint that may pass. `causes` are
-    the probes that ended containers ("": none did).
+    """Knowledge about the pods of one job, by the pod's uid.
+
+    `due` is when the events of a pod are read again, and `warnings` the newest warning among them.
+    `noticed` is since when the status of a pod reports a problem that may resolve by itself.
+    `causes` maps the end of a container to the probe that caused it, or to "" if no probe did.
     """
 
     due: dict[str, datetime] = field(default_factory=dict)
@@ -26,21 +28,25 @@ class News:
     causes: dict[End, str] = field(default_factory=dict)
 
     def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note who complains, and forget pods that are gone."""
+        """Note which pods report a problem, and forget pods that are gone."""
         complaining = (pod.uid for pod in pods if is_retried(pod.complaint))
         self.noticed = {uid: self.noticed.get(uid, now) for uid in complaining}
+        # The memory lives as long as the job, whose pods may be replaced any number of times.
         there = {pod.uid for pod in pods}
         self.due = {uid: at for uid, at in self.due.items() if uid in there}
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
         self.causes = {end: cause for end, cause in self.causes.items() if end[0] in there}
 
     def wait(self, now: datetime) -> float:
-        """Seconds until events are read again, or a complaint has lasted long enough."""
+        """Return the seconds until events are read again, or until a problem has lasted long enough
+        to be reported; infinity if there is neither.
+        """
         noticed = ((now - since).total_seconds() for since in self.noticed.values())
         waits = [*((at - now).total_seconds() for at in self.due.values()), *map(left, noticed)]
+        # A time that has passed was handled by the reconciliation that calls this.
         return min((seconds for seconds in waits if seconds > 0), default=math.inf)
 
     def move(self, by: timedelta) -> None:
-        """Move all remembered times: the clock was set."""
+        """Shift all remembered times after the clock was set."""
         self.due = {uid: at + by for uid, at in self.due.items()}
         self.noticed = {uid: at + by for uid, at in self.noticed.items()}

@@ -1,13 +1,15 @@
-"""What kopf would keep in annotations of users' objects: nothing. It would also work it out anew
-for each event.
+"""Storages for kopf that store nothing.
+
+By default, kopf keeps the last handled configuration and the progress of handlers in annotations of
+users' objects, and computes both for each event. The operator uses neither.
 """
 
 import kopf
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """No last-handled configuration: the plan compares what is with what should be, not with what
-    was.
+    """No last handled configuration: the plan compares the actual state with the desired one, and
+    never with a previous one.
     """
 
     def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:
@@ -17,11 +19,11 @@ class NoDiffBase(kopf.DiffBaseStorage):
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Nowhere."""
+        """No-op: nothing is stored."""
 
 
 class NoProgress(kopf.ProgressStorage):
-    """No progress of handlers: the only handler puts a key into a queue."""
+    """No progress of handlers: the only handler puts a key into a queue, and never fails."""
 
     def fetch(self, *, key: object, body: kopf.Body) -> kopf.ProgressRecord | None:
         return None
@@ -29,13 +31,14 @@ class NoProgress(kopf.ProgressStorage):
     def store(
         self, *, key: object, record: kopf.ProgressRecord, body: kopf.Body, patch: kopf.Patch
     ) -> None:
-        """Nowhere."""
+        """No-op: nothing is stored."""
 
     def purge(self, *, key: object, body: kopf.Body, patch: kopf.Patch) -> None:
-        """Nothing is there."""
+        """No-op: nothing is stored."""
 
     def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
-        """Never."""
+        """No-op: there is no annotation to change."""
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        # kopf removes its own annotations here; there are none.
         return essence

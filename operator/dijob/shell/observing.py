@@ -1,4 +1,7 @@
-"""What a pass decides on: objects in the stores, the memory, settings and measurements."""
+"""Collects the input of a plan: objects from the stores, the memory, settings, measurements.
+
+The plan is a pure function, so everything that it depends on must be in `Observed`.
+"""
 
 from datetime import datetime
 
@@ -16,7 +19,7 @@ from dijob.shell.throttle import Throttle
 
 
 class Observer:
-    """Puts together what is known of a job."""
+    """Builds the `Observed` of a job."""
 
     def __init__(
         self, children: Children, strangers: Strangers, throttle: Throttle, options: Options
@@ -27,21 +30,24 @@ class Observer:
         self._options = options
 
     def observe(self, job: DIJob, memory: Memory, now: datetime) -> Observed:
-        """Everything about a job as it is known now; the memory takes in what is new."""
+        """Return everything that is known about a job, and note what is new in its memory."""
         owner = job.metadata.owner_key
         pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
+        # The memory learns from the pods before it is copied into the result below.
         memory.first_seen = memory.first_seen or now
         memory.wants(job, now)
         memory.saw_lists(pods.values(), now)
         memory.saw_pods((*pods.values(), *unranked), now)
         pods = {rank: self._explained(pod, memory, now) for rank, pod in pods.items()}
         unranked = tuple(self._explained(pod, memory, now) for pod in unranked)
+        # A warning from a pod's start is out of date once the pod has an address.
         silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
         return Observed(
             pods=pods,
             unranked=unranked,
             existing=self._children.existing(owner),
             refusals=memory.reverted.refusals | memory.refusals,
+            # Copies: the plan must not see changes that are made while it runs.
             creations=dict(memory.creations),
             room=Room(
                 released=frozenset(memory.released),
@@ -60,6 +66,8 @@ class Observer:
         )
 
     def _explained(self, pod: Pod, memory: Memory, now: datetime) -> Pod:
-        """The pod with what its events have told, and with no complaint too early."""
+        """Return the pod with the probe that ended its container, and without a problem that is too
+        recent to report.
+        """
         known = pod_events.with_causes(pod, memory.news.causes)
         return patience.reported(known, memory.news.noticed, now)

@@ -1,5 +1,7 @@
-"""The actions of one pass, done at once, and what comes of them: a change that is refused is noted,
-not raised.
+"""Runs the actions of one reconciliation concurrently and collects their results.
+
+A rejected change is noted and not raised. The job's other pods still need their changes, and the
+status must report the rejection.
 """
 
 import asyncio
@@ -19,8 +21,8 @@ Results = list[Json | BaseException | None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a plan's actions: the job's new body where the job changed, and the first error
-    that is no refusal, to be raised once the status is written.
+    """The results of a plan's actions: the new body of the job if an action changed it, and the
+    first error that is not a rejection. The error is raised after the status was written.
     """
 
     body: Json | None = None
@@ -29,8 +31,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Executor:
-    """How the actions of one pass are done: by `act`. The refusals of changes come and go in
-    `noted`; creations note theirs themselves.
+    """Runs actions with `act`. Rejections of changes are added to `noted`, and removed when the
+    change succeeds. Creations note their rejections themselves.
     """
 
     noted: dict[str, Refusal]
@@ -38,7 +40,7 @@ class Executor:
     clock: Clock
 
     async def outcome(self, actions: Iterable[Action]) -> Outcome:
-        """Do all of them."""
+        """Run all actions."""
         plain, again = changes.turns(actions, self.noted)
         every = await asyncio.gather(self._all(plain), *map(self._in_turn, again))
         results = [result for each in every for result in each]
@@ -48,9 +50,9 @@ class Executor:
         )
 
     async def _all(self, actions: Iterable[Action]) -> Results:
-        """Some at a time: to begin 1,500 at once would hold up everybody, and a list for each of so
-        many ranks takes more memory than there is.
-        """
+        """Run actions, at most CONCURRENT_WRITES at a time."""
+        # To start 1,500 actions at once would block the event loop, and the peer lists in all their
+        # request bodies together would not fit into memory.
         results: Results = []
         left = iter(actions)
 
@@ -62,8 +64,8 @@ class Executor:
         return results
 
     async def _in_turn(self, actions: tuple[Action, ...]) -> Results:
-        """Changes that were refused before: the first asks, the others when it may; else they wait
-        as it does.
+        """Run changes that were rejected before. One is sent first. If it succeeds, the others are
+        sent; if not, they wait as long as the first one.
         """
         first, *others = actions
         results = await self._all((first,))
@@ -78,10 +80,11 @@ class Executor:
         try:
             answer = await self.act(action)
         except ApiError as error:
-            if not key:
+            if not key:  # a creation
                 raise
             before, now = self.noted.get(key), self.clock.now()
             self.noted[key] = refusals.of_change(error.status, error.message, before, now)
             return None
+        # If something reverts the change, `act` has noted that in another place (reverted.py).
         self.noted.pop(key, None)
         return answer

@@ -5,8 +5,8 @@ from typing import Any
 
 
 def merge_patch(was: Mapping[str, Any], becomes: Mapping[str, Any]) -> dict[str, Any]:
-    """The patch from one object to the other. None removes a field. Objects are merged, so None
-    stands for each missing key.
+    """Return the patch that turns one object into the other. In a merge patch, None removes a key,
+    and nested objects are merged and not replaced.
     """
     patch = dict[str, Any]((name, None) for name in was if name not in becomes)
     for name, value in becomes.items():
@@ -15,5 +15,6 @@ def merge_patch(was: Mapping[str, Any], becomes: Mapping[str, Any]) -> dict[str,
             if below := merge_patch(before, value):
                 patch[name] = below
         elif before != value:
+            # Lists are replaced as a whole: a merge patch cannot change an element.
             patch[name] = value
     return patch

@@ -1,7 +1,8 @@
-"""Changes of one pod, and what came of them in the store.
+"""Writes to single pods, and their results in the store.
 
-Each is about the version of the pod that is known: what an operator still sends which another one
-has replaced (lease.py) changes nothing.
+Each write carries the uid and the resourceVersion of the pod. A request of a former leader can
+arrive after another replica has taken over (lease.py); the apiserver then rejects it
+(docs/decisions/028).
 """
 
 from collections.abc import Awaitable
@@ -22,8 +23,9 @@ from dijob.shell.kinds import PODS
 class PodWrites:
     """Patches and deletes pods of jobs.
 
-    A call gives None where the pod is gone (404), has changed, or another one has its name (409, or
-    422 about its uid): the next pass is about what is there.
+    The methods return None if the pod is gone (404), has changed, or was replaced by another pod
+    with its name (409, or 422 about the uid). The store then has the current pod, and the next
+    reconciliation decides again.
     """
 
     def __init__(self, api: Api, pods: Informer[Pod]) -> None:
@@ -31,9 +33,11 @@ class PodWrites:
         self._pods = pods
 
     async def patch(self, job: DIJob, name: str, patch: Json) -> Json | None:
-        """A merge patch; its metadata has the pod's uid."""
+        """Send a merge patch, whose metadata must have the pod's uid."""
         meta, path = patch["metadata"], _path(job, name)
 
+        # Called when the request is sent. The pod may have changed while the write waited for a
+        # slot, and an older version would cause a conflict.
         def whole() -> Json:
             return {**patch, "metadata": {**meta, "resourceVersion": self._version(meta["uid"])}}
 
@@ -42,14 +46,15 @@ class PodWrites:
     async def delete(
         self, job: DIJob, name: str, uid: str, grace: int | None = None
     ) -> Json | None:
-        """Delete a pod. `grace` as in Api.delete."""
+        """Delete a pod. `grace` is explained at Api.delete."""
         path = _path(job, name)
         call = self._api.delete(path, uid, grace=grace, version=lambda: self._version(uid))
         return await self._answer(job, name, uid, call)
 
     def enter(self, uid: str, answer: Json, **fields: Any) -> None:
-        """Enter into the store what a write has just made of a pod: what the answer has, for a
-        webhook may have made another thing of it, and the watch may have shown that before.
+        """Update the pod in the store from the response to a write, and set `fields` of its view.
+
+        The response is used and not the request: a webhook may have changed the pod further.
         """
         if (view := self._pods.find(uid)) is not None:
             meta = answer.get("metadata") or {}
@@ -62,8 +67,10 @@ class PodWrites:
             self._pods.put(replace(view, **fields))
 
     async def confirm(self, job: DIJob, action: ConfirmEnds) -> None:
-        """Tell a pod how many ends are counted. This is entered also if a webhook has removed the
-        annotation: the launcher waits for a bounded time, and another write would be lost too.
+        """Annotate a pod with the number of failures that were counted.
+
+        The store is updated even if a webhook has removed the annotation. Another write would be
+        lost too, and the launcher waits for the annotation for a limited time only.
         """
         answer = await self.patch(job, action.name, ends_patch(action))
         if answer is None:
@@ -73,7 +80,7 @@ class PodWrites:
             self._pods.put(replace(view, copy=replace(view.copy, ends_counted=action.ends)))
 
     def _version(self, uid: str) -> str:
-        """The newest version that is known of a pod."""
+        """Return the newest known resourceVersion of a pod. Raises ApiError if the pod is gone."""
         if (view := self._pods.find(uid)) is None:
             raise ApiError(404, "NotFound", "the pod is gone")
         return view.version
@@ -93,7 +100,7 @@ class PodWrites:
             return None
 
     async def _read(self, job: DIJob, name: str, uid: str) -> None:
-        """Take in what has the pod's name now."""
+        """Read the object that has the pod's name now into the store."""
         try:
             body = await self._api.get(_path(job, name))
         except ApiError as error:
@@ -105,7 +112,8 @@ class PodWrites:
             self._pods.drop(uid)
             return
         self._pods.put_body(body)
-        # Where it cannot be read, what was known of it stays, and it can still be deleted.
+        # If the pod cannot be parsed, the store keeps the previous view. Update its version anyway,
+        # so that the pod can at least be deleted.
         self.enter(uid, body)
 
 

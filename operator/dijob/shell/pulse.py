@@ -1,22 +1,26 @@
-"""Whether the apiserver answers at all, as all calls and streams of this process have it."""
+"""Whether the apiserver responds at all, from all requests and watches of this process.
+
+/livez needs this to tell a dead watch, which a restart of the process repairs, from an apiserver
+that is unreachable, which no restart repairs.
+"""
 
 import time
 from collections.abc import Callable
 
-# The audit asks it once a minute (audit.py), and waits 30 s for an answer: after so long it does
-# not answer.
+# The audit sends a request once a minute and waits 30 s for the response (audit.py). So without any
+# response for longer than both, the apiserver is unreachable.
 ABSENT_SECONDS = 100.0
 
 
 class Pulse:
-    """When the apiserver has last answered, and since when it has done so without a gap."""
+    """The time of the last response, and since when there have been responses without a gap."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last = self._since = clock()
 
     def beat(self) -> None:
-        """It has just answered."""
+        """Note a response."""
         now = self._clock()
         if now - self._last > ABSENT_SECONDS:
             self._since = now
@@ -24,11 +28,11 @@ class Pulse:
 
     @property
     def absence(self) -> float:
-        """Seconds for which it has answered nothing; 0 where that is no long time."""
+        """Seconds since the last response, or 0 if it is no longer ago than ABSENT_SECONDS."""
         silent = self._clock() - self._last
         return silent if silent > ABSENT_SECONDS else 0.0
 
     @property
     def presence(self) -> float:
-        """Seconds for which it has answered without a gap; 0 while it does not."""
+        """Seconds for which the apiserver has responded without a gap; 0 if it is unreachable."""
         return 0.0 if self.absence else self._clock() - self._since

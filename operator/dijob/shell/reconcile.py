@@ -1,4 +1,9 @@
-"""One pass over one job: observe, plan, act, write the status. The only caller of the plan."""
+"""Reconciles one job: observe, plan, act, write the status.
+
+This is the only caller of the plan. The order matters: the status that results from the actions is
+written after them, and nothing is done because of a status that is not stored yet. So the operator
+can be killed between any two requests, and the next one continues from the objects alone.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -36,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """Brings jobs to what they should be, one pass at a time per job."""
+    """Reconciles jobs. The queue calls it for one job never more than once at a time."""
 
     def __init__(self, api: Api, children: Children, options: Options) -> None:
         self._memories = Memories()
@@ -53,9 +58,10 @@ class Reconciler:
         self.aside = Aside(names.PLURAL)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass. Gives the seconds until the next one, None when the job is gone.
+        """Reconcile one job. Return the seconds until the next time, or None if the job is gone.
 
-        A job whose pass raises an unexpected exception is set aside until it, or a child, changes.
+        After an unexpected exception, the job is quarantined until it, or one of its children,
+        changes.
         """
         try:
             again = await self._pass(key)
@@ -85,7 +91,7 @@ class Reconciler:
         asked = decided.actions
         if asked:
             if not await self._as_known(key, job, asked):
-                # Where it has changed, or another job has its name, the next pass begins at once.
+                # The job has changed, or another one has its name: plan again from the new state.
                 return 0.0 if self.jobs.get(key) else None
             outcome = await self._actor.carry_out(job, asked, memory)
             if outcome.body is not None:
@@ -94,6 +100,7 @@ class Reconciler:
             if body is None:
                 return None
             job = memory.parse(body)
+            # Plan again, so that the status describes the state after the actions.
             decided = await self._plan(job, memory)
         await yield_to_others()
         wait = await self._status.write(
@@ -103,19 +110,20 @@ class Reconciler:
             raise outcome.error
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.news.wait(self._clock.now()))
-        # An action that is planned again met a conflict, or a pod that is gone: mostly an event
-        # comes first. A step that the others have made possible, as pods after their Service, is
-        # done at once.
+        # The second plan still has actions. An action that is planned again failed with a conflict;
+        # its watch event usually arrives within the pause. A new action was made possible by the
+        # others, such as pods after their Service, and runs at once.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: Memory) -> Plan:
         await yield_to_others()
-        now, observed = self._clock.now(), self._observe(job, memory)  # at one time
+        # No await between the two: the observation must belong to this time.
+        now, observed = self._clock.now(), self._observe(job, memory)
         await yield_to_others()
         return plan(job, observed, now)
 
     def forget(self, uid: str) -> None:
-        """The job has been deleted; the garbage collector takes its children."""
+        """Forget a deleted job. The garbage collector deletes its children."""
         if key := self.jobs.key_of(uid):
             self.aside.clear("/".join(key))
         self.jobs.pop(uid)
@@ -125,20 +133,24 @@ class Reconciler:
         return self._observer.observe(job, memory, self._clock.now())
 
     async def _find_hidden(self, job: DIJob, memory: Memory) -> None:
-        """Ask by name for pods that should exist and that no watch shows, for each of them once."""
+        """Look up pods by name that should exist but that no watch shows, each of them once."""
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
         memory.absent -= {pod.name for pod in pods.values()}
         if self._children.listed and not _is_over(job) and not job.paused:
             members = map(gang.member, unaccounted(gang, pods, job.status))
+            # A name in `absent` was looked up before. It is removed from there when a watch shows a
+            # pod with this name.
             asked = {one.name: one for one in members if one.name not in memory.absent}
             asked |= {n: gang.member(r) for n in memory.unlabelled if (r := gang.rank_of(n)) >= 0}
             await self._actor.creator.find_hidden(job, asked.values(), memory)
 
     async def _as_known(self, key: Key, job: DIJob, actions: Iterable[Action]) -> bool:
-        """Whether the job is there and as it is known, asked only where that may be otherwise: a
-        watch may have missed its deletion, and after a list that lags behind, pods that were made
-        since would be taken away.
+        """Return whether the job still exists in the known version, and read it if that is
+        doubtful.
+
+        A watch can miss a deletion, and pods would be created for a job that is gone. A list can
+        lag behind, and pods would be deleted that are newer than the list.
         """
         if self.jobs.is_certain(key) or not (self.jobs.is_old(key) or any(map(_harms, actions))):
             return True
@@ -152,11 +164,13 @@ class Reconciler:
             return False
         if body["metadata"]["uid"] != known.uid:
             self.forget(known.uid)
-        # Whether that is news says nothing: a watch may have shown it meanwhile.
+        # The result of `put` is not used: a watch may have delivered this version in the meantime,
+        # but the plan was made from the older one.
         self.jobs.put(body)
         return _is_known(body["metadata"], known)
 
     async def _report_broken(self, key: Key, error: Exception) -> float:
+        """Set the condition of a quarantined job. Return the seconds until the next reconcile."""
         body = self.jobs.get(key)
         if body is None:
             return RESYNC_SECONDS
@@ -165,23 +179,23 @@ class Reconciler:
             return await self._status.write_conditions(body, conditions.broken(error), memory)
         except (ApiError, StaleCrdError):
             raise
-        except Exception as another:  # not even the condition can be written: the log has to do
+        except Exception as another:  # the status itself may be what cannot be processed
             log.warning("%s/%s: failed to write the status: %r", *key, another)
             return RESYNC_SECONDS
 
 
 def _harms(action: Action) -> bool:
-    """Whether it is done to something that is there."""
+    """Whether an action changes or deletes an existing object."""
     return isinstance(action, PodAction | DeleteJob)
 
 
 def _is_known(there: Mapping[str, Any], known: Metadata) -> bool:
-    """Whether a job's metadata are those that are known, and no newer ones."""
+    """Whether the metadata from the apiserver are the known ones: the same job, and not newer."""
     newer = order(there["resourceVersion"]) > order(known.resource_version)
     return bool(there["uid"] == known.uid and not newer)
 
 
 def _is_over(job: DIJob) -> bool:
-    """Whether the job needs no pods any more."""
+    """Whether the job needs no more pods."""
     status = job.status
     return bool(job.metadata.deletion_timestamp or status.suspend_time) or status.ended

@@ -1,4 +1,8 @@
-"""Publishes Events about jobs, repeats counted in one object."""
+"""Posts events about jobs. Repeats increase the count of one Event object.
+
+The name of an event contains a hash of the job's uid, the reason and the message. So a repeat has
+the name of the first event, also after a takeover, and no search is needed.
+"""
 
 import hashlib
 import logging
@@ -16,11 +20,12 @@ from dijob.shell.kinds import EVENTS
 
 log = logging.getLogger(__name__)
 
+# Events whose count is remembered. For others, the count is read again.
 REMEMBERED = 4096
 
 
 class Recorder:
-    """Posts events. A failure to do so is logged and never stops a pass."""
+    """Posts events. A failure is logged, and never fails a reconciliation."""
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -28,7 +33,7 @@ class Recorder:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     async def tell(self, job: Metadata, event: Event) -> None:
-        """Post the event, or raise the count of the one that says the same."""
+        """Post the event, or increase the count of the same event."""
         name = f"{job.name}.{_digest(job.uid, event)}"
         try:
             self._counts[name] = await self._posted(name, job, event)
@@ -41,7 +46,7 @@ class Recorder:
             self._counts.popitem(last=False)
 
     async def _posted(self, name: str, job: Metadata, event: Event) -> int:
-        """How often the event has been told with this time."""
+        """Post the event and return its count."""
         path = EVENTS.path(job.namespace)
         if known := self._counts.get(name, 0):
             try:
@@ -49,7 +54,7 @@ class Recorder:
             except ApiError as error:
                 if not error.not_found:
                     raise
-        # Told for the first time, or again after the apiserver has dropped it, as it does after an
+        # This is the first time, or the apiserver has deleted the event, which it does after an
         # hour.
         try:
             await self._api.create(path, _body(name, job, event, timestamp(self._clock.now())))
@@ -57,7 +62,7 @@ class Recorder:
         except ApiError as error:
             if not error.conflict:
                 raise
-        # Told by an operator before this one.
+        # A former leader has posted it.
         there = await self._api.get(f"{path}/{name}")
         return await self._counted(f"{path}/{name}", (there.get("count") or 0) + 1)
 

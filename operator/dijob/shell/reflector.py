@@ -1,4 +1,8 @@
-"""Keeps a store up to date by one list and watch (client-go's Reflector)."""
+"""Keeps a store up to date with one list and watch (client-go's Reflector).
+
+kopf's own watch has no such store. It also does not report which objects disappeared while the
+watch was interrupted; a new list here is compared with what the previous ones showed.
+"""
 
 import asyncio
 import logging
@@ -16,19 +20,21 @@ from dijob.shell.store import Store
 
 log = logging.getLogger(__name__)
 
-# What vanished while the apiserver was out of reach is noticed within 10 s of its return.
+# First and longest pause between retries. With 6 s (plus jitter), changes are noticed within 10 s
+# after the apiserver is reachable again.
 RETRY_SECONDS = (0.2, 6.0)
-# A watch that has lasted so long may end in any way: the next one is begun without a pause.
+# A watch that lasted this long counts as a success, however it ended: the next one starts at once.
 LASTING_SECONDS = 5.0
-# So many objects are taken in without a pause; then all other tasks have their turn.
+# Objects that are processed before other tasks get a turn. To process a list of thousands without a
+# pause would block the event loop.
 AT_ONCE = 100
-# On the bookmark that ends the list at the beginning of a watch (KEP-3157).
+# The annotation of the bookmark that ends a streaming list (KEP-3157).
 INITIAL_END = "k8s.io/initial-events-end"
 
 
 @dataclass
 class _Listing:
-    """What one list has shown: uids, the owners to whom it is news, the version to watch from."""
+    """The result of a list: uids, owners of changed objects, the version to watch from."""
 
     uids: set[str] = field(default_factory=set)
     owners: set[str] = field(default_factory=set)
@@ -36,7 +42,7 @@ class _Listing:
 
 
 class _Versions:
-    """How far a list and watch has come; `last` is the version to go on from."""
+    """The versions that a list and watch has reached; `last` is the one to continue from."""
 
     def __init__(self, kind: str) -> None:
         self.last = ""
@@ -44,24 +50,24 @@ class _Versions:
         self._newest = 0
 
     def shown(self, version: str) -> None:
-        """By the watch."""
+        """Note a version from the watch."""
         self.last = version
         self._newest = max(self._newest, order(version))
 
     def listed(self, version: str) -> None:
-        """A list without a version is never older than what was shown before it was asked for:
-        WentBackError where one is.
-        """
+        """Note the version of a list. Raises WentBackError if it is older than what was shown."""
+        # The lists are requested without a version, so the apiserver must return the newest state.
+        # An older one means that etcd was restored from a backup.
         if order(version) < self._newest:
             raise WentBackError(self._kind, version, self._newest)
         self.last, self._newest = version, order(version)
 
 
 class Reflector:
-    """One list and watch. What a new list lacks has vanished, and is dropped from the store.
+    """One list and watch. Objects that are missing from a new list are removed from the store.
 
-    `heard` is when the apiserver last said anything (monotonic seconds); `synced` is set once
-    everything has been listed. `uids` are those of the objects that it has shown.
+    `heard` is the time of the last event or bookmark (monotonic seconds). `synced` is set when the
+    first list is complete. `uids` has the objects that this list and watch has shown.
     """
 
     def __init__(self, stream: Stream, store: Store[Any], clock: Clock) -> None:
@@ -79,13 +85,13 @@ class Reflector:
         self._renewed = False
 
     def renew(self) -> None:
-        """Begin the watch anew from what it has shown: it may have died in silence."""
+        """Restart the watch from the last version. It may have died without an error."""
         if self._watching is not None:
             self._renewed = True
             self._watching.cancel()
 
     async def run(self, api: Api) -> None:
-        """List and watch until cancelled, or until the store has gone back (WentBackError)."""
+        """List and watch until cancelled. Raise WentBackError if etcd was restored."""
         version, failures = "", 0
         while True:
             began, watched, why = self._clock.monotonic(), bool(version), "it ended early"
@@ -95,7 +101,9 @@ class Reflector:
                 version, why = "", str(error)
             if version and (not watched or self._renewed):
                 self._renewed = False
-                continue  # no success yet: a list is made after each watch that ends at once
+                # A list is not a success: with a watch that always ends at once, there would be a
+                # list after each of them, without any pause.
+                continue
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1
             if failures:
@@ -104,7 +112,7 @@ class Reflector:
                 await asyncio.sleep(delay)
 
     async def _list(self, api: Api) -> str:
-        """Read everything. Gives the version to watch from."""
+        """Read all objects, and return the version to watch from."""
         metrics.RELISTS.labels(self._kind).inc()
         found = _Listing()
         try:
@@ -116,19 +124,21 @@ class Reflector:
                 self._store.drop(uid, found.version)
             self.uids = found.uids
         finally:
-            # Also where it broke half way: the next list finds nothing new in what this one shows.
+            # Report changes even if the list failed half way. The next list would not report them,
+            # because the store has these objects already.
             for owner in found.owners:
                 self._store.on_change(owner)
         self.synced.set()
         return found.version
 
     async def _read(self, api: Api, found: _Listing) -> None:
-        """As a stream; where that fails, for whatever reason, in pages."""
+        """Read all objects as a stream, or in pages if the stream fails for any reason."""
         if self._can_stream:
             try:
                 await self._read_stream(api, found)
             except ApiError as error:
-                # 400, 422: the feature gate WatchList is off, as it is by default before 1.34.
+                # 400 or 422 means that the feature gate WatchList is off, which is the default
+                # before Kubernetes 1.34. After other errors, the next list tries a stream again.
                 self._can_stream = error.status not in (400, 422)
                 log.info(
                     "%s: streaming list failed, listing in pages instead: %s", self._kind, error
@@ -139,7 +149,9 @@ class Reflector:
         await self._read_pages(api, found)
 
     async def _read_stream(self, api: Api, found: _Listing) -> None:
-        """One object after the other: half of the time and memory of pages, with 4,000 pods."""
+        """Read the objects one by one from a watch with initial events. With 4,000 pods, this takes
+        half of the time and memory of pages.
+        """
         async with aclosing(api.watch(replace(self._stream, initial=True))) as events:
             async for event in events:
                 self.heard = self._clock.monotonic()
@@ -168,13 +180,16 @@ class Reflector:
         found.version = str(page["metadata"]["resourceVersion"])
 
     async def _take_listed(self, found: _Listing, type_: str, body: Mapping[str, Any]) -> None:
-        """Take in what is listed, and what changes while the list is still going on."""
+        """Process an object of the list, or a change that happens during the list."""
         found.owners |= await self._take(type_, body)
         uid = body["metadata"]["uid"]
         found.uids.discard(uid) if type_ == "DELETED" else found.uids.add(uid)
 
     async def _follow(self, api: Api, version: str) -> str:
-        """Follow a watch until it ends, or `renew`. Gives the version to go on from; "": list."""
+        """Follow a watch until it ends, or until `renew`. Return the version to continue from, or
+        "" if a new list is needed.
+        """
+        # A task of its own, so that `renew` can cancel the watch and not the whole reflector.
         self._watching = asyncio.create_task(self._watch(api, version))
         try:
             return await self._watching
@@ -200,7 +215,7 @@ class Reflector:
         return version
 
     async def _take(self, type_: str, body: Mapping[str, Any]) -> set[str]:
-        """Take in one object. Gives the owners to whom it is news."""
+        """Process one object, and return the owners of what has changed."""
         self._taken += 1
         if self._taken % AT_ONCE == 0:
             await asyncio.sleep(0)

@@ -1,6 +1,8 @@
-"""Changes that the API server accepted and that something reverts: a webhook in the same call, or a
-controller afterwards. Each would be made again in the next pass, several times a second, so such a
-change counts as rejected: it is made ever more rarely, and the job's message says what happens.
+"""Detects accepted changes that something reverts: a webhook in the same request, or a controller
+afterwards.
+
+Each reconciliation would make such a change again, several times a second. So it is treated as a
+rejection: it is retried with a back-off, and the message of the job explains the cause.
 """
 
 from collections.abc import Collection
@@ -15,10 +17,11 @@ from dijob.core.observed.views import Refusal
 
 @dataclass
 class Reverted:
-    """What was written for one job, and what of it was reverted, as refusals by `changes.key`.
+    """The changes that were written for one job. `refusals` has those that were reverted, by
+    `changes.key`.
 
-    `published` maps a pod's uid to the number of the newest list that was written on it; `written`
-    has the last change of each other object.
+    `published` maps a pod's uid to the revision of the newest peer list that was written to it.
+    `written` has the last other change of each object.
     """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
@@ -26,8 +29,8 @@ class Reverted:
     written: dict[str, Action] = field(default_factory=dict)
 
     def wrote_list(self, action: PublishAddresses, what: str, now: datetime) -> None:
-        """Note that a pod has been given its list. If it had been given that before, something has
-        changed `what` there, its labels or annotations, and may do so again.
+        """Note that a peer list was written to a pod. If the same list was written before,
+        something has changed `what`, the pod's labels or annotations, and may do so again.
         """
         number = action.copy.address_list.number
         again = self.published.get(action.uid) == number
@@ -35,25 +38,28 @@ class Reverted:
         self.published[action.uid] = number
 
     def wrote(self, action: Action, now: datetime) -> None:
-        """Note another change. If the last one was the same, it has been reverted since."""
+        """Note another change. If the last change was the same, it has been reverted since."""
         key = changes.key(action)
+        # The plan asks only for changes that are missing. If it asks for the same one again, the
+        # object no longer has it.
         again = self.written.get(key) == action
         self._note(key, refusals.REVERTED if again else "", now)
         self.written[key] = action
 
     def new_list(self) -> None:
-        """Forget what happened to former lists: no pod waits for a new one because of it."""
+        """Forget reverted writes of older peer lists, so that a new one is not delayed by them."""
         self.refusals = {key: no for key, no in self.refusals.items() if not changes.pod_uid(key)}
 
     def saw_pods(self, uids: Collection[str]) -> None:
         """Forget pods that are gone."""
+        # "" is for changes of the job itself and of its NetworkPolicy, which belong to no pod.
         kept = {"", *uids}
         self.refusals = {k: no for k, no in self.refusals.items() if changes.pod_uid(k) in kept}
         self.written = {k: one for k, one in self.written.items() if changes.pod_uid(k) in kept}
         self.published = {uid: n for uid, n in self.published.items() if uid in kept}
 
     def move(self, by: timedelta) -> None:
-        """Move all remembered times."""
+        """Shift all remembered times after the clock was set."""
         for key, no in self.refusals.items():
             since = no.since and no.since + by
             self.refusals[key] = replace(no, retry_at=no.retry_at + by, since=since)

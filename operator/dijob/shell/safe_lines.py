@@ -1,8 +1,9 @@
-"""Log lines that only this program can begin.
+"""Protects the log against text from outside.
 
-Messages quote text from outside: API errors, the holder of a Lease, events. With a line break in it
-such a text adds a line that looks like one of ours, and its control characters reach the terminal
-of the person who reads the log. So the formatter makes every record safe, whatever is logged.
+Log messages quote API errors, events, and the holder of a Lease, which users can choose. With a
+line break in it, such a text could forge a log line, and its control characters would reach the
+terminal of the person who reads the log. The formatter makes every record safe, so that no caller
+has to remember it (docs/decisions/044).
 """
 
 import copy
@@ -12,8 +13,8 @@ from dijob.api.printed import one_line, plain
 
 
 class SafeLines(logging.Formatter):
-    """Another formatter's text, with each message in one line. The lines of a traceback follow,
-    indented.
+    """Wraps another formatter: each message becomes a single line. The lines of a traceback follow
+    it, indented.
     """
 
     def __init__(self, inner: logging.Formatter) -> None:
@@ -21,12 +22,13 @@ class SafeLines(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
+        # Other handlers get the same record, so it must not be changed.
         safe = copy.copy(record)
         safe.msg, safe.args = one_line(record.getMessage()), None
         return plain(self._inner.format(safe)).replace("\n", "\n    ")
 
 
 def make_safe(logger: logging.Logger) -> None:
-    """Let all handlers of a logger write safe lines."""
+    """Wrap the formatters of all handlers of a logger."""
     for handler in logger.handlers:
         handler.setFormatter(SafeLines(handler.formatter or logging.Formatter()))

@@ -1,9 +1,9 @@
-"""The API server's clock, estimated from the Date header of its responses.
+"""The apiserver's clock, estimated from the Date header of its responses.
 
-Every time of a job is written and compared by this clock. Two operators' machines may differ by
-minutes: if one wrote when a job began and another one compared that with its own time, a takeover
-would end the job before its deadline. The API server also writes the creationTimestamps that are
-compared, and it is the only clock that all operators share.
+All times of a job are written and compared by this clock. The clocks of two operators' machines can
+differ by minutes. If one of them wrote the start time of a job, and the other one compared it with
+its own clock after a takeover, the job would fail before its deadline. The apiserver also writes
+the creationTimestamps, and its clock is the only one that all replicas share (docs/decisions/040).
 """
 
 import logging
@@ -15,25 +15,25 @@ from dijob.shell.clock import STEP, Clock
 
 log = logging.getLogger(__name__)
 
-# A bound of how far the clock is ahead counts for one to two of these periods.
+# A measured bound is used for one to two of these periods.
 PERIOD_SECONDS = 60.0
 
 
 class ServerClock(Clock):
-    """The machine's own clock, unless that differs from the API server's by more than STEP. It is
-    the machine's, too, before the first response, and if a proxy removes the header.
+    """The apiserver's clock if it differs from the machine's by more than STEP, else the machine's.
+    Before the first response, and if a proxy removes the Date header, it is also the machine's.
 
-    Date is cut to whole seconds, and the request took a while. Each response therefore gives an
-    upper bound of how far the API server's clock is ahead of the monotonic one. The smallest bound
-    of the last minutes counts. If several API servers differ, that is the slowest one, and time
-    does not jump between them. A time that is too early delays a deadline; one that is too late
-    would end a job that has time left.
+    The Date header has whole seconds, and the request took some time. So each response gives an
+    upper bound of how far the apiserver's clock is ahead of the monotonic clock. The smallest bound
+    of the last minutes is used. With several apiservers, this follows the one whose clock is
+    slowest, and time does not jump between them. A time that is too early only delays a deadline; a
+    time that is too late would end a job before its deadline.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begun = -math.inf
-        # The smallest bound of this period, and of the one before; inf if there was no response.
+        # The smallest bound of this period and of the previous one; inf without a response.
         self._least = self._least_before = math.inf
 
     def now(self) -> datetime:
@@ -50,10 +50,12 @@ class ServerClock(Clock):
         return self._clock.spread(seconds, share)
 
     def answered(self, date: str, asked: float) -> None:
-        """Take in the Date header of a response; `asked` is the monotonic time of the request."""
+        """Use the Date header of a response. `asked` is the monotonic time of the request."""
         if (seconds := _seconds(date)) is None:
             return
         first = math.isinf(self._least)
+        # The header was cut to whole seconds, so it may be up to 1 s behind. It was written after
+        # the request was sent.
         now, bound = self._clock.monotonic(), seconds + 1 - asked
         if now - self._begun < PERIOD_SECONDS:
             self._least = min(self._least, bound)
@@ -61,13 +63,14 @@ class ServerClock(Clock):
         recent = now - self._begun < 2 * PERIOD_SECONDS
         self._least_before = self._least if recent else math.inf
         self._begun, self._least = now, bound
+        # Log only once, at the first response: a difference usually stays.
         if first and abs(off := self._clock.now() - self.now()) > STEP:
             text = "this machine's clock differs by %+.0f s from the API server's, which is used"
             log.warning(text, off.total_seconds())
 
 
 def _seconds(date: str) -> float | None:
-    """Seconds since 1970 of an HTTP date; None if it is none."""
+    """Return an HTTP date as seconds since 1970, or None if it is invalid."""
     try:
         return float(mktime_tz(parsed)) if (parsed := parsedate_tz(date)) else None
     except (ValueError, OverflowError):

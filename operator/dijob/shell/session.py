@@ -1,8 +1,9 @@
-"""kopf's connection to the apiserver: its own credentials, and documents that every parser can
-read.
+"""kopf's connection to the apiserver, with limits on what kopf's parser reads.
 
-kopf reads with `json.loads`, which a single object that is nested 1,000 levels deep makes raise
-RecursionError: that ends the process, and the next one at its first list.
+kopf parses with `json.loads`. A single object that is nested 1,000 levels deep makes it raise a
+RecursionError, which ends the process, and each new process at its first list. So the session
+returns documents without parts that are too deep or too large (documents.py). kopf's login handler
+may return such a session, so this needs no change in kopf.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from dijob.shell.documents import parsed, readable
 
 
 class _Lines:
-    """The body of a response; what is read in chunks is whole lines."""
+    """The body of a response. Its chunks are complete lines, since a watch event is a line."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content
@@ -30,6 +31,7 @@ class _Lines:
     async def iter_chunked(self, size: int) -> AsyncGenerator[bytes]:
         parts: list[bytes] = []
         async for chunk in self._content.iter_chunked(size):
+            # kopf splits the body into lines itself, so a line feed ends each chunk.
             *whole, rest = chunk.split(b"\n")
             for line in whole:
                 yield await readable(b"".join((*parts, line))) + b"\n"
@@ -47,14 +49,16 @@ class _Response(aiohttp.ClientResponse):
         try:
             return await parsed(await self.read())
         except ValueError as error:
-            # Kopf tells an answer that is no JSON by it.
+            # kopf expects this exception if a response is not JSON.
             raise json.JSONDecodeError(str(error), "", 0) from error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session(kopf.AiohttpSession):
-    """A session of ours with the credentials of kopf's own; equal to another where those are, since
-    kopf asks whether what it gets is what has just been refused.
+    """A session with kopf's own credentials.
+
+    Sessions with the same credentials are equal. kopf compares a new session with the one that was
+    just rejected, and must not try the same credentials forever.
     """
 
     aiohttp_session: aiohttp.ClientSession = field(compare=False)
@@ -62,7 +66,8 @@ class Session(kopf.AiohttpSession):
 
 
 async def login(**arguments: Any) -> kopf.AiohttpSession | None:
-    """The credentials of the pod's service account, else those of a kubeconfig."""
+    """Return a session with the pod's service account, or with a kubeconfig outside a cluster."""
+    # A kubeconfig may run a program to get a token, which must not block the event loop.
     info = await asyncio.to_thread(_credentials, arguments)
     if info is None:
         return None

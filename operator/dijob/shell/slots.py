@@ -1,5 +1,8 @@
-"""Who may write now: as many at once as the apiserver answers quickly, and what hangs in one
-namespace, for example at a webhook of its own, holds up no other.
+"""Adaptive limit on concurrent writes.
+
+The limit grows while the apiserver responds quickly and shrinks when it is overloaded
+(core/pace.py). Half of it is the limit per namespace, so that writes that hang in one namespace, at
+its admission webhook for example, do not block the others.
 """
 
 import asyncio
@@ -13,13 +16,15 @@ from dijob.shell.clock import Clock
 
 
 class Slots:
-    """At most so many holders as the window says, and half of them per namespace. One older than
-    `seconds` waits for something that is not the apiserver, and counts in its own namespace only.
+    """Slots for writes, limited in total and per namespace.
+
+    A write that takes longer than `seconds` most likely waits for a webhook and not for the
+    apiserver. From then on, it counts against the limit of its namespace only.
     """
 
     def __init__(self, seconds: float, clock: Clock) -> None:
         self.window = Window()
-        # Kept only as long as somebody in the namespace holds one or waits for it.
+        # A weak dictionary, so that namespaces without writes take no memory.
         self._each: WeakValueDictionary[str, _Limit] = WeakValueDictionary()
         self._quick = _Limit(lambda: 0 if self._closed else int(self.window.size))
         self._closed = False
@@ -28,15 +33,17 @@ class Slots:
 
     @property
     def each(self) -> int:
-        """How many may write in one namespace."""
+        """The limit of one namespace."""
         return max(1, int(self.window.size / 2))
 
     @asynccontextmanager
     async def of(self, namespace: str) -> AsyncGenerator[None]:
-        """Hold a slot of the namespace."""
+        """Hold a slot for a write in a namespace."""
         each = self._each.get(namespace)
         if each is None:
             each = self._each[namespace] = _Limit(lambda: self.each)
+        # Take the slot of the namespace first. In the other order, writes that wait for a hanging
+        # namespace would hold slots of the total limit.
         await each.acquire()
         try:
             await self._quick.acquire()
@@ -51,14 +58,15 @@ class Slots:
             each.release()
 
     def answered(self, began: float) -> None:
-        """A write, begun at a monotonic time, has an answer."""
+        """Adjust the limit after a response to a write that started at a monotonic time."""
         window = self.window.answered(began, self._clock.monotonic())
-        # Where few write, quick answers say nothing of what more of them would get.
+        # With few concurrent writes, a quick response does not show that more would be as quick. So
+        # the limit grows only while it is used.
         if window.size < self.window.size or self._quick.used >= self.window.size / 2:
             self.window = window
 
     def refused(self, began: float, again: float) -> None:
-        """The apiserver has no room, and wants to be asked again after so many seconds."""
+        """Reduce the limit after a 429, and start no writes for `again` seconds (Retry-After)."""
         self.window = self.window.refused(began, self._clock.monotonic())
         if again > 0 and not self._closed:
             self._closed = True
@@ -70,7 +78,7 @@ class Slots:
 
 
 class _Limit:
-    """A semaphore whose size can change: at most so many holders as `size` says at that moment."""
+    """A semaphore whose size can change: `size` is called whenever a slot is requested or freed."""
 
     def __init__(self, size: Callable[[], int]) -> None:
         self.used = 0
@@ -84,7 +92,7 @@ class _Limit:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # its turn had just come
+            if not turn.cancelled():  # the slot was assigned just before the cancellation
                 self.release()
             raise
 
@@ -93,7 +101,7 @@ class _Limit:
         self.admit()
 
     def admit(self) -> None:
-        """Let those in who have waited longest."""
+        """Assign free slots to those that have waited longest."""
         while self._waiting and self.used < self._size():
             turn = self._waiting.popleft()
             if not turn.done():
@@ -102,7 +110,7 @@ class _Limit:
 
 
 class _Once:
-    """Releases a limit's slot at the first call."""
+    """Releases a slot once: either the timer or the end of the write comes first."""
 
     def __init__(self, limit: _Limit) -> None:
         self._limit: _Limit | None = limit

@@ -1,4 +1,8 @@
-"""Writes a job's status, at most once per pass, and publishes the events that go with it."""
+"""Writes a job's status, at most once per reconciliation, and posts the events that belong to it.
+
+Events are posted after the status was stored, so that they never report what a restarted operator
+would decide differently.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -30,16 +34,18 @@ from dijob.shell.workqueue import KnownError
 log = logging.getLogger(__name__)
 Forget = Callable[[str], None]
 
-# What is not urgent is written at most this often per job: the start of many jobs is bound by the
-# apiserver's CPU, and a small one is Running before the first of these (docs/decisions/022). A slow
-# apiserver gets fewer yet (core/pace.py), but each job a first status by FIRST_AT_LATEST_SECONDS.
+# Shortest interval between two status writes of a job that are not urgent. When many jobs start,
+# the CPU of the apiserver is the bottleneck, and a small job is Running before the first interval
+# is over (docs/decisions/022). A slow apiserver gets even fewer writes (core/pace.py). But each job
+# has a first status after FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
 
 
 class StaleCrdError(KnownError):
-    """The apiserver has dropped fields of a status, since its CRD is older; no plan may rely
-    on what is not stored.
+    """The apiserver dropped fields of a status, because its CRD is older than the operator.
+
+    The reconciliation stops, since a plan must not rely on a status that is not stored.
     """
 
     def __init__(self, fields: list[str]) -> None:
@@ -51,8 +57,8 @@ class StaleCrdError(KnownError):
 
 
 class StatusWriter:
-    """Writes what differs, and puts off what is not urgent; `forget` is called if the job is
-    gone.
+    """Writes changes of a status, and delays those that are not urgent. `forget` is called if the
+    job is gone.
     """
 
     def __init__(
@@ -67,7 +73,9 @@ class StatusWriter:
     async def write_conditions(
         self, body: Json, facts: list[summary.Fact], memory: Memory
     ) -> float:
-        """Write conditions alone, where no plan can be made. Gives the same as `write`."""
+        """Write conditions if no plan can be made, because the spec is invalid for example. Return
+        the same as `write`.
+        """
         meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:
             facts = [*facts, held(meta)]
@@ -77,10 +85,10 @@ class StatusWriter:
         return min(RESYNC_SECONDS, await self.write(meta, old, decided, memory))
 
     async def write(self, meta: Metadata, old: Status, decided: Plan, memory: Memory) -> float:
-        """Write the status if it differs.
+        """Write the status if it has changed.
 
-        Gives the seconds until the next pass: 0 after a write, little after a conflict, what is
-        left where the write was put off, else RESYNC_SECONDS.
+        Return the seconds until the next reconciliation: 0 after a write, 0.1 after a conflict, the
+        rest of the delay if the write was delayed, else RESYNC_SECONDS.
         """
         changes, again = _changes(old, decided.status), self._dropped_before(decided, memory)
         if not (changes or again):
@@ -100,7 +108,8 @@ class StatusWriter:
                 self._forget(meta.uid)
                 return RESYNC_SECONDS
             if error.conflict:
-                # Somebody has changed the job meanwhile: the next pass sees it.
+                # The job has changed in the meantime. Read it, so that the next reconciliation does
+                # not depend on the watch.
                 self._jobs.put(await self._api.get(path))
                 return 0.1
             raise
@@ -114,11 +123,14 @@ class StatusWriter:
             await self._recorder.tell(meta, event)
         absent = again.keys() - (answer.get("status") or {}).keys()
         self._check_kept(frozenset(_changes(kept, decided.status)) | absent, again, memory)
-        # The next step may wait for what has been written, and no watch shows it as a change.
+        # The next action may depend on the stored status, and the watch event about this write has
+        # a version that the store has already, so it triggers nothing.
         return 0.0
 
     def _dropped_before(self, decided: Plan, memory: Memory) -> dict[str, Any]:
-        """The fields that the API server dropped before, if they are to be tried again now."""
+        """Return the fields that the apiserver dropped before, if it is time to retry them: the CRD
+        may have been upgraded.
+        """
         if not memory.dropped or self._until_asked(memory) > 0:
             return {}
         return {
@@ -130,7 +142,7 @@ class StatusWriter:
         return (stale.retry_at - self._clock.now()).total_seconds() if stale else 0.0
 
     def _check_kept(self, lost: frozenset[str], again: Mapping[str, Any], memory: Memory) -> None:
-        """Note which fields the API server has dropped. StaleCrdError if it just has."""
+        """Note the fields that the apiserver has dropped. Raises StaleCrdError if there are any."""
         memory.dropped = (memory.dropped - again.keys()) | lost
         if lost:
             stale, before = StaleCrdError(sorted(lost)), memory.refusals.get(STATUS)
@@ -140,7 +152,9 @@ class StatusWriter:
             memory.refusals.pop(STATUS, None)
 
     def _put_off(self, pressure: Pressure, old: Status, memory: Memory) -> float:
-        """Seconds for which a write that is not urgent is put off; 0 or less: not at all."""
+        """Return the seconds by which a write that is not urgent is delayed; 0 or less to write it
+        now.
+        """
         quick = INTERVAL_SECONDS[pressure]
         seconds = pace.interval(quick, self._api.throttle.latency)
         if not old.phase:
@@ -148,21 +162,24 @@ class StatusWriter:
             age = (now - (memory.first_seen or now)).total_seconds()
             return min(seconds, FIRST_AT_LATEST_SECONDS) - age
         due = memory.last_write + seconds - self._clock.monotonic()
+        # On a slow apiserver (`seconds` is longer than usual), the delayed writes of all jobs share
+        # a budget.
         if due > 0 or seconds == quick or self._api.throttle.take_status_write():
             return due
         return seconds
 
 
 def _unfit(body: Mapping[str, Any]) -> dict[str, None]:
-    """What DI-orchestrator has left in a status that is none of ours: an empty object in the place
-    of a list. Before Kubernetes 1.33 the apiserver refuses any status with it.
+    """Return a patch that removes an invalid field which DI-orchestrator left in a status: an empty
+    object in place of a list. Before Kubernetes 1.33, the apiserver rejects any status write with
+    it.
     """
     given = (body.get("status") or {}).get(names.REPORTED)
     return {names.REPORTED: None} if isinstance(given, Mapping) else {}
 
 
 def _changes(old: Status, new: Status) -> dict[str, Any]:
-    """The merge patch from one status to the other."""
+    """Return the merge patch from one status to the other."""
     return merge_patch(_dump(old), _dump(new))
 
 

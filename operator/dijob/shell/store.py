@@ -1,4 +1,10 @@
-"""The objects of one kind as last seen, by the job that owns them."""
+"""The known objects of one kind, by the job that owns them.
+
+The store merges what lists, watches and the operator's own writes show, in any order. It remembers
+deleted objects, so that a late event does not bring them back. It also remembers objects that only
+a response has shown: if such an object is deleted before any list or watch shows it, no watch will
+ever report the deletion.
+"""
 
 import itertools
 import logging
@@ -10,12 +16,12 @@ from dijob.shell.jobs import order
 
 log = logging.getLogger(__name__)
 
-# Uids of objects that have gone; the oldest are forgotten first.
+# Number of deleted objects whose uids are remembered; the oldest are forgotten first.
 REMEMBERED = 10_000
 
 
 class Viewed(Protocol):
-    """What the store must know of a view: its object, the job that owns it, and its version."""
+    """The part of a view that the store uses: the object's uid, its owner and its version."""
 
     @property
     def uid(self) -> str: ...
@@ -30,10 +36,10 @@ View = Callable[[Mapping[str, Any]], T]
 
 
 class Store(Generic[T]):
-    """Views by owner (names.owner_key), from lists and watches and from the operator's own writes.
+    """Views of objects by owner (names.owner_key). An older view never replaces a newer one.
 
-    These come in any order: an older view never replaces a newer one. `paths` are those of the
-    lists. `on_change` is called with the owner of what a list or watch has changed.
+    `paths` are the collections that are listed. `on_change` is called with the owner whenever a
+    list or watch has changed an object.
     """
 
     def __init__(self, kind: str, view: View[T], paths: frozenset[str]) -> None:
@@ -44,21 +50,21 @@ class Store(Generic[T]):
         self._aside = Aside(kind)
         self._by_owner: dict[str, dict[str, T]] = {}
         self._owners: dict[str, str] = {}
-        # What has gone, and the version after which nothing older may bring it back.
+        # By uid: the version of a deletion. Only a newer version can bring the object back.
         self._gone: dict[str, int] = {}
-        # What only our own writes have shown so far, and the lists that may still show it.
+        # By uid: objects that only responses have shown, and the lists that may still show them.
         self._unshown: dict[str, set[str]] = {}
 
     def of(self, owner: str) -> tuple[T, ...]:
-        """The views of one job."""
+        """Return the views of one job's objects."""
         return tuple(self._by_owner.get(owner, {}).values())
 
     def find(self, uid: str) -> T | None:
-        """The view of an object; None where it is not known."""
+        """Return the view of an object, or None if the object is unknown."""
         return self._by_owner.get(self._owners.get(uid, ""), {}).get(uid)
 
     def owner_of(self, uid: str) -> str:
-        """The owner of an object; "" where it is not known."""
+        """Return the owner of an object, or "" if the object is unknown."""
         return self._owners.get(uid, "")
 
     def __iter__(self) -> Iterator[T]:
@@ -68,13 +74,16 @@ class Store(Generic[T]):
         return len(self._owners)
 
     def put(self, view: T) -> None:
-        """Take in a view, unless a newer one is known, or the object has gone."""
+        """Store a view, unless a newer one is known or the object was deleted."""
+        # A deleted object needs a newer version than that of its deletion. A known object may have
+        # the same version: the operator edits views after its own writes.
         known = self._by_owner.get(view.owner, {}).get(view.uid)
         least = order(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
         if order(view.version) < least:
             return
         self._gone.pop(view.uid, None)
         former = self._owners.get(view.uid)
+        # No list or watch has shown the object yet; see take_never_shown.
         if former is None:
             self._unshown[view.uid] = set(self._paths)
         elif former != view.owner:
@@ -83,22 +92,22 @@ class Store(Generic[T]):
         self._owners[view.uid] = view.owner
 
     def put_created(self, view: T) -> None:
-        """Take in what our own creation has made. What a watch has shown of it already knows more:
-        what the apiserver and its webhooks have added.
+        """Store an object that the operator has just created, unless a watch has already shown it:
+        the watch's view includes what the apiserver and its webhooks have added.
         """
         if view.uid not in self._owners:
             self.put(view)
 
     def put_body(self, body: Mapping[str, Any]) -> None:
-        """Take in an object as the apiserver gives it."""
+        """Store an object from a response of the apiserver."""
         if (view := self._viewed(body)) is not None:
             self.put(view)
 
     def drop(self, uid: str, version: str = "") -> None:
-        """Forget an object that is gone; a late event about it, up to this version, is ignored.
+        """Forget an object that is gone. Late events about it, up to this version, are ignored.
 
-        An object that only seemed to go, because its label was removed, comes back with a newer
-        version. "": it cannot come back.
+        A watch reports an object as deleted also if its label was removed. Such an object can come
+        back with a newer version. Without a version, the object never comes back.
         """
         owner = self._owners.pop(uid, None)
         self._unshown.pop(uid, None)
@@ -109,21 +118,22 @@ class Store(Generic[T]):
             self._forget(uid, owner)
 
     def show(self, body: Mapping[str, Any]) -> set[str]:
-        """Take in what a list or watch shows.
-
-        Gives the owners to whom it is news: two where the object has changed hands.
+        """Store an object from a list or watch. Return the owners if something has changed: two if
+        the object now has another owner.
         """
         if (view := self._viewed(body)) is None:
             return set()
         former = self._owners.get(view.uid, view.owner)
         known = self._by_owner.get(former, {}).get(view.uid)
+        # Kubelets often write pods without changing anything that the operator uses. If the views
+        # are equal, no reconciliation is needed.
         concerned = set() if known == view else {view.owner, former}
         self.put(view)
         self._unshown.pop(view.uid, None)
         return concerned
 
     def remove(self, body: Mapping[str, Any]) -> set[str]:
-        """Forget an object that a watch shows as deleted. Gives its owner."""
+        """Forget an object that a watch reports as deleted. Return its owner."""
         uid, view = body["metadata"]["uid"], self._viewed(body)
         owner = self.owner_of(uid) if view is None else view.owner
         self._aside.clear(name_of(body))
@@ -131,9 +141,11 @@ class Store(Generic[T]):
         return {owner}
 
     def take_never_shown(self, path: str, version: str) -> set[str]:
-        """Uids of what was created before this list was made and is in none of the lists.
+        """Return the uids of objects that were created before this list, and that no list has
+        shown.
 
-        It is gone again, and no watch will ever say so.
+        They were deleted again before any watch reported them, so no watch will report the deletion
+        either.
         """
         gone = set()
         for uid, paths in self._unshown.items():
@@ -149,7 +161,9 @@ class Store(Generic[T]):
             del self._by_owner[owner]
 
     def _viewed(self, body: Mapping[str, Any]) -> T | None:
-        """The view of an object; None where reading it raises: what was known of it stays."""
+        """Return the view of an object. If parsing raises, quarantine the object and return None;
+        the store then keeps the previous view.
+        """
         try:
             view = self._view(body)
         except Exception as error:

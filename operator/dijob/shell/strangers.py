@@ -1,7 +1,8 @@
-"""Pods of others that wait for a node: room that a job cannot use is of use to them.
+"""Finds unscheduled pods that do not belong to DIJobs.
 
-The watches show the pods of DIJobs alone. What else waits is asked for only while a job waits for
-room, and once for all jobs.
+A job that cannot start releases the capacity of its scheduled pods only if other pods could use it.
+The watches show pods of DIJobs only. Other pods are listed while a job waits for capacity, once for
+all jobs (docs/decisions/007).
 """
 
 import asyncio
@@ -17,12 +18,13 @@ from dijob.shell.kinds import PODS
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-# The API server answers from its cache, however many pods there are.
+# With resourceVersion 0, the apiserver responds from its cache, which is cheap with any number of
+# pods. A slightly old answer is good enough here.
 UNPLACED = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "resourceVersion": "0"}
 
 
 class Strangers:
-    """`waiting`: whether a pod that belongs to no DIJob found no node at the last look."""
+    """`waiting` is whether the last check found an unscheduled pod that belongs to no DIJob."""
 
     def __init__(self, api: Api, children: Children, clock: Clock) -> None:
         self._api = api
@@ -31,7 +33,7 @@ class Strangers:
         self.waiting = False
 
     async def run(self, namespaces: tuple[str, ...]) -> None:
-        """Look again and again until cancelled; without namespaces, in all of them."""
+        """Check periodically until cancelled; in all namespaces if none are given."""
         paths = [PODS.path(namespace) for namespace in namespaces or ("",)]
         while True:
             await asyncio.sleep(self._clock.spread(LOOK_SECONDS))
@@ -41,7 +43,9 @@ class Strangers:
                 log.warning("failed to list unscheduled pods: %s", error)
 
     async def look(self, paths: list[str]) -> bool:
-        """Whether such a pod is there now; False if no job waits for room."""
+        """Return whether there is such a pod now. If no job waits for capacity, return False
+        without a request.
+        """
         if not any(one.seeks_node for one in self._children.pods):
             return False
         selector = f"{names.MANAGED_BY}!={names.MANAGER}"

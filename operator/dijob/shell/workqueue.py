@@ -1,5 +1,8 @@
-"""A keyed queue: one pass per key at a time, duplicates merged, namespaces in turn, back-off after
-an error.
+"""The work queue: keys are deduplicated, namespaces take turns, errors cause a back-off.
+
+For each key, at most one reconciliation runs at a time. Namespaces take turns, so that thousands of
+jobs in one namespace do not delay a job in another. Slow reconciliations, which mostly wait for a
+webhook, do not take the place of others.
 """
 
 import asyncio
@@ -18,25 +21,27 @@ Key = tuple[str, str]  # namespace, name
 Work = Callable[[Key], Awaitable[float | None]]
 
 BACKOFF_SECONDS = (0.5, 60.0)
-# A pass over a job whose webhook hangs takes 30 s and more. At most WORKERS_PER_NAMESPACE passes of
-# one namespace run at once; after SLOW_SECONDS a pass leaves its turn to another namespace.
+# If a webhook hangs, a reconciliation takes 30 s or more. At most WORKERS_PER_NAMESPACE of one
+# namespace run concurrently. After SLOW_SECONDS, a reconciliation no longer counts as a worker.
 WORKERS_PER_NAMESPACE = 16
-BURST_SECONDS = 0.1
 SLOW_SECONDS = 3.0
-# An operator that goes without a word is missed for less than this (shell/lease.py).
+# Events about the pods of one job arrive in bursts. They are collected for this long.
+BURST_SECONDS = 0.1
+# After a crash of the leader, a standby takes over sooner than this (lease.py). So a new leader can
+# assume that the old one has handled everything that is older.
 NEWS_SECONDS = 15.0
 
 
 class KnownError(Exception):
-    """An error whose message says what is wrong and what to do: no traceback is logged."""
+    """An error whose message explains the problem and the remedy. No traceback is logged."""
 
 
 class WorkQueue:
-    """Runs `work(key)` for every key added, namespace by namespace in turn.
+    """Runs `work(key)` for each key that is added; namespaces take turns.
 
-    The result of `work` says after how many seconds to run again; None: not by itself. What is
-    added in the background waits for `release`. `workers` is how many passes run at once, those
-    over SLOW_SECONDS not counted.
+    `work` returns the seconds after which to run again, or None. Keys that are added in the
+    background wait until `release` is called. At most `workers` calls run concurrently, not
+    counting those that have taken longer than SLOW_SECONDS.
     """
 
     def __init__(self, work: Work, workers: int = 64, clock: Clock = SYSTEM) -> None:
@@ -54,11 +59,10 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
 
     def add(self, key: Key, background: bool = False) -> None:
-        """Ask for a pass over the key as soon as possible; in the background: after all that is no
-        background.
+        """Queue a key; with `background`, behind all keys that are not in the background.
 
-        What a new operator finds in its first list is background: nothing has happened to those
-        jobs, and a thousand of them must not stand before the one that has just been applied.
+        The jobs of the initial list are added in the background. Nothing has happened to them, and
+        a job that was just created must not wait for a thousand of them.
         """
         if background and self._held is not None:
             self._held[key] = None
@@ -70,19 +74,19 @@ class WorkQueue:
             self._begin()
 
     def add_news(self, key: Key) -> None:
-        """Ask for a pass within BURST_SECONDS: the pods of a job change together, and one pass is
-        about all that came meanwhile.
+        """Queue a key in BURST_SECONDS, so that one reconciliation handles all events that arrive
+        in the meantime.
         """
         self.add_after(key, BURST_SECONDS)
 
     def release(self) -> None:
-        """Let the background begin."""
+        """Queue the keys that were added in the background so far."""
         held, self._held = self._held or {}, None
         for key in held:
             self.add(key, background=True)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Ask for a pass later, unless one is asked for sooner."""
+        """Queue a key after some seconds, unless it is queued sooner anyway."""
         loop, timer = asyncio.get_running_loop(), self._timers.get(key)
         if seconds <= 0:
             self.add(key)
@@ -95,7 +99,7 @@ class WorkQueue:
             timer.cancel()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the work until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._start = group.create_task
             self._line.begin_anew()
@@ -108,9 +112,9 @@ class WorkQueue:
                 self._start = None
 
     def _begin(self) -> None:
-        """Begin as many passes as may run."""
+        """Start as many calls as the limits allow."""
         if self._start is None:
-            return  # another operator acts, and does them
+            return  # this replica is a standby
         while len(self._running) - len(self._slow) < self._workers and (first := self._next()):
             key, waited = first
             metrics.QUEUE_SECONDS.observe(waited)
@@ -126,7 +130,8 @@ class WorkQueue:
 
     async def _run(self, key: Key) -> None:
         logs.JOB.set("/".join(key))
-        # What was asked for since the pass was begun is in it.
+        # The task starts a moment after it was created. What was added in between is handled by
+        # this call, which has not read anything yet.
         self._dirty.discard(key)
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._mark_slow, key)
         try:
@@ -138,7 +143,7 @@ class WorkQueue:
             self._busy[key[0]] -= 1
             if not self._busy[key[0]]:
                 del self._busy[key[0]]
-        # What came in between is no reason to skip the back-off of a pass that failed.
+        # Events that arrived during a failed reconciliation must not bypass its back-off.
         if key in self._failures:
             self._dirty.discard(key)
             self._forget_timer(key)
@@ -150,7 +155,7 @@ class WorkQueue:
         self._begin()
 
     def _mark_slow(self, key: Key) -> None:
-        """It hangs, most likely at a webhook of its namespace, and takes no turn of the others."""
+        """Stop counting a call as a worker. It hangs, most likely at a webhook of its namespace."""
         self._slow.add(key)
         self._begin()
 
@@ -168,7 +173,7 @@ class WorkQueue:
         metrics.PASSES.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = self._clock.spread(doubled(count, BACKOFF_SECONDS))
-        # The traceback once: what repeats is one line each.
+        # Log the traceback for the first failure only; repeats are one line each.
         log.warning(
             "%s/%s: reconcile failed (%d in a row), retrying in %.1f s: %s",
             *key,
@@ -181,7 +186,7 @@ class WorkQueue:
 
 
 class _Line:
-    """The keys that wait, each once, and since when; those in the background last."""
+    """The queued keys, each once, with the time when it was queued; background keys come last."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -197,12 +202,15 @@ class _Line:
         return key in self._since
 
     def oldest(self) -> float:
-        """For how long the one waits that has waited longest, in seconds; 0 for none."""
+        """Return how long the oldest key has waited, in seconds; 0 if the queue is empty."""
         return self._clock.monotonic() - min(self._since.values()) if self._since else 0.0
 
     def begin_anew(self) -> None:
-        """They have waited until now for this operator to act, and not for their turn. What was
-        asked for in the last seconds comes first: all else the one before has done.
+        """Prepare the queue of a new leader.
+
+        A standby queues keys too, but does not process them. Keys that were added before the last
+        NEWS_SECONDS were handled by the previous leader and move to the background. The waiting
+        times start now, because the keys did not wait for their turn.
         """
         now = self._clock.monotonic()
         for key in [key for key, at in self._asked.items() if now - at > NEWS_SECONDS]:
@@ -212,7 +220,7 @@ class _Line:
         self._since = dict.fromkeys(self._since, now)
 
     def put(self, key: Key, background: bool) -> bool:
-        """Add one; False where it waits already, in a line as good as that."""
+        """Add a key. Return False if it is already queued with the same or a higher priority."""
         self._asked[key] = self._clock.monotonic()
         if key in self._since and self._background[key] <= background:
             return False
@@ -223,8 +231,8 @@ class _Line:
         return True
 
     def pop(self, full: Container[str]) -> tuple[Key, float] | None:
-        """Take the next key of a namespace that is not full, with the seconds that it has
-        waited.
+        """Remove the next key of a namespace that is not in `full`, and return it with its waiting
+        time in seconds.
         """
         key = self._turns[False].pop(full) or self._turns[True].pop(full)
         if key is None:
@@ -234,7 +242,7 @@ class _Line:
 
 
 class _Turns:
-    """Keys in the order in which they came, one of each namespace in turn."""
+    """Keys in the order of their arrival, one of each namespace in turn."""
 
     def __init__(self) -> None:
         self._namespaces: OrderedDict[str, OrderedDict[Key, None]] = OrderedDict()
@@ -249,8 +257,8 @@ class _Turns:
                 del self._namespaces[key[0]]
 
     def pop(self, full: Container[str]) -> Key | None:
-        """Take the next key of a namespace that is not full; the namespace goes to the end of the
-        line.
+        """Remove and return the next key of a namespace that is not in `full`. The namespace moves
+        to the end.
         """
         namespace = next((name for name in self._namespaces if name not in full), None)
         if namespace is None:
