@@ -75,12 +75,12 @@ FOREIGN_SERVICE: Body = {
 ACCOUNT: Body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}}
 
 NAME_RULE = ("metadata.name", "at most 58 characters", "choose another name")
-LONG_RULE = ("131,071 bytes", "put it into a file, from a ConfigMap")
+LONG_RULE = ("131,071 bytes", "put it into a ConfigMap, mount that as a volume")
 
 REFUSED: dict[str, Refused] = {
     "the seed's YAML as printed": Refused(
         yaml.safe_load(PRINTED.read_text()),
-        ("spec.template.containers", "belongs under template.spec", "indent"),
+        ("spec.template.containers", "belongs in template.spec", "indent"),
     ),
     "replicas below minReplicas": Refused(
         job("bad", replicas=1, minReplicas=2),
@@ -95,7 +95,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "no replicas at all": Refused(
         changed(changed(job("bad"), "spec.minReplicas", None), "spec.maxReplicas", None),
-        ("spec", "one of replicas, minReplicas and maxReplicas is needed"),
+        ("spec", "one of replicas, minReplicas and maxReplicas is required"),
     ),
     "0 replicas": Refused(job("bad", replicas=0), ("spec.replicas", "greater than or equal to 1")),
     "100000 replicas": Refused(
@@ -106,7 +106,7 @@ REFUSED: dict[str, Refused] = {
         (
             "spec.template.spec",
             "at least one container",
-            "put it under spec.template.spec.containers",
+            "add it to spec.template.spec.containers",
         ),
     ),
     "an empty pod spec": Refused(
@@ -148,7 +148,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "a label of the operator": Refused(
         changed(job("bad"), "spec.template.metadata.labels", {"diengine.opendilab.org/rank": "0"}),
-        ("spec.template.metadata.labels", "belong to the operator"),
+        ("spec.template.metadata.labels", "reserved for the operator"),
     ),
     "C27: a name that is no Service name": Refused(_named("1st"), (*NAME_RULE, "such as job-1st")),
     "C27: a name with dots": Refused(
@@ -192,7 +192,7 @@ REPORTED: dict[str, Reported] = {
         "True",
         (
             "spec.parallelWorkers",
-            "is 3, but the command says --parallel-workers 2",
+            "is 3, but the command has --parallel-workers 2",
             "make them equal",
         ),
     ),
@@ -200,13 +200,13 @@ REPORTED: dict[str, Reported] = {
         changed(job("bad", topology="mesh"), f"{CONTAINER}.args", ["ditask --topology star"]),
         "Invalid",
         "True",
-        ("spec.topology", "is mesh, but the command says --topology star"),
+        ("spec.topology", "is mesh, but the command has --topology star"),
     ),
     "a restart policy of a single container": Reported(
         changed(job("bad"), f"{CONTAINER}.restartPolicy", "Always"),
         "Invalid",
         "True",
-        ("spec.template.spec.containers[0].restartPolicy", "set the pod's restartPolicy"),
+        ("spec.template.spec.containers[0].restartPolicy", "use the pod's restartPolicy"),
     ),
     "a volume of the operator's name": Reported(
         changed(job("bad"), "spec.template.spec.volumes", [{"name": "dijob-bin", "emptyDir": {}}]),

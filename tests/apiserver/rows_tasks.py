@@ -41,7 +41,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "neither shape": Refused(NEITHER, ("spec.template", "add one of the two")),
     "replicas with tasks": Refused(
-        tasks_job("bad", replicas=3), ("spec.replicas", "replicas of its last task instead")
+        tasks_job("bad", replicas=3), ("spec.replicas", "replicas of the last task instead")
     ),
     "two tasks of one name": Refused(
         tasks_job("bad", {"type": "learner", "name": "a"}, {"type": "evaluator", "name": "a"}),
@@ -68,11 +68,11 @@ REFUSED: dict[str, Refused] = {
     ),
     "slurm with tasks": Refused(
         tasks_job("bad", runtime="slurm"),
-        ("spec.runtime", "all nodes of slurm and oneflow are alike"),
+        ("spec.runtime", "slurm and oneflow need identical nodes"),
     ),
     "a server without redis": Refused(
         job("bad", messageQueue={"host": "a"}),
-        ("spec.messageQueue", "the Redis server of type redis"),
+        ("spec.messageQueue", "is only for type redis"),
     ),
     "an unknown runtime": Refused(
         job("bad", runtime="mpi"),
@@ -134,7 +134,7 @@ REFUSED: dict[str, Refused] = {
 EDITS: dict[str, EditRefused] = {
     "kubectl scale": EditRefused(
         ("scale", "dijob", "{}", "--replicas=4"),
-        ("spec.replicas", "replicas of its last task instead"),
+        ("spec.replicas", "replicas of the last task instead"),
     ),
     "another task's replicas": EditRefused(
         _change("0/replicas", 2), ("spec.tasks", "only the last task's replicas")
@@ -171,7 +171,7 @@ EDITS: dict[str, EditRefused] = {
 EDITS_OF_SUSPENDED: dict[str, EditRefused] = {
     "another port": EditRefused(
         patch(messageQueue={"port": 7000}),
-        ("spec.messageQueue.port", "cannot be changed", "create another job under another name"),
+        ("spec.messageQueue.port", "cannot be changed", "create another job with another name"),
     ),
     "another port, and no longer suspended": EditRefused(
         patch(messageQueue={"port": 7000}, suspend=False),

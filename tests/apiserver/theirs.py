@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "v1.1.0/name-validate-task-repeat.yaml": (
         "spec.tasks[2].type",
-        "at most one task of each of learner, collector",
+        "at most one task of each of the types learner, collector",
     ),
 }
 NORMAL = "v1.1.0/normal-job.yaml"

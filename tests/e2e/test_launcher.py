@@ -145,10 +145,7 @@ def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path
     assert "command" not in main
     assert main["args"] == ["--forever"]
     space.until_true("entry", "LauncherBypassed")
-    assert (
-        "write the program into `command`"
-        in space.condition("entry", "LauncherBypassed")["message"]
-    )
+    assert "set `command` to the program" in space.condition("entry", "LauncherBypassed")["message"]
     assert space.condition("entry", "PeersReady")["reason"] == "LauncherBypassed"
 
 

@@ -75,7 +75,7 @@ def test_only_the_last_task_grows(space: Space) -> None:
     assert "grows-collector-2" in now
     with pytest.raises(ClusterError, match="only the last task's replicas can be changed"):
         space.kubectl("patch", "dijob/grows", "--type=json", "-p", json.dumps([replicas(0, 2)]))
-    with pytest.raises(ClusterError, match="replicas of its last task instead"):
+    with pytest.raises(ClusterError, match="replicas of the last task instead"):
         space.kubectl("scale", "dijob/grows", "--replicas=5")
 
 

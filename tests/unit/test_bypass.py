@@ -56,7 +56,7 @@ def without_command(*args: str, **spec: Any) -> Body:
 def test_a_program_without_a_command_knows_no_peers(made: Body) -> None:
     (found,) = warnings(parse_job(made))
     assert found.field == FIELD
-    assert "each pod may train alone: write the program into `command`" in found.message
+    assert "each pod may train alone: set `command` to the program" in found.message
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_there_is_no_warning_if_the_program_needs_no_launcher(made: Body) -> Non
 def test_c5_a_command_that_says_where_ditask_listens_does_not_join_the_job(
     options: list[str], spec: Body, option: str
 ) -> None:
-    """C5: such a ditask runs as outside of a job, and the user may not know that."""
+    """C5: such a ditask runs as if it were outside a job, and the user may not know that."""
     main = container(command=["ditask"], args=[*options, "--main", "a.main"])
     found = [one for one in warnings(job({"containers": [main]}, **spec)) if one.field == FIELD]
     assert [one.message.partition(",")[0] for one in found] == (
-        [f"gives ditask {option}"] if option else []
+        [f"passes {option} to ditask"] if option else []
     )
 
 

@@ -34,7 +34,7 @@ def test_a_container_with_a_restart_policy_of_its_own_is_refused(
         job({"containers": containers})
     (problem,) = refused.value.problems
     assert problem.field == field
-    assert "set the pod's restartPolicy, and spec.failurePolicy" in problem.message
+    assert "use the pod's restartPolicy, or spec.failurePolicy" in problem.message
 
 
 @pytest.mark.parametrize(

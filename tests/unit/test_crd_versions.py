@@ -11,7 +11,7 @@ from unit.objects import Body
 from unit.simulated import World, simulated
 
 virtual = pytest.mark.virtual_time
-NEWER = f"this operator ({__version__}) does not know the field, and the CRD in the cluster does"
+NEWER = f"this operator ({__version__}) does not know the field, because the CRD"
 
 
 def conditions(world: World) -> dict[str, tuple[str, str, str]]:
@@ -36,7 +36,7 @@ def test_a_field_that_only_the_crd_knows_says_to_upgrade_the_operator(
     with pytest.raises(SpecError) as refused:
         parse_job(body)
     assert f"{field}: {NEWER}" in str(refused.value)
-    assert "Upgrade the operator, or remove the field" in str(refused.value)
+    assert "upgrade the operator, or remove the field" in str(refused.value)
 
 
 def test_a_field_of_a_file_is_a_typo() -> None:

@@ -60,7 +60,7 @@ def test_what_is_no_list_of_variables_is_left_to_the_apiserver(env: object) -> N
 @pytest.mark.parametrize("key", ["containers", "initContainers"])
 def test_the_refusal_of_a_reserved_variable_names_the_way(key: str) -> None:
     ((_, message),) = refusal(with_env("DI_RANK", key))
-    assert message.startswith("DI_RANK is set by the operator and cannot be given")
+    assert message.startswith("DI_RANK is set by the operator and cannot be overridden")
     assert "Every container has DI_RANK" in message
     assert f"metadata.annotations[{names.ANNOTATION_IPS}]" in message
 

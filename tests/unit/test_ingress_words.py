@@ -8,7 +8,7 @@ from unit.builders import Body, job
 
 RULE = "spec.networkPolicy.ingress[0]"
 ANY: Body = {"podSelector": {}}
-NO_VALUE = "has no value: give it one, or remove the key"
+NO_VALUE = "has no value: set one, or remove the key"
 BAD_PORT = "it must be a number from 1 to 65535, or the name of a port (at most 15 characters)"
 
 

@@ -49,7 +49,7 @@ def test_what_linux_accepts_is_accepted(fields: Body) -> None:
 def test_a_longer_string_is_rejected_with_the_way(key: str, fields: Body, place: str) -> None:
     ((field, message),) = refusal(having(key, **fields))
     assert field == f"spec.template.spec.{key}[0].{place}"
-    assert "put it into a file, from a ConfigMap" in message
+    assert "put it into a ConfigMap, mount that as a volume" in message
 
 
 @pytest.mark.parametrize("path", ["spec.template", "spec.tasks[].template"])
@@ -65,4 +65,4 @@ def test_the_schema_has_room_for_as_many_as_an_object_may_have(path: str, key: s
 
 def test_an_object_with_too_many_values_is_told_the_way() -> None:
     ((_, message),) = refusal(having(args=["x"] * 10_001))
-    assert "a ConfigMap that the template mounts or names in envFrom" in message
+    assert "a ConfigMap that the template mounts or references in envFrom" in message

@@ -40,8 +40,8 @@ def test_a_value_that_contradicts_the_job_is_rejected(
     ((path, message),) = refusal(having(name, value, **spec))
     assert path == ENV
     assert message == (
-        f"{name} is {value!r}, but the job says {expected}: remove the variable, and set {field} if"
-        f" {value!r} is meant"
+        f"{name} is {value!r}, but the job has {expected}: remove the variable, and set {field} if"
+        f" you want {value!r}"
     )
 
 
@@ -76,14 +76,14 @@ def test_a_value_that_says_the_same_is_accepted(name: str, value: str, spec: Bod
 @pytest.mark.parametrize("value", [None, "$(MINE)"])
 def test_a_value_that_cannot_be_read_is_warned_of(name: str, value: str | None) -> None:
     (found,) = warnings(parse_job(having(name, value)))
-    assert (found.field, "cannot be read here" in found.message) == (ENV, True)
+    assert (found.field, "the operator cannot read" in found.message) == (ENV, True)
 
 
 @pytest.mark.parametrize("value", ["mine", None])
 @pytest.mark.parametrize("name", ["DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE"])
 def test_a_harmless_value_is_warned_of(name: str, value: str | None) -> None:
     (found,) = warnings(parse_job(having(name, value)))
-    assert (found.field, "hides the value" in found.message) == (ENV, True)
+    assert (found.field, "overrides the value" in found.message) == (ENV, True)
 
 
 @pytest.mark.parametrize("name", ["DI_LEARNER_NODES", "DI_LABELS"])

@@ -19,7 +19,7 @@ def of_server(**spec: Body) -> Body:
 
 def test_the_crd_keeps_it_also_where_the_job_is_suspended() -> None:
     (rule,) = [rule for rule in RULES[""] if rule.field == ".spec.messageQueue.port"]
-    assert "create another job under another name" in rule.message
+    assert "create another job with another name" in rule.message
     assert ".?port.orValue(6379) == " in rule.rule
 
 

@@ -38,7 +38,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "the seed as printed": (
         yaml.safe_load(PRINTED),
         "spec.template.containers",
-        "belongs under template.spec",
+        "belongs in template.spec",
     ),
     "no size": (body(replicas=None), "spec", "one of replicas, minReplicas and maxReplicas"),
     "below min": (body(replicas=1, minReplicas=2), "spec.replicas", "is 1, but minReplicas is 2"),
@@ -101,7 +101,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a list of names that does not fit": (
         {**builders.job_body(replicas=1500, addressing="Hostname"), "metadata": {"name": "a" * 58}},
         "spec.addressing",
-        "can have 813 replicas so",
+        "at most 813 replicas fit",
     ),
     "names without the cluster's DNS": (
         builders.job_body(
@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a list of slurm's names that does not fit": (
         {**builders.job_body(replicas=1500, runtime="slurm"), "metadata": {"name": "a" * 58}},
         "spec.runtime",
-        "or another runtime",
+        "or use another runtime",
     ),
     "a server without redis": (
         body(messageQueue={"host": "a"}),
@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "another queue in the command": (
         with_command("ditask --mq-type nng", messageQueue={"type": "redis", "host": "a"}),
         "spec.messageQueue.type",
-        "is redis, but the command says --mq-type nng",
+        "is redis, but the command has --mq-type nng",
     ),
     "no such runtime": (
         body(runtime="mpi"),
@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "workers twice": (
         with_command("ditask --parallel-workers 2", parallelWorkers=3),
         "spec.parallelWorkers",
-        "is 3, but the command says --parallel-workers 2",
+        "is 3, but the command has --parallel-workers 2",
     ),
     "too many workers in the command": (
         with_command("ditask --parallel-workers 65"),
@@ -182,7 +182,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "topology twice": (
         with_command("ditask --topology star", topology="mesh"),
         "spec.topology",
-        "is mesh, but the command says --topology star",
+        "is mesh, but the command has --topology star",
     ),
     "topology of the command": (
         with_command("ditask --topology ring"),

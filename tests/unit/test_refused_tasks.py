@@ -34,18 +34,18 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "slurm": (
         with_tasks(runtime="slurm"),
         "spec.runtime",
-        "all nodes of slurm and oneflow are alike",
+        "slurm and oneflow need identical nodes",
     ),
     "oneflow": (
         with_tasks(runtime="oneflow"),
         "spec.runtime",
-        "all nodes of slurm and oneflow are alike",
+        "slurm and oneflow need identical nodes",
     ),
     "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
     "replicas as well": (
         with_tasks(replicas=4),
         "spec.replicas",
-        "replicas of its last task instead",
+        "replicas of the last task instead",
     ),
     "one name twice": (
         with_tasks({"name": "a"}, {"name": "a"}),
@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a rule of nobody": (
         with_tasks(failurePolicy={"rules": [NO_TASK]}),
         "spec.failurePolicy.rules[0].task",
-        "no task",
+        "not a task",
     ),
     "exit codes under OnFailure": (
         with_tasks(failurePolicy={"rules": [CODES]}),
@@ -127,17 +127,17 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.tasks[0].name",
         "DI_NUM_NODES",
     ),
-    "a rule on what every pod goes through": (
+    "a rule on a condition of every pod's life": (
         with_tasks(
             failurePolicy={"rules": [{"action": "FailJob", "onPodConditions": [{"type": "Ready"}]}]}
         ),
         "spec.failurePolicy.rules[0].onPodConditions[0].type",
-        "every pod goes through",
+        "every pod's normal life cycle",
     ),
     "a shared volume of our name": (
         with_tasks(volumes=[{"name": "dijob-bin"}]),
         "spec.volumes[0].name",
-        "something that the operator adds",
+        "a part that the operator adds",
     ),
     "a shared volume twice": (
         with_tasks(volumes=[{"name": "v"}, {"name": "v"}]),
@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
             volumes=[{"name": "v"}],
         ),
         "spec.tasks[0].template.spec.volumes[0].name",
-        "one of spec.volumes too",
+        "also the name of a volume in spec.volumes",
     ),
 }
 

@@ -20,12 +20,12 @@ WARNED: dict[str, tuple[Body, str, str]] = {
     "no GPU for a queue between GPUs": (
         body(messageQueue={"type": "torchrpc:cuda"}),
         "spec.messageQueue.type",
-        "asks for no GPU, so no rank may find one: add a limit of nvidia.com/gpu",
+        "requests no GPU, so the ranks may not find one: add a limit of nvidia.com/gpu",
     ),
     "no GPU for the command's queue": (
         with_command("ditask --mq-type torchrpc:cuda"),
         "spec.messageQueue.type",
-        "is torchrpc:cuda, and the template asks for no GPU",
+        "is torchrpc:cuda, but the template requests no GPU",
     ),
     "hidden topology": (with_command("ditask --topology $T"), "spec.topology", "mesh is assumed"),
 }

@@ -18,7 +18,7 @@ wrong = pytest.mark.parametrize("value", WRONG.values(), ids=WRONG)
 def test_a_shared_volume_without_a_name_that_is_text_is_refused(value: Any) -> None:
     with pytest.raises(SpecError) as refused:
         parse_job(job_body(volumes=[{"name": value, "emptyDir": {}}]))
-    assert str(refused.value).startswith("spec.volumes[0].name: is missing or no text: name")
+    assert str(refused.value).startswith("spec.volumes[0].name: is missing or not a string: name")
 
 
 @wrong

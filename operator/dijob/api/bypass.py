@@ -14,18 +14,18 @@ from dijob.api.problems import Problem
 from dijob.names import DIALLING, Launcher, Runtime, Topology
 
 _OFF: Final = (
-    "launcher is Off and the command gives ditask no --platform, so every pod will train alone: add"
-    " `--platform k8s --topology mesh` to the command yourself, or set launcher: Auto"
+    "launcher is Off and the command runs ditask without --platform, so each pod will train alone:"
+    " add `--platform k8s --topology mesh` to the command, or set launcher: Auto"
 )
 _NO_COMMAND: Final = (
-    "is absent, so the image's entry point runs without the operator's launcher, DI-engine is not"
-    " told of its peers, and each pod may train alone: write the program into `command`, such as"
-    " `command: [ditask]`, and leave its arguments in `args`; if the program reads DI_RANK and"
+    "is not set, so the image's entry point runs without the operator's launcher, DI-engine does"
+    " not know its peers, and each pod may train alone: set `command` to the program, such as"
+    " `command: [ditask]`, and keep its arguments in `args`; if the program reads DI_RANK and"
     " DI_NODES itself, set spec.launcher: Off"
 )
 _OWN_WORLD: Final = (
-    "gives ditask {}, so it runs as outside of a job and the ranks do not connect to each other:"
-    " leave it out, or add --topology alone if this is what you want"
+    "passes {} to ditask, which then runs as if it were outside a job, so the ranks do not connect"
+    " to each other: remove this option, or add --topology alone if that is intended"
 )
 
 

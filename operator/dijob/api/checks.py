@@ -25,17 +25,18 @@ ENDED_MESSAGE: Final = (
     " both), or use a new name"
 )
 NO_SIZE_MESSAGE: Final = (
-    "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
+    "one of replicas, minReplicas and maxReplicas is required, because it sets the number of pods:"
+    " add one of them"
 )
 SHAPE_MESSAGE: Final = (
-    "a job has either a template, with replicas, minReplicas or maxReplicas, or tasks, each with a"
-    " template of its own"
+    "a job has either a template, with replicas, minReplicas or maxReplicas, or tasks, each with"
+    " its own template"
 )
 ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
 NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
 TASKS_SIZE_MESSAGE: Final = (
-    "a job with tasks has the sum of their replicas: change spec.tasks[].replicas of its last task"
-    " instead (the ranks of the others are before its own)"
+    "the size of a job with tasks is the sum of their replicas: change spec.tasks[].replicas of the"
+    " last task instead (ranks are numbered through all tasks, so only the last one can be resized)"
 )
 TASK_NAME_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 TASK_NAME_MESSAGE: Final = (
@@ -43,31 +44,31 @@ TASK_NAME_MESSAGE: Final = (
 )
 NO_TASK_NAME_MESSAGE: Final = "a task of type none needs a name: add one"
 TASK_TWICE_MESSAGE: Final = (
-    "two tasks have this name (absent, it is the type): give each a name of its own"
+    "two tasks have this name (the default name is the type): give each task a unique name"
 )
 TYPE_TWICE_MESSAGE: Final = (
-    "a job has at most one task of each of learner, collector and evaluator: make one of the two,"
-    " or take type none"
+    "a job can have at most one task of each of the types learner, collector and evaluator: merge"
+    " the two tasks, or use type none"
 )
 NUM_MESSAGE: Final = (
-    "DI_NUM_NODES would be this task's variable, and it is the number of ranks: choose another name"
+    "this task's variable would be DI_NUM_NODES, which is the number of ranks: choose another name"
 )
 ORDINARY_MESSAGE: Final = (
-    "is a condition that every pod goes through, so it shows no failure: take"
-    " another, such as DisruptionTarget"
+    "is a condition of every pod's normal life cycle and does not indicate a failure: use another"
+    " one, such as DisruptionTarget"
 )
 EXIT_CODE_MESSAGE: Final = (
-    "needs restartPolicy: Never in the template, or the container is started again in its pod,"
-    " which shows its exit code only in passing: set it, or take onPodConditions"
+    "needs restartPolicy: Never in the template, because a container that restarts in its pod shows"
+    " its exit code only briefly: set that policy, or use onPodConditions"
 )
-HOST_MESSAGE: Final = "is the Redis server of type redis: add `type: redis`, or remove it"
+HOST_MESSAGE: Final = "is only for type redis: add `type: redis`, or remove the host"
 HOMOGENEOUS: Final = tuple(runtime for runtime in Runtime if runtime.traits.homogeneous)
 HOMOGENEOUS_MESSAGE: Final = (
-    f"all nodes of {' and '.join(HOMOGENEOUS)} are alike, and the pods of tasks have no common"
-    " names: use a template instead of tasks, or another runtime"
+    f"{' and '.join(HOMOGENEOUS)} need identical nodes with a common name, which the pods of tasks"
+    " do not have: use a template instead of tasks, or another runtime"
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
-GROUP_MESSAGE: Final = f"becomes a label of the pods and must match {GROUP_PATTERN}"
+GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
 # The list stands twice in a pod's annotations (256 KiB in sum), with tasks once more, and once in
 # an environment string (128 KiB).
 LIST_LENGTH: Final = 100_000
@@ -119,7 +120,7 @@ def _sizes(spec: Spec) -> Iterator[Problem]:
         if spec.desired > names.MAX_REPLICAS:
             yield Problem(
                 "spec.tasks",
-                f"have {spec.desired} replicas together; it must be at most {names.MAX_REPLICAS}",
+                f"have {spec.desired} replicas in total; it must be at most {names.MAX_REPLICAS}",
             )
         return
     if least is None and most is None and wish is None:
@@ -175,12 +176,12 @@ def _addressing(job: DIJob) -> Iterator[Problem]:
     if job.addressing is Addressing.HOSTNAME and size * each > room:
         most, named = room // each, job.spec.runtime.traits.requires_hostnames
         needs = f"{job.spec.runtime}, which needs names"
-        said, remedy = (needs, "another runtime") if named else ("Hostname", "addressing: IP")
+        value, remedy = (needs, "another runtime") if named else ("Hostname", "addressing: IP")
         yield Problem(
             "spec.runtime" if named else "spec.addressing",
-            f"is {said}, and a list of {size} names of {each} characters does not fit into a pod: a"
-            f" job of this name can have {most} replicas so; take fewer, a shorter name, or"
-            f" {remedy}",
+            f"is {value}, but a peer list of {size} names with {each} characters each does not fit"
+            f" into a pod: with this job name, at most {most} replicas fit; reduce the replicas,"
+            f" shorten the name, or use {remedy}",
         )
 
 
@@ -205,18 +206,18 @@ def _agreed(job: DIJob) -> Iterator[Problem]:
                 f"spec.engineFields.{alias}",
                 f"is {below}, but spec.{alias} is {here}: remove one of the two",
             )
-        said = {
+        given = {
             value: pod_set
             for pod_set in job.pod_sets
             if (value := getattr(pod_set.command, field)) is not None
         }
-        if job.spec.explicit(field) is None and len(said) > 1:
-            words = " and ".join(
-                f"{option} {value} in task {pod_set.name}" for value, pod_set in said.items()
+        if job.spec.explicit(field) is None and len(given) > 1:
+            options = " and ".join(
+                f"{option} {value} in task {pod_set.name}" for value, pod_set in given.items()
             )
             yield Problem(
                 job.spec.place(field),
-                f"the commands say {words}: all ranks have the same, make them equal",
+                f"the commands have {options}: all ranks must use the same value, make them equal",
             )
 
 
@@ -232,13 +233,13 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
         if not isinstance(name, str) or not name:
             yield Problem(
                 f"spec.volumes[{at}].name",
-                "is missing or no text: name the volume, so that containers can mount it",
+                "is missing or not a string: name the volume, so that containers can mount it",
             )
         elif name in OWN_VOLUMES:
             yield Problem(f"spec.volumes[{at}].name", f"{name} {OWN_NAME_MESSAGE}")
         elif name in seen:
             yield Problem(
-                f"spec.volumes[{at}].name", f"{name} is there twice: rename or remove one"
+                f"spec.volumes[{at}].name", f"{name} is used twice: rename or remove one volume"
             )
         seen.add(str(name))
 
@@ -251,14 +252,14 @@ def _policies(job: DIJob) -> Iterator[Problem]:
         allowed = ", ".join((names.ALL_REPLICAS, names.RANK_0, *known))
         yield Problem(
             "spec.successPolicy",
-            f"is {policy!r}, which is no task of this job; it must be one of {allowed}",
+            f"is {policy!r}, which is not a task of this job; it must be one of {allowed}",
         )
     for at, rule in enumerate(job.spec.failure_policy.rules):
         place = f"spec.failurePolicy.rules[{at}]"
         if rule.task and rule.task not in known:
             yield Problem(
                 f"{place}.task",
-                f"is {rule.task!r}, which is no task of this job ({', '.join(known) or 'none'})",
+                f"is {rule.task!r}, which is not a task of this job ({', '.join(known) or 'none'})",
             )
         for number, condition in enumerate(rule.on_pod_conditions or ()):
             if condition.type in names.ORDINARY_CONDITIONS:

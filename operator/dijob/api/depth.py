@@ -27,11 +27,11 @@ _STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _BRACKET: Final = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
 _TOKEN: Final = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
 DEEP_MESSAGE: Final = (
-    f"is nested more than {LEVELS} levels deep, and no field of a pod is: remove it"
+    f"is nested more than {LEVELS} levels deep, which no field of a pod needs: remove it"
 )
 LARGE_MESSAGE: Final = (
-    f"has more than {VALUES:,} values, and each pod would have all of them: make it smaller,"
-    " for example by a ConfigMap that the template mounts or names in envFrom"
+    f"has more than {VALUES:,} values, and each pod would get all of them: make it smaller, for"
+    " example with a ConfigMap that the template mounts or references in envFrom"
 )
 
 

@@ -35,7 +35,7 @@ class Part(Strict):
     @classmethod
     def _is_given(cls, value: Any) -> Any:
         if value is None:
-            raise PydanticCustomError("no_value", "has no value: give it one, or remove the key")
+            raise PydanticCustomError("no_value", "has no value: set one, or remove the key")
         return value
 
 

@@ -78,8 +78,8 @@ def misplaced(job: DIJob) -> Iterator[Problem]:
             if reader and places:
                 yield Problem(
                     f"metadata.{field}",
-                    f"{key} has no effect here, because {reader} reads it on pods, and pods have"
-                    f" the {field} of their template: put it into {' and '.join(places)}",
+                    f"{key} has no effect here, because {reader} reads it on pods, and pods get"
+                    f" their {field} from the template: put it into {' and '.join(places)}",
                 )
 
 

@@ -49,14 +49,14 @@ def replaced(job: DIJob) -> Iterator[Problem]:
             if name in world and value is None:
                 yield Problem(
                     path,
-                    f"{name} has a value that cannot be read here; it must be {world[name]!r}, as"
-                    f" {_FIELDS[name]} says: remove it",
+                    f"{name} has a value that the operator cannot read; it must be {world[name]!r},"
+                    f" as in {_FIELDS[name]}: remove the variable",
                 )
             elif name in hidden and (name, value) not in same:
                 yield Problem(
                     path,
-                    f"{name} hides the value that the operator gives each rank: remove it, or"
-                    " choose another name",
+                    f"{name} overrides the value that the operator sets for each rank: remove it,"
+                    " or choose another name",
                 )
 
 
@@ -86,6 +86,6 @@ def _given(pod_set: PodSet) -> Iterator[tuple[str, str, str | None]]:
 
 def _contradiction(name: str, value: str | None, expected: str) -> str:
     return (
-        f"{name} is {value!r}, but the job says {expected!r}: remove the variable, and set"
-        f" {_FIELDS[name]} if {value!r} is meant"
+        f"{name} is {value!r}, but the job has {expected!r}: remove the variable, and set"
+        f" {_FIELDS[name]} if you want {value!r}"
     )

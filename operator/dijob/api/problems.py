@@ -17,8 +17,8 @@ MOST_PROBLEMS: Final = 20
 # Below these paths the CRD keeps fields that it does not know (crd/schema.py).
 OPEN: Final = ("spec.networkPolicy.ingress[",)
 CRD_IS_NEWER: Final = (
-    f"this operator ({__version__}) does not know the field, and the CRD in the cluster does: the"
-    " CRD is newer than this operator. Upgrade the operator, or remove the field"
+    f"this operator ({__version__}) does not know the field, because the CRD in the cluster is"
+    " newer than the operator: upgrade the operator, or remove the field"
 )
 
 
@@ -93,9 +93,9 @@ def _sentence(kind: str, path: str, detail: Any, model: type[BaseModel]) -> str:
         known = _known(model, parent)
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        return f"there is no such field; {hint}Known here: {', '.join(known)}"
+        return f"there is no such field; {hint}Known fields: {', '.join(known)}"
     if kind == "missing":
-        return "is required and missing; add it"
+        return "is required but missing; add it"
     if kind in ("greater_than_equal", "less_than_equal"):
         bound = detail["ctx"].get("ge", detail["ctx"].get("le"))
         side = "at least" if kind == "greater_than_equal" else "at most"

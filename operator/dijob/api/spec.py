@@ -54,14 +54,14 @@ class Spec(Written):
     """How many pods the job may be scaled to. Absent: replicas."""
     parallel_workers: Annotated[
         Workers | None,
-        Immutable("it decides the size of the world that the running processes know"),
+        Immutable("it sets the world size that the running processes know"),
     ] = None
     """Worker processes per pod; the world's size is pods x parallelWorkers. Absent: the value of
     the command's --parallel-workers, else 1."""
     # Not DEFAULTED: absent is not the same as mesh (the command may say star).
     topology: Annotated[
         Topology,
-        Immutable("the running processes are connected by it", default_is_hashed=True),
+        Immutable("it sets how the running processes are connected", default_is_hashed=True),
     ] = Topology.MESH
     """Which ranks connect to which: mesh (each to all), star (all to rank 0) or alone (none).
     Absent: the value of the command's --topology, else mesh."""

@@ -10,39 +10,41 @@ from dijob.api.spec import Spec
 from dijob.names import Topology
 
 SLIP_MESSAGE: Final = (
-    "containers belongs under template.spec, not beside it: indent `containers:` by two more"
-    " spaces, so that it stands below `spec:`"
+    "containers belongs in template.spec, not next to it: indent `containers:` by two more spaces,"
+    " so that it is inside `spec:`"
 )
 NO_CONTAINER_MESSAGE: Final = (
-    "needs at least one container: put it under spec.template.spec.containers"
+    "needs at least one container: add it to spec.template.spec.containers"
 )
 RESTART_MESSAGE: Final = (
-    "Always would start finished ranks again for ever; it must be OnFailure or Never (absent means"
+    "Always would restart finished ranks forever; it must be OnFailure or Never (the default is"
     " OnFailure)"
 )
 CONTAINER_RESTART_MESSAGE: Final = (
-    "the operator counts failures by the pod's restartPolicy, and no container may have another:"
-    " remove it, and set the pod's restartPolicy, and spec.failurePolicy for single exit codes"
+    "the operator counts failures by the pod's restartPolicy, so a container cannot have its own:"
+    " remove it, and use the pod's restartPolicy, or spec.failurePolicy for specific exit codes"
     " (only an init container may have restartPolicy: Always, as a sidecar)"
 )
 RESERVED_MESSAGE: Final = (
-    "is set by the operator and cannot be given, because it describes the rank and its peers:"
-    " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. A container beside the"
-    " main one can take the addresses under a name of its own, by a fieldRef to"
+    "is set by the operator and cannot be overridden, because it describes the rank and its peers:"
+    " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. A container other than"
+    " the main one can get the addresses in a variable of another name, with a fieldRef to"
     f" metadata.annotations[{names.ANNOTATION_IPS}]"
 )
 # Linux starts no program with a longer string, its ending zero included (MAX_ARG_STRLEN).
 LONGEST_STRING: Final = 128 * 1024
 LONG_MESSAGE: Final = (
     "is longer than the 131,071 bytes that Linux allows for one argument or variable: put it into a"
-    " file, from a ConfigMap that the template mounts as a volume, and give the program its path"
+    " ConfigMap, mount that as a volume, and pass the path of the file to the program"
 )
 DNS_MESSAGE: Final = (
-    "is Default, and pods then know no names of the cluster, which addressing: Hostname, runtime:"
-    " slurm and a Redis server of the job's own need: remove one of the two"
+    "is Default, so the pods cannot resolve the cluster's names, which addressing: Hostname,"
+    " runtime: slurm and the job's own Redis server need: remove dnsPolicy, or what needs the names"
 )
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
-PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
+PREFIX_MESSAGE: Final = (
+    f"keys with the prefix {names.GROUP}/ are reserved for the operator: choose another prefix"
+)
 FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
 # Names of what the operator adds to each pod (core/render/pod.py).
 OWN_CONTAINERS: Final = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
@@ -57,7 +59,7 @@ _OWN: Final = {
     "initContainers": OWN_CONTAINERS,
     "volumes": OWN_VOLUMES,
 }
-OWN_NAME_MESSAGE: Final = "is the name of something that the operator adds: choose another name"
+OWN_NAME_MESSAGE: Final = "is the name of a part that the operator adds: choose another name"
 
 
 def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
@@ -96,10 +98,10 @@ def _restarts(pod_set: PodSet) -> Iterator[Problem]:
     for at, container in enumerate(containers(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):
             if value := container.get(field):
-                said = f"is {value}" if isinstance(value, str) else "is set"
+                found = f"is {value}" if isinstance(value, str) else "is set"
                 yield Problem(
                     f"{pod_set.path}.spec.containers[{at}].{field}",
-                    f"{said}: {CONTAINER_RESTART_MESSAGE}",
+                    f"{found}: {CONTAINER_RESTART_MESSAGE}",
                 )
 
 
@@ -168,8 +170,8 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
         if isinstance(name := one.get("name"), str) and name in shared:
             yield Problem(
                 f"{pod_set.path}.spec.volumes[{at}].name",
-                f"{name} is the name of one of spec.volumes too, which every pod has: rename"
-                " or remove one",
+                f"{name} is also the name of a volume in spec.volumes, which every pod gets: rename"
+                " or remove one of the two",
             )
 
 
@@ -180,28 +182,28 @@ def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     if flag is not None and field is not None and flag != field:
         yield Problem(
             spec.place("parallel_workers"),
-            f"is {field}, but the command{_of(pod_set)} says --parallel-workers {flag}: make them"
+            f"is {field}, but the command{_of(pod_set)} has --parallel-workers {flag}: make them"
             " equal or remove one",
         )
     elif flag is not None and not 1 <= flag <= names.MAX_WORKERS:
         yield Problem(
             at,
-            f"the command says --parallel-workers {flag}; it must be from 1 to {names.MAX_WORKERS}",
+            f"the command has --parallel-workers {flag}; it must be from 1 to {names.MAX_WORKERS}",
         )
     queue = spec.message_queue.type if spec.message_queue else None
     if queue and command.mq_type is not None and command.mq_type != queue:
         yield Problem(
             "spec.messageQueue.type",
-            f"is {queue}, but the command{_of(pod_set)} says --mq-type {command.mq_type}: make them"
+            f"is {queue}, but the command{_of(pod_set)} has --mq-type {command.mq_type}: make them"
             " equal or remove one",
         )
     topology, option, known = spec.explicit("topology"), command.topology, ", ".join(Topology)
     if option is not None and option not in set(Topology):
-        yield Problem(at, f"the command says --topology {option}; it must be one of {known}")
+        yield Problem(at, f"the command has --topology {option}; it must be one of {known}")
     elif option is not None and topology is not None and option != topology:
         yield Problem(
             spec.place("topology"),
-            f"is {topology}, but the command{_of(pod_set)} says --topology {option}: make them"
+            f"is {topology}, but the command{_of(pod_set)} has --topology {option}: make them"
             " equal or remove one",
         )
 

@@ -23,7 +23,7 @@ class Immutable:
     of the pods' fingerprint even where it has its default (fingerprint.py).
     """
 
-    why: str = "the running pods were made with it"
+    why: str = "the running pods were created with it"
     in_part: bool = False
     # Only for the first fields: a later one that counted would change the hash of every running
     # pod.

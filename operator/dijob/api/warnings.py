@@ -37,7 +37,7 @@ def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
         if value:
             yield Problem(
                 f"{pod_set.path}.metadata.{field}",
-                "has no effect: the pods have the job's name and namespace, and the job owns them:"
+                "has no effect, because the pods get their name, namespace and owner from the job:"
                 " remove it",
             )
 
@@ -45,20 +45,21 @@ def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
 def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """A command for a runtime whose variables the pods do not have."""
     if pod_set.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
-        said = (
-            f"is {spec.runtime}, but the command says --platform slurm, which reads SLURM_NTASKS"
-            " and others"
+        yield Problem(
+            "spec.runtime",
+            f"is {spec.runtime}, but the command has --platform slurm, which reads SLURM_NTASKS and"
+            " other variables: set runtime: slurm",
         )
-        yield Problem("spec.runtime", f"{said}: set runtime: slurm")
 
 
 def _no_gpu(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """A queue between GPUs in a pod that requests none; some nodes show theirs to every pod."""
     queue = spec.message_queue.type if spec.message_queue else pod_set.command.mq_type
     if queue == Queue.TORCHRPC_CUDA and not pod_set.gpus:
-        why = "is torchrpc:cuda, and the template asks for no GPU, so no rank may find one"
         yield Problem(
-            "spec.messageQueue.type", f"{why}: add a limit of nvidia.com/gpu, or take torchrpc:cpu"
+            "spec.messageQueue.type",
+            "is torchrpc:cuda, but the template requests no GPU, so the ranks may not find one: add"
+            " a limit of nvidia.com/gpu, or use torchrpc:cpu",
         )
 
 
@@ -69,6 +70,7 @@ def _unreadable(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
         if pod_set.command.hides(option) and spec.explicit(field) is None:
             yield Problem(
                 spec.place(field),
-                f"is not set and the command's --{option} cannot be read (a variable, calls that"
-                f" differ, or more than 16 KiB), so {default} is assumed: set spec.{field}",
+                f"is not set, and the command's --{option} cannot be read (it is in a variable,"
+                f" differs between calls, or the command is longer than 16 KiB), so {default} is"
+                " assumed: set the field",
             )

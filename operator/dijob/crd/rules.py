@@ -33,8 +33,8 @@ def _replicas(rule: str, other: str) -> Rule:
         rule=rule,
         message=(
             f"replicas must be from minReplicas to maxReplicas: change replicas and {other} in one"
-            " edit (where your file has no replicas, the operator or kubectl scale wrote it: add"
-            " it to the file)"
+            " edit (if your file has no replicas, the operator or kubectl scale set it: add it to"
+            " the file)"
         ),
         field=".replicas",
     )
@@ -132,7 +132,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule(
             rule=f"has(self.spec.tasks) == has(oldSelf.spec.tasks) || {UNBOUND}",
             message=(
-                f"tasks cannot be added or taken away: the running pods were made from them; {ANEW}"
+                f"tasks cannot be added or removed: the running pods were created from them; {ANEW}"
             ),
             field=".spec.tasks",
         ),
@@ -146,8 +146,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
                 f" {UNBOUND}"
             ),
             message=(
-                "tasks: only the last task's replicas can be changed: ranks are numbered through"
-                f" all tasks, and those behind would become others; {ANEW}"
+                "tasks: only the last task's replicas can be changed, because ranks are numbered"
+                f" through all tasks, and later ranks would change; {ANEW}"
             ),
             field=".spec.tasks",
         ),

@@ -11,7 +11,7 @@ from dijob.api.spec import Spec
 from dijob.api.traits import Immutable, Mutable, defaulted, traits
 from dijob.crd.rule import Rule
 
-ANEW: Final = "suspend the job first (spec.suspend: true), or create another one under another name"
+ANEW: Final = "suspend the job first (spec.suspend: true), or create another job with another name"
 # Rules about changes are at the root, where they see the status: an ended job has its own rule.
 ENDED: Final = (
     f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
@@ -64,7 +64,7 @@ def server_port() -> Rule:
         ),
         message=(
             "messageQueue.port of a Redis server that the operator runs cannot be changed, because"
-            " its Service keeps its port: keep the old one, or create another job under another"
+            " its Service keeps its port: keep the old port, or create another job with another"
             " name"
         ),
         field=".spec.messageQueue.port",
@@ -79,7 +79,7 @@ def tasks_unchanged(what: str, value: str) -> Rule:
             "!has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
             f"self.spec.tasks{each} == oldSelf.spec.tasks{each} || {UNBOUND}"
         ),
-        message=f"tasks: {what} cannot be changed: the running pods were made from it; {ANEW}",
+        message=f"tasks: {what} cannot be changed: the running pods were created from them; {ANEW}",
         field=".spec.tasks",
     )
 
