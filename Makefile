@@ -93,7 +93,7 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 	$(PY) -m dijob.cli.reference --check
 	$(PY) docs/site/lookup.py --check
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && echo "mkdocs build --strict" && \
-	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/said" 2>&1 || { cat "$$out/said"; exit 1; }; }
+	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/log" 2>&1 || { cat "$$out/log"; exit 1; }; }
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh tests/gpu/*.sh
 
 # The unit tests run as three independent groups that share two cores. The tests of the launcher and of the command line mostly wait
@@ -131,7 +131,7 @@ unit-covered: venv tools ## make unit and make coverage in one run, as a stage o
 	$(PY) -m pytest tests/unit -q -m timed
 
 .PHONY: figures
-figures: venv ## code metrics beside their goals: names, comments, sizes, pages (BASE=COMMIT compares with a commit)
+figures: venv ## code metrics and their goals: names, comments, sizes, pages (BASE=COMMIT compares with a commit)
 	@$(PY) tests/figures.py $(BASE)
 
 # A Jupyter kernel and its client, which only the notebook's test needs.
