@@ -55,40 +55,40 @@ def _own(name: str, shape: Shape, results: Mapping[str, Result]) -> float:
 
 GOALS = (
     Goal(
-        "IP to the gated floor: seconds",
+        "IP relative to gated: seconds",
         {"100x4": 1.3, "5x200": 1.15},
         lambda shape, results: results["IP"].seconds / results["gated"].seconds,
     ),
     Goal(
-        "IP to the gated floor: control plane's CPU",
+        "IP relative to gated: control plane's CPU",
         {"100x4": 1.25, "5x200": 1.1},
         lambda shape, results: results["IP"].plane / results["gated"].plane,
     ),
     Goal(
-        "times faster than JobSet: IP",
+        "speed relative to JobSet: IP",
         {"100x4": 1.6, "5x200": 0.9},
         lambda shape, results: results["JobSet"].seconds / results["IP"].seconds,
         at_least=True,
     ),
     Goal(
-        "times faster than JobSet: Hostname",
+        "speed relative to JobSet: Hostname",
         {"100x4": 2.3, "5x200": 1.2},
         lambda shape, results: results["JobSet"].seconds / results["Hostname"].seconds,
         at_least=True,
     ),
     Goal(
-        "IP to the gated floor: bytes of a pod",
+        "IP relative to gated: pod size",
         {"": 1.25},
         lambda shape, results: results["IP"].size / results["gated"].size,
     ),
     Goal(
-        "IP, image volume, to the gated floor: bytes of a pod",
+        "IP, image volume, relative to gated: pod size",
         {"": 1.25},
         lambda shape, results: results["IP, image volume"].size / results["gated"].size,
     ),
-    Goal("IP: writes per job, less 2n", {"": 4}, lambda s, r: _writes("IP", s, r) - 2 * s.ranks),
+    Goal("IP: writes per job, minus 2n", {"": 4}, lambda s, r: _writes("IP", s, r) - 2 * s.ranks),
     Goal(
-        "Hostname: writes per job, less n",
+        "Hostname: writes per job, minus n",
         {"": 4},
         lambda s, r: _writes("Hostname", s, r) - s.ranks,
     ),
@@ -105,7 +105,7 @@ def rows(shape: Shape, results: Mapping[str, Result]) -> Iterator[Row]:
         try:
             yield bound.row(shape, goal.words, goal.figure(shape, results))
         except KeyError as absent:
-            yield shape, goal.words, f"{bound.value:g}", "-", f"{absent.args[0]} was not there"
+            yield shape, goal.words, f"{bound.value:g}", "-", f"{absent.args[0]} was not measured"
 
 
 FEW, LARGE = Shape(100, 4), Shape(1, 1500)
@@ -116,19 +116,19 @@ def full_rows(report: Report) -> Iterator[Row]:
     found = {shape: results["IP"] for shape, results in report.tables.items() if "IP" in results}
     if FEW in found and CROWD in found:
         rate, few = (shape.pods / found[shape].seconds for shape in (CROWD, FEW))
-        yield Bound(0.9, "", at_least=True).row(CROWD, f"pods/s against {FEW}", rate / few)
+        yield Bound(0.9, "", at_least=True).row(CROWD, f"pods/s relative to {FEW}", rate / few)
     for shape in (CROWD, LARGE):
         if shape in found:
             yield Bound(200, " MB").row(shape, "peak RSS", found[shape].peak)
     if rest := report.rest:
         hourly = rest.writes * 3600 / rest.seconds * 1000 / CROWD.jobs
-        words = f"writes at rest per hour and 1,000 jobs, from {rest.seconds:.0f} s"
+        words = f"writes per hour and 1,000 jobs at rest, from {rest.seconds:.0f} s"
         yield Bound(0).row(CROWD, words, hourly)
     if restarts := report.restarts:
         middle = statistics.median(each.seconds for each in restarts)
         words = f"restart: first reaction, median of {len(restarts)}"
         yield Bound(3, " s").row(CROWD, words, middle)
         writes = sum(len(each.writes) for each in restarts)
-        yield Bound(0).row(CROWD, "restart: writes about the others", writes)
+        yield Bound(0).row(CROWD, "restart: writes for other jobs", writes)
         peak = max(each.peak for each in restarts)
         yield Bound(110, " MB").row(CROWD, "restart: RSS", peak)

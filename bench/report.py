@@ -33,12 +33,12 @@ class Machine:
 
     def __str__(self) -> str:
         beside = (
-            "nothing else running"
+            "no other load"
             if self.load <= QUIET_LOAD
-            else f"**load average {self.load:.1f} in the minute before the first start: where other"
-            " work caused it and went on, seconds are too long, and ratios rough**"
+            else f"**load average {self.load:.1f} in the minute before the first start; if other"
+            " work caused it and continued, times are too long and ratios imprecise**"
         )
-        return f"{self.date}, {self.cores} cores, {self.gib} GiB, {beside}:"
+        return f"{self.date}, {self.cores} cores, {self.gib} GiB, {beside}."
 
 
 @dataclass(frozen=True)

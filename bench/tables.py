@@ -9,18 +9,18 @@ from report import Report, Tables, named
 STARTS = (
     "jobs x ranks",
     "entrant",
-    "all run after",
-    "a job, p50, p99",
+    "all running after",
+    "per job, p50, p99",
     "control plane's CPU",
-    "a pod",
+    "pod size",
     "writes/job",
-    "own CPU/pod",
+    "entrant's CPU/pod",
     "peak RSS",
 )
 GROWTH = (
     "jobs x ranks",
     "what",
-    "took",
+    "time",
     "pods/s",
     "control plane's CPU",
     "operator's CPU/pod",
@@ -151,16 +151,16 @@ def crowd_table(report: Report) -> str:
     def rows() -> Iterator[tuple[object, ...]]:
         if rest := report.rest:
             said = f"{rest.writes} writes, {rest.requests} requests"
-            yield f"{rest.seconds:.0f} s in which nothing happened", said
+            yield f"{rest.seconds:.0f} s at rest", said
         for number, each in enumerate(report.restarts, 1):
             yield (
                 f"new operator {number}",
                 f"first pod of a new job after {each.seconds:.2f} s, {len(each.writes)} writes"
-                f" about the other jobs, {each.cpu:.1f} s of CPU until it had looked at all,"
+                f" for the other jobs, {each.cpu:.1f} s of CPU until all were reconciled,"
                 f" peak RSS {each.peak:.0f} MB",
             )
 
-    return table((f"among {CROWD} that run", "seen"), rows())
+    return table((f"while {CROWD} run", "observed"), rows())
 
 
 def needs_table(report: Report) -> str:
@@ -184,7 +184,7 @@ def needs_table(report: Report) -> str:
             grows = line(before, after)
             return words, f"{before:.0f} {unit}", f"{after:.0f} {unit}", f"{grows:.0f} {unit}"
 
-        yield grown("until all run", few.seconds, many.seconds, "s")
+        yield grown("time until all run", few.seconds, many.seconds, "s")
         yield grown("operator's CPU until then", few.own, many.own, "s")
         yield grown("control plane's CPU until then", few.plane, many.plane, "s")
         yield grown("operator's peak RSS", few.peak, many.peak, "MB")
@@ -196,6 +196,6 @@ def needs_table(report: Report) -> str:
         if (rest := report.rest) and more == CROWD:
             hourly = rest.requests * 3600 / rest.seconds
             most = f"at most {hourly * MANY / more.jobs:.0f}"
-            yield "operator's requests in an hour at rest", "-", f"{hourly:.0f}", most
+            yield "operator's requests per hour at rest", "-", f"{hourly:.0f}", most
 
     return table(("", f"{less}", f"{more}", f"{MANY}x4, computed"), rows())

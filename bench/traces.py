@@ -16,26 +16,30 @@ from space import GATE, MAIN, Body, Space
 KUBELET = "kubelet"
 # The steps of a start, in their order; a loss begins with the first, any other start with the
 # second.
-GONE, CREATED, LISTED = "the lost pod is gone", "its pods are created", "the list is written"
-OPENED, SEEN, FIRST = "the gates open", "the kubelet sees their end", "the first line"
+GONE, CREATED, LISTED = "the lost pod is gone", "the pods are created", "the peer list is written"
+OPENED, SEEN, FIRST = (
+    "the gates open",
+    "the kubelet sees the gates' end",
+    "the first line of output",
+)
 IMPORTED = "the program is imported"
 STEPS = (
     GONE,
     CREATED,
-    "they have nodes",
-    "they have sandboxes",
-    "the launcher is there, the gate runs",
-    "their statuses say so",
+    "the pods have nodes",
+    "the pods have sandboxes",
+    "the launcher is installed, the gate runs",
+    "the pod statuses show it",
     LISTED,
     OPENED,
     SEEN,
     FIRST,
     IMPORTED,
-    "the mesh stands",
+    "the mesh is complete",
 )
 OURS = (CREATED, LISTED)
 # No step, as others go on before it is over: the pod's status has its address.
-ADDRESSED = "it has an address"
+ADDRESSED = "the pod has an address"
 
 _LINE = re.compile(r'^time="([^"]+)" level=info msg="(.*)"$')
 _SANDBOX = re.compile(

@@ -30,7 +30,7 @@ class Findings:
             f"| until | {' | '.join(kinds)} |",
             "|---|" + "---|" * len(kinds),
             *(self._row(step, kinds, _of_step(step)) for step in STEPS),
-            self._row("all", kinds, lambda start: start.seconds),
+            self._row("total", kinds, lambda start: start.seconds),
             self._row("the operator's part", kinds, lambda start: start.operators),
             f"| starts, reminders | {' | '.join(map(self._counts, kinds))} |",
         ]
@@ -106,19 +106,19 @@ def opens_after_address(start: Start) -> float:
 GOALS = (
     Goal("operator's part of a start, median", 0.5, of_median(IP, lambda start: start.operators)),
     Goal(
-        "the same, share of the whole",
+        "the same, as a share of the total",
         5,
         of_median(IP, lambda start: 100 * start.operators / start.seconds),
         " %",
     ),
-    Goal("loss to the last renewed start, median", 4, of_median(LOSS, renewed)),
+    Goal("from the loss to the last restart, median", 4, of_median(LOSS, renewed)),
     Goal("the same with an image volume", 4, of_median(VOLUME_LOSS, renewed)),
     Goal(
-        "Hostname: the last pod has its address to the last gate open, worst",
+        "Hostname: from the last pod's address to the last open gate, worst",
         2,
         lambda found: max(found.figures(NAMES, opens_after_address)),
     ),
-    Goal("gate's end to the first line, over a plain pod", 0.3, over_plain(OPENED)),
-    Goal("its part after the kubelet has seen that end", 0.3, over_plain(SEEN)),
-    Goal("a launcher's CPU in an hour without events", 2, lambda found: found.idle),
+    Goal("from the gate's end to the first line, over a plain pod", 0.3, over_plain(OPENED)),
+    Goal("the part of it after the kubelet has seen that end", 0.3, over_plain(SEEN)),
+    Goal("a launcher's CPU per hour at rest", 2, lambda found: found.idle),
 )

@@ -71,7 +71,7 @@ async def takeover(shift: int, stage: Stage) -> Outcome:
         await lane.reconciled(1)
         await lane.kube.delete(pods(lane.namespace, "a-1"))
         healed = await renewed(lane, "a")
-        seen = f"a lost rank runs again after {healed:.1f} s"
+        seen = f"a lost rank recovered after {healed:.1f} s"
         return Outcome(0 if (await lane.status("a"))["phase"] == "Running" else 1, seen)
 
 
@@ -87,8 +87,8 @@ def _row(name: str, done: str, shift: int, jumps: bool) -> Recipe:
 RECIPES = (
     _row("clock-ahead", "the operator's clock is an hour ahead", HOUR, False),
     _row("clock-behind", "the operator's clock is an hour behind", -HOUR, False),
-    _row("clock-forward", "the operator's clock is set an hour ahead as it works", HOUR, True),
-    _row("clock-back", "the operator's clock is set an hour back as it works", -HOUR, True),
+    _row("clock-forward", "the operator's clock is set an hour ahead while it runs", HOUR, True),
+    _row("clock-back", "the operator's clock is set an hour back while it runs", -HOUR, True),
     *(
         Recipe(
             "T15",
@@ -104,8 +104,8 @@ RECIPES = (
     Recipe(
         "T15",
         "clocks-of-nodes",
-        "times in kubelets' statuses are 5 minutes ahead on half of the nodes, behind on the"
-        " others",
+        "times in kubelets' statuses are 5 minutes ahead on half of the nodes, and behind on"
+        " the others",
         DIFFERENCES,
         0,
         partial(of_nodes, 5),

@@ -26,7 +26,7 @@ async def wrong_points(scenario: Scenario, stage: Stage) -> Outcome:
     if len(killed) < max(1, least - 1):
         wrong = (*wrong, f"only {len(killed)} of {least + 1} points were reached")
     typical = statistics.median(one.seconds for one in outcomes)
-    seen = f"of {len(killed)} points; as without a kill after {typical:.1f} s (median)"
+    seen = f"{len(killed)} points; same result as without a kill after {typical:.1f} s (median)"
     return Outcome(sum(bool(one.wrong) for one in outcomes), seen, wrong)
 
 
@@ -35,7 +35,7 @@ RECIPES = tuple(
         "T1",
         f"kill-{scenario.name}",
         f"kill -9 at each write: {scenario.words}",
-        "wrong points",
+        "crash points with a wrong result",
         0,
         partial(wrong_points, scenario),
     )

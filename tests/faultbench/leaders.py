@@ -17,7 +17,7 @@ from faults.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, sta
 from faults.running import Operator
 from faults.waits import SOON, renewed, running
 
-TAKE_OVER = "seconds until the other one acts"
+TAKE_OVER = "seconds until the standby takes over"
 # In the middle of a start, and so long that everything has timed out that can.
 WRITE, STOPPED_SECONDS = 30, 60.0
 
@@ -39,7 +39,7 @@ async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
         await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}/pods/x-1")
         took = await two.until_acts("b", SOON)
         healed = await renewed(lane, "x")
-        return Outcome(took, f"the lost rank runs again {healed:.1f} s later")
+        return Outcome(took, f"the lost rank recovered {healed:.1f} s later")
 
 
 async def comes_back(fault: str, stage: Stage) -> Outcome:
@@ -64,9 +64,9 @@ async def comes_back(fault: str, stage: Stage) -> Outcome:
         await all_run(two)
         effects = two.with_effect("a", back)
         refused = [write for write in two.refused("a", back) if write.kind != "leases"]
-        seen = f"the other one acted after {took:.1f} s; {len(refused)} writes were refused"
+        seen = f"the standby took over after {took:.1f} s; {len(refused)} writes were rejected"
         wrong = tuple(map(str, effects))
-        late = (f"{took:.1f} s until the other one acted",) if took > SILENT_SECONDS + 2 else ()
+        late = (f"{took:.1f} s until the standby took over",) if took > SILENT_SECONDS + 2 else ()
         return Outcome(len(effects), seen, wrong + late)
 
 
@@ -88,7 +88,9 @@ async def both_act(stage: Stage) -> Outcome:
     usual = (await stage.once("end", lambda: end(stage))).writes
     outcome = lived.outcome(len(lived.wrong))
     return Outcome(
-        outcome.figure, f"{outcome.seen}; {lived.writes} writes, of one {usual}", outcome.wrong
+        outcome.figure,
+        f"{outcome.seen}; {lived.writes} writes, {usual} with one operator",
+        outcome.wrong,
     )
 
 
@@ -106,15 +108,15 @@ async def nobody_takes_over(stage: Stage) -> Outcome:
         ends = [died for died in (two.a.died(), two.b.died()) if died]
         effects = two.with_effect("b", 0)
         wrong = (*changes, *ends, *map(str, effects))
-        return Outcome(len(wrong), f"a rank lost afterwards ran again after {healed:.1f} s", wrong)
+        return Outcome(len(wrong), f"a rank lost afterwards recovered after {healed:.1f} s", wrong)
 
 
-STALE = "writes with effect of the one before"
+STALE = "effective writes of the former leader"
 RECIPES = (
     Recipe(
         "T12",
         "both-act",
-        "two operators without a Lease act on the same jobs",
+        "two operators without leader election write to the same jobs",
         DIFFERENCES,
         0,
         both_act,
@@ -122,7 +124,7 @@ RECIPES = (
     Recipe(
         "T13",
         "leader-killed",
-        "two operators by a Lease; kill -9 of the one that acts",
+        "two operators with leader election; kill -9 of the leader",
         TAKE_OVER,
         SILENT_SECONDS,
         partial(taken_over, signal.SIGKILL),
@@ -130,7 +132,7 @@ RECIPES = (
     Recipe(
         "T13",
         "leader-ended",
-        "the same, SIGTERM",
+        "the same with SIGTERM",
         TAKE_OVER,
         TOLD_SECONDS,
         partial(taken_over, signal.SIGTERM),
@@ -138,7 +140,7 @@ RECIPES = (
     Recipe(
         "T13",
         "leader-stopped",
-        "the same, SIGSTOP in the middle of a start, SIGCONT 60 s later",
+        "the same with SIGSTOP in the middle of a start, and SIGCONT 60 s later",
         STALE,
         0,
         partial(comes_back, "stopped"),
@@ -146,7 +148,7 @@ RECIPES = (
     Recipe(
         "T13",
         "leader-cut",
-        "the same, its network is cut, and comes back after 60 s",
+        "the same, but the leader's network is cut for 60 s",
         STALE,
         0,
         partial(comes_back, "cut"),
@@ -154,8 +156,8 @@ RECIPES = (
     Recipe(
         "T13",
         "leader-503",
-        "the same, 503 to both for 12 s",
-        "take-overs, ends and writes of the wrong one",
+        "the same, but both get 503 for 12 s",
+        "takeovers, exits, and writes of the standby",
         0,
         nobody_takes_over,
     ),

@@ -54,8 +54,10 @@ class Lived:
 
     def outcome(self, figure: float) -> Outcome:
         """As a row has it, with one of the figures."""
-        ended = f", the operator ended with {', '.join(map(str, self.codes))}" if self.codes else ""
-        seen = f"all as without faults after {self.whole:.1f} s{ended}"
+        ended = (
+            f", the operator exited with {', '.join(map(str, self.codes))}" if self.codes else ""
+        )
+        seen = f"same result as without faults after {self.whole:.1f} s{ended}"
         return Outcome(figure, seen, self.wrong)
 
 

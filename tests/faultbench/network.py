@@ -27,8 +27,8 @@ GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"
 BROKEN = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}
 FIRST = "seconds to a new job's first pod"
 FIRST_AFTER = f"{FIRST}, from the end of the fault"
-WRITES = "writes, as a multiple of those without faults"
-DIFFERENCES = "differences to the run without faults"
+WRITES = "writes relative to the run without faults"
+DIFFERENCES = "differences from the run without faults"
 
 
 @asynccontextmanager
@@ -119,7 +119,7 @@ async def writes_of(trouble: Callable[[Stage], Trouble], stage: Stage) -> Outcom
     lived = await live(stage, trouble(stage))
     usual = (await stage.once("end", lambda: end(stage))).writes
     outcome = lived.outcome(lived.writes / usual)
-    return Outcome(outcome.figure, f"{outcome.seen}, {lived.faults} answers false", outcome.wrong)
+    return Outcome(outcome.figure, f"{outcome.seen}, {lived.faults} false responses", outcome.wrong)
 
 
 async def differences_of(trouble: Callable[[Stage], Trouble], stage: Stage) -> Outcome:
@@ -227,14 +227,14 @@ RECIPES = (
     _row(
         "T3",
         "gone",
-        "all watches end in ERROR 410, and three requests for new ones in HTTP 410",
+        "all watches end with ERROR 410, and three new watch requests with HTTP 410",
         5,
         partial(told, GONE, 3),
     ),
     Recipe(
         "T4",
         "broken",
-        "all watches end in ERROR 500: the process ends, and is started again",
+        "all watches end with ERROR 500: the process exits and is restarted",
         FIRST,
         20,
         partial(dies_of, partial(told, BROKEN, 0)),
@@ -245,7 +245,7 @@ RECIPES = (
         "T6",
         "429",
         "429 with `Retry-After: 1` to all writes for 80 s",
-        "writes refused in a second",
+        "rejected writes per second",
         3,
         partial(refused_per_second, 80),
     ),
@@ -255,7 +255,7 @@ RECIPES = (
     _row(
         "T9",
         "stall",
-        "all connections that are open go silent: nothing comes, none is closed",
+        "all open connections stall: no data arrives, and none is closed",
         75,
         stalled,
     ),
@@ -263,18 +263,18 @@ RECIPES = (
     _cost("slower", "each request takes 2 s longer", slowly(2)),
     _cost("409", "5 % of the requests, at random, are answered with 409", percent(409)),
     _cost("500", "5 % of the requests, at random, are answered with 500", percent(500)),
-    _same("doubled", "half of the events of watches come twice", partial(retold, "doubled")),
-    _same("reordered", "events of watches come in another order", partial(retold, "reordered")),
+    _same("doubled", "half of the watch events arrive twice", partial(retold, "doubled")),
+    _same("reordered", "watch events arrive in another order", partial(retold, "reordered")),
     _same(
         "replayed",
-        "after half of the events, the first one of the same object comes again",
+        "after half of the events, the first event of the same object arrives again",
         partial(retold, "replayed"),
     ),
-    _same("dropped", "half of the events of watches are lost for 10 s, then ERROR 410", dropped),
+    _same("dropped", "half of the watch events are lost for 10 s, then ERROR 410", dropped),
     # With others beside it, the apiserver soon knows no more what has happened since such a list.
     _same(
         "behind",
-        "kill -9; the next operator's lists are older than what it does there",
+        "kill -9; the next operator gets lists that are older than its own writes",
         behind,
         alone=True,
     ),

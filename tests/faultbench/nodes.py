@@ -17,7 +17,7 @@ from faults.kube import dijob, jobs, pods
 from faults.lane import Lane
 
 RANKS, FAILURES = 4, 8
-WHOLE = "seconds to the whole gang"
+WHOLE = "seconds until all ranks are Ready"
 NODES = "/api/v1/nodes"
 EXISTS = {"operator": "Exists"}
 # Kubernetes' default is 300 s.
@@ -73,7 +73,7 @@ async def lost(fault: Callable[[Lane, str, str], Awaitable[None]], stage: Stage)
         took = time.monotonic() - begin
         wrong = await renewed_once(lane, "a", len(concerned))
         renewals = (await lane.status("a")).get("renewals", 0)
-        seen = f"{lane.census.of('a')} pods made, {renewals} renewals, none charged"
+        seen = f"{lane.census.of('a')} pods created, {renewals} re-rendezvous, no counted failure"
         return Outcome(took, seen, wrong)
 
 
@@ -138,7 +138,9 @@ async def failures(stage: Stage) -> Outcome:
         took = time.monotonic() - begin
         await quiet(lane)
         charged = sum([(await lane.status(name)).get("restarts", 0) for name in names])
-        seen = f"{FAILURES} failures, {charged} charged, {took / FAILURES:.1f} s each to heal"
+        seen = (
+            f"{FAILURES} failures, {charged} counted, recovery after {took / FAILURES:.1f} s each"
+        )
         return Outcome(abs(charged - FAILURES), seen)
 
 
@@ -146,7 +148,7 @@ RECIPES = (
     Recipe(
         "T14",
         "not-ready",
-        f"the node of a rank is not ready (kwok stage); its pods tolerate it {TOLERATED_SECONDS} s",
+        f"a rank's node becomes NotReady (kwok stage); pods tolerate it for {TOLERATED_SECONDS} s",
         WHOLE,
         60,
         partial(lost, not_ready),
@@ -154,19 +156,24 @@ RECIPES = (
     Recipe(
         "T14",
         "node-deleted",
-        "the node of a rank is deleted; its pods go with the pod GC",
+        "a rank's node is deleted; the pod garbage collector deletes its pods",
         WHOLE,
         120,
         partial(lost, delete_node),
     ),
     Recipe(
-        "T14", "evicted", "a rank is evicted by the eviction API", WHOLE, 15, partial(lost, evict)
+        "T14",
+        "evicted",
+        "a rank is evicted through the eviction API",
+        WHOLE,
+        15,
+        partial(lost, evict),
     ),
     Recipe(
         "T14",
         "failures",
-        f"{FAILURES} programs of random ranks of three jobs fail",
-        "failures that are not charged exactly once",
+        f"the programs of {FAILURES} random ranks of three jobs fail",
+        "failures that are not counted exactly once",
         0,
         failures,
     ),

@@ -89,7 +89,7 @@ class Report:
 
 def table(report: Report) -> str:
     """All rows as Markdown, with the machine and the seed above."""
-    heads = ("recipe", "what is done", "figure", "bound", "seen besides", "verdict")
+    heads = ("recipe", "what is done", "figure", "bound", "also observed", "verdict")
     body = [_cells(row) for row in report.rows]
     lines = [heads, ("---",) * len(heads), *body]
     shown = "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -55,13 +55,13 @@ class Soaked:
         slope = f"{self.slope:.1f} MB/h" if long else "too short to say"
         return [
             (
-                "growth of the resident memory",
+                "growth of resident memory",
                 slope,
                 f"{SLOPE_MB:g} MB/h",
                 not long or self.slope <= SLOPE_MB,
             ),
             (
-                "tasks, sockets and children more than before",
+                "additional tasks, sockets and child processes",
                 str(len(self.leaks)),
                 "0",
                 not self.leaks,
@@ -73,7 +73,7 @@ class Soaked:
                 self.p99 <= P99_SECONDS,
             ),
             (
-                "jobs that did not come to what they should be",
+                "jobs with a wrong final state",
                 str(len(self.wrong)),
                 "0",
                 not self.wrong,

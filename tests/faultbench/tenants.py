@@ -37,7 +37,7 @@ async def without_operator(stage: Stage) -> Outcome:
         await running(lane, "c")
         counts = {name: lane.census.of(name) for name in "abc"}
         wrong = () if counts == dict.fromkeys("abc", 4) else (f"pods made: {counts}",)
-        return Outcome(took, "the next operator makes none of it again", wrong)
+        return Outcome(took, "the next operator re-creates nothing", wrong)
 
 
 async def its_namespace(stage: Stage) -> Outcome:
@@ -64,10 +64,10 @@ async def its_namespace(stage: Stage) -> Outcome:
             )
 
         await lane.until("the namespace is gone", there, GONE_SECONDS)
-        wrong = [] if code == 0 else [f"the operator ended with {code}"]
+        wrong = [] if code == 0 else [f"the operator exited with {code}"]
         if (made := lane.census.added.total()) != 2 * 4:
             wrong.append(f"{made} pods were made, not 8")
-        seen = f"the operator ended with {code} after {ended:.1f} s"
+        seen = f"the operator exited with {code} after {ended:.1f} s"
         return Outcome(time.monotonic() - begin, seen, tuple(wrong))
 
 
@@ -87,10 +87,10 @@ async def hostile(stage: Stage) -> Outcome:
             if died := tenants.operator.died():
                 wrong.append(died)
             if aside:
-                wrong.append(f"{aside:g} objects are set aside: {tenants.operator.tail()}")
+                wrong.append(f"{aside:g} objects are quarantined: {tenants.operator.tail()}")
             seen = (
-                f"{tenants.stored} stored, {tenants.refused.total()} refused, dealt with in"
-                f" {dealt:.0f} s; a new job of another tenant ran after {started:.1f} s"
+                f"{tenants.stored} stored, {tenants.refused.total()} rejected, processed in"
+                f" {dealt:.0f} s; a new job of another tenant was Running after {started:.1f} s"
             )
             return Outcome(len(wrong), seen, tuple(wrong))
 
@@ -109,8 +109,8 @@ async def crowd(stage: Stage) -> Outcome:
         whole = time.monotonic() - begin
         wrong = tuple(f"about a job that needed nothing: {write}" for write in found.writes[:5])
         seen = (
-            f"all had their pass after {whole:.1f} s, {found.cpu:.1f} s of CPU, peak RSS"
-            f" {found.peak:.0f} MB, {len(found.writes)} writes about jobs that need none"
+            f"all jobs were reconciled after {whole:.1f} s, {found.cpu:.1f} s of CPU, peak RSS"
+            f" {found.peak:.0f} MB, {len(found.writes)} unnecessary writes"
         )
         return Outcome(found.seconds, seen, wrong)
     finally:
@@ -122,8 +122,8 @@ RECIPES = (
     Recipe(
         "T16",
         "hostile",
-        f"a tenant sends {OBJECTS} objects of any kind, made up from the CRD's schema",
-        "operators ended, objects set aside, others' ranks touched",
+        f"a tenant sends {OBJECTS} objects of all kinds, generated from the CRD's schema",
+        "operator exits, quarantined objects, affected ranks of others",
         0,
         hostile,
     ),
@@ -146,7 +146,7 @@ RECIPES = (
     Recipe(
         "T19",
         "crowd",
-        f"the operator is started among {CROWD} jobs on {CROWD * RANKS} pods",
+        f"the operator starts among {CROWD} jobs with {CROWD * RANKS} pods",
         "seconds to a new job's first pod",
         10,
         crowd,

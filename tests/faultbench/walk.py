@@ -277,8 +277,8 @@ async def walks(stage: Stage) -> Outcome:
         if died := lane.operator.died():
             counts.wrong.append(died)
     seen = (
-        f"{counts.walks} walks: {counts.valid} valid edits, {counts.refused} refused,"
-        f" {counts.told} stored and told"
+        f"{counts.walks} sequences: {counts.valid} valid edits, {counts.refused} rejected,"
+        f" {counts.told} stored and reported"
     )
     return Outcome(len(counts.wrong), seen, tuple(counts.wrong))
 
@@ -287,8 +287,8 @@ RECIPES = (
     Recipe(
         "T21",
         "walk",
-        "random walks over valid and invalid specs, then the last valid one on a fresh job",
-        "differences between the two, and invalid specs that nobody is told of",
+        "random sequences of valid and invalid specs, then the last valid spec on a new job",
+        "differences between the two jobs, and invalid specs without a condition",
         0,
         walks,
     ),

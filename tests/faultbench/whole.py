@@ -34,8 +34,8 @@ def _restart(plane: Cluster, name: str) -> None:
 
 
 def _seen(one: Served, took: float) -> str:
-    ended = f"; the operator ended with {one.codes}" if one.codes else ""
-    return f"all jobs ran after {took:.1f} s{ended}"
+    ended = f"; the operator exited with {one.codes}" if one.codes else ""
+    return f"all jobs were Running after {took:.1f} s{ended}"
 
 
 async def first_pod(one: Served, begin: float) -> float:
@@ -107,8 +107,10 @@ async def restarted_in_a_start(stage: Stage) -> Outcome:
         await one.ready()
         back = time.monotonic()
         await one.run(names)
-        seen = f"all {MANY} ran {time.monotonic() - back:.1f} s after the apiserver was back"
-        ended = f"; the operator ended with {one.codes}" if one.codes else ""
+        seen = (
+            f"all {MANY} were Running {time.monotonic() - back:.1f} s after the apiserver was back"
+        )
+        ended = f"; the operator exited with {one.codes}" if one.codes else ""
         return Outcome(time.monotonic() - begin, seen + ended, one.twice())
 
 
@@ -196,7 +198,7 @@ RECIPES = (
     Recipe(
         "T8",
         "down-5",
-        "kill -9 of the apiserver, which is away for 5 s",
+        "kill -9 of the apiserver, which stays down for 5 s",
         FIRST,
         15,
         partial(down, 5),
@@ -205,7 +207,7 @@ RECIPES = (
     Recipe(
         "T8",
         "down-90",
-        "kill -9 of the apiserver, which is away for 90 s",
+        "kill -9 of the apiserver, which stays down for 90 s",
         FIRST,
         15,
         partial(down, 90),
@@ -214,7 +216,7 @@ RECIPES = (
     Recipe(
         "T3",
         "compacted",
-        "etcd is compacted while the apiserver is away",
+        "etcd is compacted while the apiserver is down",
         FIRST,
         15,
         compacted,
@@ -224,7 +226,7 @@ RECIPES = (
         "etcd",
         "start",
         f"kill -9 of the apiserver while {MANY} jobs start",
-        f"seconds until all {MANY} run",
+        f"seconds until all {MANY} are Running",
         180,
         restarted_in_a_start,
         alone=True,
@@ -232,9 +234,9 @@ RECIPES = (
     Recipe(
         "etcd",
         "restored",
-        "etcd gets an older state of its own, so versions go back; the"
-        " apiserver, controllers and kwok start again",
-        "seconds until a loss after it is healed",
+        "etcd is restored to an older state, so versions go back; the"
+        " apiserver, the controllers and kwok restart",
+        "seconds to recover from a loss after that",
         90,
         restored,
         alone=True,

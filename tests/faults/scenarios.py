@@ -55,7 +55,7 @@ START = Scenario("start", "a job starts", start, "Running", REPLICAS, started=Fa
 # those kills.)
 RENEWAL = Scenario("renewal", "a pod is lost", lose_a_pod, "Running", REPLICAS + 1)
 RESUME = Scenario(
-    "resume", "a suspended job goes on", resume, "Running", 2 * REPLICAS, before=suspended
+    "resume", "a suspended job resumes", resume, "Running", 2 * REPLICAS, before=suspended
 )
 SCENARIOS = (
     START,
@@ -68,8 +68,8 @@ SCENARIOS = (
         REPLICAS + 1,
         started=False,
     ),
-    Scenario("growth", "two ranks more", grow, "Running", REPLICAS + 2, spec=ELASTIC),
-    Scenario("shrinkage", "two ranks fewer", shrink, "Running", REPLICAS, spec=ELASTIC),
+    Scenario("growth", "a job grows by two ranks", grow, "Running", REPLICAS + 2, spec=ELASTIC),
+    Scenario("shrinkage", "a job shrinks by two ranks", shrink, "Running", REPLICAS, spec=ELASTIC),
     Scenario(
         "failure",
         "a rank fails, which fails the job",
@@ -83,7 +83,7 @@ SCENARIOS = (
     RESUME,
     Scenario(
         "success",
-        "all ranks end well",
+        "all ranks succeed",
         succeed,
         "Succeeded",
         REPLICAS,
@@ -92,7 +92,7 @@ SCENARIOS = (
     # It ends well, and is gone, with all that belonged to it.
     Scenario(
         "time-to-live",
-        "a job ends well, and is deleted after its time to live",
+        "a job succeeds and is deleted after its time to live",
         succeed,
         None,
         REPLICAS,

@@ -45,16 +45,16 @@ def test_a_page_without_a_place_for_a_table_is_not_written() -> None:
 def test_the_goals_of_many_jobs() -> None:
     rows = {f"{where} {words}": row for where, words, *row in goals.full_rows(full())}
     assert rows == {
-        "1000x4 pods/s against 100x4": [">= 0.9", "0.80", "missed by 0.10"],
+        "1000x4 pods/s relative to 100x4": [">= 0.9", "0.80", "missed by 0.10"],
         "1000x4 peak RSS": ["<= 200 MB", "190.00 MB", "reached"],
         "1x1500 peak RSS": ["<= 200 MB", "210.00 MB", "missed by 10.00 MB"],
-        "1000x4 writes at rest per hour and 1,000 jobs, from 180 s": [
+        "1000x4 writes per hour and 1,000 jobs at rest, from 180 s": [
             "<= 0",
             "20.00",
             "missed by 20.00",
         ],
         "1000x4 restart: first reaction, median of 3": ["<= 3 s", "2.50 s", "reached"],
-        "1000x4 restart: writes about the others": ["<= 0", "0.00", "reached"],
+        "1000x4 restart: writes for other jobs": ["<= 0", "0.00", "reached"],
         "1000x4 restart: RSS": ["<= 110 MB", "100.00 MB", "reached"],
     }
 
@@ -62,8 +62,8 @@ def test_the_goals_of_many_jobs() -> None:
 def test_a_goal_whose_entrant_was_not_there_says_so() -> None:
     found = {"IP": result(10), "gated": result(8)}
     rows = {words: row for _, words, *row in goals.rows(Shape(100, 4), found)}
-    assert rows["IP to the gated floor: seconds"] == ["<= 1.3", "1.25", "reached"]
-    assert rows["times faster than JobSet: IP"] == ["1.6", "-", "JobSet was not there"]
+    assert rows["IP relative to gated: seconds"] == ["<= 1.3", "1.25", "reached"]
+    assert rows["speed relative to JobSet: IP"] == ["1.6", "-", "JobSet was not measured"]
 
 
 def test_figures_come_back_from_a_file_as_they_were(tmp_path: Path) -> None:

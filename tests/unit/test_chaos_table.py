@@ -143,7 +143,7 @@ def test_anything_wrong_is_out_of_its_bound() -> None:
 def test_a_full_run_has_to_have_done_every_kind() -> None:
     result = Result(1, 10.0)
     result.heard([Healed(DELETED, 2.0)])
-    row = next(row for row in rows(result) if row.words == "kinds that never hit anything")
+    row = next(row for row in rows(result) if row.words == "faults that never hit a target")
     assert not row.good
     assert row.measured.startswith(f"{len(KINDS) - 1}: ")
 

@@ -171,7 +171,7 @@ CHECKS: Mapping[str, Callable[[Checks], Iterator[str]]] = {
     "programs": Checks.programs,
     "/proc/PID/environ": Checks.environment,
     "topology.json": Checks.topology,
-    "edges": Checks.edges,
+    "connections": Checks.edges,
 }
 
 

@@ -27,7 +27,7 @@ from chaos.table import Result
 ACTS: dict[str, Act] = {**pod_acts.ACTS, **node_acts.ACTS, **operator_acts.ACTS}
 # Importing DI-engine and torch again takes minutes where four programs do it on two busy cores.
 START_SECONDS, QUIET_SECONDS, GONE_SECONDS = 300, 180, 150
-AT_ONCE = "one program of a rank at a time"
+AT_ONCE = "each rank has at most one program"
 
 
 @dataclass
@@ -139,14 +139,14 @@ class Run:
             self.result.checked(f"quiet points: {name}", wrong, len(state.jobs))
         unsaid = [str(p) for each in state.missing.values() for p in each if p.check not in CHECKS]
         failed = [name for name, job in state.jobs.items() if job.failed]
-        self.result.checked("jobs that failed by their limit, and say why", unsaid, len(failed))
+        self.result.checked("jobs that failed by backoffLimit and report it", unsaid, len(failed))
         lost = sorted(set(self.scene.space.cluster.nodes) - self.scene.space.cluster.ready_nodes())
         self.result.checked("quiet points: nodes Ready", lost)
         left = leftovers.processes(self.scene.space)
-        self.result.checked("quiet points: processes of pods that are gone", left)
+        self.result.checked("quiet points: processes of deleted pods", left)
         charged = {name: self._restarts(name) for name in self._shapes}
         costs = [self._cost(name, charged[name], dones) for name in self._shapes]
-        self.result.checked("charges as the docs say", filter(None, costs), len(costs))
+        self.result.checked("failures are counted as documented", filter(None, costs), len(costs))
         self.charged = charged
         missing = {name: list(map(str, each)) for name, each in state.missing.items() if each}
         at = {name: _numbers(job.status) for name, job in state.jobs.items()}
@@ -189,12 +189,14 @@ class Run:
             stays: Iterable[str] = ()
         except NotWithin as late:
             stays = [str(late)]
-        self.result.checked("left over after the jobs' deletion", stays, len(self._shapes))
+        self.result.checked("leftovers after the deletion of the jobs", stays, len(self._shapes))
 
     def _ranks(self) -> None:
         sizes = {shape.name: len(shape.pods) for shape in self.scene.shapes}
         wrong = violations(self.diary.entries, sizes)
-        self.result.checked("events of pods: rank sets", wrong, len(self.diary.entries))
+        self.result.checked(
+            "pod events: each rank has at most one pod", wrong, len(self.diary.entries)
+        )
         unexcused = [f"{at:.1f} s: {text}" for at, text in self.observer.twice if self._alone(at)]
         self.result.checked(AT_ONCE, unexcused, len(self.observer.looks))
 

@@ -15,10 +15,10 @@ HEAD = ("fault or check", "count", "measured", "bound", "verdict")
 HEAL_SECONDS = {Level.POD: (60, 120), Level.NODE: (90, 150), Level.OPERATOR: (8, 30)}
 # Where Kubernetes has to give a node up, which takes it 52 s by itself.
 GIVEN_UP_SECONDS = (150, 200)
-BESIDE = "any other fault beside a node that is given up"
+BESIDE = "any other fault while Kubernetes gives up a node"
 # Nobody can take over: another operator has to start, on a node that another fault may hit.
 ALONE_SECONDS = (30, 60)
-ALONE = "the leader, while no other operator is Ready"
+ALONE = "the leader, while no standby is Ready"
 FULL_MINUTES = 10.0
 
 
@@ -138,7 +138,13 @@ def rows(result: Result) -> Iterator[Row]:
         yield _timed(ALONE, str(len(alone)), alone, ALONE_SECONDS)
     if result.minutes >= FULL_MINUTES:
         absent = [name for name in KINDS if not result.kinds.get(name, Happened()).done]
-        yield Row("kinds that never hit anything", str(len(KINDS)), _few(absent), "0", not absent)
+        yield Row(
+            "faults that never hit a target",
+            str(len(KINDS)),
+            _few(absent),
+            "0",
+            not absent,
+        )
     for name, check in result.checks.items():
         yield Row(name, str(check.looked), f"{len(check.wrong)} wrong", "0", not check.wrong)
 
@@ -153,7 +159,7 @@ def _of_kind(kind: Kind, happened: Happened) -> Row:
     row = _timed(kind.name, count, happened.seconds, bounds)
     if not happened.never:
         return row
-    return replace(row, measured=f"{row.measured}, never whole: {happened.never}", good=False)
+    return replace(row, measured=f"{row.measured}, never recovered: {happened.never}", good=False)
 
 
 def _timed(words: str, count: str, seconds: list[float], bounds: tuple[int, int]) -> Row:
