@@ -1,9 +1,10 @@
-"""A linear policy for CartPole by the cross-entropy method, with DI-engine's events.
+"""Searches for a linear policy for CartPole with the cross-entropy method and DI-engine's events.
 
-On one machine, `python3 search.py` is one process; a job has one in each of its pods. Node 0 keeps
-what is known so far: it asks all to try policies near it, waits for the answers, and goes on from
-the best. Who comes later is asked from then on, and who goes is missed by nobody. What node 0 knows
-is in best.json, from which it goes on after a loss.
+On one machine, `python3 search.py` is one process. A job has one process in each of its pods. Node
+0 keeps the current policy. In each generation it asks all processes to try policies near it, waits
+for their answers, and continues from the best ones. A process that joins later takes part from the
+next generation on, and node 0 does not wait for one that has left. Node 0 saves its state in
+best.json, and resumes from it after a loss.
 """
 
 import json
@@ -18,12 +19,12 @@ from ding.framework.context import OnlineRLContext
 
 TARGET = float(os.environ.get("TARGET", "475"))  # mean return over 20 episodes; 500 is the most
 TRIES = 4  # policies that each process tries in a generation
-PATIENCE = 5.0  # seconds that a generation waits for who is slow, or gone
+PATIENCE = 5.0  # seconds that a generation waits for slow or lost processes
 BEST = Path(os.environ.get("OUT", "."), "best.json")
 
 
 def episode(env, policy):
-    """The return of one episode: the cart goes right where the weighted observation is positive."""
+    """Return the return of one episode: push right if the weighted observation is positive."""
     observation, total, done = env.reset(), 0.0, False
     while not done:
         observation, reward, done, _ = env.step(int(observation @ policy > 0))
@@ -39,7 +40,7 @@ def main():
         answers, question = {}, {}
 
         def tries(asked):
-            """Policies near the mean, each with its mean return over three episodes."""
+            """Return policies near the mean, each with its mean return over three episodes."""
             near = dice.normal(asked["mean"], asked["spread"], (TRIES, 4))
             return [(np.mean([episode(env, one) for _ in range(3)]), one.tolist()) for one in near]
 
@@ -47,7 +48,7 @@ def main():
             answers[answer["node"]] = {**answer, "heard": time.monotonic()}
 
         if node:
-            # Who is slow answers the newest question, not all that have come meanwhile.
+            # A slow process answers only the newest question and skips older ones.
             task.on("question", question.update)
             answered = None
             while not task.finish:
@@ -72,11 +73,11 @@ START = {"generation": 0, "mean": [0.0] * 4, "spread": [1.0] * 4, "return": 0.0}
 
 
 def generation(known, env, tries, answers):
-    """Ask all, try some itself, and go on from the best fifth."""
+    """Run one generation: ask all processes, try some policies here, and fit the best fifth."""
     number, begin = known["generation"], time.monotonic()
     task.emit("question", known, only_remote=True)
     mine = tries(known)
-    # Who has answered lately, also an older question, is waited for.
+    # Wait only for processes that have answered lately, even if it was an older question.
     lately = [node for node, one in dict(answers).items() if begin - one["heard"] < 2 * PATIENCE]
     while time.monotonic() - begin < PATIENCE:
         if all(answers[node]["generation"] >= number for node in lately):

@@ -27,9 +27,9 @@ TERM, KILLED = 143, 137
 # longer. One that has learned gets less than this now and then, as a DQN does, but not for long.
 LEARNED, SOON = 60.0, 200
 EVALUATION = re.compile(r"Train Iter\((\d+)\)\s+Env Step\(\d+\)\s+Episode Return\(([0-9.]+)\)")
-SAVED = re.compile(r"Saved iteration (\d+), and ends")
-GOES_ON = re.compile(r"Goes on from iteration (\d+)")
-ENDS = re.compile(r"in iteration (\d+): the training ends")
+SAVED = re.compile(r"Saved iteration (\d+), exiting")
+GOES_ON = re.compile(r"Resumed from iteration (\d+)")
+ENDS = re.compile(r"in iteration (\d+): the training is complete")
 KEPT = re.compile(r"the policy of iteration (\d+) had a return of ([0-9.]+) in the training")
 
 
