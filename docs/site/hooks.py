@@ -1,8 +1,9 @@
-"""mkdocs' hooks: pages link to files of the repository, such as examples, which the site has too.
+"""Hooks of mkdocs that let pages link to files of the repository, such as examples.
 
-A link that leads out of docs/ is rewritten to the site's copy of the file below repository/; one to
-a folder, to the folder's README.md. Whatever a page links to in vain is a warning, which the strict
-build makes an error.
+The same pages are read on GitHub, where relative links to files outside docs/ work, and on the
+site, which contains only docs/. So the hooks copy each linked file to repository/ in the site, and
+rewrite the link to the copy. A link to a folder leads to the folder's README.md. A link without a
+target is a warning of mkdocs, which the strict build treats as an error.
 """
 
 import logging
@@ -21,7 +22,7 @@ LOG = logging.getLogger("mkdocs.hooks.dijob")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """All that pages link to outside of docs/, and what those link to, are files of the site."""
+    """Add the files outside docs/ to which pages link, and those to which these link in turn."""
     todo = [file.src_uri for file in files.documentation_pages()]
     while todo:
         page = todo.pop()
@@ -34,7 +35,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The page with its links as they are in the site."""
+    """Return the page with its links rewritten for the site."""
     here = page.file.src_uri
 
     def moved(link: re.Match[str]) -> str:
@@ -53,21 +54,21 @@ def _outside(page: str, text: str) -> list[str]:
 
 
 def _target(page: str, to: str) -> str | None:
-    """The path in the repository of what a page of the site links to, where it isn't in the site at
-    the place that the link says. A folder stands for its README.md."""
+    """Return the path in the repository of a link's target if the link must be rewritten, otherwise
+    None. A folder stands for its README.md."""
     if "://" in to or to.startswith("mailto:"):
         return None
     path = posixpath.normpath(posixpath.join(posixpath.dirname(_source(page)), to))
     if (ROOT / path).is_dir():
         path = posixpath.join(path, "README.md")
     if not (ROOT / path).is_file():
-        return None  # mkdocs says so
+        return None  # mkdocs itself reports the dead link
     inside = _source(page).startswith("docs/") and path.startswith("docs/")
     return None if inside and not to.endswith("/") else path
 
 
 def _source(page: str) -> str:
-    """The path in the repository of a page of the site."""
+    """Return the path in the repository of a page of the site."""
     outside = PurePosixPath(page).parts[0] == OUTSIDE
     return page.removeprefix(f"{OUTSIDE}/") if outside else f"docs/{page}"
 

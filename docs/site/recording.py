@@ -1,9 +1,10 @@
-"""`make recording` writes docs/pictures/watch.svg: what `kubectl dijob watch` shows of a real job
-while one of its pods is deleted and comes back. The kubeconfig's cluster has the operator and the
-image of the examples.
+"""`make recording` writes docs/pictures/watch.svg. The recording shows what `kubectl dijob watch`
+displays of a real job while one of its pods is deleted and re-created. The kubeconfig's cluster
+must have the operator and the image of the examples.
 
-The pictures are those that `watch` draws, at each change; together they are one SVG that plays them
-by CSS, with no script and no foreign host.
+The frames are drawn by the code of `watch` itself, one for each change. They are combined into one
+SVG that plays them with CSS. It needs no script and loads nothing from another host, so it also
+works on GitHub and in an offline copy of the site.
 """
 
 import asyncio
@@ -32,11 +33,11 @@ RANKS: Final = 4
 VICTIM: Final = 1
 WIDTH: Final = 120
 LINES: Final = 19
-# How long a picture is seen, however long it really lasted.
+# Display time of a frame. Real phases are too short to read or too long to wait for.
 LEAST_SECONDS, MOST_SECONDS, LAST_SECONDS = 1.0, 2.2, 4.0
 PATIENCE_SECONDS: Final = 180.0
 
-# rich's own format without its font, which it takes from another host.
+# rich's own SVG format, but without its web font, which would be loaded from another host.
 FORMAT: Final = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -58,7 +59,7 @@ FORMAT: Final = """\
 
 @dataclass(frozen=True)
 class Frame:
-    """What was seen, and from when on (seconds)."""
+    """A snapshot of the job, with the loop's time (in seconds) at which it was taken."""
 
     shown: Snapshot
     at: float
@@ -66,7 +67,7 @@ class Frame:
 
 
 def looks(frame: Frame) -> object:
-    """What tells a picture from the one before: all but the time that has gone by."""
+    """Return everything that a frame shows except the elapsed time, for comparison with others."""
     first, *others = header(frame.shown, frame.now)
     figures = first.rsplit(",", 1)[0]
     events = [event.get("message") for event in frame.shown.events]
@@ -74,8 +75,8 @@ def looks(frame: Frame) -> object:
 
 
 def chosen(frames: Sequence[Frame]) -> list[Frame]:
-    """Those that say something else than the one before; of those that only look different, one a
-    second. The last one is always there.
+    """Return the frames to show: every change of the job's status, at most one frame per second of
+    those that only look different, and always the last one.
     """
     kept: list[Frame] = []
     for frame in frames:
@@ -90,35 +91,37 @@ def chosen(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def said(frame: Frame) -> object:
-    """What the job says of itself."""
+    """Return the part of the status that makes a frame worth showing at once."""
     status = frame.shown.job.status
     return status.phase, status.message, status.list_number
 
 
 def lasting(frames: Sequence[Frame]) -> list[float]:
-    """For how long each is seen, in seconds."""
+    """Return the display time of each frame in seconds."""
     gaps = [after.at - frame.at for frame, after in pairwise(frames)]
     return [*(min(max(gap, LEAST_SECONDS), MOST_SECONDS) for gap in gaps), LAST_SECONDS]
 
 
 def drawn(frame: Frame, number: int) -> str:
-    """One picture as an SVG of its own."""
+    """Render one frame as a separate SVG."""
     console = Console(
         file=io.StringIO(), record=True, width=WIDTH, height=LINES, color_system="truecolor"
     )
     console.print(f"[bold green]$[/] kubectl dijob watch {NAME}", highlight=False)
     console.print(picture(frame.shown, frame.now, RANKS))
-    # All have the same height.
+    # Pad with empty lines, so that all frames have the same height and the text does not jump.
     used = console.export_text(clear=False).count("\n")
     console.print("\n" * max(LINES - used - 1, 0), end="")
     svg = console.export_svg(title="", code_format=FORMAT, unique_id=f"f{number}")
-    # Each line is clipped to itself, and ends with a line break: a third of the file, for nothing.
+    # rich clips each line separately and ends it with an empty text element. Neither is visible,
+    # and together they are a third of the file.
     svg = re.sub(r' clip-path="url\(#f\d+-line-\d+\)"', "", svg)
     return re.sub(r"<text [^>]*>\n</text>", "", svg)
 
 
 def joined(pictures: Sequence[str], seconds: Sequence[float]) -> str:
-    """One SVG that shows the pictures in turn, and the last one where nothing may move."""
+    """Combine the frames into one SVG that shows them in turn. With reduced motion it shows only
+    the last frame."""
     total, begin, parts, style = sum(seconds), 0.0, [], []
     for number, (each, lasts) in enumerate(zip(pictures, seconds, strict=True)):
         head, _, body = each.partition("</style>")
@@ -146,7 +149,7 @@ def joined(pictures: Sequence[str], seconds: Sequence[float]) -> str:
 
 
 def job() -> Any:
-    """examples/search.py with a target that it never reaches."""
+    """Return a job that runs examples/search.py with a target that it never reaches."""
     container = {
         "name": "di-container",
         "image": "dijob/ditask:0.5.3",
@@ -161,7 +164,7 @@ def job() -> Any:
 
 
 def code(made: dict[str, Any]) -> dict[str, Any]:
-    """The ConfigMap of the script; of a job that has been made, where it is one."""
+    """Return the ConfigMap with the script, owned by the job `made` if it is not empty."""
     meta: dict[str, Any] = {"name": f"{NAME}-code"}
     if made:
         owner = {key: made[key] for key in ("apiVersion", "kind")}
@@ -172,20 +175,23 @@ def code(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_whole(shown: Snapshot, list_number: int) -> bool:
-    """All ranks are ready with that list, and of a second one an event has said so."""
-    told = [event["message"] for event in shown.events if event.get("reason") == "PeersReady"]
-    if list_number > 1 and not any(f"list {list_number}," in message for message in told):
+    """Return whether all ranks are ready with that peer list. For a later list than the first, the
+    event PeersReady must have been posted, too, so that the recording shows it.
+    """
+    messages = [event["message"] for event in shown.events if event.get("reason") == "PeersReady"]
+    if list_number > 1 and not any(f"revision {list_number}," in each for each in messages):
         return False
     status = shown.job.status
     return status.ready_replicas == RANKS and status.list_number == list_number
 
 
 async def recorded() -> list[Frame]:
-    """Start the job, delete a pod once all run, and watch until it is whole again."""
+    """Start the job, delete a pod when all ranks run, and record until all are ready again."""
     frames: list[Frame] = []
     loop = asyncio.get_running_loop()
     async with AsyncClient() as client, asyncio.timeout(PATIENCE_SECONDS):
-        # It is there before the pods look for it, and goes with the job.
+        # The ConfigMap must exist before the pods mount it. When the job exists, the ConfigMap gets
+        # it as its owner, so that it is deleted with the job.
         await client.apply(code({}))
         await client.apply(code(await client.apply(job())))
         async with aclosing(Feed(client, NAME).snapshots(beat=1.0)) as snapshots:
@@ -204,7 +210,7 @@ async def recorded() -> list[Frame]:
 
 
 def main() -> None:
-    """Record, write, and delete the job."""
+    """Record the job, write the SVG, and delete the job."""
     try:
         frames = chosen(asyncio.run(recorded()))
     finally:
