@@ -1,6 +1,6 @@
-"""`python docs/site/lookup.py` writes docs/metrics.md from the operator's and the server's
-registries, and docs/chart-values.md from the chart's schema and defaults; `--check` says which are
-out of date.
+"""`python docs/site/lookup.py` generates docs/metrics.md from the registries of the operator and
+the server, and docs/chart-values.md from the chart's schema and defaults. `--check` reports pages
+that are out of date.
 """
 
 import json
@@ -24,21 +24,21 @@ _METRICS: Final = """# Metrics
 Generated from the code (`metrics.py` in `operator/dijob/shell` and `operator/dijob/server`) by
 `make crds`; do not edit.
 
-Where they are served, how to read them, dashboard and alerts: [operations](operations.md#metrics).
-A histogram has series that end in `_bucket`, `_sum` and `_count`; behind it stand the first and the
-last bound of its buckets.
+[Operations](operations.md#metrics) describes where the metrics are served, how to read them, the
+dashboard and the alerts. A histogram has series that end in `_bucket`, `_sum` and `_count`; the
+type column shows the first and the last bound of its buckets.
 
 ## The operator's
 
 {operator}
-The names that begin with `process_` are those of Prometheus' client libraries.
+The metrics that begin with `process_` are the standard ones of Prometheus' client libraries.
 
 ## The HTTP server's
 
 {server}
 ## Values of labels
 
-A series is there from the start, with 0, where its label's values are known:
+If the values of a label are known in advance, the series exist from the start with the value 0:
 
 {values}"""
 
@@ -46,9 +46,9 @@ _VALUES: Final = """# Values of the chart
 
 Generated from `values.schema.json` and `values.yaml` in `charts/dijob` by `make crds`; do not edit.
 
-A name that is not in this table, or a value of another type, is refused by `helm install` and
-`helm upgrade` with the line that is wrong. `values.yaml` says more about some of them:
-`helm show values charts/dijob`.
+`helm install` and `helm upgrade` reject names that are not in this table and values of another
+type; the error names the value. `helm show values charts/dijob` prints all values with comments,
+which say more about some of them.
 
 | value | type | default | meaning |
 |---|---|---|---|

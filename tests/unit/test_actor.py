@@ -1,4 +1,4 @@
-"""How actions are carried out: what one refusal spares the others."""
+"""How actions are executed, and which requests a rejection saves."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ OWNER = job(replicas=SIZE)
 
 
 class Quota(FakeApi):
-    """It takes a moment for each creation, and has room for so many."""
+    """Accepts a limited number of pods. Each creation takes a moment."""
 
     room = 0
 
@@ -39,14 +39,14 @@ class Quota(FakeApi):
 
 
 class MetadataOnly(FakeApi):
-    """It answers a creation as the real one is asked to: without spec and status."""
+    """Responds to a creation with metadata only, as the operator requests it."""
 
     async def create(self, path: str, body: Body) -> Body:
         meta = {**body["metadata"], "uid": "uid-0", "resourceVersion": "7"}
         return {"kind": "PartialObjectMetadata", "metadata": meta}
 
 
-async def test_what_was_created_is_known_by_what_was_asked_for() -> None:
+async def test_a_created_object_is_stored_from_its_manifest() -> None:
     owner, children = job({"containers": [container()], "nodeName": "absent"}), Children.of(())
     actor = Actor(MetadataOnly().api(), children, Options())
     await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), Memory())
@@ -57,7 +57,7 @@ async def test_what_was_created_is_known_by_what_was_asked_for() -> None:
 
 
 class WatchIsFaster(MetadataOnly):
-    """A watch shows what is created before the creation is answered."""
+    """A watch shows a created object before the response arrives."""
 
     children: Children
 
@@ -68,7 +68,7 @@ class WatchIsFaster(MetadataOnly):
         return answer
 
 
-async def test_the_answer_to_a_creation_does_not_replace_what_a_watch_has_shown() -> None:
+async def test_the_response_to_a_creation_does_not_replace_the_watchs_object() -> None:
     owner, api = job(), WatchIsFaster()
     api.children = Children.of(())
     actor = Actor(api.api(), api.children, Options())
@@ -80,13 +80,13 @@ async def test_the_answer_to_a_creation_does_not_replace_what_a_watch_has_shown(
 @pytest.mark.parametrize(
     ("room", "refused_before", "asked", "made"),
     [
-        pytest.param(0, False, CONCURRENT_WRITES, 0, id="no room, not known yet"),
-        pytest.param(0, True, 1, 0, id="still no room"),
-        pytest.param(SIZE, True, SIZE, SIZE, id="room again"),
-        pytest.param(5, True, CONCURRENT_WRITES, 5, id="room for some"),
+        pytest.param(0, False, CONCURRENT_WRITES, 0, id="quota exhausted, first attempt"),
+        pytest.param(0, True, 1, 0, id="quota still exhausted"),
+        pytest.param(SIZE, True, SIZE, SIZE, id="quota has room again"),
+        pytest.param(5, True, CONCURRENT_WRITES, 5, id="quota has room for some"),
     ],
 )
-async def test_a_refusal_that_holds_for_all_is_asked_for_by_few(
+async def test_a_rejection_that_applies_to_all_pods_costs_few_requests(
     room: int, refused_before: bool, asked: int, made: int
 ) -> None:
     api, children, memory = Quota(), Children.of(()), Memory()
@@ -108,8 +108,8 @@ async def test_a_refusal_that_holds_for_all_is_asked_for_by_few(
     [gives(0, 2, "10.0.0.1"), DeletePod("job-0", "uid-0"), ForceDeletePod("job-0", "uid-0")],
     ids=["a list", "a deletion", "a deletion by force"],
 )
-async def test_a_pod_is_changed_only_in_the_version_that_is_known(action: OfPod) -> None:
-    """An operator that another one has replaced knows an old one. What is there is taken in."""
+async def test_a_pod_is_changed_only_in_the_known_version(action: OfPod) -> None:
+    """A former leader has an older version. The conflict makes it read the current pod."""
     newer = pod_body(0)
     newer["metadata"]["resourceVersion"] = "9"
     conflict = ApiError(409, "Conflict", "the object has been modified")
@@ -127,8 +127,8 @@ async def test_a_pod_is_changed_only_in_the_version_that_is_known(action: OfPod)
 @pytest.mark.parametrize(
     ("status", "kept"), [(403, False), (500, False), (0, True)], ids=["403", "500", "no answer"]
 )
-async def test_a_pod_that_is_not_released_is_no_released_one(status: int, kept: bool) -> None:
-    """R13: without an answer the pod may be gone."""
+async def test_a_failed_release_is_forgotten(status: int, kept: bool) -> None:
+    """R13: without a response, the pod may have been deleted."""
     api = FakeApi(refusals=[ApiError(status, "", "no")])
     children, memory = Children.of(()), Memory()
     children.pods.show(pod_body(0))

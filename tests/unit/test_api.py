@@ -1,6 +1,4 @@
-"""The door to the apiserver, against a server on the loopback: what waits for what, and what an
-answer means.
-"""
+"""The API client against a server on the loopback interface: limits, errors and metrics."""
 
 import asyncio
 import contextlib
@@ -26,7 +24,7 @@ BOUND_SECONDS = 20.0
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[Server, str]]:
-    """The server, and where it is."""
+    """Yield a server and its URL."""
     behaviour, app = Server(), web.Application()
     app.router.add_route("*", "/api/v1/namespaces/{namespace}/{rest:.*}", behaviour.answer)
     async with TestServer(app) as running:
@@ -36,7 +34,7 @@ async def server() -> AsyncIterator[tuple[Server, str]]:
 
 @pytest.fixture
 async def api(server: tuple[Server, str], tmp_path: Path) -> AsyncIterator[Api]:
-    """Connected as the operator is outside a cluster."""
+    """Connect with a kubeconfig, as outside a cluster."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -58,7 +56,7 @@ def pods(namespace: str) -> str:
 
 @contextlib.asynccontextmanager
 async def busy(*works: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """So much goes on meanwhile."""
+    """Run other work in the background."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         yield
@@ -91,10 +89,10 @@ async def test_watches_of_sixty_namespaces_leave_connections_for_writes(api: Api
 @pytest.mark.parametrize(
     "slow", [("slow",), ("slow-0", "slow-1", "slow-2", "slow-3")], ids=["one", "four"]
 )
-async def test_writes_that_hang_in_some_namespaces_hold_up_no_other(
+async def test_writes_that_hang_in_some_namespaces_do_not_delay_others(
     api: Api, server: tuple[Server, str], slow: tuple[str, ...]
 ) -> None:
-    """A webhook may take 30 s for each answer, and a namespace may have 1,500 pods to create."""
+    """A webhook can take 30 s for each response, and a job can have 1,500 pods."""
     api._slots._seconds = 0.05
     hanging = [api.create(pods(namespace), {}) for namespace in slow for _ in range(200)]
     async with asyncio.timeout(BOUND_SECONDS), busy(*hanging):
@@ -104,7 +102,7 @@ async def test_writes_that_hang_in_some_namespaces_hold_up_no_other(
         assert each * len(slow) <= server[0].hanging <= api._slots.each * len(slow)
 
 
-async def test_writes_of_many_namespaces_are_bounded_together(
+async def test_writes_of_many_namespaces_share_one_limit(
     api: Api, server: tuple[Server, str]
 ) -> None:
     api._slots._seconds = BOUND_SECONDS  # a busy machine takes longer than BRISK_SECONDS
@@ -115,9 +113,7 @@ async def test_writes_of_many_namespaces_are_bounded_together(
         assert server[0].hanging == FIRST_WINDOW
 
 
-async def test_no_write_goes_out_before_the_time_that_a_refusal_names(
-    api: Api, server: tuple[Server, str]
-) -> None:
+async def test_no_write_is_sent_before_retry_after(api: Api, server: tuple[Server, str]) -> None:
     server[0].refusals.append({"reason": "TooManyRequests", "message": "too many requests"})
     with pytest.raises(ApiError):
         await api.create(pods("quick"), {})
@@ -127,7 +123,7 @@ async def test_no_write_goes_out_before_the_time_that_a_refusal_names(
     assert api._slots.window.size == FIRST_WINDOW / 2
 
 
-async def test_a_webhook_that_wants_to_be_left_alone_holds_up_nobody_else(
+async def test_a_429_of_a_webhook_does_not_delay_other_writes(
     api: Api, server: tuple[Server, str]
 ) -> None:
     server[0].refusals.append({"message": 'admission webhook "x" denied the request: not now'})
@@ -137,7 +133,7 @@ async def test_a_webhook_that_wants_to_be_left_alone_holds_up_nobody_else(
     assert not api._slots._closed
 
 
-async def test_an_answer_is_a_beat_of_the_apiserver_and_an_error_is_none(api: Api) -> None:
+async def test_a_response_is_a_pulse_and_an_error_is_not(api: Api) -> None:
     beats: list[float] = []
     api.pulse.beat = lambda: beats.append(0.0)  # type: ignore[method-assign]
     with pytest.raises(ApiError):
@@ -166,13 +162,11 @@ IMMUTABLE = {
             422, [{**IMMUTABLE, "field": "spec.containers"}], False, id="another field is immutable"
         ),
         pytest.param(422, [IMMUTABLE, {**IMMUTABLE, "field": "spec"}], True, id="both"),
-        pytest.param(422, None, False, id="no causes"),
+        pytest.param(422, None, False, id="an error without causes"),
         pytest.param(500, [IMMUTABLE], False, id="another status"),
     ],
 )
-def test_that_another_object_has_the_name_is_known_in_one_place(
-    status: int, causes: Any, conflict: bool
-) -> None:
+def test_which_errors_are_conflicts(status: int, causes: Any, conflict: bool) -> None:
     answer = {"kind": "Status", "reason": "Invalid", "message": "no", "details": {"causes": causes}}
     error = api_module.error_of(status, json.dumps(answer).encode())
     assert (error.conflict, error.reason, error.message) == (conflict, "Invalid", "no")
@@ -181,7 +175,7 @@ def test_that_another_object_has_the_name_is_known_in_one_place(
 @pytest.mark.parametrize(
     "data", [b"", b"no json", b"[]", b'{"details": null}', b'{"details": {"causes": [1]}}']
 )
-def test_an_answer_in_any_form_is_an_error_of_its_status(data: bytes) -> None:
+def test_an_error_with_any_body_has_its_status(data: bytes) -> None:
     assert api_module.error_of(422, data).status == 422
 
 
@@ -207,7 +201,7 @@ PROXY = "http://user:word@proxy:3128"
         "another-scheme",
     ],
 )
-def test_the_proxy_is_the_one_that_the_environment_names(
+def test_the_proxy_comes_from_the_environment(
     environment: dict[str, str], server: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"):
@@ -236,7 +230,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("call", "label"), CALLS.values(), ids=CALLS)
-def test_a_call_is_measured_by_verb_and_kind(call: Call, label: str) -> None:
+def test_a_request_is_measured_by_verb_and_kind(call: Call, label: str) -> None:
     assert f"{call.verb} {call.kind}" == label
 
 
@@ -245,7 +239,7 @@ def measured(method: str, kind: str = "pods") -> float:
     return metrics.REGISTRY.get_sample_value(name, {"method": method, "kind": kind}) or 0.0
 
 
-async def test_calls_are_measured_refusals_too_and_watches_are_not(
+async def test_requests_and_errors_are_measured_and_watches_are_not(
     api: Api, server: tuple[Server, str]
 ) -> None:
     before = {method: measured(method) for method in ("GET", "LIST", "POST")}

@@ -1,5 +1,5 @@
-"""The simulated apiserver answers as a real one does (tests/apiserver and tests/faults ask the real
-one).
+"""The simulated apiserver responds as a real one does. (tests/apiserver and tests/faults use a real
+one.)
 """
 
 import asyncio
@@ -29,7 +29,7 @@ def pod(name: str = "a", **meta: Any) -> Body:
 
 
 class Door:
-    """An Api, and what is behind it."""
+    """An Api with its simulated apiserver."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -40,13 +40,13 @@ class Door:
         self.cluster.apply(job_body())
 
     async def no(self, call: Any) -> int:
-        """The status with which a call is refused."""
+        """Return the status code with which a request is rejected."""
         with pytest.raises(ApiError) as found:
             await call
         return found.value.status
 
     async def shown(self, stream: Stream, count: int) -> list[tuple[str, str]]:
-        """The first events of a watch: their types, and the names of their objects."""
+        """Return the types and the object names of the first events of a watch."""
         found = []
         async for event in self.api.watch(stream):
             found.append((event["type"], event["object"].get("metadata", {}).get("name", "")))
@@ -55,7 +55,7 @@ class Door:
         return found
 
 
-async def test_what_is_made_is_answered_by_its_metadata_alone() -> None:
+async def test_a_creation_returns_metadata_only() -> None:
     door = Door()
     made = await door.api.create(PODS, pod())
     assert set(made) == {"kind", "apiVersion", "metadata"}
@@ -65,7 +65,7 @@ async def test_what_is_made_is_answered_by_its_metadata_alone() -> None:
     assert (stored["kind"], stored["status"]) == ("Pod", {"phase": "Pending"})
 
 
-async def test_its_noes() -> None:
+async def test_which_requests_are_rejected() -> None:
     door = Door()
     made = (await door.api.create(PODS, pod()))["metadata"]
     of = {"metadata": {"uid": "another"}}
@@ -86,7 +86,7 @@ async def test_its_noes() -> None:
     assert await door.no(door.api.get("/api/v1/namespaces/ns/secrets")) == 404
 
 
-async def test_the_status_is_another_resource() -> None:
+async def test_the_status_is_a_subresource() -> None:
     door = Door()
     both = {"spec": {"suspend": True}, "status": {"phase": "Running", "new": 1}}
     await door.api.patch(JOB, both)
@@ -106,14 +106,14 @@ async def test_the_status_is_another_resource() -> None:
     )
 
 
-async def test_a_write_that_changes_nothing_is_none() -> None:
+async def test_a_write_without_changes_has_no_new_version() -> None:
     door = Door()
     made = (await door.api.create(PODS, pod()))["metadata"]
     answer = await door.api.patch(f"{PODS}/a", {"metadata": {"uid": made["uid"], "labels": MINE}})
     assert answer["metadata"]["resourceVersion"] == made["resourceVersion"]
 
 
-async def test_a_pod_on_a_node_waits_for_its_kubelet_and_what_has_a_finalizer_stays() -> None:
+async def test_a_deletion_waits_for_the_kubelet_and_for_finalizers() -> None:
     door = Door()
     for name in ("waits", "goes", "held"):
         await door.api.create(
@@ -133,7 +133,7 @@ async def test_a_pod_on_a_node_waits_for_its_kubelet_and_what_has_a_finalizer_st
     assert door.cluster.names_of("pods") == set()
 
 
-async def test_lists_by_label_field_and_page() -> None:
+async def test_lists_by_label_by_field_and_in_pages() -> None:
     door = Door()
     for name in "abc":
         await door.api.create(PODS, pod(name))
@@ -159,7 +159,7 @@ async def test_lists_by_label_field_and_page() -> None:
     assert [body["metadata"]["name"] for body in found["items"]] == ["d"]
 
 
-async def test_a_list_that_is_half_read_can_expire() -> None:
+async def test_a_list_in_pages_can_expire() -> None:
     door = Door()
     for name in "ab":
         await door.api.create(PODS, pod(name))
@@ -168,7 +168,7 @@ async def test_a_list_that_is_half_read_can_expire() -> None:
     assert await door.no(door.api.get(PODS, **{"continue": token})) == 410
 
 
-async def test_a_watch_begins_with_all_that_there_is() -> None:
+async def test_a_watch_can_begin_with_the_existing_objects() -> None:
     door = Door()
     await door.api.create(PODS, pod())
     found = await door.shown(Stream("/api/v1/pods", "app=mine", initial=True), 2)
@@ -177,7 +177,7 @@ async def test_a_watch_begins_with_all_that_there_is() -> None:
     assert await door.no(door.shown(Stream("/api/v1/pods", "app=mine", initial=True), 2)) == 422
 
 
-async def test_a_watch_goes_on_from_a_version_and_shows_what_it_selects() -> None:
+async def test_a_watch_starts_at_a_version_and_respects_its_selector() -> None:
     door = Door()
     await door.api.create(PODS, pod())
     version = str(door.cluster.server.version)
@@ -188,7 +188,7 @@ async def test_a_watch_goes_on_from_a_version_and_shows_what_it_selects() -> Non
     assert found == [("DELETED", "a"), ("ADDED", "a"), ("DELETED", "a")]
 
 
-async def test_a_watch_from_too_old_a_version_says_410() -> None:
+async def test_a_watch_from_an_expired_version_fails_with_410() -> None:
     door = Door()
     version = str(door.cluster.server.version)
     await door.api.create(PODS, pod())
@@ -196,7 +196,7 @@ async def test_a_watch_from_too_old_a_version_says_410() -> None:
     assert await door.shown(Stream("/api/v1/pods", "", version), 3) == [("ERROR", "")]
 
 
-async def test_a_quiet_watch_has_bookmarks_and_an_end_and_a_silent_one_breaks() -> None:
+async def test_an_idle_watch_has_bookmarks_and_a_silent_one_times_out() -> None:
     door = Door()
     assert await door.shown(Stream("/api/v1/pods", ""), 99) == [("BOOKMARK", "")] * 4
     assert door.cluster.loop.time() == pytest.approx(300)
@@ -207,7 +207,7 @@ async def test_a_quiet_watch_has_bookmarks_and_an_end_and_a_silent_one_breaks() 
     assert door.cluster.loop.time() == pytest.approx(370)
 
 
-async def test_what_is_held_back_comes_when_it_is_released() -> None:
+async def test_held_events_arrive_when_they_are_released() -> None:
     door = Door()
     found: list[str] = []
     note = found.append
@@ -235,7 +235,7 @@ async def test_what_is_held_back_comes_when_it_is_released() -> None:
 @pytest.mark.parametrize(
     ("status", "done", "there"), [(503, False, False), (0, False, False), (0, True, True)]
 )
-async def test_faults_are_answered_so_many_times(status: int, done: bool, there: bool) -> None:
+async def test_a_fault_occurs_as_often_as_requested(status: int, done: bool, there: bool) -> None:
     door = Door()
     door.line.faults.append(Fault("POST", "pods", status, done=done))
     assert await door.no(door.api.create(PODS, pod())) == status
@@ -243,7 +243,7 @@ async def test_faults_are_answered_so_many_times(status: int, done: bool, there:
     await door.api.create(PODS, pod("b"))
 
 
-async def test_the_garbage_collector_takes_what_a_deleted_job_has_left() -> None:
+async def test_the_garbage_collector_deletes_the_children_of_a_deleted_job() -> None:
     door = Door()
     for name, uid in (("left", "job-uid"), ("stays", "")):
         owner = {

@@ -1,5 +1,5 @@
-"""An object that breaks the operator is set aside; all others are served, and it is looked at when
-it changes.
+"""Quarantine: an object whose processing raises is skipped until it changes, and all others are
+processed.
 """
 
 import logging
@@ -22,7 +22,7 @@ KEY = ("ns", "job")
 
 
 class Api(FakeApi):
-    """Keeps the job's status, as a merge patch of conditions alone needs it."""
+    """Stores the job's status, which a merge patch of conditions requires."""
 
     version = 1
 
@@ -35,7 +35,7 @@ class Api(FakeApi):
 
 
 class Broken(Exception):
-    """What nobody has thought of."""
+    """An unexpected exception."""
 
 
 def break_(*_: object) -> None:
@@ -64,7 +64,7 @@ WHERE = {
 
 
 @pytest.mark.parametrize(("owner", "name"), WHERE.values(), ids=WHERE)
-async def test_a_job_that_breaks_a_pass_is_told_so_and_left_alone_until_it_changes(
+async def test_a_job_that_raises_is_quarantined_until_it_changes(
     owner: object,
     name: str,
     children: Children,
@@ -102,7 +102,7 @@ async def test_a_job_that_breaks_a_pass_is_told_so_and_left_alone_until_it_chang
     assert any(path.endswith("/services") for _, path, _ in api.calls)
 
 
-async def test_what_the_apiserver_refuses_is_no_reason_to_set_a_job_aside(
+async def test_an_api_error_does_not_quarantine_a_job(
     children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -117,7 +117,7 @@ async def test_what_the_apiserver_refuses_is_no_reason_to_set_a_job_aside(
     assert set_aside("dijobs") == before
 
 
-async def test_a_job_whose_status_breaks_it_too_is_logged(
+async def test_a_job_whose_status_raises_too_is_logged(
     children: Children, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     under_test = Reconciler(Api().api(), children, Options())
@@ -139,7 +139,7 @@ def shown(type_: str, body: Body) -> Body:
     return {"type": type_, "object": body}
 
 
-async def test_a_pod_that_cannot_be_read_hides_no_other_and_is_read_when_it_changes(
+async def test_a_pod_that_cannot_be_parsed_is_quarantined_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     api, pods, woken = FakeApi(), Children.of(()).pods, list[str]()
@@ -165,11 +165,11 @@ async def test_a_pod_that_cannot_be_read_hides_no_other_and_is_read_when_it_chan
         (["uid-1", "uid-2", "poison"], 0),
         (["uid-1", "uid-2"], 0),
     ]
-    # Once for what it was, once after it had been well.
+    # One line for the first error, and one after the pod was valid in between.
     assert caplog.text.count("pods ns/job-0 is quarantined") == 2
 
 
-async def test_what_was_known_of_a_pod_stays_when_it_cannot_be_read_any_more() -> None:
+async def test_a_pod_that_can_no_longer_be_parsed_keeps_its_last_view() -> None:
     api, pods = FakeApi(), Children.of(()).pods
     api.lists = [{"metadata": {"resourceVersion": "5"}, "items": [pod_body(0)]}]
     broken = poisoned(resourceVersion="8", uid="uid-0")

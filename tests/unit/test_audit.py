@@ -1,4 +1,4 @@
-"""The audit: the DIJobs of the apiserver against those that are known."""
+"""The audit compares the known DIJobs with a list from the apiserver."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ def job(uid: str, version: int) -> Body:
 
 @dataclass
 class Lab:
-    """An audit of jobs that are known in some version; its minutes pass at once."""
+    """An audit of jobs with known versions, without pauses."""
 
     api: FakeApi = field(default_factory=FakeApi)
 
@@ -30,24 +30,24 @@ class Lab:
         self.reconciler = Reconciler(self.api.api(), Children.of(()), Options())
 
     async def listed(self, *items: Body) -> None:
-        """One look, at a list of these."""
+        """Run one audit with this list."""
         self.api.lists = [{"items": list(items)}]
         queue = WorkQueue(self.reconciler.reconcile)
         audit = Audit(self.api.api(), self.reconciler, queue, (), Clock())
-        with pytest.raises(IndexError):  # the second list is not there
+        with pytest.raises(IndexError):  # there is no second list
             await audit.run()
 
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
     async def at_once(seconds: float) -> None:
-        """No pause."""
+        """Replace the pause between two audits."""
 
     monkeypatch.setattr(asyncio, "sleep", at_once)
     return Lab()
 
 
-async def test_a_job_that_is_listed_older_than_it_was_shown_is_of_a_store_that_went_back(
+async def test_a_list_with_an_older_version_of_a_job_raises(
     lab: Lab,
 ) -> None:
     lab.reconciler.jobs.put(job("a", 12))
@@ -55,14 +55,14 @@ async def test_a_job_that_is_listed_older_than_it_was_shown_is_of_a_store_that_w
         await lab.listed(job("a", 7))
 
 
-async def test_a_job_that_is_listed_as_it_was_shown_or_newer_is_no_news(lab: Lab) -> None:
+async def test_a_list_with_the_same_or_a_newer_version_of_a_job_does_not_raise(lab: Lab) -> None:
     lab.reconciler.jobs.put(job("a", 12))
     lab.reconciler.jobs.put(job("b", 12))
     await lab.listed(job("a", 12), job("b", 13))
     assert lab.reconciler.jobs.uids().keys() == {"a", "b"}
 
 
-async def test_an_operator_whose_store_went_back_says_so_and_ends(
+async def test_an_operator_whose_etcd_was_restored_exits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def work() -> None:

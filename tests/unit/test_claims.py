@@ -1,4 +1,4 @@
-"""Which release serves a namespace: one that was given it, else the one for the whole cluster."""
+"""Claims: a namespace is served by a release that was given it, else by the cluster's release."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Body = dict[str, Any]
 
 @dataclass
 class Server:
-    """Keeps the Leases named CLAIM, by namespace, as the apiserver does."""
+    """Stores the Leases named CLAIM by namespace, as the apiserver does."""
 
     leases: dict[str, Body] = field(default_factory=dict)
     version: int = 1
@@ -59,7 +59,7 @@ class Server:
 
 
 class Release:
-    """The operator of a release that acts, from `start` on."""
+    """The leader of a release, after `start`."""
 
     def __init__(self, server: Server, name: str, *namespaces: str) -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -86,13 +86,13 @@ class Release:
 
 
 async def passes(seconds: float, check: Callable[[], bool] = lambda: True) -> None:
-    """So many seconds pass, in each of which it is so."""
+    """Let time pass, and check the condition every second."""
     for _ in range(int(seconds * 10)):
         await asyncio.sleep(0.1)
         assert check()
 
 
-async def test_a_namespace_is_served_by_its_own_release_and_never_by_two() -> None:
+async def test_a_namespace_is_never_served_by_two_releases() -> None:
     server = Server()
     whole = Release(server, "home/whole").start()
     await passes(1)
@@ -102,13 +102,13 @@ async def test_a_namespace_is_served_by_its_own_release_and_never_by_two() -> No
     await passes(60, lambda: not (whole.serves("a") and few.serves("a")))
     assert (few.serves("a"), whole.serves("a"), whole.serves("b")) == (True, False, True)
     await few.end()
-    # It has renewed its claim one look ago, or just now.
+    # The last renewal of the claim was up to one interval ago.
     await passes(STALE_SECONDS - LOOK_SECONDS - 1, lambda: not whole.serves("a"))
     await passes(3 * LOOK_SECONDS)
     assert whole.serves("a")
 
 
-async def test_an_operator_that_takes_over_within_its_release_begins_at_once() -> None:
+async def test_a_new_leader_of_the_same_release_starts_at_once() -> None:
     server = Server()
     first = Release(server, "a/few", "a").start()
     await passes(SEEN_SECONDS + 1)
@@ -119,7 +119,7 @@ async def test_an_operator_that_takes_over_within_its_release_begins_at_once() -
     assert second.serves("a")
 
 
-async def test_of_two_releases_that_are_given_a_namespace_the_first_one_has_it() -> None:
+async def test_the_first_of_two_releases_keeps_the_namespace() -> None:
     server = Server()
     first = Release(server, "a/first", "a", "b").start()
     await passes(1)
@@ -135,12 +135,12 @@ async def test_of_two_releases_that_are_given_a_namespace_the_first_one_has_it()
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param({}, id="the chart's"),
+        pytest.param({}, id="as the chart creates it"),
         pytest.param({"holderIdentity": ""}, id="emptied by hand"),
         pytest.param({"holderIdentity": None}, id="null"),
     ],
 )
-async def test_a_lease_that_names_nobody_is_no_claim(spec: Body) -> None:
+async def test_a_lease_without_a_holder_is_not_a_claim(spec: Body) -> None:
     server = Server()
     server.put("a", spec)
     whole = Release(server, "home/whole").start()
@@ -152,7 +152,7 @@ async def test_a_lease_that_names_nobody_is_no_claim(spec: Body) -> None:
     assert server.leases["a"]["spec"]["holderIdentity"] == "a/few"
 
 
-async def test_nobody_stops_serving_because_claims_cannot_be_read() -> None:
+async def test_an_error_while_reading_claims_stops_no_release() -> None:
     server = Server(refuses=403)
     whole, few = Release(server, "home/whole").start(), Release(server, "a/few", "a").start()
     await passes(3 * STALE_SECONDS)

@@ -1,4 +1,4 @@
-"""The clock: the only place where the shell learns the time, and where chance comes in."""
+"""The clock module: the only source of time and randomness in the shell."""
 
 import re
 from pathlib import Path
@@ -11,13 +11,13 @@ OTHERS = [path for path in sorted(Path(shell.__path__[0]).glob("*.py")) if path.
 
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
-def test_nobody_else_in_the_shell_asks_for_the_time_or_for_chance(path: Path) -> None:
+def test_only_the_clock_module_uses_time_and_randomness(path: Path) -> None:
     assert not re.findall(
         r"\b(time\.monotonic|time\.time|datetime\.now|random\.\w+)\(", path.read_text()
     )
 
 
-def test_time_goes_on_and_what_is_spread_stays_near() -> None:
+def test_time_advances_and_jitter_is_bounded() -> None:
     assert SYSTEM.monotonic() <= SYSTEM.monotonic()
     assert SYSTEM.now().tzinfo is not None
     assert all(8 <= SYSTEM.spread(10) <= 12 for _ in range(100))

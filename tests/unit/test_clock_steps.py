@@ -1,6 +1,7 @@
-"""The operator's clock is set while it works: what it waits for comes as it would without.
+"""A step of the operator's wall clock does not change how long it waits.
 
-Its own clock counts only while the API server's is unknown: a proxy removes the Date header.
+The operator uses its own clock only if a proxy removes the Date header of the apiserver's
+responses.
 """
 
 import logging
@@ -24,7 +25,7 @@ virtual_time = pytest.mark.virtual_time
 
 
 class Settable(VirtualClock):
-    """Its wall clock is ahead of the cluster's by so many seconds."""
+    """A wall clock that is ahead of the cluster's by some seconds."""
 
     ahead = 0.0
 
@@ -34,7 +35,7 @@ class Settable(VirtualClock):
 
 @asynccontextmanager
 async def settable() -> AsyncIterator[tuple[World, Settable]]:
-    """A cluster, and the clock of its operator alone."""
+    """Yield a cluster, and a clock that only its operator uses."""
     async with simulated(starts=False) as world:
         world.line.dated = False
         clock = Settable(world.cluster.loop)
@@ -48,7 +49,7 @@ async def settable() -> AsyncIterator[tuple[World, Settable]]:
 
 @STEPS
 @virtual_time
-async def test_a_lost_pod_is_created_again_at_once(step: float) -> None:
+async def test_after_a_step_a_lost_pod_is_replaced_at_once(step: float) -> None:
     async with settable() as (world, clock):
         world.cluster.apply(job_body())
         await world.running()
@@ -61,7 +62,7 @@ async def test_a_lost_pod_is_created_again_at_once(step: float) -> None:
 
 @STEPS
 @virtual_time
-async def test_what_was_refused_is_asked_for_when_it_was_to_be(step: float) -> None:
+async def test_after_a_step_a_rejected_creation_is_retried_in_time(step: float) -> None:
     async with settable() as (world, clock):
         world.cluster.quota = True
         world.cluster.apply(job_body())
@@ -73,9 +74,9 @@ async def test_what_was_refused_is_asked_for_when_it_was_to_be(step: float) -> N
 
 @STEPS
 @virtual_time
-async def test_a_new_job_has_its_first_status_in_time(step: float) -> None:
+async def test_after_a_step_a_new_job_has_its_first_status_in_time(step: float) -> None:
     async with settable() as (world, clock):
-        world.nodes.room = 0  # nothing is urgent
+        world.nodes.room = 0  # so that no status is urgent
         world.cluster.apply(job_body())
         await world.operator_alone(1)
         clock.ahead = step
@@ -83,7 +84,7 @@ async def test_a_new_job_has_its_first_status_in_time(step: float) -> None:
         assert world.phase == "Pending"
 
 
-def test_all_times_of_a_memory_are_as_long_ago_as_before() -> None:
+def test_a_step_shifts_all_times_of_a_memory() -> None:
     memory = Memory(first_seen=NOW)
     memory.refusals = {
         "pod/a": Refusal(Refused.FORBIDDEN, "no", later(4), since=NOW),
@@ -108,7 +109,7 @@ def test_all_times_of_a_memory_are_as_long_ago_as_before() -> None:
 
 
 @virtual_time
-async def test_a_step_is_told_once_and_before_the_first_time_after_it(
+async def test_a_step_is_reported_once_before_the_next_time_is_returned(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,4 +1,4 @@
-"""The command lines of the operator and its server: a mistake is one sentence, and no traceback."""
+"""The command lines of operator and server: an error is one sentence without a traceback."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from dijob.shell.connection import Connection
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is the process's own stays the tests': its log, its collector, its environment."""
+    """Keep the process's log, garbage collector and environment unchanged."""
     for name in (
         "dijob.shell.logs.configure",
         "logging.basicConfig",
@@ -37,7 +37,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("arguments", "said"), OPTIONS.values(), ids=OPTIONS)
-def test_an_option_of_another_form_is_refused(arguments: list[str], said: str) -> None:
+def test_an_invalid_option_is_rejected(arguments: list[str], said: str) -> None:
     done = CliRunner().invoke(operator.main, arguments)
     assert (done.exit_code, said in done.output) == (2, True), done.output
 
@@ -47,10 +47,10 @@ CLUSTER = "users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: 
 FILES = {
     "empty": ("", "is not a valid kubeconfig"),
     "text": ("just text", "is not a valid kubeconfig"),
-    "no YAML": ("a: [", "cannot be used: while parsing"),
+    "invalid YAML": ("a: [", "cannot be used: while parsing"),
     "no context": ("kind: Config", "Expected key current-context"),
     "no cluster": (CONTEXT + "clusters: []", "Expected object with name c"),
-    "a certificate that is none": (
+    "an invalid certificate": (
         CONTEXT + CLUSTER % "certificate-authority-data: AAAA",
         "cannot be used",
     ),
@@ -59,7 +59,7 @@ FILES = {
 
 @pytest.mark.parametrize("main", [operator.main, server.main], ids=["operator", "server"])
 @pytest.mark.parametrize(("text", "said"), FILES.values(), ids=FILES)
-def test_a_kubeconfig_that_is_none_is_named(
+def test_an_invalid_kubeconfig_is_named_in_the_error(
     main: click.Command, text: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "config"
@@ -71,7 +71,7 @@ def test_a_kubeconfig_that_is_none_is_named(
 
 
 @pytest.mark.parametrize("main", [operator.main, server.main], ids=["operator", "server"])
-def test_outside_a_cluster_a_kubeconfig_is_asked_for(
+def test_outside_a_cluster_the_error_asks_for_a_kubeconfig(
     main: click.Command, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
@@ -80,14 +80,14 @@ def test_outside_a_cluster_a_kubeconfig_is_asked_for(
     assert "Outside a cluster, pass --kubeconfig FILE" in sentence
 
 
-def test_a_sigterm_ends_an_operator_that_has_not_begun_yet(
+def test_a_sigterm_during_startup_ends_the_operator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def away(*_: str) -> Connection:
         os.kill(os.getpid(), signal.SIGTERM)
         return await asyncio.Future[Connection]()
 
-    # So that the tests go on where nothing handles it.
+    # Without a handler, the signal would end the tests.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     monkeypatch.setattr(Connection, "of", away)
     try:
@@ -97,10 +97,10 @@ def test_a_sigterm_ends_an_operator_that_has_not_begun_yet(
 
 
 @pytest.mark.parametrize("main", [operator.main, server.main], ids=["operator", "server"])
-def test_a_service_account_that_cannot_be_read_is_named(
+def test_an_unreadable_service_account_is_named_in_the_error(
     main: click.Command, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R12: it said "--kubeconfig None"."""
+    """R12: the error named "--kubeconfig None"."""
 
     def broken(**_: object) -> None:
         raise TypeError("no token")

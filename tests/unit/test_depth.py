@@ -1,6 +1,4 @@
-"""What is nested too deep, or too large: it neither breaks a parser nor hides what stands beside
-it.
-"""
+"""Documents that are too deep or too large neither break a parser nor hide other objects."""
 
 import asyncio
 import json
@@ -39,7 +37,7 @@ KINDS = pytest.mark.parametrize(
 
 @LEVELS
 @KINDS
-async def test_one_document_that_is_too_deep_does_not_hide_the_others(
+async def test_one_document_that_is_too_deep_does_not_hide_other_documents(
     levels: int, brackets: tuple[str, str]
 ) -> None:
     poisoned, healthy = (await parsed(listed(levels, *brackets)))["items"]
@@ -53,12 +51,14 @@ async def test_one_document_that_is_too_deep_does_not_hide_the_others(
 
 @LEVELS
 @KINDS
-async def test_what_kopf_reads_is_readable_by_it(levels: int, brackets: tuple[str, str]) -> None:
+async def test_kopf_can_parse_every_document_that_it_gets(
+    levels: int, brackets: tuple[str, str]
+) -> None:
     found = json.loads(await readable(listed(levels, *brackets)))
     assert found["items"][1] == job_body()
 
 
-async def test_what_is_not_too_deep_is_as_it_was() -> None:
+async def test_a_document_that_is_not_too_deep_is_unchanged() -> None:
     text = listed(depth.LEVELS - 10)
     assert await readable(text) is text
     assert await parsed(text) == json.loads(text)
@@ -76,25 +76,25 @@ JSON = st.recursive(
 
 @given(value=JSON, ascii=st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_a_document_that_is_not_deep_is_kept_whole(value: object, ascii: bool) -> None:
+def test_a_shallow_document_is_kept_completely(value: object, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii).encode()
     assert depth.shallow(text) == text
 
 
 @given(value=JSON)
 @settings(max_examples=50, deadline=None)
-def test_what_stands_beside_the_deep_is_kept(value: object) -> None:
+def test_only_the_deep_part_of_a_document_is_removed(value: object) -> None:
     text = f"[{nested(300)},{json.dumps(value)}]".encode()
     assert json.loads(depth.shallow(text))[1] == value
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"<html>", b'{"a": tru}', b"[" * 300 + b"x"])
-async def test_what_is_no_json_is_an_error_of_its_own(data: bytes) -> None:
+async def test_invalid_json_raises_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="at line 1 column"):
         await parsed(data)
 
 
-def test_what_has_too_many_values_is_refused() -> None:
+def test_a_job_with_too_many_values_is_rejected() -> None:
     with pytest.raises(SpecError, match="spec: has more than 10,000 values"):
         parse_job(job_body(pod={"x": [[] for _ in range(depth.VALUES)]}))
 
@@ -111,9 +111,7 @@ LARGE = pytest.mark.parametrize("text", WIDE.values(), ids=WIDE)
 
 
 def large(text: str) -> bytes:
-    """A job that has it where anything may stand, and in what the apiserver notes of who has
-    written it.
-    """
+    """Return a job with a value in a field of any type, and in managedFields."""
     body = job_body(pod={"x": 0})
     body["metadata"] = {"managedFields": [{"fieldsV1": 0}], **body["metadata"]}
     return (
@@ -125,7 +123,7 @@ def large(text: str) -> bytes:
 
 
 @LARGE
-async def test_what_has_very_many_values_is_cut_before_it_is_read_and_still_refused(
+async def test_a_huge_job_is_cut_before_parsing_and_still_rejected(
     text: str,
 ) -> None:
     read, event = list[Any](), b'{"type":"ADDED","object":%s}' % large(text)
@@ -146,14 +144,14 @@ async def test_what_has_very_many_values_is_cut_before_it_is_read_and_still_refu
 
 @given(value=JSON, levels=st.integers(0, 4))
 @settings(max_examples=50, deadline=None)
-def test_a_document_that_has_few_values_is_kept_whole(value: object, levels: int) -> None:
+def test_a_document_with_few_values_is_kept_completely(value: object, levels: int) -> None:
     text = json.dumps(value).encode()
     assert depth.narrow(text, levels) == text
 
 
 @given(value=JSON, levels=st.integers(0, 3), most=st.integers(0, 6))
 @settings(max_examples=50, deadline=None)
-def test_what_is_cut_is_marked_and_all_else_is_kept(value: object, levels: int, most: int) -> None:
+def test_a_cut_leaves_a_marker_and_keeps_the_rest(value: object, levels: int, most: int) -> None:
     text = json.dumps(value)
     assert json.loads(depth.narrow(text.encode(), levels, most)) == marked(
         json.loads(text), levels, most
@@ -161,8 +159,8 @@ def test_what_is_cut_is_marked_and_all_else_is_kept(value: object, levels: int, 
 
 
 def marked(value: object, levels: int, most: int) -> object:
-    """The value, with CUT in what is below so many levels and has more commas and brackets than
-    `most` in it.
+    """Return the value with CUT in place of parts below `levels` levels that have more than `most`
+    commas and brackets.
     """
     if not isinstance(value, dict | list):
         return value
@@ -176,7 +174,7 @@ def marked(value: object, levels: int, most: int) -> object:
 
 
 def tokens(value: object) -> int:
-    """How many commas and opening brackets the text of a value has outside its strings."""
+    """Count the commas and opening brackets in the JSON of a value, outside strings."""
     if not isinstance(value, dict | list):
         return 0
     below = value.values() if isinstance(value, dict) else value
@@ -185,7 +183,7 @@ def tokens(value: object) -> int:
 
 @pytest.fixture
 async def apiserver() -> AsyncIterator[str]:
-    """Its URL."""
+    """Yield the URL of an apiserver."""
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
     runner = web.AppRunner(app)
@@ -195,7 +193,7 @@ async def apiserver() -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-async def test_our_own_connection_lives_through_a_poisoned_list_and_watch(apiserver: str) -> None:
+async def test_our_connection_survives_a_poisoned_list_and_watch(apiserver: str) -> None:
     connection = Connection(Configuration(host=apiserver))
     try:
         api = Api(connection)
@@ -206,7 +204,7 @@ async def test_our_own_connection_lives_through_a_poisoned_list_and_watch(apiser
         await connection.close()
 
 
-async def test_kopf_lives_through_a_poisoned_list_and_watch(
+async def test_kopf_survives_a_poisoned_list_and_watch(
     apiserver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = kopf.ConnectionInfo(server=apiserver)
@@ -215,7 +213,7 @@ async def test_kopf_lives_through_a_poisoned_list_and_watch(
 
     class Jobs(Reconciler):
         def __init__(self) -> None:
-            self.jobs = cast(Any, self)  # all that is asked of it is put
+            self.jobs = cast(Any, self)  # only `put` is called
 
         def put(self, body: Body, *, shown: bool) -> None:
             watched.append((body["metadata"]["uid"], (body.get("status") or {}).get("phase")))
@@ -232,7 +230,7 @@ async def test_kopf_lives_through_a_poisoned_list_and_watch(
 
 
 def test_a_session_is_equal_to_one_with_the_same_credentials() -> None:
-    """Else kopf would try what is refused again and again, without a pause."""
+    """Otherwise kopf would retry rejected credentials without a pause."""
 
     async def made(token: str) -> Session:
         info = kopf.ConnectionInfo(server="https://x", token=token)

@@ -1,6 +1,4 @@
-"""When /livez fails: a stream is dead while others would be served, not while the apiserver is
-away.
-"""
+"""/livez fails if a watch has stopped, but not while the apiserver is unreachable."""
 
 from dataclasses import dataclass
 
@@ -30,7 +28,7 @@ class Steady(Clock):
 
 
 class Lab:
-    """The operator's streams and calls, as they are heard of."""
+    """The operator's watches and requests, as the watchdog sees them."""
 
     def __init__(self) -> None:
         self.clock = Steady()
@@ -52,7 +50,7 @@ class Lab:
                 reflector.heard = self.clock.seconds
 
     def wait(self, seconds: float, answers: bool, streams: bool) -> None:
-        """Let time pass, with an answer and an event each minute or none."""
+        """Let time pass, with or without a response and a watch event each minute."""
         while seconds > 0:
             step = min(MINUTE, seconds)
             self.clock.seconds += step
@@ -68,26 +66,26 @@ def lab() -> Lab:
     return Lab()
 
 
-def test_it_lives_while_all_is_heard_of(lab: Lab) -> None:
+def test_livez_is_ok_while_all_watches_receive_events(lab: Lab) -> None:
     lab.wait(DEAD, answers=True, streams=True)
     assert lab.watchdog.lives() == (True, "ok")
 
 
-def test_a_stream_that_is_silent_while_other_calls_are_answered_is_dead(lab: Lab) -> None:
+def test_livez_fails_if_a_watch_is_silent_and_other_requests_succeed(lab: Lab) -> None:
     lab.wait(DEAD, answers=True, streams=False)
     lives, words = lab.watchdog.lives()
     assert not lives
     assert "the watch of pods has received nothing for 240 s" in words
 
 
-def test_a_watch_of_dijobs_that_shows_nothing_is_dead(lab: Lab) -> None:
+def test_livez_fails_if_the_watch_of_dijobs_delivers_nothing(lab: Lab) -> None:
     lab.audit.behind = lab.clock.seconds
     lab.wait(DEAD, answers=True, streams=True)
     assert lab.watchdog.lives() == (False, "the watch of dijobs has stopped delivering changes")
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["streams", "audit too"])
-def test_while_the_apiserver_is_away_it_lives_and_says_so(lab: Lab, behind: bool) -> None:
+def test_livez_is_ok_while_the_apiserver_is_unreachable(lab: Lab, behind: bool) -> None:
     lab.wait(10 * MINUTE, answers=True, streams=True)
     lab.audit.behind = lab.clock.seconds if behind else None
     for _ in range(60):
@@ -96,7 +94,7 @@ def test_while_the_apiserver_is_away_it_lives_and_says_so(lab: Lab, behind: bool
     assert lab.watchdog.lives() == (True, "ok; no response from the apiserver for 3600 s")
 
 
-def test_after_its_return_a_stream_has_as_long_as_ever_to_come_back(lab: Lab) -> None:
+def test_after_an_outage_a_watch_has_the_full_time_to_recover(lab: Lab) -> None:
     lab.wait(60 * MINUTE, answers=False, streams=False)
     lab.wait(health.SILENCE_SECONDS, answers=True, streams=False)
     assert lab.watchdog.lives() == (True, "ok")
@@ -104,13 +102,13 @@ def test_after_its_return_a_stream_has_as_long_as_ever_to_come_back(lab: Lab) ->
     assert not lab.watchdog.lives()[0]
 
 
-def test_an_apiserver_that_has_never_answered_is_away(lab: Lab) -> None:
+def test_livez_is_ok_if_the_apiserver_has_never_responded(lab: Lab) -> None:
     lab.wait(DEAD, answers=False, streams=False)
     assert lab.watchdog.lives()[0]
     assert lab.watchdog.waits_for()
 
 
-def test_an_operator_without_its_crd_lives_and_is_not_ready(lab: Lab) -> None:
+def test_without_the_crd_the_operator_is_alive_and_not_ready(lab: Lab) -> None:
     """H42."""
     for store in lab.children.stores.values():
         for reflector in store.reflectors:

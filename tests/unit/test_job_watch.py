@@ -1,4 +1,4 @@
-"""H42: the watch of DIJobs while the CRD is absent, deleted, or created again."""
+"""H42: the watch of DIJobs while the CRD is missing, deleted, or recreated."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Answers = Mapping[str, Mapping[str, Any] | ApiError]
 
 
 class Server:
-    """An API server that answers these paths."""
+    """An apiserver with these discovery documents."""
 
     def __init__(self, groups: Any = GROUPS, kinds: Any = KINDS) -> None:
         self.answers = {"/apis": groups, f"/apis/{names.API_VERSION}": kinds}
@@ -33,7 +33,7 @@ class Server:
 
 
 class Jobs:
-    """Counts how often all jobs were taken for gone."""
+    """Counts how often all jobs were forgotten."""
 
     def __init__(self) -> None:
         self.gone = 0
@@ -43,7 +43,7 @@ class Jobs:
 
 
 class Watch(JobWatch):
-    """A watch whose runs of kopf end as a test says."""
+    """A watch with scripted runs of kopf."""
 
     def __init__(self, server: Server, *ends: Exception | None) -> None:
         self.jobs = Jobs()
@@ -62,7 +62,7 @@ def no(status: int) -> ApiError:
 
 
 class NotFoundError(Exception):
-    """What kopf raises when the API server answers 404."""
+    """The exception that kopf raises after a 404."""
 
     status = 404
 
@@ -70,19 +70,23 @@ class NotFoundError(Exception):
 @pytest.mark.parametrize(
     ("server", "served"),
     [
-        pytest.param(Server(), True, id="the CRD is there"),
+        pytest.param(Server(), True, id="the CRD exists"),
         pytest.param(Server(groups={"groups": [{"name": "apps"}]}), False, id="no such group"),
-        pytest.param(Server(kinds={"resources": []}), False, id="the group without the kind"),
-        pytest.param(Server(kinds=no(404)), False, id="another version of the group"),
+        pytest.param(
+            Server(kinds={"resources": []}), False, id="the group exists without the kind"
+        ),
+        pytest.param(Server(kinds=no(404)), False, id="the group exists in another version"),
         pytest.param(Server(groups=no(403)), True, id="no permission to look: kopf reports it"),
         pytest.param(Server(groups=no(503)), None, id="no answer"),
     ],
 )
-async def test_h42_what_the_api_server_serves(server: Server, served: bool | None) -> None:
+async def test_h42_whether_the_crd_exists_is_read_from_the_discovery_documents(
+    server: Server, served: bool | None
+) -> None:
     assert await Watch(server)._is_served() is served
 
 
-async def test_h42_without_the_crd_the_operator_is_not_ready_and_looks_each_second(
+async def test_h42_without_the_crd_the_operator_polls_each_second(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server, stop = Server(groups={"groups": []}), asyncio.Event()
@@ -100,21 +104,21 @@ async def test_h42_without_the_crd_the_operator_is_not_ready_and_looks_each_seco
     assert stop.is_set()
 
 
-async def test_h42_a_watch_whose_crd_was_deleted_begins_again_when_it_returns() -> None:
+async def test_h42_the_watch_restarts_when_a_deleted_crd_returns() -> None:
     server = Server()
     watch = Watch(server, NotFoundError(), None)
     await watch.run(asyncio.Event())
     assert (watch.runs, watch.jobs.gone, watch.served) == (2, 1, False)
 
 
-async def test_an_error_of_the_watch_while_the_crd_is_there_ends_the_operator() -> None:
+async def test_an_error_of_the_watch_ends_the_operator_if_the_crd_exists() -> None:
     stop = asyncio.Event()
     with pytest.raises(RuntimeError, match="a bug"):
         await Watch(Server(), RuntimeError("a bug")).run(stop)
     assert stop.is_set()
 
 
-async def test_a_stop_ends_the_search_for_the_crd() -> None:
+async def test_a_stop_ends_the_wait_for_the_crd() -> None:
     watch, stop = Watch(Server(groups={"groups": []})), asyncio.Event()
     running = asyncio.create_task(watch.run(stop))
     await asyncio.sleep(3)

@@ -1,4 +1,4 @@
-"""The Lease of several operators: one acts, never two, whatever happens to their requests."""
+"""Leader election: there is never more than one leader, whatever happens to requests."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ def two() -> tuple[Operator, Operator]:
 
 
 async def one_acts(two: tuple[Operator, Operator]) -> None:
-    """The first one has the lease, the other one waits."""
+    """Make the first operator the leader and the other one a standby."""
     two[0].start()
     await until(lambda: two[0].acts, 0.1)
     two[1].start()
@@ -33,7 +33,7 @@ async def one_acts(two: tuple[Operator, Operator]) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_the_first_one_acts_at_once_and_the_other_waits(
+async def test_the_first_replica_leads_at_once_and_the_other_is_a_standby(
     two: tuple[Operator, Operator],
 ) -> None:
     await one_acts(two)
@@ -41,7 +41,7 @@ async def test_the_first_one_acts_at_once_and_the_other_waits(
 
 
 @pytest.mark.virtual_time
-async def test_after_kill_9_the_other_one_acts_once_the_lease_is_over(
+async def test_after_kill_9_the_standby_leads_when_the_lease_has_expired(
     two: tuple[Operator, Operator],
 ) -> None:
     await one_acts(two)
@@ -52,7 +52,7 @@ async def test_after_kill_9_the_other_one_acts_once_the_lease_is_over(
 
 
 @pytest.mark.virtual_time
-async def test_who_ends_frees_the_lease(two: tuple[Operator, Operator]) -> None:
+async def test_a_shutdown_releases_the_lease(two: tuple[Operator, Operator]) -> None:
     await one_acts(two)
     await two[0].end()
     assert not two[0].lease.may_act
@@ -60,7 +60,7 @@ async def test_who_ends_frees_the_lease(two: tuple[Operator, Operator]) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_process_that_is_started_again_in_its_pod_goes_on_at_once(
+async def test_a_container_that_restarts_in_its_pod_leads_at_once(
     two: tuple[Operator, Operator],
 ) -> None:
     await one_acts(two)
@@ -72,10 +72,10 @@ async def test_a_process_that_is_started_again_in_its_pod_goes_on_at_once(
 
 
 @pytest.mark.virtual_time
-async def test_who_is_cut_off_stops_before_the_other_one_begins(
+async def test_a_leader_that_is_cut_off_stops_before_the_standby_leads(
     two: tuple[Operator, Operator],
 ) -> None:
-    """What it has sent meanwhile arrives later, and changes nothing; then it ends."""
+    """Its delayed renewals are rejected when they arrive. Then it ends."""
     await one_acts(two)
     two[0].wire.whole.clear()
     stopped = await until(lambda: not two[0].acts, ACT_SECONDS + 0.1)
@@ -87,10 +87,10 @@ async def test_who_is_cut_off_stops_before_the_other_one_begins(
 
 
 @pytest.mark.virtual_time
-async def test_the_time_to_act_counts_from_the_beginning_of_a_renewal(
+async def test_leadership_counts_from_the_start_of_a_renewal(
     two: tuple[Operator, Operator],
 ) -> None:
-    """The other one has seen it long before its answer comes."""
+    """The standby may have observed the renewal long before the response arrives."""
     await one_acts(two)
     version = two[0].wire.server.version
     two[0].wire.back = TIMEOUT_SECONDS - 0.1
@@ -102,14 +102,12 @@ async def test_the_time_to_act_counts_from_the_beginning_of_a_renewal(
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("later", [0.0, 0.5, 2.0])
-async def test_while_nobody_is_answered_nobody_acts_and_then_the_same_one_goes_on(
+async def test_after_an_outage_of_the_apiserver_the_same_leader_continues(
     two: tuple[Operator, Operator], later: float
 ) -> None:
-    """An apiserver that is away is no reason to begin anew, even if the one that waits is answered
-    first.
-    """
+    """An outage causes no takeover, even if the standby is the first to get a response."""
     await one_acts(two)
-    await asyncio.sleep(RENEW_SECONDS / 2)  # both have seen the last renewal
+    await asyncio.sleep(RENEW_SECONDS / 2)  # both have observed the last renewal
     for one in two:
         one.wire.refuses = 500
     await asyncio.sleep(60)
@@ -120,7 +118,7 @@ async def test_while_nobody_is_answered_nobody_acts_and_then_the_same_one_goes_o
     two[1].wire.refuses = 0
     await asyncio.sleep(later)
     two[0].wire.refuses = 0
-    with pytest.raises(ApiError, match="could not renew"):  # after so long it decides anew
+    with pytest.raises(ApiError, match="could not renew"):  # the write must be planned again
         await asyncio.wait_for(waits, RENEW_SECONDS + 0.1)
     await two[0].lease.permission()
     await asyncio.sleep(20)
@@ -129,8 +127,10 @@ async def test_while_nobody_is_answered_nobody_acts_and_then_the_same_one_goes_o
 
 
 @pytest.mark.virtual_time
-async def test_a_write_whose_answer_is_lost_costs_nothing(two: tuple[Operator, Operator]) -> None:
-    """The next one is a conflict with its own."""
+async def test_a_renewal_whose_response_is_lost_does_not_end_leadership(
+    two: tuple[Operator, Operator],
+) -> None:
+    """The next renewal conflicts with the leader's own write."""
     await one_acts(two)
     two[0].wire.back = TIMEOUT_SECONDS + 0.1
     await asyncio.sleep(TIMEOUT_SECONDS)
@@ -143,7 +143,7 @@ async def test_a_write_whose_answer_is_lost_costs_nothing(two: tuple[Operator, O
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("what", ["deleted", "emptied"])
-async def test_who_acts_goes_on_where_somebody_takes_the_lease_away(
+async def test_the_leader_survives_a_deleted_or_emptied_lease(
     two: tuple[Operator, Operator], what: str
 ) -> None:
     await one_acts(two)
@@ -159,20 +159,20 @@ async def test_who_acts_goes_on_where_somebody_takes_the_lease_away(
 
 
 @pytest.mark.virtual_time
-async def test_a_lease_that_is_not_there_is_made_after_a_while(
+async def test_a_missing_lease_is_created_after_a_while(
     two: tuple[Operator, Operator],
 ) -> None:
-    """Who has just started does not know whether somebody has deleted one that is in use."""
+    """A new operator cannot know whether a Lease that was in use has been deleted."""
     two[0].wire.server.lease = None
     two[0].start()
     assert await until(lambda: two[0].acts, TAKE_OVER_SECONDS) >= LEASE_SECONDS
 
 
 @pytest.mark.virtual_time
-async def test_who_ends_in_the_middle_of_a_renewal_frees_the_lease(
+async def test_a_shutdown_during_a_renewal_releases_the_lease(
     two: tuple[Operator, Operator],
 ) -> None:
-    """The version of the lease is then not the one that it knows."""
+    """The Lease then has another version than the operator knows."""
     await one_acts(two)
     version = two[0].wire.server.version
     two[0].wire.back = 0.2
@@ -182,7 +182,9 @@ async def test_who_ends_in_the_middle_of_a_renewal_frees_the_lease(
 
 
 @pytest.mark.virtual_time
-async def test_an_answer_that_is_no_lease_is_no_end(two: tuple[Operator, Operator]) -> None:
+async def test_a_response_that_is_not_a_lease_does_not_end_the_operator(
+    two: tuple[Operator, Operator],
+) -> None:
     await one_acts(two)
     read, write = two[0].wire.server.read, two[0].wire.server.write
     two[0].wire.server.read = dict  # type: ignore[method-assign]
@@ -193,7 +195,7 @@ async def test_an_answer_that_is_no_lease_is_no_end(two: tuple[Operator, Operato
     assert [one.acts for one in two] == [True, False]
 
 
-def test_a_lease_is_named_with_its_namespace() -> None:
+def test_the_option_lease_requires_a_namespace() -> None:
     result = CliRunner().invoke(main, ["--lease", "dijob"])
     assert result.exit_code == 2
     assert "--lease 'dijob' must be NAMESPACE/NAME" in result.output

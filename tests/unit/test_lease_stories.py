@@ -1,4 +1,4 @@
-"""Stories of three operators and their Lease: never two act, and in the end one does."""
+"""Random stories of three operators and a Lease: never two leaders, and one at the end."""
 
 import asyncio
 
@@ -11,19 +11,19 @@ from unit.virtual import VirtualLoop
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[tuple[str, int, float]]:
-    """What happens to which operator (3: to all of them), and how long until the next."""
+    """Draw faults: what happens, to which operator (3: to all), and the time until the next."""
     faults = ["cut", "slow there", "slow back", "refused", "whole", "delete", "empty"]
     ends = ["kill", "end"]
     step = st.tuples(st.sampled_from(faults + ends), st.integers(0, 3), st.floats(0.05, 9.0))
     story = draw(st.lists(step, min_size=1, max_size=14))
-    # Once: an operator that has never seen any holder cannot know of one.
+    # At most once: an operator that has never observed a holder cannot know that there is one.
     hand = [what for what, _, _ in story if what in ("delete", "empty")]
     assume(len(hand) <= 1)
     return story
 
 
 async def befall(one: Operator, what: str, seconds: float) -> None:
-    """A fault stays until the operator's way is whole again."""
+    """Apply a fault, which lasts until the operator's connection is repaired."""
     wire = one.wire
     match what:
         case "cut":
@@ -47,7 +47,7 @@ async def befall(one: Operator, what: str, seconds: float) -> None:
 
 
 async def lived(story: list[tuple[str, int, float]]) -> None:
-    """Three operators through a story: never two act, and in the end one does."""
+    """Run three operators through a story and check that there are never two leaders."""
     server = Server()
     all_ = [Operator(server, name).start() for name in "abc"]
 
@@ -74,6 +74,6 @@ async def lived(story: list[tuple[str, int, float]]) -> None:
 
 @settings(max_examples=60)
 @given(stories())
-def test_never_two_act_whatever_happens(story: list[tuple[str, int, float]]) -> None:
+def test_there_are_never_two_leaders(story: list[tuple[str, int, float]]) -> None:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(lived(story))

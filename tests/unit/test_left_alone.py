@@ -1,6 +1,4 @@
-"""Jobs that this operator leaves alone, because a Lease says that another release serves their
-namespace: each has an event that says so (H21).
-"""
+"""H21: an event explains that a job is skipped because another release claims its namespace."""
 
 import asyncio
 from typing import Any, cast
@@ -22,7 +20,7 @@ CREATED = "2026-05-04T12:00:00Z"
 
 
 class Namespace:
-    """A tenant's namespace with a Lease that the tenant renews, and the operator of the cluster."""
+    """A namespace that a tenant claims with a Lease, and the operator of the cluster."""
 
     def __init__(self, jobs: int = 1) -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -38,7 +36,7 @@ class Namespace:
             self.keys.append(("ns", f"job-{number}"))
 
     async def lives(self, seconds: float, holder: str = "a") -> None:
-        """The tenant renews the Lease, and each job is looked at in each round."""
+        """Let the tenant renew the Lease, and queue each job in each period."""
         for turn in range(int(seconds / LOOK_SECONDS)):
             self.leases.put("ns", {"holderIdentity": holder.format(turn)})
             self.leases.leases["ns"]["metadata"]["creationTimestamp"] = CREATED
@@ -53,7 +51,7 @@ class Namespace:
         return [body for method, path, body in self.api.calls if path.endswith("/events")]
 
 
-async def test_an_event_names_the_lease_its_holder_and_since_when() -> None:
+async def test_the_event_names_the_lease_its_holder_and_its_creation() -> None:
     """H21."""
     tenant = Namespace()
     await tenant.lives(60, holder="team/x\n[2026-11-26] FORGED")
@@ -66,14 +64,14 @@ async def test_an_event_names_the_lease_its_holder_and_since_when() -> None:
     )
 
 
-async def test_a_holder_that_changes_all_the_time_causes_no_more_events() -> None:
+async def test_a_holder_that_changes_constantly_causes_no_additional_events() -> None:
     tenant = Namespace()
     await tenant.lives(REPORT_SECONDS - 60, holder="x{}" + "y" * 5000)
     assert len(tenant.told) == 1
     assert len(tenant.told[0]["message"]) <= 1024
 
 
-async def test_many_jobs_are_reported_in_rounds() -> None:
+async def test_events_on_many_jobs_are_spread_over_time() -> None:
     tenant = Namespace(jobs=3 * AT_ONCE)
     await tenant.lives(LOOK_SECONDS)
     assert len(tenant.told) == AT_ONCE

@@ -1,5 +1,5 @@
-"""The bounds of the ports that every pod may reach (H25, H26), and what a broken request leaves in
-the log (H8).
+"""Limits of the ports that every pod can reach (H25, H26), and log lines about invalid requests
+(H8).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from workers import free_port
 
 
 class Link:
-    """A transport that only knows whether it was closed."""
+    """A transport that records whether it was closed."""
 
     def __init__(self) -> None:
         self.aborted = False
@@ -39,14 +39,14 @@ def alive(links: Sequence[Link]) -> list[int]:
     return [place for place, link in enumerate(links) if not link.aborted]
 
 
-def test_h25_the_oldest_connection_of_an_address_makes_room_for_its_newest() -> None:
+def test_h25_an_address_over_its_limit_loses_its_oldest_connection() -> None:
     connections = Connections(Bounds(in_total=100, of_one_address=3))
     assert alive(opened(connections, "a", 5)) == [2, 3, 4]
     assert len(connections) == 3
 
 
-def test_h26_the_address_with_the_most_connections_makes_room_for_others() -> None:
-    """The kubelet's one connection stays, however many addresses open how many."""
+def test_h26_the_address_with_the_most_connections_loses_one() -> None:
+    """The kubelet's single connection stays open, whatever the other addresses do."""
     connections = Connections(Bounds(in_total=10, of_one_address=8))
     kubelet = opened(connections, "kubelet", 1)
     many = opened(connections, "a", 8)
@@ -64,7 +64,7 @@ def test_a_connection_that_ends_by_itself_is_no_longer_counted() -> None:
     assert len(connections) == 0
 
 
-def test_one_warning_a_minute_says_which_address_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_a_minute_names_the_address(caplog: pytest.LogCaptureFixture) -> None:
     connections = Connections(Bounds(in_total=100, of_one_address=1))
     for second in range(130):
         connections.opened("10.0.0.9", Link(), now=float(second))
@@ -75,7 +75,7 @@ def test_one_warning_a_minute_says_which_address_it_was(caplog: pytest.LogCaptur
 
 @dataclass
 class Site:
-    """A server with a path that answers at once, and one that answers when `go` is set."""
+    """A server with a path that responds at once, and one that responds when `go` is set."""
 
     port: int
     connections: Connections
@@ -107,7 +107,7 @@ async def served(bounds: Bounds) -> AsyncIterator[Site]:
 async def dialled(
     port: int, source: str = "127.0.0.1"
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection from an address of this machine."""
+    """Open a connection from an address of this machine."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
     try:
         yield reader, writer
@@ -126,8 +126,8 @@ async def asked(port: int, source: str, path: str = "/livez") -> str:
         return await answer.text()
 
 
-async def test_h26_a_probe_is_answered_while_others_hold_thousands_of_sockets() -> None:
-    """H25, H26: four addresses open 2,000 connections and send nothing; each probe is answered."""
+async def test_h26_a_probe_succeeds_while_others_hold_thousands_of_sockets() -> None:
+    """H25, H26: four addresses open 2,000 idle connections, and each probe succeeds."""
     bounds = Bounds(in_total=40, of_one_address=16, idle_seconds=30)
     async with served(bounds) as site:
         flood: list[socket.socket] = []
@@ -146,7 +146,7 @@ async def test_h26_a_probe_is_answered_while_others_hold_thousands_of_sockets() 
                 link.close()
 
 
-async def test_a_request_that_is_being_answered_outlasts_connections_that_send_nothing() -> None:
+async def test_a_busy_connection_outlasts_idle_ones() -> None:
     bounds = Bounds(in_total=8, of_one_address=4)
     async with served(bounds) as site, AsyncExitStack() as stack:
         answer = asyncio.create_task(asked(site.port, "127.0.1.1", "/slow"))
@@ -158,8 +158,8 @@ async def test_a_request_that_is_being_answered_outlasts_connections_that_send_n
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n"], ids=["none", "half"])
-async def test_h25_a_connection_without_a_whole_header_is_closed(sent: bytes) -> None:
-    """H25: it would hold a socket of the operator for as long as the client likes."""
+async def test_h25_a_connection_without_a_complete_header_is_closed(sent: bytes) -> None:
+    """H25: otherwise a client could occupy a socket of the operator forever."""
     bounds = Bounds(idle_seconds=0.2)
     async with served(bounds) as site, dialled(site.port) as (reader, writer):
         writer.write(sent)
@@ -195,7 +195,7 @@ async def test_h8_a_request_that_cannot_be_parsed_is_at_most_one_line_in_the_log
 
 
 async def test_an_error_of_the_server_keeps_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    """Only what a client got wrong becomes one line."""
+    """Only errors of clients are reduced to one line."""
 
     async def fails(_: web.Request) -> web.Response:
         raise KeyError("a bug")
@@ -209,14 +209,14 @@ async def test_an_error_of_the_server_keeps_its_traceback(caplog: pytest.LogCapt
     assert (record.levelname, bool(record.exc_info)) == ("ERROR", True)
 
 
-async def test_h26_the_operators_own_port_has_these_bounds() -> None:
-    """H26: of 100 silent connections of one address, the newest 32 stay open."""
+async def test_h26_the_operators_port_has_these_limits() -> None:
+    """H26: of 100 idle connections of one address, the newest 32 stay open."""
     watchdog = cast(Watchdog, SimpleNamespace(lives=lambda: (True, "ok")))
     port = free_port()
     serving = asyncio.create_task(serve(port, watchdog))
     try:
         async with asyncio.timeout(10), AsyncExitStack() as stack:
-            # The first dial may come before the server listens.
+            # The first connection may be attempted before the server listens.
             while not serving.done():
                 with suppress(ClientConnectorError):
                     assert await asked(port, "127.0.0.1") == "ok"

@@ -1,4 +1,4 @@
-"""JSON logs: each line is one object, and says which job it is about."""
+"""JSON logs: each line is one object with the job that it is about."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Lines(logging.Handler):
-    """What is logged, as a program reads it."""
+    """Collects the log lines, parsed as JSON."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,14 +63,14 @@ def test_an_exception_has_its_traceback_in_the_same_line(lines: Lines) -> None:
     assert "test_logs.py" in lines.read[0]["exception"]
 
 
-def test_kopfs_lines_about_an_object_name_it(lines: Lines) -> None:
+def test_kopfs_lines_about_an_object_have_the_job(lines: Lines) -> None:
     reference = {"k8s_ref": {"namespace": "ns", "name": "job", "kind": "DIJob"}}
     logging.getLogger("kopf.objects").warning("seen", extra=reference)
     assert lines.read[0]["job"] == "ns/job"
 
 
 @pytest.mark.virtual_time
-async def test_what_passes_log_names_their_job(lines: Lines) -> None:
+async def test_lines_of_a_reconciliation_have_the_job(lines: Lines) -> None:
     other = job_body()
     other["metadata"] |= {"name": "other", "uid": "other-uid"}
     async with simulated(job_body(), other) as world:
@@ -105,7 +105,7 @@ def failed(script: str) -> str:
     return done.stderr
 
 
-def test_a_process_that_ends_with_an_exception_logs_no_line_that_is_no_json() -> None:
+def test_an_uncaught_exception_is_logged_as_json() -> None:
     script = (
         "from dijob.shell import logs; logs.configure('info', logs.LogFormat.JSON); raise Broken"
     )
@@ -121,8 +121,8 @@ FORGED = (
 
 
 @pytest.mark.parametrize("form", logs.LogFormat)
-def test_no_text_from_outside_begins_a_line_of_the_log(form: logs.LogFormat) -> None:
-    """H22: the holder of a Lease, and what an API error quotes, in the operator's log."""
+def test_text_from_outside_cannot_forge_a_log_line(form: logs.LogFormat) -> None:
+    """H22: the log quotes the holder of a Lease, and API errors that quote users' text."""
     script = f"""
 import logging, warnings
 from dijob.shell import logs

@@ -45,21 +45,21 @@ CHAOS = settings(stateful_step_count=25)
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_killed_before_any_write_of_a_story_the_operator_ends_right(story: str) -> None:
+def test_a_kill_before_any_write_of_a_story_does_not_change_its_end(story: str) -> None:
     play_with_each_kill(story)
 
 
 @pytest.mark.parametrize(
     "story", ["sandbox lost", "pod fails before the list", "crashes until it fails"]
 )
-def test_the_same_under_restart_policy_never(story: str) -> None:
+def test_stories_with_restart_policy_never(story: str) -> None:
     play_with_each_kill(story, never=True)
 
 
 @pytest.mark.parametrize(
     "story", ["pod deleted by hand", "lower rank lost during a renewal", "crashes as it is lost"]
 )
-def test_the_same_where_pods_are_made_anew(story: str) -> None:
+def test_stories_with_recreated_pods(story: str) -> None:
     play_with_each_kill(story, launcher=Launcher.OFF)
 
 
@@ -67,20 +67,20 @@ def test_the_same_where_pods_are_made_anew(story: str) -> None:
     "story",
     ["starts", "pod deleted by hand", "sandbox lost", "one succeeds, another is lost", "grows"],
 )
-def test_the_same_where_ranks_are_told_names(story: str) -> None:
+def test_stories_with_hostname_addressing(story: str) -> None:
     play_with_each_kill(story, addressing=Addressing.HOSTNAME)
 
 
 @pytest.mark.parametrize("story", LIVES)
-def test_the_same_where_the_job_asks_for_more(story: str) -> None:
+def test_stories_with_additional_features(story: str) -> None:
     play_with_each_kill(story, extra=LIVES[story][0])
 
 
 def after_a_loss(
     rank: int, addressing: Addressing = Addressing.IP
 ) -> tuple[Chaos, set[int], set[int]]:
-    """A job of three at rest after the loss of a rank; the ranks whose process, and whose pod, is
-    as before.
+    """Return a job of three ranks after it has recovered from the loss of a rank, with the ranks
+    whose process and whose pod are unchanged.
     """
     chaos = Chaos()
     chaos.begin(
@@ -98,17 +98,17 @@ def after_a_loss(
     return chaos, {rank for rank in before if after[rank] == before[rank]}, same_pod
 
 
-def test_who_is_told_names_is_left_alone_when_another_is_lost() -> None:
+def test_with_hostname_addressing_a_loss_restarts_no_other_rank() -> None:
     _, untouched, _ = after_a_loss(0, Addressing.HOSTNAME)
     assert untouched == {1, 2}
 
 
 @pytest.mark.parametrize("story", RENEWALS)
-def test_killed_before_any_write_of_a_renewal_in_place(story: str) -> None:
+def test_a_kill_before_any_write_of_an_in_place_restart(story: str) -> None:
     play_with_each_kill(story)
 
 
-def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
+def test_ranks_that_do_not_dial_the_lost_rank_keep_running() -> None:
     chaos, untouched, same_pod = after_a_loss(1)
     assert untouched == {0}
     assert same_pod == {0, 2}
@@ -118,12 +118,12 @@ def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
     assert last.ranks == "1-2"
 
 
-def test_whatever_happens_a_job_ends_right() -> None:
+def test_a_job_ends_correctly_whatever_happens() -> None:
     run_state_machine_as_test(Chaos, settings=CHAOS)
 
 
-def test_what_rounding_leaves_of_a_wait_is_over_soon() -> None:
-    """The last status of this job is put off, and 2e-13 s before it is due time stood still."""
+def test_a_wait_is_not_extended_by_rounding() -> None:
+    """A delayed status of this job was due in 2e-13 s, and time did not advance any further."""
     chaos = Chaos()
     chaos.begin(
         3,
@@ -180,8 +180,10 @@ def test_what_rounding_leaves_of_a_wait_is_over_soon() -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else value,
 )
-def test_the_machine_bites(bug: Patch, story: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug put in by hand is found: else all the green above would mean nothing."""
+def test_the_state_machine_finds_seeded_bugs(
+    bug: Patch, story: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a seeded bug is not found, the tests above prove nothing."""
     bug(monkeypatch)
     with pytest.raises(AssertionError):
         play_with_each_kill(story, **({"extra": LIVES[story][0]} if story in LIVES else {}))

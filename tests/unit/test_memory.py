@@ -1,4 +1,4 @@
-"""What the operator remembers of a job between passes."""
+"""What the operator remembers about a job between reconciliations."""
 
 from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 from dijob.shell.memory import Memory
@@ -11,7 +11,7 @@ def version(number: int, generation: int) -> Body:
     return body
 
 
-def test_what_was_rejected_is_asked_again_when_the_job_is_written_otherwise() -> None:
+def test_a_rejected_request_is_retried_when_the_spec_changes() -> None:
     memory = Memory()
     memory.parse(version(1, 1))
     rejected, forbidden = (
@@ -25,11 +25,11 @@ def test_what_was_rejected_is_asked_again_when_the_job_is_written_otherwise() ->
 
 
 def refused(rank: int) -> Pod:
-    """A pod that its node has not admitted."""
+    """Return a pod that its node did not admit."""
     return view(rank, ip="", phase="Failed", disrupted=True, complaint="NodePorts: no")
 
 
-def test_what_a_node_says_of_a_pod_is_kept_until_one_of_its_name_arrives() -> None:
+def test_the_message_of_a_node_is_kept_until_a_pod_of_that_name_has_an_address() -> None:
     memory = Memory()
     memory.created("job-1", NOW)
     memory.saw_pods([view(0), refused(1)], NOW)
@@ -41,7 +41,7 @@ def test_what_a_node_says_of_a_pod_is_kept_until_one_of_its_name_arrives() -> No
     assert memory.creations == {"job-1": Creation(2, NOW)}
 
 
-def test_what_a_node_says_of_a_pod_is_forgotten_when_the_job_is_written_otherwise() -> None:
+def test_the_message_of_a_node_is_forgotten_when_the_spec_changes() -> None:
     memory = Memory()
     memory.parse(version(1, 1))
     memory.created("job-1", NOW)

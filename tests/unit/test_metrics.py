@@ -1,4 +1,4 @@
-"""What /metrics serves is what docs/metrics.md says, and stays bounded."""
+"""/metrics serves what docs/metrics.md documents, with a bounded number of series."""
 
 import re
 from collections import Counter
@@ -32,7 +32,7 @@ def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
     return health.Watchdog(children, reconciler.jobs, audit, Pulse(), watch), reconciler
 
 
-def test_every_series_is_in_the_document() -> None:
+def test_every_series_is_documented() -> None:
     ours = DOC.read_text().partition("## The HTTP server's")[0]
     rows = re.findall(r"^\| `((?:dijob|process)_\w+)` \|([^|]*)\|", ours, re.MULTILINE)
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows} == families()
@@ -44,7 +44,7 @@ def test_the_help_of_each_metric_is_made_of_sentences() -> None:
             assert family.documentation.endswith((".", "?")), family.name
 
 
-def test_names_are_as_prometheus_wants_them() -> None:
+def test_names_follow_prometheus_conventions() -> None:
     """https://prometheus.io/docs/practices/naming"""
     for family in metrics.REGISTRY.collect():
         name = family.name
@@ -57,7 +57,7 @@ def test_names_are_as_prometheus_wants_them() -> None:
 
 def test_no_label_is_by_job_or_pod() -> None:
     labels = {label for names in families().values() for label in names}
-    # `job`, `instance` and `namespace` are what Prometheus itself says of whom it asks.
+    # Prometheus itself sets `job`, `instance` and `namespace` for its targets.
     assert not labels & {"job", "instance", "namespace", "pod", "name", "uid", "rank", "node"}
 
 
@@ -86,7 +86,7 @@ def test_jobs_are_counted_by_namespace_and_phase() -> None:
     assert told() == {("a", "Running"): 2}, "a namespace without jobs has no series"
 
 
-def test_so_many_namespaces_have_series_of_their_own_and_no_more() -> None:
+def test_the_number_of_namespaces_with_series_is_limited() -> None:
     most = health.MOST_NAMESPACES
     phases = Counter({(f"ns{number}", "Running"): 2 for number in range(most)})
     phases |= {("small", "Running"): 1, ("tiny", "Running"): 1, ("tiny", "Failed"): 0}

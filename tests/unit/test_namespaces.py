@@ -1,4 +1,4 @@
-"""Which namespaces are left out, and when the operator must begin anew with others."""
+"""Which namespaces are skipped, and when the operator restarts with another set."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ GIVEN = ("a", "b", "c")
 
 
 class Rights(FakeApi):
-    """Answers of one status (0: none at all) per namespace; those of the last script stay."""
+    """Responds with a status code (0: no response) per namespace; the last script entry repeats."""
 
     def __init__(self, *looks: dict[str, int]) -> None:
         super().__init__()
@@ -31,21 +31,23 @@ class Rights(FakeApi):
 @pytest.mark.parametrize(
     ("statuses", "found"),
     [
-        pytest.param({}, set(), id="all are open"),
-        pytest.param({"b": 403}, {"b"}, id="one may not be read"),
-        pytest.param({"b": 404, "c": 403}, {"b", "c"}, id="two"),
-        pytest.param({"b": 403, "c": 500}, None, id="an error says nothing"),
-        pytest.param({"a": 0}, None, id="no answer"),
+        pytest.param({}, set(), id="all are readable"),
+        pytest.param({"b": 403}, {"b"}, id="one is forbidden"),
+        pytest.param({"b": 404, "c": 403}, {"b", "c"}, id="one is deleted and one is forbidden"),
+        pytest.param({"b": 403, "c": 500}, None, id="an error tells nothing"),
+        pytest.param({"a": 0}, None, id="no response"),
         pytest.param(
-            {"a": 403, "b": 403, "c": 403}, None, id="the operator's own rights are wrong"
+            {"a": 403, "b": 403, "c": 403}, None, id="the operator lacks its own permissions"
         ),
     ],
 )
-async def test_who_is_left_out(statuses: dict[str, int], found: set[str] | None) -> None:
+async def test_which_namespaces_are_skipped(
+    statuses: dict[str, int], found: set[str] | None
+) -> None:
     assert await namespaces.closed(Rights(statuses).api(), GIVEN) == found
 
 
-async def test_without_names_nobody_is() -> None:
+async def test_without_namespaces_none_is_skipped() -> None:
     assert await namespaces.closed(Rights({}).api(), ()) == frozenset()
 
 
@@ -55,16 +57,19 @@ B, C, OPEN, SILENT = {"b": 403}, {"c": 403}, dict[str, int](), {"a": 503, "b": 5
 @pytest.mark.parametrize(
     ("left_out", "looks", "ends_after"),
     [
-        pytest.param({"b"}, [OPEN, OPEN], 2, id="it is back"),
-        pytest.param(set(), [B, B], 2, id="it goes"),
-        pytest.param(set(), [B, OPEN, B, B], 4, id="no for a moment"),
-        pytest.param(set(), [B, C, C], 3, id="twice the same"),
+        pytest.param({"b"}, [OPEN, OPEN], 2, id="a namespace becomes readable"),
+        pytest.param(set(), [B, B], 2, id="a namespace becomes unreadable"),
+        pytest.param(set(), [B, OPEN, B, B], 4, id="unreadable for a moment"),
+        pytest.param(set(), [B, C, C], 3, id="two different results, then the same twice"),
         pytest.param(
-            {"b"}, [SILENT, SILENT, B, SILENT, OPEN, SILENT, OPEN], 7, id="an outage is no news"
+            {"b"},
+            [SILENT, SILENT, B, SILENT, OPEN, SILENT, OPEN],
+            7,
+            id="an outage changes nothing",
         ),
     ],
 )
-async def test_it_ends_when_others_must_be_left_out(
+async def test_it_returns_when_the_skipped_namespaces_change(
     monkeypatch: pytest.MonkeyPatch,
     left_out: set[str],
     looks: list[dict[str, int]],

@@ -1,6 +1,4 @@
-"""What may wait is written more rarely while the apiserver is slow, and never much beside what may
-not.
-"""
+"""Writes that can be delayed are rarer while the apiserver is slow, and always few."""
 
 import itertools
 from typing import Any
@@ -28,11 +26,11 @@ from unit.fake_api import FakeApi
     [(0.0, 8.0), (0.01, 8.0), (0.2, 8.0), (0.5, 15.0), (1.0, 30.0), (9.0, 60.0)],
     ids=["nothing known", "at rest", "a burst", "busy", "slow", "hardly alive"],
 )
-def test_what_may_wait_waits_for_a_slow_apiserver(latency: float, seconds: float) -> None:
+def test_a_slow_apiserver_delays_writes_that_are_not_urgent(latency: float, seconds: float) -> None:
     assert pace.interval(8.0, latency) == seconds
 
 
-def test_one_slow_write_is_no_slow_apiserver_and_what_was_is_forgotten() -> None:
+def test_latency_is_smoothed_and_decays() -> None:
     latency = Latency().after(1.0, 0.0)
     assert latency.now(0.0) == pytest.approx(0.125)
     for second in range(40):
@@ -42,8 +40,8 @@ def test_one_slow_write_is_no_slow_apiserver_and_what_was_is_forgotten() -> None
     assert latency.now(1000.0) < 1e-6
 
 
-def test_a_start_of_400_pods_has_at_most_a_tenth_of_reminders_whatever_its_kubelets_do() -> None:
-    """After a day in which nothing was to be done, too."""
+def test_a_start_of_400_pods_sends_at_most_a_tenth_as_many_reminders() -> None:
+    """This also holds after an idle day."""
     budget, at, reminded = Budget(at=0.0), 86400.0, 0
     for _ in range(400):
         budget = budget.earned(1, at)
@@ -56,8 +54,8 @@ def test_a_start_of_400_pods_has_at_most_a_tenth_of_reminders_whatever_its_kubel
 
 
 def deaf(seconds: float, ranks: int = 1, **fields: Any) -> tuple[Plan, list[str]]:
-    """The plan of a job of which so many gates do not see the list that they were told at
-    second 0.
+    """Return the plan of a job in which the gates of some ranks do not see the list that was
+    published at second 0.
     """
     told = {(f"uid-{rank}", 1): NOW for rank in range(ranks)}
     pods = (listed(rank, gated=rank < ranks, ready=rank >= ranks) for rank in range(3))
@@ -76,17 +74,17 @@ def test_each_reminder_of_one_list_waits_twice_as_long_as_the_last() -> None:
     assert reminded == [4, 12, 28, 60, 124]
 
 
-def test_a_slow_apiserver_is_asked_for_fewer_reminders() -> None:
+def test_a_slow_apiserver_gets_fewer_reminders() -> None:
     assert deaf(14, latency=0.5)[1] == []
     assert deaf(15, latency=0.5)[1] == ["job-0"]
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 9])
-def test_no_more_kubelets_are_reminded_than_the_operator_may(left: int) -> None:
+def test_the_number_of_reminders_is_limited_by_the_budget(left: int) -> None:
     decided, names = deaf(9, ranks=3, reminder_budget=left)
     assert len(names) == min(left, 3)
     if not left:
-        assert decided.requeue_after >= 1  # it does not turn until it may
+        assert decided.requeue_after >= 1  # no busy loop until the budget allows it
 
 
 def stored(phase: str, replicas: int) -> Status:
@@ -107,7 +105,7 @@ class Slow(FakeApi):
 async def written(
     monkeypatch: pytest.MonkeyPatch, latency: float, statuses: list[Status]
 ) -> list[float]:
-    """The seconds at which statuses that are one step further each second are written."""
+    """Return when intermediate statuses are written if one is planned each second."""
     clock = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     api = Slow()
@@ -125,7 +123,7 @@ async def written(
     return found
 
 
-async def test_steps_on_the_way_are_written_as_rarely_as_a_slow_apiserver_needs(
+async def test_a_slow_apiserver_gets_fewer_intermediate_statuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = [stored("Pending", count) for count in range(1, 31)]
@@ -139,10 +137,8 @@ async def test_steps_on_the_way_are_written_as_rarely_as_a_slow_apiserver_needs(
     assert all(later - sooner >= 8 for sooner, later in itertools.pairwise(slow))
 
 
-async def test_of_many_jobs_few_write_a_step_while_the_apiserver_mark_slow() -> None:
-    """One for ten writes of a start, and one that was left over: what is put off is written
-    later.
-    """
+async def test_intermediate_statuses_of_many_jobs_share_a_budget() -> None:
+    """One per ten other writes, and one that was saved before. Delayed ones follow later."""
     api = Slow()
     for _ in range(20):
         api.throttle.wrote(200, 2.0)
@@ -157,7 +153,7 @@ async def test_of_many_jobs_few_write_a_step_while_the_apiserver_mark_slow() -> 
     assert len(api.calls) == 3
 
 
-async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together() -> None:
+async def test_published_lists_earn_reminders_for_all_jobs() -> None:
     api, children = FakeApi(), Children.of(())
     for rank in range(20):
         children.pods.show(pod_body(rank, job(replicas=20)))
@@ -171,14 +167,14 @@ async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together(
     assert len(api.calls) == 3
 
 
-async def test_what_is_urgent_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_urgent_statuses_are_never_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = [
         Status.model_validate({"phase": "Pending", "restarts": count}) for count in range(1, 6)
     ]
     assert await written(monkeypatch, 2.0, failed) == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
-def test_a_refusal_for_want_of_room_is_a_slow_write() -> None:
+def test_a_429_counts_as_a_slow_write() -> None:
     api = FakeApi()
     for _ in range(30):
         api.throttle.wrote(429, 0.001)

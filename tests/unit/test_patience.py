@@ -1,4 +1,4 @@
-"""N3: what Kubernetes may resolve by itself within seconds is not reported before."""
+"""N3: a problem that may resolve by itself within seconds is not reported before."""
 
 import math
 from datetime import datetime
@@ -35,16 +35,14 @@ def event(at: int, reason: str, type_: str = "Warning", first: int | None = None
     [(PULL, 5), (CONFIG, 5), (CRASH, 0), (UNSCHEDULABLE, 0)],
     ids=["a pull", "a missing ConfigMap", "a crash", "no node"],
 )
-def test_a_status_that_the_kubelet_tries_to_change_is_reported_later(
-    complaint: str, seconds: int
-) -> None:
+def test_a_problem_that_the_kubelet_retries_is_reported_later(complaint: str, seconds: int) -> None:
     pod, noticed = view(1, complaint=complaint), {"uid-1": later(100)}
     before = patience.reported(pod, noticed, later(100 + seconds - 1))
     assert before.complaint == ("" if seconds else complaint)
     assert patience.reported(pod, noticed, later(100 + seconds)).complaint == complaint
 
 
-def test_the_time_counts_from_when_the_complaint_was_noticed() -> None:
+def test_the_delay_counts_from_when_the_problem_was_noticed() -> None:
     news, pod = News(), view(1, complaint=PULL)
     news.saw_pods([pod], later(0))
     news.saw_pods([pod], later(9))
@@ -74,12 +72,12 @@ EVENTS: dict[str, tuple[list[Body], str]] = {
 
 
 @pytest.mark.parametrize(("events", "said"), EVENTS.values(), ids=EVENTS)
-def test_the_warning_that_holds_now(events: list[Body], said: str) -> None:
+def test_the_newest_warning_that_still_applies(events: list[Body], said: str) -> None:
     assert newest_warning(events, "di-container")[0] == said
 
 
 class At(Clock):
-    """So many seconds after NOW."""
+    """A clock that is some seconds after NOW."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -96,7 +94,7 @@ class Events(FakeApi):
 
 
 @pytest.mark.parametrize(("age", "reported"), [(1, False), (4, False), (5, True), (60, True)])
-async def test_a_young_warning_is_read_again_when_it_is_old_enough(
+async def test_a_recent_warning_is_read_again_before_it_is_reported(
     age: int, reported: bool
 ) -> None:
     news, api = News(), Events()

@@ -1,6 +1,4 @@
-"""Why a pod has no address, when only its events know: each is asked in its turn, and none again
-within seconds.
-"""
+"""Events of pods that have no address: they are read in turn, and not repeatedly within seconds."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,7 +20,7 @@ from unit.fake_api import FakeApi
 from unit.protected import children
 from unit.statuses import main_status
 
-# Each on a node, silent, and without an address, for a while.
+# Pods on nodes that have had neither an address nor a reason for a while.
 SILENT = tuple(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in range(4))
 TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
     "never asked": ({}, [0, 1, 2, 3]),
@@ -33,7 +31,7 @@ TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
 
 
 @pytest.mark.parametrize(("asked", "order"), TURNS.values(), ids=TURNS)
-def test_who_is_asked_for(asked: dict[int, float], order: list[int]) -> None:
+def test_whose_events_are_read(asked: dict[int, float], order: list[int]) -> None:
     known = {f"uid-{rank}": later(seconds) for rank, seconds in asked.items()}
     assert [pod.rank for pod in events_due(SILENT, known, NOW)] == order
     talks = (
@@ -43,7 +41,7 @@ def test_who_is_asked_for(asked: dict[int, float], order: list[int]) -> None:
     assert events_due(talks, {}, NOW) == ()
 
 
-def test_on_a_slow_apiserver_nobody_is_asked_for_who_is_just_slow_to_start() -> None:
+def test_on_a_slow_apiserver_events_of_slow_pods_are_read_later() -> None:
     born = NOW - timedelta(seconds=20)
     pods = [changed(pod, created=timestamp(born)) for pod in SILENT]
     assert len(events_due(pods, {}, NOW, latency=0.1)) == len(pods)
@@ -52,8 +50,8 @@ def test_on_a_slow_apiserver_nobody_is_asked_for_who_is_just_slow_to_start() -> 
     assert len(events_due(pods, {}, later_on, latency=1.0)) == len(pods)
 
 
-def test_status_and_event_of_a_pod_that_is_not_admitted_say_the_same() -> None:
-    """T2: kubelet 1.34 puts "Pod was rejected: " before the words of the event."""
+def test_the_status_and_event_of_a_rejected_pod_have_the_same_message() -> None:
+    """T2: kubelet 1.34 adds the prefix "Pod was rejected: " to the event's message."""
     words = "Predicate NodeAffinity failed: node(s) didn't match"
     status = {
         "phase": "Failed",
@@ -64,7 +62,7 @@ def test_status_and_event_of_a_pod_that_is_not_admitted_say_the_same() -> None:
     assert complaint({}, status) == said == f"NodeAffinity: {words}"
 
 
-def test_of_pods_that_are_gone_nothing_is_remembered() -> None:
+def test_pods_that_are_gone_are_forgotten() -> None:
     news = News()
     news.due = {f"uid-{rank}": NOW for rank in range(2)}
     news.warnings = {f"uid-{rank}": "x" for rank in range(2)}
@@ -82,7 +80,7 @@ def event(message: str, reason: str = "Failed", about: str = "") -> Body:
     }
 
 
-# As kubelet 1.37 and containerd 2.4 say it, in the pod's status and in an event.
+# The messages of kubelet 1.37 and containerd 2.4 in the pod's status and in an event.
 CAUSE = (
     'failed to pull and unpack image "a.example/x:1": failed to resolve image: failed to do'
     ' request: Head "https://a.example/v2/x/manifests/1": dial tcp: connection refused'
@@ -96,7 +94,7 @@ NOT_PULLED = f'Failed to pull image "a.example/x:1": {CAUSE}'
     [(GATE, "main"), ("spec.containers{side}", "side"), ("", "main")],
     ids=["the gate, from the user's image", "another", "not said"],
 )
-def test_an_image_that_cannot_be_pulled_is_told_in_the_words_of_the_status(
+def test_an_image_that_cannot_be_pulled_has_the_message_of_the_status(
     about: str, container: str
 ) -> None:
     waiting = {"waiting": {"reason": "ErrImagePull", "message": CAUSE}}
@@ -105,12 +103,12 @@ def test_an_image_that_cannot_be_pulled_is_told_in_the_words_of_the_status(
     assert said == complaint({}, {"containerStatuses": [main]})
 
 
-def test_other_warnings_are_told_as_they_are() -> None:
+def test_other_warnings_are_reported_unchanged() -> None:
     assert warning(event("volume x", "FailedMount"), "main") == "FailedMount: volume x"
 
 
 @pytest.mark.parametrize("repeats", ["Error: ErrImagePull", "Error: ImagePullBackOff"])
-async def test_a_warning_that_repeats_another_one_is_passed_over(repeats: str) -> None:
+async def test_a_warning_that_repeats_another_one_is_skipped(repeats: str) -> None:
     events = [event(NOT_PULLED, about=GATE), event(repeats, about=GATE)]
     told = [each | {"lastTimestamp": f"2026-05-04T12:00:0{at}Z"} for at, each in enumerate(events)]
     news, pod = News(), changed(SILENT[0], main="main")
@@ -120,7 +118,7 @@ async def test_a_warning_that_repeats_another_one_is_passed_over(repeats: str) -
 
 @dataclass
 class Events(FakeApi):
-    """Has these events about each pod."""
+    """Returns the same events for each pod."""
 
     items: list[Body] = field(default_factory=list)
 
@@ -130,7 +128,7 @@ class Events(FakeApi):
 
 @dataclass
 class Cluster(FakeApi):
-    """Each pod's events name a volume of its own; reads fail for some."""
+    """The events of each pod name its own volume. Reads fail for some pods."""
 
     body: Body = field(default_factory=lambda: job_body(replicas=5))
     broken: set[str] = field(default_factory=set)
@@ -159,14 +157,14 @@ class Cluster(FakeApi):
 
 
 @pytest.mark.parametrize("broken", [set(), {"uid-1"}], ids=["all answer", "one cannot be read"])
-async def test_the_fourth_is_named_too(broken: set[str]) -> None:
+async def test_a_fourth_pod_is_reported_too(broken: set[str]) -> None:
     api = Cluster(broken=broken)
     known = children(*(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in range(5)))
     reconciler = Reconciler(api.api(), known, Options())
     reconciler.jobs.put(api.body)
     memory = reconciler._memories.of("job-uid")
     for _ in range(4):
-        memory.last_write = -1e9  # the status is written in each pass
+        memory.last_write = -1e9  # the status is written in each reconciliation
         before = len(api.read)
         await reconciler.reconcile(("ns", "job"))
         assert len(api.read) - before <= READ_AT_ONCE
@@ -177,7 +175,7 @@ async def test_the_fourth_is_named_too(broken: set[str]) -> None:
 
 
 class Steady(Clock):
-    """It goes on when it is told to."""
+    """A clock that a test advances."""
 
     seconds = 0.0
 
@@ -188,10 +186,10 @@ class Steady(Clock):
         return later(self.seconds)
 
 
-async def test_where_events_may_not_be_read_that_is_logged_once_and_asked_ever_more_rarely(
+async def test_missing_permission_to_read_events_is_logged_once_and_retried_with_back_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """R17: a warning in each pass."""
+    """R17: there was a warning in each reconciliation."""
     no = ApiError(403, "Forbidden", "events is forbidden")
     api, clock, news = FakeApi(lists=[no] * 99), Steady(), News()
     reader = EventReader(api.api(), clock)

@@ -1,4 +1,4 @@
-"""Events: one object per thing told, counted when it repeats; a failure to tell stops nothing."""
+"""Events: one object per message with a count of repeats. A failed post fails nothing else."""
 
 import pytest
 from dijob import names
@@ -12,7 +12,7 @@ JOB = Metadata(name="job", namespace="ns", uid="u1")
 LOST = Event("PodLost", "rank 1: its pod is gone")
 
 
-async def test_an_event_says_what_about_whom() -> None:
+async def test_an_event_has_its_object_reason_and_message() -> None:
     api = FakeApi()
     await Recorder(api.api()).tell(JOB, LOST)
     ((method, path, body),) = api.calls
@@ -24,14 +24,14 @@ async def test_an_event_says_what_about_whom() -> None:
     assert body["count"] == 1
 
 
-async def test_good_news_are_normal_and_long_ones_are_cut() -> None:
+async def test_good_news_are_normal_events_and_long_messages_are_cut() -> None:
     api = FakeApi()
     await Recorder(api.api()).tell(JOB, Event("Running", "x" * 5000, warning=False))
     assert api.calls[0][2]["type"] == "Normal"
     assert len(api.calls[0][2]["message"]) == 1024
 
 
-async def test_what_repeats_is_counted() -> None:
+async def test_a_repeated_event_is_counted() -> None:
     api = FakeApi()
     recorder = Recorder(api.api())
     for _ in range(3):
@@ -50,7 +50,7 @@ async def test_what_repeats_is_counted() -> None:
     ],
     ids=["message", "reason", "namesake"],
 )
-async def test_what_differs_is_told_apart(job: Metadata, event: Event) -> None:
+async def test_different_events_are_not_merged(job: Metadata, event: Event) -> None:
     api = FakeApi()
     recorder = Recorder(api.api())
     await recorder.tell(JOB, LOST)
@@ -60,7 +60,7 @@ async def test_what_differs_is_told_apart(job: Metadata, event: Event) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 0, 404], ids=["forbidden", "no-answer", "no-namespace"])
-async def test_a_failure_to_tell_stops_nothing(status: int) -> None:
+async def test_a_failure_to_post_an_event_fails_nothing_else(status: int) -> None:
     api = FakeApi(refusals=[ApiError(status, "", "")])
     recorder = Recorder(api.api())
     await recorder.tell(JOB, LOST)
@@ -68,7 +68,7 @@ async def test_a_failure_to_tell_stops_nothing(status: int) -> None:
     assert [call[0] for call in api.calls] == ["POST", "POST"]
 
 
-async def test_memory_is_bounded() -> None:
+async def test_the_number_of_remembered_events_is_limited() -> None:
     recorder = Recorder(FakeApi().api())
     for number in range(REMEMBERED + 10):
         await recorder.tell(JOB, Event("PodLost", str(number)))

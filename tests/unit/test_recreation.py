@@ -1,5 +1,5 @@
-"""A job is deleted and applied again at once: the names of its old pods are free when those have
-ended, not before.
+"""A job is deleted and created again at once. The names of its pods are taken until the old pods
+have ended.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ NEVER = 1e9
 
 @dataclass
 class OldPods(FakeApi):
-    """The old pod of each rank is there until so many seconds have passed."""
+    """The old pod of each rank exists for some seconds."""
 
     end: Callable[[int], float] = lambda rank: GRACE
     now: datetime = NOW
@@ -59,7 +59,7 @@ class OldPods(FakeApi):
 
 @dataclass
 class Told(Clock):
-    """It says what time it is for the old pods."""
+    """A clock that also sets the time of the old pods."""
 
     api: OldPods
 
@@ -72,7 +72,7 @@ def _rank(path: str) -> int:
 
 
 async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
-    """Passes over the new job until its old pods are long gone. Gives when the pod of each rank was
+    """Reconcile the new job until the old pods are long gone. Return when the pod of each rank was
     created.
     """
     children, memory, created = Children.of(()), Memory(), dict[int, float]()
@@ -92,8 +92,8 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
 @pytest.mark.parametrize(
     ("size", "end", "most", "late"),
     [
-        pytest.param(300, lambda rank: GRACE, 200, 5.0, id="all end together"),
-        pytest.param(300, lambda rank: 0.0, 0, 0.0, id="none is there"),
+        pytest.param(300, lambda rank: GRACE, 200, 5.0, id="all end at the same time"),
+        pytest.param(300, lambda rank: 0.0, 0, 0.0, id="no old pods"),
         pytest.param(
             150, lambda rank: GRACE if rank else NEVER, 200, 8.0, id="the first hangs with its node"
         ),
@@ -110,11 +110,11 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
         pytest.param(4, lambda rank: 3.0 * rank, 40, 8.0, id="a small job"),
     ],
 )
-async def test_the_old_pods_names_are_asked_for_by_one_probe(
+async def test_the_names_of_old_pods_are_tried_with_few_requests(
     size: int, end: Callable[[int], float], most: int, late: float
 ) -> None:
-    """`most`: calls that find no name free, 9,000 where each name is asked for each second;
-    `late`: seconds.
+    """`most` is the number of failed creations; to try each name every second would cost 9,000.
+    `late` is how many seconds after its name is free the last pod is created.
     """
     api = OldPods(end=end)
     created = await recreate(job(replicas=size, service="Auto"), api)

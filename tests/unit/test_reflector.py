@@ -1,4 +1,4 @@
-"""One list and watch: what it leaves behind."""
+"""One list and watch closes its connections."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class Connections(FakeApi):
             self.open -= 1
 
 
-async def test_a_watch_that_the_api_server_ends_is_closed_at_once() -> None:
-    """R14: its connection stayed until the garbage collector came."""
+async def test_a_watch_that_the_apiserver_ends_is_closed_at_once() -> None:
+    """R14: the connection stayed open until Python's garbage collector ran."""
     api, pods = Connections(), Children.of(()).stores[PODS.name]
     assert isinstance(pods, Informer)
     assert await pods.reflectors[0]._follow(api.api(), "1") == ""

@@ -1,6 +1,4 @@
-"""Changes that the apiserver refuses: what the shell remembers of them, and what of the rest goes
-on.
-"""
+"""Rejected changes: what the shell remembers about them, and which other changes continue."""
 
 import pytest
 from dijob.api.status import Status
@@ -16,7 +14,7 @@ from unit.builders import OWNER, Body, job, job_body, listed, view
 from unit.protected import POLICY, Protected, children
 
 
-async def test_a_refused_change_is_remembered_and_forgotten_when_it_is_accepted() -> None:
+async def test_a_rejected_change_is_remembered_until_it_is_accepted() -> None:
     api, memory = Protected(protected={"job-1"}), Memory()
     known = children(*(view(rank) for rank in range(3)))
     actor = Actor(api.api(), known, Options())
@@ -39,7 +37,7 @@ MANY = 200
 DELETIONS = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(MANY))
 
 
-async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn() -> None:
+async def test_one_of_many_rejected_changes_is_retried_first() -> None:
     api, memory = Protected(protected={action.name for action in DELETIONS}), Memory()
     known = children()
     actor = Actor(api.api(), known, Options())
@@ -51,7 +49,7 @@ async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn()
     assert {no.retry_at for no in memory.refusals.values()} == {
         memory.refusals["delete pod/job-0 uid-0"].retry_at
     }
-    # One pod may be protected for ever: the others do not wait for it.
+    # One pod may be protected permanently, so the others must not wait for it.
     api.protected = {"job-0"}
     api.calls.clear()
     await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
@@ -59,7 +57,7 @@ async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn()
     assert set(memory.refusals) == {"delete pod/job-0 uid-0"}
 
 
-async def test_a_change_is_not_kept_back_by_another_kind_that_is_refused() -> None:
+async def test_a_rejected_kind_of_change_does_not_delay_other_kinds() -> None:
     api, memory = Protected(protected={"job-0"}), Memory()
     known = children()
     actor = Actor(api.api(), known, Options())
@@ -70,7 +68,7 @@ async def test_a_change_is_not_kept_back_by_another_kind_that_is_refused() -> No
 
 
 async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
-    """So many passes over the job; gives what the last one waits for."""
+    """Reconcile the job some times. Return the result of the last time."""
     api.body = job_body(
         status={"listNumber": 1, "conditions": [{"type": "PeersReady", "status": "True"}]}
     )
@@ -83,7 +81,7 @@ async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
     return wait
 
 
-# Rank 2 leaves the job of two, or would; rank 1 has crashed in its pod.
+# Rank 2 is to be removed from the job of two ranks; rank 1 has crashed in its pod.
 LEAVES = (
     listed(0),
     listed(1, ready=False, complaint="container di-container: CrashLoopBackOff"),
@@ -96,8 +94,8 @@ def status(api: Protected) -> Status:
     return Status.model_validate(api.body["status"])
 
 
-async def test_the_status_is_written_although_a_change_is_refused() -> None:
-    """A rank that has crashed is said, whatever else the apiserver refuses."""
+async def test_the_status_is_written_even_if_a_change_is_rejected() -> None:
+    """A crashed rank is reported, whatever else the apiserver rejects."""
     api = Protected(protected={"job-3"})
     wait = await passes(api, *LEAVES, times=3)
     told = {c.type: (c.status, c.reason) for c in status(api).conditions}
@@ -108,7 +106,7 @@ async def test_the_status_is_written_although_a_change_is_refused() -> None:
     assert 0 < wait <= 1
 
 
-async def test_what_nobody_expected_sets_the_job_aside_after_the_status_was_written(
+async def test_an_unexpected_error_quarantines_the_job_after_the_status_was_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     api = Protected(protected={"job-3"}, answer=RuntimeError("a bug of ours"))
@@ -122,7 +120,7 @@ async def test_what_nobody_expected_sets_the_job_aside_after_the_status_was_writ
 
 
 class Deaf(Protected):
-    """Creations meet a name that is taken, and the object that has it cannot be read."""
+    """The name of each creation is taken, and the object with this name cannot be read."""
 
     async def create(self, path: str, body: Body) -> Body:
         raise ApiError(409, "AlreadyExists", "there is one")
@@ -131,7 +129,7 @@ class Deaf(Protected):
         raise ApiError(503, "ServiceUnavailable", "try later")
 
 
-async def test_a_namesake_that_cannot_be_read_is_a_refusal_too() -> None:
+async def test_a_namesake_that_cannot_be_read_is_a_rejection_too() -> None:
     api, memory, known = Deaf(), Memory(), children()
     actor = Actor(api.api(), known, Options())
     outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)

@@ -1,5 +1,5 @@
-"""An event that repeats is seen again: also where the apiserver has dropped it meanwhile, and where
-an operator before this one has told it.
+"""Repeated events are counted, also if the apiserver has deleted the event, or if a former leader
+has posted it.
 """
 
 from dijob.api.model import Metadata
@@ -15,19 +15,19 @@ THERE = ApiError(409, "AlreadyExists", "events already exists")
 
 
 async def told(api: FakeApi, times: int = 1) -> list[tuple[str, int | None]]:
-    """Tell it so often; the calls, each with the count that it writes."""
+    """Post the event some times. Return the requests, each with the count that it writes."""
     recorder = Recorder(api.api())
     for _ in range(times):
         await recorder.tell(JOB, LOST)
     return [(method, body.get("count")) for method, _, body in api.calls]
 
 
-async def test_what_the_apiserver_has_dropped_is_told_anew() -> None:
+async def test_an_event_that_the_apiserver_deleted_is_posted_again() -> None:
     api = FakeApi(refusals=[None, GONE])
     assert await told(api, 3) == [("POST", 1), ("PATCH", 2), ("POST", 1), ("PATCH", 2)]
 
 
-async def test_what_an_operator_before_has_told_is_counted_on() -> None:
+async def test_the_count_of_a_former_leaders_event_is_continued() -> None:
     api = FakeApi(refusals=[THERE], lists=[{"count": 5}])
     assert await told(api, 2) == [("POST", 1), ("GET", None), ("PATCH", 6), ("PATCH", 7)]
     name = api.calls[0][2]["metadata"]["name"]
@@ -35,11 +35,11 @@ async def test_what_an_operator_before_has_told_is_counted_on() -> None:
     assert api.calls[2][2].keys() == {"count", "lastTimestamp"}
 
 
-async def test_what_is_dropped_in_between_is_told_the_next_time() -> None:
+async def test_an_event_that_is_deleted_during_a_post_is_posted_the_next_time() -> None:
     api = FakeApi(refusals=[THERE], lists=[GONE])
     assert await told(api, 2) == [("POST", 1), ("GET", None), ("POST", 1)]
 
 
-async def test_what_is_not_counted_is_counted_the_next_time() -> None:
+async def test_an_event_that_was_not_counted_is_counted_the_next_time() -> None:
     api = FakeApi(refusals=[None, ApiError(0, "", "no answer")])
     assert await told(api, 3) == [("POST", 1), ("PATCH", 2), ("PATCH", 2)]

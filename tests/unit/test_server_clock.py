@@ -1,4 +1,4 @@
-"""C46: all times of a job are the API server's, whatever the clocks of the operators' machines."""
+"""C46: all times of a job are the apiserver's, whatever the operators' machines show."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ class Skewed(VirtualClock):
 
 
 async def takes_over(world: World, ahead: float) -> None:
-    """Another operator begins, on a machine whose clock is ahead by so many seconds."""
+    """Start another operator, on a machine whose clock is ahead by some seconds."""
     await world.operator.stop()
     of_cluster, world.cluster.clock = world.cluster.clock, Skewed(world, ahead)
     world.operator = Operator(world.cluster, world.line)
@@ -45,7 +45,7 @@ async def takes_over(world: World, ahead: float) -> None:
 
 @asynccontextmanager
 async def begun_by(ahead: float, **spec: Any) -> AsyncIterator[World]:
-    """A job that runs since 10 s, begun by an operator whose clock is ahead."""
+    """Yield a job that has run for 10 s and was started by an operator whose clock is ahead."""
     async with simulated(starts=False) as world:
         await takes_over(world, ahead)
         world.cluster.apply(job_body(**spec))
@@ -56,7 +56,7 @@ async def begun_by(ahead: float, **spec: Any) -> AsyncIterator[World]:
 
 @SKEWS
 @pytest.mark.virtual_time
-async def test_a_takeover_ends_no_job_before_its_deadline(first: float, second: float) -> None:
+async def test_a_takeover_fails_no_job_before_its_deadline(first: float, second: float) -> None:
     async with begun_by(first, activeDeadlineSeconds=300) as world:
         await takes_over(world, second)
         await world.runs(250)
@@ -81,7 +81,7 @@ async def test_a_takeover_deletes_no_finished_job_before_its_time(
 
 @pytest.mark.parametrize("ahead", [-AHEAD, AHEAD])
 @pytest.mark.virtual_time
-async def test_no_time_in_the_status_is_that_of_the_machine(ahead: float) -> None:
+async def test_no_time_in_the_status_is_from_the_machines_clock(ahead: float) -> None:
     async with begun_by(ahead) as world:
         status = world.cluster.job().status
         times = [status.start_time, *(one.last_transition_time for one in status.conditions)]
@@ -90,8 +90,8 @@ async def test_no_time_in_the_status_is_that_of_the_machine(ahead: float) -> Non
 
 
 @pytest.mark.virtual_time
-async def test_without_the_header_the_machines_clock_counts() -> None:
-    """A proxy may remove it: a single operator still ends its jobs in time."""
+async def test_without_the_header_the_machines_clock_is_used() -> None:
+    """A proxy may remove the header. A single operator still ends its jobs in time."""
     async with simulated(starts=False) as world:
         world.line.dated = False
         await takes_over(world, AHEAD)
@@ -102,7 +102,7 @@ async def test_without_the_header_the_machines_clock_counts() -> None:
 
 
 class Machine(Clock):
-    """A machine whose wall clock is AHEAD, and whose time a test sets."""
+    """A machine whose wall clock is ahead by AHEAD, with a time that a test sets."""
 
     seconds = 0.0
 
@@ -114,19 +114,19 @@ class Machine(Clock):
 
 
 def date(at: datetime) -> str:
-    """A Date header, cut to whole seconds."""
+    """Return a Date header, which has whole seconds."""
     return format_datetime(at, usegmt=True)
 
 
 class Heard:
-    """A server clock, and what it is off the API server's after responses."""
+    """A server clock, and its error after some responses."""
 
     def __init__(self) -> None:
         self.machine = Machine()
         self.clock = ServerClock(self.machine)
 
     def hears(self, at: float, server_ahead: float = 0.0, latency: float = 0.0) -> None:
-        """A response `at` so many seconds, from a server whose clock is ahead."""
+        """Process a response at second `at` from an apiserver whose clock is ahead."""
         asked, self.machine.seconds = self.machine.monotonic() + at - self.machine.seconds, at
         self.machine.seconds = at + latency
         self.clock.answered(date(later(at + server_ahead)), asked)
@@ -136,7 +136,7 @@ class Heard:
         return (self.clock.now() - later(self.machine.seconds)).total_seconds()
 
 
-def test_one_response_is_enough_and_more_make_it_exact() -> None:
+def test_one_response_is_enough_and_more_are_more_exact() -> None:
     heard = Heard()
     assert heard.off == AHEAD
     heard.hears(0.4)
@@ -153,7 +153,7 @@ def test_a_slow_response_does_not_set_the_clock_back() -> None:
     assert -1.0 <= heard.off <= 1.0
 
 
-def test_of_servers_that_differ_the_slowest_counts_without_jumps(
+def test_if_apiservers_differ_the_slowest_is_used_without_jumps(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     heard = Heard()
@@ -166,7 +166,7 @@ def test_of_servers_that_differ_the_slowest_counts_without_jumps(
 
 
 @pytest.mark.parametrize("set_by", [-3600.0, 3600.0])
-def test_the_servers_clock_is_set(set_by: float) -> None:
+def test_a_step_of_the_apiservers_clock_is_followed(set_by: float) -> None:
     heard = Heard()
     for second in range(100):
         heard.hears(float(second))
@@ -176,7 +176,7 @@ def test_the_servers_clock_is_set(set_by: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "Thu, 99 Foo 2026 12:00:00 GMT", "1" * 50])
-def test_what_is_no_date_is_ignored(text: str) -> None:
+def test_an_invalid_date_is_ignored(text: str) -> None:
     heard = Heard()
     heard.clock.answered(text, 0.0)
     assert heard.off == AHEAD

@@ -1,6 +1,4 @@
-"""The shell on a simulated cluster: what its passes make of what the apiserver says, refuses, or
-says twice.
-"""
+"""The shell on a simulated cluster, with conflicts, rejections and lost responses."""
 
 import pytest
 from dijob import names
@@ -19,7 +17,7 @@ def reason(world: World, type_: str) -> str:
     return next(c.reason for c in world.cluster.job().status.conditions if c.type == type_)
 
 
-async def test_a_job_starts_and_says_so_at_once() -> None:
+async def test_a_job_starts_and_reports_it_at_once() -> None:
     async with simulated(job_body()) as world:
         seconds = await world.until(lambda: world.phase == "Running")
         assert seconds < INTERVAL_SECONDS[Pressure.SOON]
@@ -35,8 +33,8 @@ def statuses(world: World) -> list[Body]:
     return [call.body["status"] for call in world.writes("PATCH") if call.target.sub == "status"]
 
 
-async def test_a_start_that_is_quick_takes_two_statuses() -> None:
-    """The number of its list before any pod has it, and Running."""
+async def test_a_quick_start_writes_two_statuses() -> None:
+    """One with the revision, before any pod has the list, and one with Running."""
     async with simulated(job_body()) as world:
         await world.running()
         written = statuses(world)
@@ -44,7 +42,7 @@ async def test_a_start_that_is_quick_takes_two_statuses() -> None:
         assert written[1]["phase"] == "Running"
 
 
-async def test_a_start_that_waits_says_so_and_since_when() -> None:
+async def test_a_start_that_waits_reports_the_reason_and_since_when() -> None:
     async with simulated(job_body()) as world:
         await world.operator_alone(INTERVAL_SECONDS[Pressure.SOON] - 0.5)
         assert not statuses(world)
@@ -56,15 +54,15 @@ async def test_a_start_that_waits_says_so_and_since_when() -> None:
         assert waits["lastTransitionTime"] == first["startTime"]
 
 
-async def test_a_job_that_cannot_begin_says_why_at_once() -> None:
+async def test_a_job_that_cannot_start_reports_the_reason_at_once() -> None:
     async with simulated(job_body()) as world:
         world.cluster.quota = True
         await world.operator_alone(0.5)
         assert "quota" in statuses(world)[0]["message"]
 
 
-async def test_refused_ranks_are_one_group_with_a_name_of_their_own() -> None:
-    """X1: whether a rank's pod was tried, or its refusal was concluded from another's."""
+async def test_rejected_ranks_are_reported_as_one_group() -> None:
+    """X1: pods that were not tried after a rejection are in the same group."""
     async with simulated(job_body(replicas=6)) as world:
         world.cluster.quota = True
         said = set[str]()
@@ -80,7 +78,7 @@ async def test_refused_ranks_are_one_group_with_a_name_of_their_own() -> None:
         }
 
 
-async def test_a_new_operator_finds_all_as_it_should_be_and_writes_nothing() -> None:
+async def test_a_new_operator_writes_nothing_if_nothing_has_changed() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         version = world.cluster.server.version
@@ -90,14 +88,14 @@ async def test_a_new_operator_finds_all_as_it_should_be_and_writes_nothing() -> 
         world.operator.check_known()
 
 
-async def test_a_status_that_meets_a_conflict_is_written_again_at_once() -> None:
+async def test_a_status_write_with_a_conflict_is_retried_at_once() -> None:
     async with simulated(job_body()) as world:
         await world.until(lambda: len(world.cluster.processes) == 3)
         world.refuse("PATCH", names.PLURAL, 409)
         await world.until(lambda: world.phase == "Running", 1.5)
 
 
-async def test_a_write_whose_answer_is_lost_is_not_made_twice() -> None:
+async def test_a_write_whose_response_is_lost_is_not_repeated() -> None:
     async with simulated(job_body(), starts=False) as world:
         world.refuse("POST", "pods", 503, done=True)
         world.operator.start()
@@ -106,10 +104,8 @@ async def test_a_write_whose_answer_is_lost_is_not_made_twice() -> None:
         world.operator.check_known()
 
 
-async def test_a_job_that_is_suspended_often_goes_on_at_once_each_time() -> None:
-    """Its user takes its pods away, who wants them back: that is no pod that goes again and again,
-    which is made more and more rarely.
-    """
+async def test_a_job_that_is_suspended_often_resumes_at_once_each_time() -> None:
+    """Pods that are removed by a suspension are not lost, so their creation has no back-off."""
     async with simulated(job_body()) as world:
         await world.until(lambda: world.phase == "Running")
         for _ in range(8):
@@ -128,7 +124,7 @@ async def test_a_deleted_job_is_forgotten() -> None:
         world.operator.check_known()
 
 
-async def test_what_a_quota_refuses_is_asked_for_more_and_more_rarely() -> None:
+async def test_a_creation_that_a_quota_rejects_is_retried_with_back_off() -> None:
     async with simulated(job_body()) as world:
         world.cluster.quota = True
         await world.runs(60)
@@ -138,7 +134,7 @@ async def test_what_a_quota_refuses_is_asked_for_more_and_more_rarely() -> None:
         await world.until(lambda: world.phase == "Running", 90)
 
 
-async def test_somebody_elses_pod_is_left_alone() -> None:
+async def test_a_pod_of_another_owner_is_not_touched() -> None:
     async with simulated(starts=False) as world:
         theirs = world.cluster.create(
             "pods",
@@ -155,7 +151,7 @@ async def test_somebody_elses_pod_is_left_alone() -> None:
         assert not is_true(world.cluster.job().status, PodsCreated)
 
 
-async def test_labels_that_were_taken_off_are_put_back() -> None:
+async def test_removed_labels_are_restored() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         uid = world.cluster.read("pods", "job-1")["metadata"]["uid"]
@@ -168,7 +164,7 @@ async def test_labels_that_were_taken_off_are_put_back() -> None:
 @pytest.mark.parametrize(
     "fault", [("GET", 503), ("GET", 0), ("PATCH", 503), ("PATCH", 403)], ids=str
 )
-async def test_a_pod_that_lost_its_label_is_not_lost_whatever_the_apiserver_answers(
+async def test_a_pod_without_its_label_is_not_lost(
     fault: tuple[str, int],
 ) -> None:
     method, status = fault
@@ -186,7 +182,7 @@ async def test_a_pod_that_lost_its_label_is_not_lost_whatever_the_apiserver_answ
         )
 
 
-async def test_the_pods_of_a_job_that_is_being_deleted_are_not_asked_for() -> None:
+async def test_pods_of_a_job_that_is_being_deleted_are_not_looked_up() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         world.cluster.patch(
@@ -205,7 +201,7 @@ async def test_the_pods_of_a_job_that_is_being_deleted_are_not_asked_for() -> No
         ]
 
 
-async def test_an_older_crd_is_named() -> None:
+async def test_an_older_crd_is_reported() -> None:
     async with simulated(job_body(), starts=False) as world:
         world.cluster.server.pruned.add("listNumber")
         world.operator.start()

@@ -1,5 +1,5 @@
-"""Bugs of the shell that are put in by hand are found: by a test of test_shell.py or
-test_shell_watches.py, or by a story of the machine.
+"""Seeded bugs of the shell are found by a test of test_shell.py or test_shell_watches.py, or by a
+story of the state machine.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ def named(value: object) -> str:
     [
         (
             bugs.a_conflict_is_taken_for_success,
-            shell.test_a_status_that_meets_a_conflict_is_written_again_at_once,
+            shell.test_a_status_write_with_a_conflict_is_retried_at_once,
         ),
         (
             bugs.an_older_view_replaces_a_newer_one,
@@ -32,35 +32,35 @@ def named(value: object) -> str:
         ),
         (
             bugs.a_pod_that_is_gone_stays_in_the_store,
-            watches.test_a_pod_that_is_not_there_any_more_is_made_again_although_no_watch_says_so,
+            watches.test_a_lost_pod_is_replaced_even_if_no_watch_reports_it,
         ),
         (bugs.a_deleted_job_is_not_forgotten, shell.test_a_deleted_job_is_forgotten),
         (
             bugs.a_refusal_is_not_remembered,
-            shell.test_what_a_quota_refuses_is_asked_for_more_and_more_rarely,
+            shell.test_a_creation_that_a_quota_rejects_is_retried_with_back_off,
         ),
         (
             bugs.what_was_deleted_is_not_marked,
-            watches.test_what_was_just_deleted_is_known_before_a_watch_says_so,
+            watches.test_a_deleted_object_is_known_before_a_watch_shows_it,
         ),
         (
             bugs.what_was_created_is_not_taken_in,
-            watches.test_what_was_just_made_is_known_before_a_watch_says_so,
+            watches.test_a_created_object_is_known_before_a_watch_shows_it,
         ),
         (
             bugs.a_list_does_not_show_what_has_vanished,
-            watches.test_what_vanished_in_a_gap_of_the_watch_is_healed,
+            watches.test_an_object_lost_in_a_gap_of_the_watch_is_replaced,
         ),
-        (bugs.what_is_urgent_is_put_off, shell.test_a_job_starts_and_says_so_at_once),
+        (bugs.what_is_urgent_is_put_off, shell.test_a_job_starts_and_reports_it_at_once),
         (
             bugs.nobody_asks_whether_a_job_is_as_known,
-            watches.test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown,
+            watches.test_no_pods_are_created_for_a_job_deleted_unnoticed,
         ),
         (
             bugs.the_audit_finds_nothing,
-            watches.test_the_audit_finds_the_deletion_of_a_job_to_which_nothing_happens,
+            watches.test_the_audit_finds_the_deletion_of_an_idle_job,
         ),
-        (bugs.everybodys_pod_is_ours, shell.test_somebody_elses_pod_is_left_alone),
+        (bugs.everybodys_pod_is_ours, shell.test_a_pod_of_another_owner_is_not_touched),
     ],
     ids=named,
 )
@@ -84,7 +84,7 @@ async def test_a_bug_of_the_shell_is_found(
     ],
     ids=named,
 )
-def test_a_bug_of_the_shell_is_found_by_the_machine(
+def test_the_state_machine_finds_a_bug_of_the_shell(
     bug: Bug, story: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug(monkeypatch)

@@ -1,6 +1,4 @@
-"""The shell on a simulated cluster whose watches are late or silent: what is known, and healed,
-without them.
-"""
+"""The shell on a simulated cluster with late or silent watches: jobs still recover from losses."""
 
 import pytest
 from dijob import names
@@ -12,9 +10,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def lose(world: World, plural: str, name: str) -> None:
-    """An object goes, and the watch breaks before it says so; it goes on with what happens
-    afterwards.
-    """
+    """Delete an object while the watch is broken. The watch continues with later changes."""
     world.cluster.watches.held = True
     world.cluster.server.remove(Target(plural, "ns", name))
     world.cluster.watches.end("reset")
@@ -31,7 +27,7 @@ async def test_an_older_view_never_replaces_a_newer_one() -> None:
             world.operator.check_known()
 
 
-async def test_a_pod_that_is_not_there_any_more_is_made_again_although_no_watch_says_so() -> None:
+async def test_a_lost_pod_is_replaced_even_if_no_watch_reports_it() -> None:
     async with simulated(job_body(), starts=False) as world:
         world.operator.start()
         await world.runs(0.1)
@@ -44,7 +40,7 @@ async def test_a_pod_that_is_not_there_any_more_is_made_again_although_no_watch_
         assert world.cluster.read("pods", "job-1")["metadata"]["uid"] != first
 
 
-async def test_what_was_just_made_is_known_before_a_watch_says_so() -> None:
+async def test_a_created_object_is_known_before_a_watch_shows_it() -> None:
     async with simulated() as world:
         await world.runs(1)
         world.cluster.apply(job_body())
@@ -53,7 +49,7 @@ async def test_what_was_just_made_is_known_before_a_watch_says_so() -> None:
         assert len(world.writes("POST", "pods")) == 3
 
 
-async def test_what_was_just_deleted_is_known_before_a_watch_says_so() -> None:
+async def test_a_deleted_object_is_known_before_a_watch_shows_it() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         world.cluster.edit(suspend=True)
@@ -62,7 +58,7 @@ async def test_what_was_just_deleted_is_known_before_a_watch_says_so() -> None:
         assert len(world.writes("DELETE", "pods")) == 3
 
 
-async def test_what_vanished_in_a_gap_of_the_watch_is_healed() -> None:
+async def test_an_object_lost_in_a_gap_of_the_watch_is_replaced() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         lose(world, "pods", "job-1")
@@ -71,7 +67,7 @@ async def test_what_vanished_in_a_gap_of_the_watch_is_healed() -> None:
         world.operator.check_known()
 
 
-async def test_a_watch_that_says_nothing_any_more_is_made_anew() -> None:
+async def test_a_silent_watch_is_restarted() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         world.cluster.watches.silence()
@@ -80,14 +76,14 @@ async def test_a_watch_that_says_nothing_any_more_is_made_anew() -> None:
 
 
 def called(name: str) -> Body:
-    """Another job."""
+    """Return another job."""
     body = job_body()
     body["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
     return body
 
 
-async def test_who_takes_over_sees_at_once_what_silent_watches_have_not_shown() -> None:
-    """The node of the apiserver that both operators asked may have gone with the one that acted."""
+async def test_a_new_leader_reads_what_silent_watches_have_missed() -> None:
+    """Both operators may have used an apiserver on the node that was lost with the leader."""
     async with simulated(job_body(), called("other")) as world:
         await world.running()
         world.cluster.watches.silence()
@@ -106,9 +102,9 @@ async def test_who_takes_over_sees_at_once_what_silent_watches_have_not_shown() 
         world.operator.check_known()
 
 
-async def test_a_deletion_that_no_watch_has_shown_brings_no_pods_back() -> None:
-    """The audit finds it within a minute; until then the pods that the garbage collector takes are
-    not made again.
+async def test_pods_of_a_job_deleted_unnoticed_are_not_replaced() -> None:
+    """The audit finds the deletion within a minute. Until then, pods that the garbage collector
+    deletes are not created again.
     """
     async with simulated(job_body()) as world:
         await world.running()
@@ -121,10 +117,10 @@ async def test_a_deletion_that_no_watch_has_shown_brings_no_pods_back() -> None:
         world.operator.check_known()
 
 
-async def test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown() -> None:
+async def test_no_pods_are_created_for_a_job_deleted_unnoticed() -> None:
     async with simulated(job_body(service="Auto")) as world:
         world.cluster.quota = True
-        await world.runs(20)  # between two tries, long after the last write
+        await world.runs(20)  # between two attempts, long after the last write
         lose(world, names.PLURAL, "job")
         world.cluster.quota = False
         before = len(world.writes("POST", "pods"))
@@ -132,7 +128,7 @@ async def test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown() -> Non
         assert len(world.writes("POST", "pods")) == before
 
 
-async def test_the_audit_finds_the_deletion_of_a_job_to_which_nothing_happens() -> None:
+async def test_the_audit_finds_the_deletion_of_an_idle_job() -> None:
     done: Body = {"phase": "Succeeded", "conditions": [condition("Succeeded")]}
     async with simulated() as world:
         body = job_body()

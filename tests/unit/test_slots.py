@@ -1,4 +1,4 @@
-"""How many writes are under way at once, against an apiserver that becomes slow or has no room."""
+"""The limit of concurrent writes with an apiserver that becomes slow or overloaded."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.virtual_time
 
 @dataclass
 class Line:
-    """Writes of some namespaces, all of which would go out at once. `seconds` is how long each
-    takes; those beyond `room` at once are refused.
+    """Concurrent writes in some namespaces. Each takes `seconds`; more than `room` at a time are
+    rejected with 429.
     """
 
     slots: Slots
@@ -40,7 +40,7 @@ class Line:
                 self.slots.refused(began, self.again)
 
     async def send(self, count: int, namespaces: int = 4) -> int:
-        """So many writes. Gives how many of them were under way at once."""
+        """Send some writes. Return how many of them ran at the same time."""
         self.most = 0
         await asyncio.gather(*(self.write(f"ns-{n % namespaces}") for n in range(count)))
         return self.most
@@ -51,23 +51,23 @@ async def line() -> Line:
     return Line(Slots(2.0, VirtualClock(asyncio.get_running_loop())))
 
 
-async def test_a_quick_apiserver_gets_more_and_more(line: Line) -> None:
+async def test_a_quick_apiserver_increases_the_limit(line: Line) -> None:
     assert await line.send(FIRST_WINDOW) == FIRST_WINDOW
     await line.send(3_000)
     assert await line.send(200) == MOST_WINDOW
 
 
-async def test_one_namespace_has_half_of_it(line: Line) -> None:
+async def test_one_namespace_has_half_of_the_limit(line: Line) -> None:
     assert await line.send(FIRST_WINDOW, namespaces=1) == FIRST_WINDOW / 2
 
 
-async def test_few_writes_say_nothing_of_many(line: Line) -> None:
+async def test_few_concurrent_writes_do_not_increase_the_limit(line: Line) -> None:
     for _ in range(2_000):
         await line.send(2)
     assert line.slots.window.size == FIRST_WINDOW
 
 
-async def test_an_apiserver_that_becomes_slow_gets_fewer_and_more_again_afterwards(
+async def test_a_slow_apiserver_decreases_the_limit_until_it_recovers(
     line: Line,
 ) -> None:
     line.seconds = 1.2
@@ -78,7 +78,7 @@ async def test_an_apiserver_that_becomes_slow_gets_fewer_and_more_again_afterwar
     assert await line.send(100) > FIRST_WINDOW
 
 
-async def test_refusals_for_want_of_room_leave_what_there_is_room_for(line: Line) -> None:
+async def test_429s_decrease_the_limit_to_what_the_apiserver_accepts(line: Line) -> None:
     line.room = 5
     await line.send(200)
     line.refused.clear()
@@ -87,7 +87,7 @@ async def test_refusals_for_want_of_room_leave_what_there_is_room_for(line: Line
     assert len(line.refused) < 500 / 4
 
 
-async def test_a_round_of_refusals_counts_once(line: Line) -> None:
+async def test_a_round_of_429s_counts_once(line: Line) -> None:
     line.room = 0
     await line.send(FIRST_WINDOW)
     assert line.slots.window.size == FIRST_WINDOW / 2
@@ -95,7 +95,7 @@ async def test_a_round_of_refusals_counts_once(line: Line) -> None:
     assert line.slots.window.size == LEAST_REFUSED
 
 
-async def test_nobody_writes_before_the_time_that_a_refusal_names(line: Line) -> None:
+async def test_no_write_starts_before_retry_after(line: Line) -> None:
     line.room, line.again = 0, 5.0
     await line.write("ns-0")
     line.room = 1_000
@@ -104,7 +104,7 @@ async def test_nobody_writes_before_the_time_that_a_refusal_names(line: Line) ->
     assert 1000.0 + loop.time() - began >= line.again
 
 
-async def test_who_is_cancelled_while_waiting_takes_no_slot(line: Line) -> None:
+async def test_a_write_that_is_cancelled_while_waiting_takes_no_slot(line: Line) -> None:
     line.seconds = 1.0
     writes = [asyncio.create_task(line.write(f"ns-{n % 4}")) for n in range(100)]
     await asyncio.sleep(0.1)
@@ -116,7 +116,7 @@ async def test_who_is_cancelled_while_waiting_takes_no_slot(line: Line) -> None:
     assert await line.send(FIRST_WINDOW) == FIRST_WINDOW
 
 
-async def test_a_hanging_namespace_leaves_its_slots_to_the_others(line: Line) -> None:
+async def test_writes_that_hang_in_a_namespace_free_their_slots_for_others(line: Line) -> None:
     line.seconds = 30.0
     hanging = [asyncio.create_task(line.write("hangs")) for _ in range(100)]
     await asyncio.sleep(2.1)

@@ -1,4 +1,4 @@
-"""The patch of a status: a merge patch that leaves nothing behind."""
+"""The merge patch of a status also removes fields that are gone."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,26 +17,26 @@ Body = dict[str, Any]
 @pytest.mark.parametrize(
     ("was", "becomes", "patch"),
     [
-        pytest.param({"listNumber": 1}, {"listNumber": 1}, {}, id="nothing"),
-        pytest.param({"listNumber": 1}, {"listNumber": 2}, {"listNumber": 2}, id="a value"),
-        pytest.param({"startTime": "t"}, {}, {"startTime": None}, id="a field that is gone"),
+        pytest.param({"listNumber": 1}, {"listNumber": 1}, {}, id="no change"),
+        pytest.param({"listNumber": 1}, {"listNumber": 2}, {"listNumber": 2}, id="a changed value"),
+        pytest.param({"startTime": "t"}, {}, {"startTime": None}, id="a removed field"),
         pytest.param(
             {"taskStatus": {"a": {"Pending": 2}}},
             {"taskStatus": {"a": {"Pending": 1, "Running": 1}}},
             {"taskStatus": {"a": {"Pending": 1, "Running": 1}}},
-            id="a phase more",
+            id="an added phase",
         ),
         pytest.param(
             {"taskStatus": {"a": {"Pending": 1, "Running": 1}, "b": {"Running": 1}}},
             {"taskStatus": {"a": {"Running": 2}, "b": {"Running": 1}}},
             {"taskStatus": {"a": {"Pending": None, "Running": 2}}},
-            id="a phase that nobody is in any more",
+            id="a phase without pods",
         ),
         pytest.param(
             {"taskStatus": {"a": {"Running": 1}, "b": {"Running": 1}}},
             {"taskStatus": {"a": {"Running": 1}}},
             {"taskStatus": {"b": None}},
-            id="a task that is gone",
+            id="a removed task",
         ),
         pytest.param(
             {"taskStatus": {"a": {"Running": 1}}},
@@ -46,9 +46,7 @@ Body = dict[str, Any]
         ),
     ],
 )
-def test_only_what_differs_is_written_and_what_is_gone_is_named(
-    was: Body, becomes: Body, patch: Body
-) -> None:
+def test_a_patch_has_only_changed_and_removed_fields(was: Body, becomes: Body, patch: Body) -> None:
     assert _changes(Status.model_validate(was), Status.model_validate(becomes)) == patch
 
 
@@ -58,10 +56,10 @@ def test_only_what_differs_is_written_and_what_is_gone_is_named(
     [({}, False), ([{"time": "t", "data": {}}], True)],
     ids=["the object of DI-orchestrator", "what jobs have posted"],
 )
-async def test_what_is_no_list_in_the_place_of_one_goes_with_the_first_status(
+async def test_an_object_in_place_of_a_list_is_removed_with_the_first_status(
     left: object, stays: bool
 ) -> None:
-    """The apiserver refuses each status with it (seen on Kubernetes 1.30)."""
+    """The apiserver rejects any status with it (observed on Kubernetes 1.30)."""
     async with simulated() as world:
         world.cluster.apply(job_body())
         job = Target(names.PLURAL, "ns", "job")

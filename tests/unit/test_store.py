@@ -1,6 +1,4 @@
-"""The store: what a list and a watch show, what vanishes unseen, and what our own writes put in
-ahead of both.
-"""
+"""The store: objects from lists, watches and our own writes, and unnoticed deletions."""
 
 import asyncio
 
@@ -14,7 +12,7 @@ from unit.things import END, Brief, Sleeper, Thing, body, event, made, page, run
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken watch is followed by the next list without a pause."""
+    """Remove the pause between a broken watch and the next list."""
     monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.0, 0.0))
 
 
@@ -39,7 +37,7 @@ async def test_a_list_in_pages_then_a_watch_from_its_version() -> None:
     assert (under_test.listed, len(under_test)) == (True, 2)
 
 
-async def test_a_bookmark_moves_the_version_and_is_no_object() -> None:
+async def test_a_bookmark_advances_the_version_and_is_not_an_object() -> None:
     api, under_test = FakeApi(), made()
     api.lists = [page(5)]
     api.watches = [[event("BOOKMARK", {"metadata": {"resourceVersion": "50"}})]]
@@ -57,7 +55,7 @@ async def test_a_bookmark_moves_the_version_and_is_no_object() -> None:
     ],
     ids=["410-event", "410", "reset", "503"],
 )
-async def test_what_vanished_while_the_watch_was_down_is_noticed(
+async def test_objects_that_disappear_while_the_watch_is_down_are_noticed(
     ending: list[Body | ApiError],
 ) -> None:
     api, under_test = FakeApi(), made()
@@ -68,15 +66,15 @@ async def test_what_vanished_while_the_watch_was_down_is_noticed(
     assert "b" in told[2:]
 
 
-async def test_a_list_that_fails_is_made_again() -> None:
+async def test_a_failed_list_is_retried() -> None:
     api, under_test = FakeApi(), made()
     api.lists = [ApiError(503, "", ""), ApiError(0, "", ""), page(5, body("1"))]
     await run(under_test, api)
     assert uids(under_test) == {"1"}
 
 
-async def test_what_we_made_and_nobody_ever_showed_us_vanishes_with_the_next_list() -> None:
-    """Created by us, gone again while the watch was down: only the list can tell."""
+async def test_a_created_object_that_no_list_shows_is_removed() -> None:
+    """It was created by us and deleted while the watch was down, so only a list can tell."""
     api, under_test = FakeApi(), made()
     under_test.put(Thing("ghost", "a", "6"))
     api.lists = [page(9, body("1"))]
@@ -85,7 +83,7 @@ async def test_what_we_made_and_nobody_ever_showed_us_vanishes_with_the_next_lis
     assert "a" in told
 
 
-async def test_what_we_made_after_the_list_was_taken_stays() -> None:
+async def test_an_object_created_after_the_list_is_kept() -> None:
     api, under_test = FakeApi(), made()
     under_test.put(Thing("new", "a", "12"))
     api.lists = [page(9, body("1"))]
@@ -93,7 +91,7 @@ async def test_what_we_made_after_the_list_was_taken_stays() -> None:
     assert uids(under_test) == {"1", "new"}
 
 
-async def test_with_several_namespaces_only_the_lists_of_all_can_tell() -> None:
+async def test_with_several_namespaces_all_lists_must_lack_an_object() -> None:
     api, under_test = FakeApi(), made("/ns/a", "/ns/b")
     under_test.put(Thing("ghost", "a", "6"))
     under_test.put(Thing("1", "a", "6"))
@@ -102,7 +100,7 @@ async def test_with_several_namespaces_only_the_lists_of_all_can_tell() -> None:
     assert uids(under_test) == {"1"}
 
 
-async def test_what_was_read_ahead_of_the_list_counts_until_the_list_knows_better() -> None:
+async def test_objects_read_before_the_initial_list_are_kept_until_it_completes() -> None:
     under_test = made()
     api = FakeApi(lists=[page(5, body("stays", 3), body("goes", 4)), page(7, body("stays", 3))])
     await under_test.read(api.api(), "/things", "x=y,job=a")
@@ -119,7 +117,7 @@ def test_an_older_view_never_replaces_a_newer_one() -> None:
     assert under_test.of("a")[0].version == "10"
 
 
-def test_what_is_known_to_be_gone_stays_gone() -> None:
+def test_a_deleted_object_does_not_come_back() -> None:
     under_test = made()
     under_test.put(Thing("1", "a", "10"))
     under_test.drop("1")
@@ -128,8 +126,8 @@ def test_what_is_known_to_be_gone_stays_gone() -> None:
     under_test.drop("never-seen")
 
 
-async def test_one_that_changes_hands_is_told_to_both() -> None:
-    """`--cascade=orphan`, or an owner reference edited by hand."""
+async def test_a_change_of_the_owner_is_reported_to_both_owners() -> None:
+    """For example after `--cascade=orphan`, or an edit of the owner reference."""
     api, under_test = FakeApi(), made()
     api.lists = [page(5, body("1"))]
     api.watches = [[event("MODIFIED", body("1", 6, owner="b"))]]
@@ -138,7 +136,7 @@ async def test_one_that_changes_hands_is_told_to_both() -> None:
     assert set(told[1:]) == {"a", "b"}
 
 
-async def test_silence_counts_from_the_last_word() -> None:
+async def test_silence_counts_from_the_last_event() -> None:
     api, under_test = FakeApi(), made()
     assert not under_test.listed
     api.lists = [page(5)]
@@ -157,11 +155,11 @@ GONE = event("ERROR", {"code": 410, "message": "too old"})
 @pytest.mark.parametrize(
     ("lasts", "pauses"),
     [
-        pytest.param([0.0] * 8, [0.2, 0.4, 0.8, 1.6, 3.2, 6.0, 6.0, 6.0], id="brief ones"),
-        pytest.param([0.0, 0.0, 300.0, 0.0], [0.2, 0.4, 0.2], id="one that lasted"),
+        pytest.param([0.0] * 8, [0.2, 0.4, 0.8, 1.6, 3.2, 6.0, 6.0, 6.0], id="short watches"),
+        pytest.param([0.0, 0.0, 300.0, 0.0], [0.2, 0.4, 0.2], id="one long watch"),
     ],
 )
-async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_pauses(
+async def test_a_watch_that_ends_at_once_is_restarted_with_back_off(
     monkeypatch: pytest.MonkeyPatch,
     ending: list[Body | ApiError],
     lasts: list[float],
@@ -174,7 +172,7 @@ async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_
     assert clock.slept == pytest.approx(pauses)
 
 
-async def test_a_list_as_a_stream_then_a_watch_from_its_end() -> None:
+async def test_a_streaming_list_then_a_watch_from_its_version() -> None:
     api, under_test = FakeApi(streams=True), made()
     listed: list[Body | ApiError] = [
         event("ADDED", body("1")),
@@ -193,7 +191,7 @@ async def test_a_list_as_a_stream_then_a_watch_from_its_end() -> None:
     assert set(told) == {"a"}
 
 
-async def test_what_a_later_stream_does_not_list_has_vanished() -> None:
+async def test_objects_missing_from_a_later_stream_are_removed() -> None:
     api, under_test = FakeApi(streams=True), made()
     gone = ApiError(410, "Expired", "too old")
     api.watches = [
@@ -203,14 +201,14 @@ async def test_what_a_later_stream_does_not_list_has_vanished() -> None:
     ]
     told = await run(under_test, api)
     assert uids(under_test) == {"2"}
-    # Once for the first list, once for what vanished; what is as it was is no news.
+    # One change for the first list and one for the removed object; unchanged ones are not reported.
     assert len(told) == 3 - 1
 
 
-async def test_a_stream_that_ends_half_way_is_begun_again() -> None:
+async def test_a_stream_that_ends_early_is_retried() -> None:
     api, under_test = FakeApi(streams=True), made()
     broken = ApiError(503, "ServiceUnavailable", "no")
-    api.lists = [broken]  # the pages that stand in for it fail as well
+    api.lists = [broken]  # the pages that replace the stream fail too
     api.watches = [
         [event("ADDED", body("1")), event("DELETED", body("1", 3))],
         [event("ADDED", body("2")), END],
@@ -218,11 +216,11 @@ async def test_a_stream_that_ends_half_way_is_begun_again() -> None:
     told = await run(under_test, api)
     assert uids(under_test) == {"2"}
     assert under_test.listed
-    # What the broken one has shown is told too: the next one finds nothing new in it.
+    # Changes in the failed list are reported too: the next list finds nothing new in them.
     assert len(told) == 2
 
 
-async def test_where_the_stream_fails_for_any_reason_pages_do() -> None:
+async def test_if_the_stream_fails_pages_are_used() -> None:
     api, under_test = FakeApi(streams=True), made()
     api.watches = [[event("ADDED", body("1"))]]
     api.lists = [page(9, body("2"))]
@@ -230,7 +228,7 @@ async def test_where_the_stream_fails_for_any_reason_pages_do() -> None:
     assert uids(under_test) == {"2"}
 
 
-async def test_what_lost_its_label_comes_back_with_it() -> None:
+async def test_an_object_comes_back_when_its_label_is_restored() -> None:
     api, under_test = FakeApi(), made()
     api.lists = [page(9, body("1", 5))]
     deleted, old, new = (
@@ -244,10 +242,10 @@ async def test_what_lost_its_label_comes_back_with_it() -> None:
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["in pages", "as a stream"])
-async def test_a_list_that_is_older_than_what_was_shown_before_is_of_a_store_that_went_back(
+async def test_a_list_older_than_what_was_shown_raises(
     streams: bool,
 ) -> None:
-    """etcd was restored from a backup: no watch will ever show the versions that are known."""
+    """etcd was restored from a backup, so no watch will deliver the known versions."""
     api, under_test = FakeApi(streams=streams), made()
     older: Body = {
         "type": "BOOKMARK",

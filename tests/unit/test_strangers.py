@@ -1,4 +1,4 @@
-"""C19: whether pods that belong to no DIJob wait for a node."""
+"""C19: whether pods that belong to no DIJob are unscheduled."""
 
 from typing import Any
 
@@ -34,22 +34,26 @@ async def look(ours: Pod, *found: list[Body]) -> tuple[bool, FakeApi]:
     [
         pytest.param([[], []], False, id="none"),
         pytest.param([[], [stranger()]], True, id="one"),
-        pytest.param([[stranger("SchedulingGated")], []], False, id="one that is gated"),
-        pytest.param([[{**stranger(), "status": {"phase": "Pending"}}], []], False, id="a new one"),
+        pytest.param([[stranger("SchedulingGated")], []], False, id="one with a scheduling gate"),
+        pytest.param(
+            [[{**stranger(), "status": {"phase": "Pending"}}], []],
+            False,
+            id="one that the scheduler has not seen yet",
+        ),
     ],
 )
-async def test_who_else_waits_for_a_node(found: list[list[Body]], waiting: bool) -> None:
+async def test_whether_other_pods_are_unscheduled(found: list[list[Body]], waiting: bool) -> None:
     assert (await look(HOMELESS, *found))[0] == waiting
 
 
-async def test_nothing_is_listed_while_no_job_waits_for_room() -> None:
+async def test_no_list_is_made_while_no_job_waits_for_capacity() -> None:
     waiting, api = await look(view(0))
     assert not waiting
     assert api.calls == []
 
 
-async def test_the_list_is_small() -> None:
-    """The API server leaves out our own pods and those with a node, and answers from its cache."""
+async def test_the_list_is_filtered_and_cached() -> None:
+    """It excludes our own pods and scheduled pods, and comes from the apiserver's cache."""
     _, api = await look(HOMELESS, [stranger()])
     ((_, path, query),) = api.calls
     assert path == PATHS[0]

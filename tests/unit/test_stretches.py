@@ -1,5 +1,5 @@
-"""No stretch of the loop without a pause takes 50 ms of its thread's CPU, however large a job
-is (on a slower machine, accordingly more).
+"""No step blocks the event loop for more than 50 ms of CPU time, however large a job is. (On a
+slower machine, the limit is higher.)
 """
 
 import asyncio
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timed
 
 SIZE = 1500
 BOUND = 0.05
-# Beside four busy processes on two cores, the best of five once took twice as long.
+# With four busy processes on two cores, the best of five runs once took twice as long.
 TRIES = 20
 KEY = ("ns", "job")
 SCRIPT = (
@@ -35,7 +35,7 @@ SCRIPT = (
 
 
 class Stub:
-    """An apiserver that stores one job, and answers each write a moment later."""
+    """An apiserver that stores one job, and responds to each write after a moment."""
 
     def __init__(self) -> None:
         self.pulse, self.throttle, self.clock = Pulse(), Throttle(), SYSTEM
@@ -78,8 +78,8 @@ class Stub:
 
 
 async def longest(work: Callable[[], Awaitable[object]]) -> float:
-    """The longest stretch between two looks at what has come in meanwhile, in seconds of this
-    thread's CPU. What was there before is left out of garbage collections, as main.py does it.
+    """Return the longest time between two polls of the event loop, in CPU seconds of this thread.
+    Existing objects are excluded from garbage collections, as in main.py.
     """
     selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
     select, stretches, begin = selector.select, list[float](), [0.0]
@@ -104,8 +104,8 @@ async def longest(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def is_short(work: Callable[[], Awaitable[object]]) -> bool:
-    """Whether no stretch of it is too long. What else goes on in the machine makes it longer, and
-    nothing makes it shorter: the best of some tries counts.
+    """Return whether no step blocks for too long. Other load on the machine only makes steps
+    longer, so the best of several tries counts.
     """
     for _ in range(TRIES):
         if await longest(work) < allowed(BOUND):
@@ -114,7 +114,7 @@ async def is_short(work: Callable[[], Awaitable[object]]) -> bool:
 
 
 async def life() -> dict[str, float]:
-    """The longest stretch of each step in the life of a job."""
+    """Return the longest blocking time of each step in the life of a job."""
     api, children, found = Stub(), Children.of(()), dict[str, float]()
     for store in children.stores.values():
         for reflector in store.reflectors:
@@ -147,8 +147,8 @@ async def life() -> dict[str, float]:
     return found
 
 
-async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> None:
-    # As in is_short, step by step.
+async def test_no_step_of_a_job_of_1500_ranks_blocks_the_event_loop() -> None:
+    # As in is_short, but for each step.
     shortest = await life()
     for _ in range(TRIES):
         if max(shortest.values()) <= allowed(BOUND):
@@ -159,7 +159,7 @@ async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> Non
     assert {name: seconds for name, seconds in shortest.items() if seconds > bound} == {}
 
 
-async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
+async def test_a_list_of_thousands_does_not_block_the_event_loop() -> None:
     def pods(first: int) -> list[Body]:
         made = pod_body(0)
         names = (f"job-{number}" for number in range(first, first + 500))

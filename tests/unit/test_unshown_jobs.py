@@ -1,5 +1,5 @@
-"""What the watch of DIJobs does not show: the audit takes it in, and the liveness probe learns of
-it, although other calls have answered the same.
+"""The watch of DIJobs misses changes: the audit reads them, and the liveness probe fails, even if
+responses to other requests have shown the same changes.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Minutes(Clock):
 
 
 class Queue(WorkQueue):
-    """It keeps whom it was told of."""
+    """Records the keys that are added."""
 
     def __init__(self) -> None:
         self.told: list[Key] = []
@@ -44,7 +44,7 @@ class Queue(WorkQueue):
 
 @dataclass
 class Api(FakeApi):
-    """It has these jobs, by their paths."""
+    """Has these jobs by path."""
 
     there: dict[str, Body] = field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class Api(FakeApi):
 
 
 class Lab:
-    """An audit, its apiserver, and how long the watch has been behind."""
+    """An audit with its apiserver."""
 
     def __init__(self) -> None:
         self.api, self.clock, self.queue = Api(), Minutes(), Queue()
@@ -61,13 +61,13 @@ class Lab:
         self.audit = Audit(self.api.api(), self.reconciler, self.queue, (), self.clock)
 
     def shows(self, *bodies: Body) -> None:
-        """The watch does."""
+        """Deliver jobs by the watch."""
         for body in bodies:
             self.reconciler.jobs.put(body, shown=True)
 
     async def look(self, *bodies: Body) -> float:
-        """One look, a minute after the last one, at these jobs. Gives for how many seconds the
-        watch has been behind.
+        """Audit these jobs, a minute after the last audit. Return for how many seconds the watch
+        has been behind.
         """
         self.clock.seconds += MINUTE
         self.api.there = {JOBS.path("n", body["metadata"]["name"]): body for body in bodies}
@@ -75,7 +75,7 @@ class Lab:
         return 0.0 if self.audit.behind is None else self.clock.seconds - self.audit.behind
 
 
-async def test_a_watch_that_shows_all_is_not_behind() -> None:
+async def test_a_watch_that_delivers_everything_is_not_behind() -> None:
     lab = Lab()
     for version in range(1, 9):
         lab.shows(job("a", version))
@@ -83,15 +83,15 @@ async def test_a_watch_that_shows_all_is_not_behind() -> None:
     assert not lab.queue.told
 
 
-async def test_what_comes_after_the_list_was_made_is_no_news() -> None:
-    """It is shown a moment later."""
+async def test_a_change_between_list_and_event_is_not_late() -> None:
+    """The watch delivers it a moment later."""
     lab = Lab()
     for version in range(1, 9):
         assert await lab.look(job("a", version)) == 0.0
         lab.shows(job("a", version))
 
 
-# What each look lists, given how many there were before.
+# The list of each audit, by the number of audits before.
 DEAD: dict[str, Callable[[int], list[Body]]] = {
     "one job that rests": lambda minute: [job("a", 5)],
     "one job that is edited each minute": lambda minute: [job("a", 5 + minute)],
@@ -102,7 +102,7 @@ DEAD: dict[str, Callable[[int], list[Body]]] = {
 
 
 @pytest.mark.parametrize("listed", DEAD.values(), ids=DEAD)
-async def test_a_watch_that_shows_nothing_is_behind_until_it_is_ended(
+async def test_a_watch_that_delivers_nothing_stays_behind(
     listed: Callable[[int], list[Body]],
 ) -> None:
     lab = Lab()
@@ -111,29 +111,29 @@ async def test_a_watch_that_shows_nothing_is_behind_until_it_is_ended(
     assert seconds[5] > SILENCE_SECONDS
 
 
-async def test_a_watch_that_dies_later_is_behind_too() -> None:
+async def test_a_watch_that_stops_later_is_behind_too() -> None:
     lab = Lab()
     lab.shows(job("a", 5))
     assert [await lab.look(job("a", 5)) for _ in range(3)] == [0.0] * 3
     assert [await lab.look(job("a", 6)) for _ in range(3)] == [0.0, MINUTE, 2 * MINUTE]
 
 
-async def test_an_answer_to_our_own_write_is_not_the_watchs() -> None:
+async def test_a_response_to_our_own_write_does_not_count_as_delivered() -> None:
     lab = Lab()
     lab.shows(job("a", 5))
     lab.reconciler.jobs.put(job("a", 6))
     assert [await lab.look(job("a", 6)) for _ in range(3)] == [0.0, MINUTE, 2 * MINUTE]
-    assert not lab.queue.told  # it is known
+    assert not lab.queue.told  # the version is known already
 
 
-async def test_a_watch_that_shows_what_it_had_not_is_not_behind_any_more() -> None:
+async def test_a_watch_that_catches_up_is_no_longer_behind() -> None:
     lab = Lab()
     assert [await lab.look(job("a", 5 + minute)) for minute in range(4)][-1] == 3 * MINUTE
     lab.shows(job("a", 5))
     assert await lab.look(job("a", 9)) == 0.0
 
 
-async def test_a_newer_version_is_taken_in() -> None:
+async def test_a_newer_version_is_stored() -> None:
     lab = Lab()
     lab.shows(job("a", 5))
     for version in (6, 7):
@@ -142,7 +142,7 @@ async def test_a_newer_version_is_taken_in() -> None:
     assert lab.queue.told == [("n", "a")]
 
 
-async def test_a_job_that_has_gone_holds_nothing_up() -> None:
+async def test_a_deleted_job_does_not_keep_the_watch_behind() -> None:
     lab = Lab()
     for _ in range(3):
         await lab.look(job("a", 5))

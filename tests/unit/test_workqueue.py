@@ -1,6 +1,4 @@
-"""The queue: one pass per key at a time, nothing lost, nothing hot, and an error that stops nobody
-else.
-"""
+"""The work queue: one run per key at a time, no lost keys, no busy loops, and isolated errors."""
 
 import asyncio
 
@@ -11,7 +9,7 @@ from unit.queued import A, B, Worker, started, turns, until
 from unit.virtual import VirtualClock
 
 
-async def test_what_is_asked_for_many_times_is_done_once() -> None:
+async def test_a_key_that_is_added_many_times_runs_once() -> None:
     work = Worker()
     queue = WorkQueue(work)
     for key in (A, A, B, A):
@@ -22,7 +20,7 @@ async def test_what_is_asked_for_many_times_is_done_once() -> None:
     assert work.done == [A, B]
 
 
-async def test_what_is_asked_for_during_a_pass_is_done_after_it() -> None:
+async def test_a_key_that_is_added_during_its_run_runs_again() -> None:
     work = Worker()
     gate = work.gates[A] = asyncio.Event()
     queue = WorkQueue(work)
@@ -39,7 +37,7 @@ async def test_what_is_asked_for_during_a_pass_is_done_after_it() -> None:
     assert work.done == [B, A, A]
 
 
-async def test_a_pass_says_when_the_next_one_is_due() -> None:
+async def test_the_result_of_a_run_schedules_the_next_one() -> None:
     work = Worker()
     work.answers[A] = [0.0, 0.001, None]
     queue = WorkQueue(work)
@@ -50,7 +48,7 @@ async def test_a_pass_says_when_the_next_one_is_due() -> None:
     assert work.done == [A, A, A]
 
 
-async def test_asking_now_replaces_asking_later() -> None:
+async def test_adding_a_key_replaces_its_timer() -> None:
     work = Worker()
     queue = WorkQueue(work)
     async with started(queue):
@@ -63,7 +61,7 @@ async def test_asking_now_replaces_asking_later() -> None:
         await until(lambda: work.done == [A, A], lambda: work.done)
 
 
-async def test_asking_later_never_delays_what_is_queued() -> None:
+async def test_a_timer_never_delays_a_queued_key() -> None:
     work = Worker()
     queue = WorkQueue(work)
     queue.add(A)
@@ -72,7 +70,7 @@ async def test_asking_later_never_delays_what_is_queued() -> None:
         await until(lambda: work.done == [A], lambda: work.done)
 
 
-async def test_a_pass_that_raises_is_tried_again_and_stops_nobody(
+async def test_a_run_that_raises_is_retried_and_stops_no_other_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workqueue, "BACKOFF_SECONDS", (0.001, 0.002))
@@ -87,7 +85,7 @@ async def test_a_pass_that_raises_is_tried_again_and_stops_nobody(
     assert queue._failures == {}
 
 
-async def test_news_do_not_shorten_the_back_off_of_a_pass_that_fails(
+async def test_events_do_not_shorten_the_back_off_of_a_failed_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workqueue, "BACKOFF_SECONDS", (3600.0, 3600.0))
@@ -110,16 +108,14 @@ async def test_news_do_not_shorten_the_back_off_of_a_pass_that_fails(
     [(0, 0.4, 0.6), (3, 3.2, 4.8), (20, 48, 72), (5000, 48, 72)],
     ids=str,
 )
-def test_the_back_off_grows_to_a_minute_and_no_further(
-    failures: int, least: float, most: float
-) -> None:
-    """2.0 ** 1024 raises: a pass that fails for 17 hours would take the operator down with it."""
+def test_the_back_off_is_at_most_a_minute(failures: int, least: float, most: float) -> None:
+    """2.0 ** 1024 raises: a run that fails for 17 hours would crash the operator."""
     queue = WorkQueue(Worker())
     queue._failures[A] = failures
     assert least <= queue._failed(A, ValueError("poison")) <= most
 
 
-async def test_what_is_news_goes_before_the_background() -> None:
+async def test_new_keys_run_before_the_background() -> None:
     work = Worker()
     queue = WorkQueue(work, workers=1)
     crowd = [("ns", f"old-{number}") for number in range(20)]
@@ -181,9 +177,9 @@ async def test_how_long_a_key_waits_is_measured() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_an_operator_that_waits_to_act_measures_nothing_of_that_time() -> None:
+async def test_waiting_as_a_standby_is_not_measured() -> None:
     async with started(WorkQueue(Worker())):
-        await turns()  # the gauges are those of a queue that has begun
+        await turns()  # the gauges are set when the queue has started
     loop = asyncio.get_running_loop()
     work = Worker()
     queue = WorkQueue(work, clock=VirtualClock(loop))
@@ -197,8 +193,8 @@ async def test_an_operator_that_waits_to_act_measures_nothing_of_that_time() -> 
 
 
 @pytest.mark.virtual_time
-async def test_who_takes_over_begins_with_what_has_just_changed() -> None:
-    """It has heard of all that the one before has done meanwhile."""
+async def test_a_new_leader_starts_with_recent_changes() -> None:
+    """Its queue has all keys that the previous leader handled in the meantime."""
     clock = VirtualClock(asyncio.get_running_loop())
     work = Worker()
     queue = WorkQueue(work, workers=1, clock=clock)

@@ -1,6 +1,4 @@
-"""Namespaces share the queue: however many jobs one has, and whatever hangs there, it holds up no
-other.
-"""
+"""Namespaces share the queue: neither many jobs nor hanging runs in one namespace delay another."""
 
 import asyncio
 
@@ -15,7 +13,7 @@ def crowd(count: int, namespace: str = "crowded") -> list[Key]:
 
 
 @pytest.mark.parametrize("background", [False, True], ids=["foreground", "background"])
-async def test_five_hundred_jobs_of_one_namespace_hold_up_no_other(background: bool) -> None:
+async def test_five_hundred_jobs_in_one_namespace_do_not_delay_others(background: bool) -> None:
     work = Worker()
     queue = WorkQueue(work, workers=1)
     for key in (*crowd(500), ("other", "a"), ("other", "b"), ("third", "c")):
@@ -35,7 +33,7 @@ async def test_five_hundred_jobs_of_one_namespace_hold_up_no_other(background: b
     assert [key for key in work.done if key[0] == "crowded"] == crowd(500)
 
 
-async def test_a_namespace_with_passes_that_hang_leaves_workers_to_the_others() -> None:
+async def test_runs_that_hang_in_a_namespace_leave_workers_to_others() -> None:
     work = Worker()
     queue = WorkQueue(work)
     for key in crowd(500):
@@ -54,7 +52,7 @@ async def test_a_namespace_with_passes_that_hang_leaves_workers_to_the_others() 
         await until(lambda: len(work.done) == 501, lambda: len(work.done))
 
 
-async def test_passes_that_hang_in_any_number_of_namespaces_hold_up_no_other(
+async def test_runs_that_hang_in_many_namespaces_do_not_delay_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workqueue, "SLOW_SECONDS", 0.001)

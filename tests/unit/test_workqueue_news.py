@@ -1,6 +1,4 @@
-"""News that the queue hears: of one moment they are one pass, and none puts off what is due
-sooner.
-"""
+"""Events in the queue: a burst causes one run, and never delays a run that is due sooner."""
 
 import asyncio
 
@@ -10,8 +8,8 @@ from dijob.shell.workqueue import WorkQueue
 from unit.queued import A, Worker, started, turns, until
 
 
-async def test_what_comes_before_a_pass_has_begun_is_part_of_it() -> None:
-    """Several events in one packet of a watch."""
+async def test_events_before_a_run_has_started_are_part_of_it() -> None:
+    """Several events can arrive in one packet of a watch."""
     work = Worker()
     queue = WorkQueue(work)
     async with started(queue):
@@ -24,7 +22,7 @@ async def test_what_comes_before_a_pass_has_begun_is_part_of_it() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_news_of_one_moment_are_one_pass() -> None:
+async def test_events_of_one_burst_cause_one_run() -> None:
     worker, loop = Worker(), asyncio.get_running_loop()
     queue, begin = WorkQueue(worker), loop.time()
     async with started(queue):
@@ -38,7 +36,7 @@ async def test_news_of_one_moment_are_one_pass() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_news_never_put_off_a_pass_that_is_due_sooner() -> None:
+async def test_events_never_delay_a_run_that_is_due_sooner() -> None:
     worker = Worker()
     queue = WorkQueue(worker)
     async with started(queue):
@@ -49,7 +47,7 @@ async def test_news_never_put_off_a_pass_that_is_due_sooner() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_news_bring_forward_a_pass_that_is_due_later() -> None:
+async def test_events_advance_a_run_that_is_due_later() -> None:
     worker = Worker()
     queue = WorkQueue(worker)
     async with started(queue):
@@ -61,7 +59,7 @@ async def test_news_bring_forward_a_pass_that_is_due_later() -> None:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("again", [None, 0.05, 300.0], ids=["never", "soon", "late"])
-async def test_news_that_come_during_a_pass_are_another_one(again: float | None) -> None:
+async def test_events_during_a_run_cause_another_one(again: float | None) -> None:
     worker = Worker()
     queue = WorkQueue(worker)
     worker.answers[A], worker.gates[A] = [again], asyncio.Event()
@@ -75,7 +73,7 @@ async def test_news_that_come_during_a_pass_are_another_one(again: float | None)
 
 
 @pytest.mark.virtual_time
-async def test_news_that_come_during_a_pass_that_fails_wait_for_its_back_off() -> None:
+async def test_events_during_a_failing_run_wait_for_its_back_off() -> None:
     worker = Worker()
     queue = WorkQueue(worker)
     worker.answers[A], worker.gates[A] = [ValueError("no")], asyncio.Event()
