@@ -1,5 +1,8 @@
-"""What is done to jobs, and when each of them has come through it: many are created, one is scaled,
-a tenth of their pods is lost.
+"""Changes of jobs, and the time that each job needs for them: many jobs are created, one job is
+scaled, or a tenth of the pods is deleted.
+
+Each function returns when all affected jobs have completed the change. It learns that from a watch
+of the jobs and not by polling, so that the measurement adds no load to the apiserver.
 """
 
 import asyncio
@@ -12,13 +15,16 @@ from faults.bulk import for_all
 from faults.kube import Json, Kube, dijob, jobs, pods
 from measured import Shape, Starts
 
-# Every tenth pod is lost, from this one on: not a rank 0, which every other rank dials.
+# Every tenth pod is deleted, beginning with this one. None of them is a rank 0: every other rank
+# dials rank 0, so its loss would restart the whole job.
 FIRST_LOST, LOST_OF = 5, 10
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something that befalls so many jobs, and by which of its states a job is through it."""
+    """A change of `jobs` jobs. `through` tells from a job's status whether it has completed the
+    change.
+    """
 
     kube: Kube
     namespace: str
@@ -26,7 +32,10 @@ class Step:
     through: Callable[[Json], bool]
 
     async def take(self, starts: Starts, act: Callable[[], Coroutine[Any, Any, None]]) -> Starts:
-        """Do it, and return once all jobs are through it. The act notes when it begins."""
+        """Run `act`, and return when all jobs have completed the change. `act` itself records in
+        `starts` when the change of each job begins.
+        """
+        # The watch starts at a version from before the change, so that no event can be missed.
         version = (await self.kube.get(jobs(self.namespace)))["metadata"]["resourceVersion"]
         async with asyncio.TaskGroup() as acting:
             acting.create_task(act())
@@ -42,14 +51,14 @@ class Step:
 async def start_jobs(
     kube: Kube, namespace: str, shape: Shape, rate: float = 0.0, **spec: Any
 ) -> Starts:
-    """Create the jobs, so many in a second (0: as many as the apiserver takes), and return once
-    every one is Running.
+    """Create the jobs, and return when all of them are Running. `rate` is the number of jobs
+    created per second; 0 means as many as the apiserver accepts.
     """
     starts = Starts()
 
     async def create(number: int) -> None:
         body = dijob(namespace, f"job{number}", shape.ranks, service="Auto", **spec)
-        # What the operator would add: `kubectl scale` needs it.
+        # Otherwise the operator would add it with a write that is not part of the measured start.
         body["spec"]["replicas"] = shape.ranks
         starts.creates(f"job{number}")
         await kube.create(jobs(namespace), body)
@@ -67,7 +76,7 @@ async def start_jobs(
 
 
 async def _paced(count: int, rate: float, act: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    """Do it so many times, each at its moment, however long those before it take."""
+    """Run `act` `count` times at a fixed rate, even if earlier calls have not returned yet."""
     begin = time.monotonic()
     async with asyncio.TaskGroup() as group:
         for number in range(count):
@@ -76,7 +85,7 @@ async def _paced(count: int, rate: float, act: Callable[[int], Coroutine[Any, An
 
 
 async def scale(kube: Kube, namespace: str, job: str, replicas: int) -> Starts:
-    """Scale a job that runs, and return once all ranks are there, Ready, with one list."""
+    """Scale a running job, and return when all ranks are Ready with one peer list."""
     starts = Starts()
 
     async def act() -> None:
@@ -87,14 +96,14 @@ async def scale(kube: Kube, namespace: str, job: str, replicas: int) -> Starts:
 
 
 def lost_of(shape: Shape) -> dict[str, str]:
-    """A tenth of the pods of such jobs: pod and job, by name."""
+    """Return a tenth of the pods of these jobs, as names of pods with the names of their jobs."""
     places = (divmod(number, shape.ranks) for number in range(FIRST_LOST, shape.pods, LOST_OF))
     return {f"job{job}-{rank}": f"job{job}" for job, rank in places}
 
 
 async def lose(kube: Kube, namespace: str, shape: Shape) -> Starts:
-    """Lose a tenth of the pods at once, and return once all ranks of the jobs that lost one are
-    there again, Ready, with one list.
+    """Delete a tenth of the pods at once, and return when all ranks of the affected jobs are Ready
+    again with one peer list.
     """
     lost, starts = lost_of(shape), Starts()
     before = {pod: (await kube.get(pods(namespace, pod)))["metadata"]["uid"] for pod in lost}
@@ -108,15 +117,16 @@ async def lose(kube: Kube, namespace: str, shape: Shape) -> Starts:
 
     step = Step(kube, namespace, len(set(lost.values())), _whole_again(shape.ranks))
     await step.take(starts, act)
+    # The status alone proves nothing: verify that the pods were really replaced.
     for pod, uid in before.items():
         found = await kube.get(pods(namespace, pod))
         if found["metadata"]["uid"] == uid or found["status"].get("phase") != "Running":
-            raise AssertionError(f"{pod} is said to run again, and does not: {found}")
+            raise AssertionError(f"{pod} should have been replaced and Running: {found}")
     return starts
 
 
 def _whole_again(ranks: int) -> Callable[[Json], bool]:
-    """Whether a status says that so many ranks are Ready with a list that is not the first."""
+    """Return a predicate of a status: all ranks are Ready with a peer list after the first."""
 
     def whole(status: Json) -> bool:
         peers = [

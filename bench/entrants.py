@@ -1,5 +1,8 @@
-"""Who takes part, and what one run of each costs: bare clients (the floors), the operator with each
-addressing, and JobSet where JOBSET_BIN names its program.
+"""The entrants of the benchmark, and the cost of one run of each: bare clients (the floors), the
+operator with each kind of addressing, and JobSet if JOBSET_BIN names its program.
+
+Every run has a namespace of its own, and an operator or controller of its own. So caches and memory
+of an earlier run do not influence a later one.
 """
 
 import asyncio
@@ -21,8 +24,9 @@ from jobset import AGENT, controller, start_jobsets
 from measured import Result, Shape, Starts
 from place import LIMIT_SECONDS, Place, clear, size_in, until_listed
 
+# How long the entrant is observed after the last job runs: events and statuses may still follow.
 REST_SECONDS = 2.0
-# The operator, by what it is told: how ranks are addressed, and more of its arguments.
+# The variants of the operator: the addressing of the jobs, and additional arguments.
 OPERATORS = {
     "IP": ("IP", ()),
     "IP, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),
@@ -33,14 +37,16 @@ JOBSET = "JOBSET_BIN"
 
 
 class Process(Protocol):
-    """Whose CPU and memory are measured."""
+    """A process whose CPU and memory are measured."""
 
     def usage(self) -> Usage: ...
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A process that starts jobs, what its user agent begins with, and where the jobs are."""
+    """A process that starts jobs. `agent` is the beginning of its user agent, by which its writes
+    are found in the audit log.
+    """
 
     place: Place
     process: Process
@@ -48,8 +54,8 @@ class Entrant:
     namespace: str
 
     async def measured(self, acting: Awaitable[Starts]) -> Result:
-        """What something costs. The process' CPU is without its own start, and with what it does in
-        the seconds after the last job runs.
+        """Return the cost of an activity. The CPU of the process excludes its own start, and
+        includes its work in the REST_SECONDS after the last job runs.
         """
         cluster = self.place.cluster
         before, plane = self.process.usage(), plane_cpu(cluster)
@@ -71,8 +77,8 @@ class Entrant:
 
 
 class Running(NamedTuple):
-    """Jobs that an operator of their own has started: the operator, what it is measured by, and
-    what the start has cost.
+    """Running jobs with a separate operator: the operator, its measurement, and the cost of the
+    start.
     """
 
     operator: Operator
@@ -81,12 +87,12 @@ class Running(NamedTuple):
 
 
 def entrants() -> list[str]:
-    """Who takes part."""
+    """Return the names of all entrants; JobSet takes part only if its program is given."""
     return [*map(str, Kind), *OPERATORS, *(["JobSet"] if JOBSET in os.environ else [])]
 
 
 async def race_one(place: Place, shape: Shape, name: str, namespace: str) -> Result:
-    """One run of one entrant."""
+    """Run one entrant once."""
     if name == "JobSet":
         return await race_jobset(place, shape, namespace)
     if name in OPERATORS:
@@ -96,7 +102,7 @@ async def race_one(place: Place, shape: Shape, name: str, namespace: str) -> Res
 
 
 async def race_floor(place: Place, shape: Shape, namespace: str, kind: Kind = Kind.GATED) -> Result:
-    """A floor."""
+    """Run a floor once. Its own CPU is not measured: it stands for the unavoidable part."""
     cluster, kube = place
     await make_namespace(kube, namespace)
     floor, before = Floor(kube, namespace, shape.jobs, shape.ranks, kind), plane_cpu(cluster)
@@ -110,7 +116,7 @@ async def race_floor(place: Place, shape: Shape, namespace: str, kind: Kind = Ki
 async def started(
     place: Place, shape: Shape, namespace: str, name: str = "IP", **how: Any
 ) -> AsyncIterator[Running]:
-    """Jobs that an operator of their own has started; at the end both are gone."""
+    """Start jobs with a separate operator, and remove both at the end."""
     cluster, kube = place
     await make_namespace(kube, namespace)
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
@@ -125,8 +131,8 @@ async def started(
 
 
 async def race_jobset(place: Place, shape: Shape, namespace: str) -> Result:
-    """JobSet, with a controller of its own for this run. A start ends when the pods run: what its
-    own status then says takes a little longer.
+    """Run JobSet once, with a separate controller. The start ends when the pods run; JobSet's own
+    status follows a little later.
     """
     cluster, kube = place
     await make_namespace(kube, namespace)

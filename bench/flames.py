@@ -1,7 +1,8 @@
-"""A flame graph of the operator while many jobs start: PYSPY=py-spy python bench/flames.py OUT.svg.
+"""Draws a flame graph of the operator while many jobs start: PYSPY=py-spy python bench/flames.py
+OUT.svg.
 
-py-spy reads the stacks of another process, so it needs root, or the right to trace. It is no
-package of this project: `pip install py-spy` in any venv.
+py-spy reads the stacks of another process, so it needs root or the permission to trace. It is not
+a dependency of this project: `pip install py-spy` in any venv.
 """
 
 import argparse
@@ -23,12 +24,14 @@ from place import LIMIT_SECONDS, clear, own_plane, until_listed, until_served
 
 # The variable that names py-spy's program.
 PYSPY = "PYSPY"
-RATE = 200
+RATE = 200  # samples per second
 
 
 @asynccontextmanager
 async def recorded(pid: int, out: Path) -> AsyncIterator[None]:
-    """What a process does meanwhile, by function: where it has the CPU, not where it waits."""
+    """Record the stacks of a process, by function, while the context is open. Samples in which the
+    process waits are not recorded.
+    """
     process = await asyncio.create_subprocess_exec(
         *(os.environ.get(PYSPY, "py-spy"), "record", "--pid", str(pid), "--nonblocking"),
         *("--function", "--rate", str(RATE), "--duration", str(LIMIT_SECONDS)),
@@ -38,12 +41,13 @@ async def recorded(pid: int, out: Path) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        # SIGINT ends the recording, and py-spy writes its output.
         process.send_signal(signal.SIGINT)
         await process.wait()
 
 
 async def draw(kubeconfig: Path, shape: Shape, addressing: str, out: Path) -> None:
-    """One start, by an operator that was started for it alone."""
+    """Record one start of jobs, with an operator that is started only for it."""
     namespace = f"flames-{int(time.time())}"
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
     async with Kube(Access.of(kubeconfig)) as kube, Operator(kubeconfig, log) as operator:

@@ -1,7 +1,9 @@
-"""The floors: what a client that knows everything beforehand needs for pods that can do the same.
-It imports nothing of the operator, and its pods are files: bare (a container, and nobody is told
-anything), waiting (the container's program waits for the addresses itself) and gated (an init
-container waits for them).
+"""The floors: the cost of pods that can do the same as ranks, for a client that knows everything in
+advance. It is the lower bound with which the operator is compared.
+
+The client imports nothing of the operator, so that it cannot share its inefficiencies. Its pods are
+files: bare (one container, which gets no addresses), waiting (the container's program waits for the
+addresses itself) and gated (an init container waits for them).
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from measured import Starts
 PODS = Path(__file__).parent / "pods"
 IPS = "diengine.opendilab.org/node-ips"
 NUMBER = "diengine.opendilab.org/list-number"
+# The answer to a patch has only the metadata, so that it costs as little as possible.
 PATCH = {
     "Content-Type": "application/merge-patch+json",
     "Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -27,16 +30,16 @@ PATCH = {
 
 
 class Kind(StrEnum):
-    """Which of them; the value is the name of the file."""
+    """The kind of a floor; the value is the name of its file in bench/pods."""
 
     BARE = "bare"
     WAITING = "waiting"
     GATED = "gated"
 
     def pod(self, name: str, rank: int, size: int) -> Json:
-        """The pod of one rank."""
+        """Return the pod of one rank."""
         text = (PODS / f"{self}.yaml").read_text()
-        # Not DI_RANK and the like: the words stand alone, or after a hyphen.
+        # Replace the placeholders only as separate words, and not within names such as DI_RANK.
         for word, value in (("NAME", name), ("RANK", rank), ("SIZE", size)):
             text = re.sub(rf"(?<!_){word}\b", str(value), text)
         made: Json = yaml.safe_load(text)
@@ -45,8 +48,8 @@ class Kind(StrEnum):
 
 @dataclass
 class Floor:
-    """One run: all pods of each job; where they wait for addresses, one patch for each of them once
-    all pods of its job have one.
+    """One run. It creates all pods of each job. If the pods wait for addresses, it patches each pod
+    as soon as all pods of its job have one.
     """
 
     kube: Kube
@@ -60,7 +63,7 @@ class Floor:
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(32))
 
     async def run(self) -> Starts:
-        """Create all pods, and return once every one of them runs."""
+        """Create all pods, and return when all of them run."""
         version = (await self.kube.get(pods(self.namespace)))["metadata"]["resourceVersion"]
         made = [
             self.kind.pod(f"floor{number}", rank, self.ranks)
@@ -99,11 +102,12 @@ class Floor:
 
     async def _patch(self, name: str, ips: str) -> Json:
         annotations = {IPS: ips, NUMBER: "1"}
+        # Emptying managedFields makes the pod smaller for every watch.
         body = {"metadata": {"managedFields": [{}], "annotations": annotations}}
         async with self.room:
             return await self.kube.call("PATCH", pods(self.namespace, name), body, **PATCH)
 
 
 def size_of(pod: Json) -> int:
-    """Bytes of a pod as a watch shows it."""
+    """Return the size of a pod in bytes, as a watch delivers it."""
     return len(json.dumps(pod, separators=(",", ":")))

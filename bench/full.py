@@ -1,6 +1,8 @@
-"""How the cost of a start grows with jobs and with the pods of one job, and what happens to those
-that run: one grows, a tenth of the pods is lost, nothing happens for minutes, the operator is
-killed. python bench/full.py
+"""Measures how the cost of a start grows with the number of jobs, and with the pods of one job:
+python bench/full.py.
+
+It also measures changes of running jobs: one grows, a tenth of the pods is deleted, the jobs are at
+rest for minutes, and the operator is killed.
 """
 
 import argparse
@@ -23,28 +25,29 @@ from place import Place, own_plane, until_served
 from report import Machine, Report, Start
 from tables import full_blocks, growth_row
 
-# Jobs created in a second
+# Jobs created per second
 RATE = 50
 WARM = Shape(5, 4)
 SHAPES = ("20x4", "100x4", "400x4", "1000x4", "1x4", "1x64", "1x200", "1x1000", "1x1500")
-# Which of them grow, lose a tenth of their pods, or are the crowd in which nothing happens and the
-# operator is killed
+# The shapes that also grow, or lose a tenth of their pods. CROWD is the shape that is also measured
+# at rest, and with restarts of the operator.
 GROWS, GROWN = Shape(1, 4), 64
 LOSES = (Shape(100, 4), Shape(1, 200))
 RESTARTS = 3
-# For each of the two control planes: several times what it takes on two cores.
+# The limit for each of the two control planes: several times what the measurement takes on two
+# cores.
 LIMIT_SECONDS = 2400
 
 
 def note(shape: Shape, what: str, counts: tuple[int, int], result: Result) -> None:
-    """Say at once what was measured."""
+    """Print a measurement immediately: the whole run takes 20 minutes and could fail later."""
     print("#", *growth_row(shape, what, counts, result), sep=" | ", flush=True)
 
 
 @dataclass(frozen=True)
 class Full:
-    """The measurements on one control plane, where their figures go, and for how long nothing is to
-    happen.
+    """The measurements on one control plane. `report` collects the figures; `rest` is how many
+    seconds the running jobs are observed at rest.
     """
 
     place: Place
@@ -52,7 +55,7 @@ class Full:
     rest: float
 
     async def measure(self, shapes: list[Shape]) -> None:
-        """Each shape: the operator, with what happens to its jobs, and the gated floor."""
+        """Measure each shape: the operator with the changes of its jobs, and the gated floor."""
         async with started(self.place, WARM, f"full-warm-{int(time.time())}"):
             pass
         for shape in shapes:
@@ -63,12 +66,13 @@ class Full:
             ) as running:
                 self._started(shape, "IP", running.start)
                 await self._go_on(shape, running)
+            # The control plane still deletes objects of the previous run.
             await quiet(self.place.cluster)
             self._started(shape, "gated", await race_floor(self.place, shape, f"{namespace}-floor"))
             await quiet(self.place.cluster)
 
     async def _go_on(self, shape: Shape, running: Running) -> None:
-        """What happens to jobs of this shape once they run."""
+        """Measure the changes of running jobs of this shape."""
         where = self.place.kube, running.entrant.namespace
         if shape == GROWS:
             what = f"{GROWS.ranks} -> {GROWN} ranks", 1, GROWN - GROWS.ranks
@@ -93,9 +97,9 @@ class Full:
         self.report.changes.append(change)
 
     async def _idle(self, running: Running) -> None:
-        """Nothing happens."""
+        """Count the operator's writes and requests while the jobs are at rest."""
         await quiet(self.place.cluster)
-        print(f"# nothing happens for {self.rest:.0f} s", flush=True)
+        print(f"# at rest for {self.rest:.0f} s", flush=True)
         audit = Audit(self.place.cluster.audit_log)
         await asyncio.sleep(self.rest)
         writes, requests = len(list(audit.each())), audit.asked().total()
@@ -104,7 +108,7 @@ class Full:
         self.report.rest = Rest(self.rest, writes, requests)
 
     async def _restarts(self, running: Running) -> None:
-        """The operator is killed, and started again with a new job waiting, some times."""
+        """Kill the operator and restart it, several times, with a new job waiting each time."""
         place, namespace = self.place, running.entrant.namespace
         crowd = Crowd(place.kube, namespace, running.operator, CROWD.jobs)
         for number in range(RESTARTS):
@@ -115,7 +119,7 @@ class Full:
 
 
 async def run(cluster: Cluster, shapes: list[Shape], report: Report, rest: float) -> None:
-    """All shapes on one control plane."""
+    """Measure all shapes on one control plane."""
     async with Kube(Access.of(cluster.kubeconfig)) as kube, asyncio.timeout(LIMIT_SECONDS):
         await until_served(kube)
         await Full(Place(cluster, kube), report, rest).measure(shapes)
@@ -125,14 +129,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shapes", nargs="*", default=SHAPES, help="JOBSxRANKS ...")
     parser.add_argument("--json", type=Path, help="a file for the figures")
-    parser.add_argument(
-        "--rest", type=float, default=180, help="seconds in which nothing happens (default 180)"
-    )
+    parser.add_argument("--rest", type=float, default=180, help="seconds at rest (default 180)")
     given = parser.parse_args()
     report = Report(Machine.here())
     shapes = [Shape.parse(each) for each in given.shapes]
-    # One control plane for many jobs and one for large ones: what etcd and the apiserver still
-    # hold of the former would be counted with the latter.
+    # Many jobs and large jobs have separate control planes. Otherwise the memory that etcd and the
+    # apiserver still hold for the former would be counted for the latter.
     try:
         for group in ([s for s in shapes if s.jobs > 1], [s for s in shapes if s.jobs == 1]):
             if group:

@@ -1,4 +1,7 @@
-"""What the bench's figures are to be, as ratios within one run, and what they are."""
+"""The goals of the benchmark, and whether the measured figures reach them.
+
+Most goals are ratios between entrants of one run, because seconds differ between machines.
+"""
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping
@@ -14,14 +17,14 @@ Figure = Callable[[Shape, Mapping[str, Result]], float]
 
 @dataclass(frozen=True)
 class Bound:
-    """At most, or `at_least`, so much."""
+    """A bound for a figure: the maximum, or the minimum if `at_least`."""
 
     value: float
     unit: str = ""
     at_least: bool = False
 
     def row(self, where: object, words: str, now: float) -> Row:
-        """The goal beside what was measured."""
+        """Return the row of the table that compares the measured figure with the goal."""
         sign, missing = (">=", self.value - now) if self.at_least else ("<=", now - self.value)
         met = "reached" if missing <= 0 else f"missed by {missing:.2f}{self.unit}"
         return where, words, f"{sign} {self.value:g}{self.unit}", f"{now:.2f}{self.unit}", met
@@ -29,9 +32,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure of a start that is to be at most, or `at_least`, so large; bounds by jobs x ranks,
-    "" for all others.
-    """
+    """A figure of a start, with its bounds by shape ("100x4"); "" is for all other shapes."""
 
     words: str
     bounds: Mapping[str, float]
@@ -40,7 +41,7 @@ class Goal:
     at_least: bool = False
 
     def bound(self, shape: Shape) -> Bound | None:
-        """What it is to be, if anything, for this shape."""
+        """Return the bound for this shape, if there is one."""
         value = self.bounds.get(str(shape), self.bounds.get(""))
         return None if value is None else Bound(value, self.unit, self.at_least)
 
@@ -98,7 +99,9 @@ GOALS = (
 
 
 def rows(shape: Shape, results: Mapping[str, Result]) -> Iterator[Row]:
-    """The goals of a shape, each with its figure."""
+    """Return the goals of a shape, each with its measured figure. A goal that needs an entrant
+    which did not take part says so.
+    """
     for goal in GOALS:
         if (bound := goal.bound(shape)) is None:
             continue
@@ -112,7 +115,7 @@ FEW, LARGE = Shape(100, 4), Shape(1, 1500)
 
 
 def full_rows(report: Report) -> Iterator[Row]:
-    """The goals of what `make bench-full` measures; one whose shape is not there is left out."""
+    """Return the goals of `make bench-full`; goals of shapes that were not run are left out."""
     found = {shape: results["IP"] for shape, results in report.tables.items() if "IP" in results}
     if FEW in found and CROWD in found:
         rate, few = (shape.pods / found[shape].seconds for shape in (CROWD, FEW))

@@ -1,5 +1,7 @@
-"""JobSet as an entrant: its controller with its webhooks, on loopback, from a checkout of its
-source in which the program has been built (docs/performance.md says how).
+"""JobSet as an entrant of the benchmark, for comparison with an established project.
+
+Its controller and webhooks run on the loopback interface. They come from a checkout of its source
+in which the program has been built (docs/performance.md explains how).
 """
 
 import asyncio
@@ -28,17 +30,18 @@ from measured import Shape, Starts
 CRD = "jobsets.jobset.x-k8s.io"
 AGENT = "jobset/"
 OWNER = "jobset.sigs.k8s.io/jobset-name"
-# What its client may ask in a second: its own default, said here to be seen.
+# Requests per second that JobSet's client may send. This is its own default; it is set explicitly
+# so that the benchmark can print it.
 QPS = BURST = 500
 
 
 def jobsets(namespace: str) -> str:
-    """The path of a namespace's JobSets."""
+    """Return the API path of a namespace's JobSets."""
     return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets"
 
 
 def jobset(name: str, ranks: int) -> Json:
-    """One job of so many pods: the bare pod, and names by which they find each other."""
+    """Return a JobSet of one job with `ranks` bare pods, which find each other by DNS names."""
     pod = Kind.BARE.pod(name, 0, ranks)
     template = {"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]}
     job = {"parallelism": ranks, "completions": ranks, "backoffLimit": 0, "template": template}
@@ -52,7 +55,7 @@ def jobset(name: str, ranks: int) -> Json:
 
 
 async def start_jobsets(kube: Kube, namespace: str, shape: Shape) -> Starts:
-    """Create the JobSets, and return once every pod runs."""
+    """Create the JobSets, and return when all pods run."""
     version = (await kube.get(pods(namespace)))["metadata"]["resourceVersion"]
     starts = Starts()
 
@@ -73,8 +76,8 @@ async def start_jobsets(kube: Kube, namespace: str, shape: Shape) -> Starts:
 
 @asynccontextmanager
 async def controller(binary: Path, cluster: Cluster) -> AsyncIterator["Controller"]:
-    """JobSet's controller, ready, with its webhooks; at the end it is gone, and they with it.
-    `binary` is bin/manager in the checkout.
+    """Run JobSet's controller with its webhooks until the context ends. `binary` is bin/manager in
+    the checkout.
     """
     components, authority = binary.parents[1] / "config/components", trustme.CA()
     crd = next((components / "crd/bases").glob("*.yaml"))
@@ -121,22 +124,22 @@ class Controller:
         return self.folder / "log"
 
     def usage(self) -> Usage:
-        """What the process has used so far."""
+        """Return the CPU and memory that the process has used so far."""
         assert self.process is not None
         return usage_of(self.process.pid)
 
     def tail(self) -> str:
-        """The end of its log, for evidence."""
+        """Return the end of its log, for error messages."""
         return "\n".join(self.log.read_text().splitlines()[-25:])
 
     def certify(self, authority: trustme.CA) -> None:
-        """Write the certificate of its webhooks."""
+        """Write the certificate of its webhooks into the folder."""
         made = authority.issue_cert("127.0.0.1", common_name="jobset")
         made.private_key_pem.write_to_path(str(self.folder / "tls.key"))
         made.cert_chain_pems[0].write_to_path(str(self.folder / "tls.crt"))
 
     def configure(self) -> Path:
-        """Write its configuration; its path."""
+        """Write its configuration file, and return the path."""
         said = {
             "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
             "kind": "Configuration",
@@ -152,7 +155,7 @@ class Controller:
         return path
 
     async def missing(self) -> str:
-        """Why it is not ready; "" where it is."""
+        """Return why the controller is not ready; "" if it is."""
         assert self.process is not None
         if self.process.returncode is not None:
             raise AssertionError(f"it has exited with {self.process.returncode}: {self.tail()}")
@@ -161,7 +164,7 @@ class Controller:
                 async with http.get(f"http://127.0.0.1:{self.health}/readyz") as answer:
                     if answer.status != 200:
                         return await answer.text()
-                # It is ready before it serves its webhooks.
+                # The controller reports ready before it serves its webhooks.
                 for url in self._hook_urls():
                     async with http.get(url, ssl=False) as answer:
                         if answer.status == 404:
@@ -175,7 +178,9 @@ class Controller:
         return [hook["clientConfig"]["url"] for hook in hooks]
 
     def webhooks(self, authority: str) -> list[Json]:
-        """Its webhooks, with the patches of its own installation, on this process."""
+        """Return its webhook configurations, with the patches of its own installation, changed so
+        that they call this process.
+        """
         folder = self.components / "webhook"
         made: list[Json] = list(yaml.safe_load_all((folder / "manifests.yaml").read_text()))
         for each in made:
@@ -191,8 +196,10 @@ class Controller:
 
 
 def _patch(body: Json, patch: dict[str, Any]) -> None:
-    """A JSON patch that replaces one webhook."""
+    """Apply a JSON patch that replaces one webhook. ValueError if it is any other patch."""
     _, field_, index = patch["path"].split("/")
     if (patch["op"], field_) != ("replace", "webhooks"):
-        raise ValueError(f"not known of JobSet's installation: {patch['op']} {patch['path']}")
+        raise ValueError(
+            f"unexpected patch in JobSet's installation: {patch['op']} {patch['path']}"
+        )
     body["webhooks"][int(index)] = patch["value"]

@@ -1,4 +1,4 @@
-"""What is raced, and what one run of an entrant has cost."""
+"""The data of the benchmark: the shape of a run, and its measured cost."""
 
 import time
 from collections import defaultdict
@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Shape:
-    """So many jobs of so many ranks."""
+    """A number of jobs, and the number of ranks of each."""
 
     jobs: int
     ranks: int
 
     @staticmethod
     def parse(text: str) -> "Shape":
-        """100x4: 100 jobs of 4 ranks."""
+        """Return the shape for a text such as 100x4: 100 jobs of 4 ranks."""
         count, _, ranks = text.partition("x")
         return Shape(int(count), int(ranks))
 
@@ -28,14 +28,14 @@ class Shape:
         return self.jobs * self.ranks
 
 
-# The jobs in whose midst nothing happens, and the operator is killed
+# The shape that is measured at rest, and with restarts of the operator.
 CROWD = Shape(1000, 4)
 
 
 @dataclass(frozen=True)
 class Starts:
-    """When jobs were created and when they ran, by name (seconds of one clock). For jobs that run
-    already: when something befell them, and when they were whole again.
+    """The times at which jobs were created and at which they ran, by name (seconds of one monotonic
+    clock). For changes of running jobs: when the change began, and when the job had recovered.
     """
 
     created: dict[str, float] = field(default_factory=dict)
@@ -43,35 +43,38 @@ class Starts:
     _running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def creates(self, job: str) -> None:
-        """The job, or the first of its pods, is created now."""
+        """Record that the job, or the first of its pods, is created now."""
         self.created.setdefault(job, time.monotonic())
 
     def runs(self, job: str) -> None:
-        """The job runs, from now on unless it did before."""
+        """Record that the job runs now, unless that is already recorded."""
         self.ran.setdefault(job, time.monotonic())
 
     def pod_runs(self, job: str, pod: str, ranks: int) -> None:
-        """One of the job's pods runs; it runs itself with the last of so many."""
+        """Record that a pod of the job runs. The job runs with the last of its `ranks` pods."""
         self._running[job].add(pod)
         if len(self._running[job]) == ranks:
             self.runs(job)
 
     @property
     def seconds(self) -> float:
-        """From the first create until the last job ran."""
+        """Return the time from the first creation until the last job ran."""
         return max(self.ran.values()) - min(self.created.values())
 
     def percentile(self, share: float) -> float:
-        """So many seconds, or fewer, passed for this share of the jobs from create to running."""
+        """Return the seconds from creation to running that a share of the jobs did not exceed."""
         took = sorted(self.ran[job] - self.created[job] for job in self.ran)
         return took[min(int(share * len(took)), len(took) - 1)]
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run of one entrant: seconds until all jobs ran, and those of a job (p50 and p99); CPU
-    seconds and MB of each part of the control plane (kwok is one) and of the entrant itself; bytes
-    of a pod that runs; the entrant's writes by kind.
+    """The cost of one run of one entrant.
+
+    `seconds` is the time until all jobs ran; `p50` and `p99` are per job. `parts` and `memory` are
+    CPU seconds and MB of each part of the control plane, including kwok. `own` and `peak` are the
+    same for the entrant itself. `size` is that of a running pod in bytes, and `writes` counts the
+    entrant's writes by verb and resource.
     """
 
     seconds: float
@@ -86,7 +89,7 @@ class Result:
 
     @staticmethod
     def of(starts: Starts, parts: Mapping[str, float], **more: Any) -> "Result":
-        """The result of a run that took so long."""
+        """Return the result of a run, with the figures rounded."""
         return Result(
             seconds=round(starts.seconds, 3),
             p50=round(starts.percentile(0.5), 3),
@@ -97,18 +100,18 @@ class Result:
 
     @property
     def plane(self) -> float:
-        """CPU seconds of the whole control plane."""
+        """Return the CPU seconds of the whole control plane."""
         return sum(self.parts.values())
 
     @property
     def written(self) -> int:
-        """All of the entrant's writes."""
+        """Return the number of all writes of the entrant."""
         return sum(self.writes.values())
 
 
 @dataclass(frozen=True)
 class Change:
-    """What befell jobs that ran already: so many jobs, and so many pods that are new after it."""
+    """A change of running jobs: the number of affected jobs, and of pods that are new after it."""
 
     shape: Shape
     words: str
@@ -119,7 +122,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Rest:
-    """Seconds in which nothing happened, and what the operator wrote and asked meanwhile."""
+    """A time at rest, in seconds, with the operator's writes and requests in it."""
 
     seconds: float
     writes: int

@@ -1,7 +1,8 @@
-"""How long a job takes to start while another namespace starts 500: python bench/neighbours.py.
+"""Measures how long a job takes to start while another namespace starts 500 jobs: python
+bench/neighbours.py.
 
-The floor is a bare client (floor.py) that starts the same pods in the same crowd: the control
-plane's part of it.
+The floor is a bare client (floor.py) that starts the same pods under the same load. It shows the
+part of the delay that is due to the control plane.
 """
 
 import argparse
@@ -24,7 +25,7 @@ ONE = Shape(1, 4)
 
 
 async def start_one(kube: Kube, namespace: str) -> float:
-    """Seconds from a job of 4 to Running; it is gone afterwards."""
+    """Return the seconds until a job of 4 ranks is Running, and remove it again."""
     await make_namespace(kube, namespace)
     starts = await asyncio.wait_for(start_jobs(kube, namespace, ONE), LIMIT_SECONDS)
     await clear(kube, namespace)
@@ -32,7 +33,7 @@ async def start_one(kube: Kube, namespace: str) -> float:
 
 
 async def started(kube: Kube, namespace: str) -> int:
-    """How many jobs run."""
+    """Return the number of jobs that run."""
     return sum(
         (job.get("status") or {}).get("phase") == "Running"
         for job in await kube.items(jobs(namespace))
@@ -40,7 +41,9 @@ async def started(kube: Kube, namespace: str) -> int:
 
 
 async def measure(cluster: Cluster, count: int, runs: int) -> None:
-    """Starts alone, then starts one after the other while the crowd is starting."""
+    """Measure starts without other load, then starts one after another while the jobs of the other
+    namespace start.
+    """
     stamp = int(time.time())
     crowd = f"crowd-{stamp}"
     log = Path(tempfile.gettempdir()) / f"{crowd}.log"

@@ -1,5 +1,7 @@
-"""What a start takes on real nodes, step by step, and what follows when a pod is lost: python
-bench/nodes.py. The test cluster's two nodes share this machine, so nothing else may run on it.
+"""Measures a start on real nodes step by step, and the recovery from a lost pod: python
+bench/nodes.py.
+
+The two nodes of the test cluster share this machine, so there must be no other load on it.
 """
 
 import argparse
@@ -26,8 +28,8 @@ IMAGES = ("light", "ditask", "launcher", "operator")
 RANKS, REAL_RANKS, VICTIM = 4, 3, 2
 IDLE_SECONDS = 20.0
 FIRST_LINE = "date +%s.%N; exec "
-# What light-peer says of its start, said by a program of DI-engine: when it is imported, and when
-# the kernel has a connection with every peer.
+# A DI-engine program that prints the same lines as light-peer: the time when it is imported, and
+# the time until the kernel has a connection with every peer.
 MESHED = """
 import os, time
 
@@ -49,13 +51,13 @@ def main():
 
 
 def light(name: str, **spec: Any) -> list[Body]:
-    """A job of light peers whose first line says when it was printed."""
+    """Return a job of light peers whose first line of output is the time of its printing."""
     command = ["/bin/bash", "-c", f"{FIRST_LINE}light-peer --forever"]
     return [job(name, {"command": command}, **{"replicas": RANKS, "backoffLimit": 0, **spec})]
 
 
 def real(name: str) -> list[Body]:
-    """The same with DI-engine."""
+    """Return the same kind of job with DI-engine."""
     mount, volume = mounted(f"{name}-code", "/code")
     command = ["/bin/bash", "-c", f"{FIRST_LINE}ditask --package /code --main meshed.main"]
     env = [{"name": "OMP_NUM_THREADS", "value": "1"}]
@@ -65,7 +67,9 @@ def real(name: str) -> list[Body]:
 
 
 def plain(name: str) -> Body:
-    """A pod with nothing of the operator in it: an init container, and a container."""
+    """Return a pod without any part of the operator: an init container and a container. Gates and
+    launchers are compared with it.
+    """
     common = {"image": LIGHT, "imagePullPolicy": "IfNotPresent"}
     init = {**common, "name": GATE, "command": ["date"]}
     main = {**common, "name": MAIN, "command": ["/bin/bash", "-c", f"{FIRST_LINE}sleep 3600"]}
@@ -75,7 +79,7 @@ def plain(name: str) -> Body:
 
 @dataclass(frozen=True)
 class Lab:
-    """One namespace, and what is found out in it."""
+    """One namespace, and the measurements in it."""
 
     sources: Sources
     findings: Findings
@@ -85,7 +89,7 @@ class Lab:
         return self.sources.space
 
     def start(self, entrant: str, objects: list[Body]) -> list[str]:
-        """Start a job, and write down what it took; the names of its pods."""
+        """Start a job, record the times of its steps, and return the names of its pods."""
         name, ranks = objects[-1]["metadata"]["name"], objects[-1]["spec"]["replicas"]
         pods = [f"{name}-{rank}" for rank in range(ranks)]
         self.space.apply(*objects)
@@ -95,7 +99,7 @@ class Lab:
         return pods
 
     def remove(self, *kinds: str) -> None:
-        """All jobs, or all objects of these kinds, with what they leave to be done."""
+        """Remove all jobs, or all objects of these kinds, and wait until all pods are gone."""
         self.space.kubectl("delete", ",".join(kinds or ("dijobs",)), "--all", "--wait=false")
         self.space.until_gone("all", self._pods, 90)
 
@@ -103,7 +107,9 @@ class Lab:
         return self.space.kubectl("get", "pods", "-o", "name").split()
 
     def lose(self, entrant: str) -> None:
-        """Delete a rank of a job that has just started; one that dials it starts again in place."""
+        """Delete a rank of a job that has just started, and record the recovery. A rank that dials
+        it restarts in place.
+        """
         self.space.apply(*light("world"))
         self.space.until_true("world", "PeersReady")
         before = identities(self.space, "world")
@@ -117,7 +123,7 @@ class Lab:
         self.remove()
 
     def start_plain(self) -> None:
-        """As many pods as a job has, without the operator."""
+        """Start as many pods as a job has, without the operator."""
         pods = [f"plain-{number}" for number in range(RANKS)]
         self.space.apply(*map(plain, pods))
         self.space.until(
@@ -128,7 +134,7 @@ class Lab:
         self.remove("pods")
 
     def rest(self, pods: list[str]) -> None:
-        """What the launchers of these pods use while nothing happens."""
+        """Measure the CPU that the launchers of these pods use at rest."""
         launchers = [self.space.cluster.pids(self.space.name, pod, MAIN)[0] for pod in pods]
         before, begin = sum(map(cpu, launchers)), time.monotonic()
         time.sleep(IDLE_SECONDS)
@@ -137,8 +143,8 @@ class Lab:
 
 
 def cpu(pid: int) -> float:
-    """CPU seconds that the threads of a process have used, which the scheduler counts in
-    nanoseconds.
+    """Return the CPU seconds that the threads of a process have used. /proc/PID/schedstat counts
+    nanoseconds; /proc/PID/stat would be too coarse for a launcher at rest.
     """
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
@@ -146,13 +152,15 @@ def cpu(pid: int) -> float:
 
 @contextmanager
 def laboratory(cluster: Cluster, findings: Findings) -> Iterator[Lab]:
-    """A namespace whose pods are watched."""
+    """Open a namespace whose pods are watched."""
     with opened(cluster, Api.of(cluster), NAME) as space, kept(space, "pods") as diary:
         yield Lab(Sources(space, diary, Audit(cluster.audit_log)), findings)
 
 
 def measure(cluster: Cluster, runs: int) -> Findings:
-    """All of it, so many times each; the real programs, which take longest, three times less."""
+    """Run each measurement `runs` times. DI-engine's programs take longest, so they get a third of
+    the runs.
+    """
     findings, operator = Findings(), archive("operator")
     with laboratory(cluster, findings) as lab:
         for number in range(runs):

@@ -1,6 +1,7 @@
 """Writes the tables of docs/performance.md from the figures in bench/results: python bench/page.py.
 
-A table stands between two comments with its name; the commands that measure print it with them.
+Each table of the page is enclosed by two comments with its name. The commands that measure print
+their tables with the same comments.
 """
 
 from collections.abc import Mapping
@@ -15,23 +16,23 @@ START, FULL = HERE / "results/start.json", HERE / "results/full.json"
 
 
 def edges(name: str) -> tuple[str, str]:
-    """The two comments of a table."""
+    """Return the two comments that enclose a table."""
     return f"<!-- {name} -->\n", f"<!-- end of {name} -->"
 
 
 def block(name: str, text: str) -> str:
-    """A table with its two comments."""
+    """Return a table with its two comments."""
     begin, end = edges(name)
     return f"{begin}{text}\n{end}"
 
 
 def show(blocks: Mapping[str, str]) -> None:
-    """Print tables as the page has them."""
+    """Print tables in the form that they have on the page."""
     print("\n\n".join(block(name, text) for name, text in blocks.items() if text))
 
 
 def filled(page: str, blocks: Mapping[str, str]) -> str:
-    """The page with these tables in their places. KeyError where it has no such place."""
+    """Return the page with these tables in their places. KeyError if the page has no such place."""
     for name, text in blocks.items():
         begin, end = edges(name)
         before, _, rest = page.partition(begin)

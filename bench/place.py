@@ -1,4 +1,4 @@
-"""Where it all happens: a control plane of its own, and how it comes to rest between runs."""
+"""The control plane of a benchmark, and its clean-up between runs."""
 
 import signal
 import sys
@@ -27,26 +27,27 @@ class Place(NamedTuple):
 
 @contextmanager
 def own_plane() -> Iterator[Cluster]:
-    """A control plane with 50 pretended nodes, which is gone at the end, also that of Ctrl-C or of
-    a SIGTERM.
+    """Start a control plane with 50 simulated nodes, and stop it at the end, even after Ctrl-C or
+    SIGTERM.
     """
+    # Python does not run `finally` blocks on SIGTERM, so turn the signal into an exception.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with control_plane(NAME, nodes=50, quiet=False) as cluster:
         yield cluster
 
 
 async def size_in(kube: Kube, namespace: str) -> int:
-    """Bytes of a pod of this namespace that runs."""
+    """Return the size in bytes of a running pod of this namespace."""
     return size_of((await kube.items(pods(namespace) + "?limit=1"))[0])
 
 
 async def clear(kube: Kube, namespace: str) -> None:
-    """Remove what a run has made, and wait until the control plane has come to rest."""
+    """Delete the objects of a run, and wait until the pods are gone."""
     for path in (jobs(namespace), jobsets(namespace), services(namespace), pods(namespace)):
 
         async def cut(path: str = path) -> str:
-            # Thousands take longer than a call may, by the client's clock or by the apiserver's
-            # (504): the next one goes on with what is left.
+            # The deletion of thousands takes longer than the timeout of the client, or of the
+            # apiserver (504). The next call continues with the rest.
             try:
                 await kube.call("DELETE", path)
             except (TimeoutError, KubeError) as error:
@@ -65,7 +66,7 @@ async def clear(kube: Kube, namespace: str) -> None:
 
 
 async def until_listed(operator: Operator) -> None:
-    """Wait until an operator has all its lists."""
+    """Wait until an operator has listed pods and services."""
 
     async def missing() -> str:
         lists = await operator.metric("dijob_relists_total")
@@ -75,8 +76,8 @@ async def until_listed(operator: Operator) -> None:
 
 
 async def until_served(kube: Kube) -> None:
-    """Wait until the apiserver has listed DIJobs for two seconds: a new CRD's storage begins more
-    than once.
+    """Wait until the apiserver has listed DIJobs without an error for about two seconds. The
+    storage of a new CRD is set up more than once, and lists fail in between.
     """
     listed = 0
 

@@ -1,5 +1,6 @@
-"""Draws docs/pictures/bench-*.svg from the figures in bench/results: make bench-page. The same
-figures make the same files.
+"""Draws docs/pictures/bench-*.svg from the figures in bench/results: make bench-page.
+
+The same figures give the same files, so that a picture changes in a commit only if its figures do.
 """
 
 from collections.abc import Callable
@@ -13,11 +14,11 @@ from report import Report, Tables
 
 matplotlib.use("svg")
 matplotlib.rcParams.update(
-    # Text stays text, ids are the same each time.
+    # Keep text as text, so that it can be searched, and make ids reproducible.
     {"svg.fonttype": "none", "svg.hashsalt": "dijob", "font.size": 9, "axes.axisbelow": True}
 )
 PICTURES = PAGE.parent / "pictures"
-# Okabe and Ito's colours, which colour-blind readers tell apart.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
 COLOURS = {
     "bare": "#999999",
     "waiting": "#56B4E9",
@@ -32,7 +33,7 @@ Figure = Callable[[Shape, Result], float]
 
 
 def ratio_bars(axes: Any, tables: Tables, title: str, figure: Figure) -> None:
-    """A figure of each entrant, by shape, as a ratio to the gated floor's."""
+    """Draw a figure of each entrant by shape, relative to the gated floor."""
     names = [name for name in COLOURS if name != FLOOR and any(name in r for r in tables.values())]
     width = 0.8 / len(names)
     for place, name in enumerate(names):
@@ -49,7 +50,7 @@ def ratio_bars(axes: Any, tables: Tables, title: str, figure: Figure) -> None:
 
 
 def lines(axes: Any, tables: Tables, x: Callable[[Shape], int], figure: Figure) -> None:
-    """A figure of each entrant over the size of what starts."""
+    """Draw a figure of each entrant over the number of jobs or ranks."""
     for name in sorted({name for results in tables.values() for name in results}):
         points = [
             (x(shape), figure(shape, results[name]))
@@ -67,7 +68,7 @@ def lines(axes: Any, tables: Tables, x: Callable[[Shape], int], figure: Figure) 
 
 
 def draw_starts(report: Report) -> None:
-    """How long all shapes take, and what that costs, beside the gated floor."""
+    """Draw the time and the CPU of all shapes, relative to the gated floor."""
     drawing, both = pyplot.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     ratio_bars(both[0], report.tables, "seconds until all run", lambda _, result: result.seconds)
     ratio_bars(both[1], report.tables, "control plane's CPU", lambda _, result: result.plane)
@@ -79,7 +80,7 @@ def draw_starts(report: Report) -> None:
 
 
 def draw_growth(report: Report) -> None:
-    """How the cost of a pod grows with jobs, and with the ranks of one job."""
+    """Draw how the cost of a pod grows with the number of jobs, and with the ranks of one job."""
     columns: dict[str, Figure] = {
         "ms per pod until all run": lambda shape, result: 1000 * result.seconds / shape.pods,
         "control plane's CPU, ms per pod": lambda shape, result: 1000 * result.plane / shape.pods,
@@ -102,7 +103,7 @@ def draw_growth(report: Report) -> None:
 
 
 def save(drawing: Any, name: str) -> None:
-    """Write a picture, without a date in it."""
+    """Write a picture without a date, which would change the file on every run."""
     drawing.savefig(PICTURES / name, facecolor="white", metadata={"Date": None, "Creator": None})
 
 

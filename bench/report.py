@@ -1,4 +1,4 @@
-"""The figures of one run of the bench as a file, and the machine that they are of."""
+"""The figures of one run of the benchmark as a file, with the machine on which it ran."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,13 +11,13 @@ from measured import Change, Rest, Result, Shape
 from pydantic import TypeAdapter
 
 Tables = dict[Shape, dict[str, Result]]
-# The load average beside which nothing else can have run that counts.
+# Up to this load average, no other load can have influenced the figures.
 QUIET_LOAD = 0.5
 
 
 @dataclass(frozen=True)
 class Machine:
-    """When, on what, and beside how much other work: the load average before the first start."""
+    """The date, the machine, and its other load: the load average before the first start."""
 
     date: str
     cores: int
@@ -26,7 +26,7 @@ class Machine:
 
     @staticmethod
     def here() -> "Machine":
-        """This one, now."""
+        """Return this machine at the present time."""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         today, load = datetime.now(UTC).date().isoformat(), round(os.getloadavg()[0], 1)
         return Machine(today, os.cpu_count() or 0, round(memory / 2**30), load)
@@ -52,7 +52,7 @@ class Start:
 
 @dataclass
 class Report:
-    """All figures of one run. `make bench` has starts alone."""
+    """All figures of one run. `make bench` has only starts."""
 
     machine: Machine
     starts: list[Start] = field(default_factory=list)
@@ -62,19 +62,19 @@ class Report:
 
     @property
     def tables(self) -> Tables:
-        """The starts by shape and entrant."""
+        """Return the starts by shape and entrant."""
         found: Tables = {}
         for start in self.starts:
             found.setdefault(start.shape, {})[start.entrant] = start.result
         return found
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the report as JSON."""
         path.write_bytes(ADAPTER.dump_json(self, indent=1) + b"\n")
 
     @staticmethod
     def read(path: Path) -> "Report":
-        """One that was saved."""
+        """Read a saved report."""
         return ADAPTER.validate_json(path.read_bytes())
 
 
@@ -82,7 +82,7 @@ ADAPTER = TypeAdapter(Report)
 
 
 def named(tables: Mapping[Shape, Mapping[str, Result]]) -> Iterator[tuple[Shape, str, Result]]:
-    """All starts, with their shapes and entrants."""
+    """Yield all starts with their shapes and entrants."""
     for shape, results in tables.items():
         for name, result in results.items():
             yield shape, name, result

@@ -1,5 +1,6 @@
-"""How long jobs take to start on 50 pretended nodes, and what that costs: all entrants in turn in
-one run: python bench/start.py.
+"""Measures how long jobs take to start on 50 simulated nodes, and the cost: python bench/start.py.
+
+All entrants take turns within one run, so that all of them are measured under the same conditions.
 """
 
 import argparse
@@ -21,8 +22,8 @@ from tables import start_blocks, start_row
 
 
 async def race(place: Place, shape: Shape, runs: int, warm: bool = True) -> list[Start]:
-    """All entrants in turn, so that all see the same machine: each one's run of median seconds. A
-    run of each with 5 jobs comes first, so that caches are warm.
+    """Run all entrants in turn, and return for each the run with the median time. If `warm`, a run
+    of each with 5 jobs comes first, so that caches are warm.
     """
     found: dict[str, list[Result]] = {}
     for number in range(0 if warm else 1, runs + 1):
@@ -43,7 +44,7 @@ def _median(results: list[Result]) -> Result:
 
 
 async def run(cluster: Cluster, shapes: list[Shape], runs: int, machine: Machine) -> Report:
-    """All shapes, one after the other."""
+    """Measure all shapes, one after another."""
     async with Kube(Access.of(cluster.kubeconfig)) as kube:
         await until_served(kube)
         report = Report(machine)
@@ -70,9 +71,9 @@ def main() -> None:
     if given.json:
         report.save(given.json)
     if JOBSET in os.environ:
-        print(f"JobSet's client may ask {QPS} times a second, {BURST} at once")
+        print(f"JobSet's client may send {QPS} requests per second, with bursts of {BURST}")
     else:
-        print(f"JobSet was not there: {JOBSET} names no program (docs/performance.md)")
+        print(f"JobSet was not measured: {JOBSET} is not set (see docs/performance.md)")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The figures as tables of Markdown: what the commands print, and docs/performance.md shows."""
+"""The figures as Markdown tables, for the output of the commands and for docs/performance.md."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ MANY = 10_000
 
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[object, ...]]) -> str:
-    """A table of Markdown; "" where there are no rows."""
+    """Return a Markdown table; "" if there are no rows."""
     lines = [head, ("---",) * len(head), *rows]
     if len(lines) == 2:
         return ""
@@ -39,7 +39,7 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[object, ...]]) -> str:
 
 
 def start_row(shape: Shape, name: str, result: Result) -> tuple[object, ...]:
-    """A start as a row of STARTS."""
+    """Return a start as a row with the columns STARTS."""
     return (
         shape,
         name,
@@ -56,7 +56,9 @@ def start_row(shape: Shape, name: str, result: Result) -> tuple[object, ...]:
 def growth_row(
     shape: Shape, what: str, counts: tuple[int, int], result: Result
 ) -> tuple[object, ...]:
-    """Something that so many jobs and pods went through, as a row of GROWTH."""
+    """Return a start or a change as a row with the columns GROWTH. `counts` are the affected jobs
+    and pods.
+    """
     jobs, pods = counts
     return (
         shape,
@@ -71,7 +73,7 @@ def growth_row(
 
 
 def start_blocks(report: Report) -> dict[str, str]:
-    """What `make bench` prints, by the name of its place in the page."""
+    """Return the tables of `make bench` by their names on the page."""
     tables = report.tables
     found = (goals.rows(shape, results) for shape, results in tables.items())
     return {
@@ -84,7 +86,7 @@ def start_blocks(report: Report) -> dict[str, str]:
 
 
 def full_blocks(report: Report) -> dict[str, str]:
-    """What `make bench-full` prints, by the name of its place in the page."""
+    """Return the tables of `make bench-full` by their names on the page."""
     starts = (
         growth_row(shape, name, (shape.jobs, shape.pods), result)
         for shape, name, result in named(report.tables)
@@ -104,7 +106,7 @@ def full_blocks(report: Report) -> dict[str, str]:
 
 
 def cpu_table(tables: Tables) -> str:
-    """Where the control plane's CPU seconds went."""
+    """Return the CPU seconds of each part of the control plane."""
     names = sorted({name for _, _, result in named(tables) for name in result.parts})
     return table(
         ("jobs x ranks", "entrant", *names),
@@ -116,7 +118,7 @@ def cpu_table(tables: Tables) -> str:
 
 
 def writes_table(tables: Tables) -> str:
-    """What an entrant's own user wrote for a job, by verb and resource."""
+    """Return the writes per job of each entrant's own user, by verb and resource."""
 
     def each(shape: Shape, result: Result) -> str:
         most = sorted(result.writes.items(), key=lambda item: (-item[1], item[0]))
@@ -133,7 +135,7 @@ def writes_table(tables: Tables) -> str:
 
 
 def memory_table(tables: Tables) -> str:
-    """What the control plane holds in memory when all run."""
+    """Return the memory of the control plane's parts when all jobs run."""
     found = [each for each in named(tables) if each[2].memory]
     names = sorted({name for _, _, result in found for name in result.memory})
     return table(
@@ -146,7 +148,7 @@ def memory_table(tables: Tables) -> str:
 
 
 def crowd_table(report: Report) -> str:
-    """What the operator does beside many jobs that run, and how a new one starts among them."""
+    """Return what the operator does while many jobs run, and how a restarted one performs."""
 
     def rows() -> Iterator[tuple[object, ...]]:
         if rest := report.rest:
@@ -164,9 +166,7 @@ def crowd_table(report: Report) -> str:
 
 
 def needs_table(report: Report) -> str:
-    """What so many jobs would need: a straight line through the two largest starts that were
-    measured, and what follows from sizes.
-    """
+    """Return an estimate for MANY jobs, extrapolated linearly from the two largest starts."""
     starts = [
         (shape, results["IP"])
         for shape, results in report.tables.items()

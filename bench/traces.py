@@ -1,5 +1,7 @@
-"""When each step of a start on real nodes was over, from what the programs of the cluster write
-down by themselves: the apiserver's audit log, containerd's log, and what the containers print.
+"""The end of each step of a start on real nodes, from records that the cluster's programs write
+anyway: the apiserver's audit log, containerd's log, and the output of the containers.
+
+No additional instrumentation runs, so the measurement does not slow down the start.
 """
 
 import math
@@ -14,7 +16,7 @@ from identity import WHOLE
 from space import GATE, MAIN, Body, Space
 
 KUBELET = "kubelet"
-# The steps of a start, in their order; a loss begins with the first, any other start with the
+# The steps of a start, in order. A loss begins with the first step, any other start with the
 # second.
 GONE, CREATED, LISTED = "the lost pod is gone", "the pods are created", "the peer list is written"
 OPENED, SEEN, FIRST = (
@@ -37,8 +39,10 @@ STEPS = (
     IMPORTED,
     "the mesh is complete",
 )
+# The steps that the operator performs.
 OURS = (CREATED, LISTED)
-# No step, as others go on before it is over: the pod's status has its address.
+# The pod's status has its address. This is not one of STEPS, because later steps can begin before
+# it.
 ADDRESSED = "the pod has an address"
 
 _LINE = re.compile(r'^time="([^"]+)" level=info msg="(.*)"$')
@@ -52,7 +56,7 @@ _CONTAINER = re.compile(
 
 @dataclass(frozen=True)
 class Pod:
-    """When what happened to a pod, since a moment (epoch seconds)."""
+    """The times (epoch seconds) at which a pod completed its steps."""
 
     steps: Mapping[str, float]
 
@@ -62,8 +66,8 @@ class Pod:
 
 @dataclass(frozen=True)
 class Start:
-    """When the last of a start's pods was through each of its steps (epoch seconds), and how often
-    a kubelet had to be reminded of the list.
+    """The times (epoch seconds) at which the last pod of a start completed each step, and how often
+    a kubelet had to be reminded of the peer list.
     """
 
     begin: float
@@ -72,7 +76,7 @@ class Start:
     reminders: int
 
     def durations(self) -> dict[str, float]:
-        """Seconds of each step; one that was over before the one before it takes none."""
+        """Return the seconds of each step; 0 for a step that ended before the previous one."""
         found, before = {}, self.begin
         for step, end in self.ends.items():
             found[step] = max(0.0, end - before)
@@ -80,32 +84,32 @@ class Start:
         return found
 
     def until(self, step: str) -> float:
-        """Seconds from the beginning to the end of a step."""
+        """Return the seconds from the beginning of the start to the end of a step."""
         before = STEPS[: STEPS.index(step) + 1]
         return max(end for each, end in self.ends.items() if each in before) - self.begin
 
     @property
     def seconds(self) -> float:
-        """From the beginning to the complete mesh."""
+        """Return the seconds from the beginning to the complete mesh."""
         return max(self.ends.values()) - self.begin
 
     @property
     def operators(self) -> float:
-        """Seconds of it in which the next step was the operator's."""
+        """Return the seconds in which the operator had to perform the next step."""
         took = self.durations()
         return sum(took.get(step, 0.0) for step in OURS)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where to read: a namespace, its pods' diary, and the audit log since both began."""
+    """The sources: a namespace, the recorded watch of its pods, and the audit log since then."""
 
     space: Space
     diary: Diary
     audit: Audit
 
     def start(self, names: Sequence[str], begin: float) -> Start:
-        """The start of these pods, which began then."""
+        """Return the start of these pods, which began at `begin` (epoch seconds)."""
         writes = [
             write
             for write in self.audit.each("")
@@ -135,7 +139,7 @@ class Sources:
         return Start(begin, ends, tuple(pods), patches - sum(LISTED in pod.steps for pod in pods))
 
     def began(self, verb: str, kind: str, name: str) -> float:
-        """When a request of this kind came last from kubectl."""
+        """Return the time of the last request of this kind from kubectl."""
         return max(
             write.came
             for write in self.audit.each("")
@@ -146,7 +150,9 @@ class Sources:
     def _steps(
         self, name: str, writes: list[Write], runtime: Mapping[str, float]
     ) -> Iterator[tuple[str, float]]:
-        """The steps that this pod was through, in their order (those of before among them)."""
+        """Yield the steps that this pod has completed, in order. Steps of an earlier pod of the
+        same name can be among them.
+        """
 
         def answers(verb: str, kind: str, agent: str, until: float = math.inf) -> list[float]:
             return [
@@ -168,7 +174,7 @@ class Sources:
             [at for at in [runtime.get("sandbox")] if at],
             gate[:1],
             answers("patch", "pods/status", KUBELET, known)[-1:],
-            answers("patch", "pods", OPERATOR)[:1],  # a second one reminds the kubelet
+            answers("patch", "pods", OPERATOR)[:1],  # any further patch is a reminder
             gate[-1:],
             [at for at in [runtime.get(MAIN)] if at],
             _floats(log.splitlines()[:1]),
@@ -181,8 +187,8 @@ class Sources:
         yield from ((ADDRESSED, at) for at in answers("patch", "pods/status", KUBELET, shown)[-1:])
 
     def _shown(self, name: str, wanted: Callable[[Body], bool]) -> float:
-        """When the watch first showed the newest pod of this name as it is wanted; 0 where it has
-        not.
+        """Return when the watch first showed the newest pod of this name in the wanted state; 0 if
+        it has not.
         """
         seen = [(at, pod) for at, _, pod in self.diary.entries if pod["metadata"]["name"] == name]
         newest = seen[-1][1]["metadata"]["uid"]
@@ -191,13 +197,13 @@ class Sources:
         )
 
     def _printed(self, pod: str, container: str) -> list[float]:
-        """When a container printed each of its lines."""
+        """Return the time of each line that a container has printed."""
         text = self.space.kubectl("logs", pod, "-c", container, "--timestamps")
         return [_epoch(line.partition(" ")[0]) for line in text.splitlines()]
 
     def _runtime(self) -> dict[str, dict[str, float]]:
-        """By pod: when its newest sandbox was there, and when the newest container of each name
-        was asked for.
+        """Return for each pod when its newest sandbox was ready, and when the kubelet requested the
+        newest container of each name.
         """
         found: dict[str, dict[str, float]] = {}
         sandboxes: dict[str, str] = {}
@@ -221,7 +227,7 @@ def has_address(pod: Body) -> bool:
 
 
 def _epoch(stamp: str) -> float:
-    """RFC 3339 with nanoseconds."""
+    """Return the epoch seconds of an RFC 3339 time with nanoseconds (datetime cannot parse it)."""
     seconds, _, rest = stamp.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{seconds}+00:00").timestamp() + float(f"0.{rest or 0}")
 

@@ -1,4 +1,4 @@
-"""What has been found out about starts on real nodes, as tables in Markdown."""
+"""The results for starts on real nodes as Markdown tables, with their goals."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ TABLE = (IP, VOLUME, NAMES, REAL, LOSS, VOLUME_LOSS)
 
 @dataclass
 class Findings:
-    """The starts of each kind, and CPU seconds that a launcher uses in an hour without events."""
+    """The starts of each kind, and the CPU seconds that a launcher uses per hour at rest."""
 
     starts: dict[str, list[Start]] = field(default_factory=dict)
     idle: float = 0.0
@@ -24,7 +24,7 @@ class Findings:
         print(f"# {kind}: {start.seconds:.2f} s: {took}; reminders {start.reminders}", flush=True)
 
     def table(self) -> str:
-        """Seconds of each step, and of all: the median, and the worst."""
+        """Return the seconds of each step and of the whole start, as median and worst."""
         kinds = [kind for kind in TABLE if kind in self.starts]
         rows = [
             f"| until | {' | '.join(kinds)} |",
@@ -37,12 +37,12 @@ class Findings:
         return "\n".join(rows)
 
     def goals(self) -> str:
-        """Each goal with its figure."""
+        """Return the table of the goals with their measured figures."""
         rows = (goal.row(self) for goal in GOALS)
         return "\n".join(("| figure | goal | measured | |\n|---|---|---|---|", *rows))
 
     def figures(self, kind: str, figure: "Figure") -> list[float]:
-        """One figure of each start."""
+        """Return a figure of each start of this kind."""
         return [found for each in self.starts[kind] if (found := figure(each)) is not None]
 
     def _row(self, words: str, kinds: list[str], figure: "Figure") -> str:
@@ -63,13 +63,15 @@ def _of_step(step: str) -> Figure:
 
 
 def _each(starts: list[Start], first: str, last: str) -> Iterator[float]:
-    """Seconds between two steps, of each pod."""
+    """Yield the seconds between two steps for each pod."""
     for start in starts:
         yield from (pod.between(first, last) for pod in start.pods if first in pod.steps)
 
 
 def over_plain(first: str) -> Callable[[Findings], float]:
-    """How much longer a rank takes from a step to its first line than a plain pod: medians."""
+    """Return a figure: how much longer a rank needs from a step to its first line of output than a
+    plain pod (difference of medians).
+    """
     return lambda found: (
         median(_each(found.starts[IP], first, FIRST))
         - median(_each(found.starts[PLAIN], first, FIRST))
@@ -82,7 +84,7 @@ def of_median(kind: str, figure: Callable[[Start], float]) -> Callable[[Findings
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that is to be at most so large."""
+    """A figure with its upper bound."""
 
     words: str
     bound: float
