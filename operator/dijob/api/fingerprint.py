@@ -1,4 +1,4 @@
-"""The fingerprint of what a pod was made from."""
+"""The fingerprint of the part of a spec from which the pods are created."""
 
 import hashlib
 import json
@@ -8,18 +8,21 @@ from dijob.api.traits import Immutable, traits
 
 
 def fingerprint(spec: Spec) -> str:
-    """A hash of the immutable fields: it shows whether a pod was made from this spec.
+    """Return a hash of the immutable fields, which shows whether a pod was created from this spec.
 
-    It covers only what the user wrote, not what this operator makes of it: an upgrade must not
-    mark every running pod as out of date. For the same reason most fields count only where they
-    differ from their default: pods that are older than the field keep their hash.
+    The hash covers what the user wrote and not the pod that the operator makes of it. Otherwise an
+    upgrade of the operator would mark every running pod as outdated. For the same reason most
+    fields are hashed only if they differ from their default: a pod that is older than the field
+    keeps its hash.
     """
     counted = {
         name
         for name, trait in traits(Spec, Immutable).items()
         if trait.default_is_hashed or getattr(spec, name) != Spec.model_fields[name].default
     }
-    words = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=counted)
+    written = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=counted)
     if spec.tasks:
-        words["tasks"][-1].pop("replicas")  # the one size that can be changed
-    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
+        # The last task can be scaled while the job runs. Its size must not mark its pods as
+        # outdated.
+        written["tasks"][-1].pop("replicas")
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]

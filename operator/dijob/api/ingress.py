@@ -1,8 +1,9 @@
-"""Who else may connect to a job's pods: rules as in a NetworkPolicy (k8s.io/api/networking/v1).
+"""Rules for connections to a job's pods, as in a NetworkPolicy (k8s.io/api/networking/v1).
 
-An unknown key is refused at every depth: a misspelt selector would be an empty one, which selects
-all pods, and a rule without `from` lets in everybody. So is a null, which the apiserver takes for
-nothing.
+A mistake in these rules could open the job's ports, and DI-engine executes what it receives. So an
+unknown key is rejected at every depth: a misspelt selector would be an empty one, which selects all
+pods, and a rule without `from` would allow all peers. A null value is rejected for the same reason,
+because the apiserver treats it as absent.
 """
 
 from typing import Annotated, Any, Literal
@@ -14,7 +15,11 @@ from dijob.api.parts import Labels, Strict, Written
 
 
 def _number_or_name(value: Any) -> Any:
-    """One sentence about both: a union has one for each of its types, below paths of its own."""
+    """Return a port's number or name unchanged.
+
+    For a union, pydantic would report one error for each type, at paths that the user's file does
+    not have. This validator reports one error for both types.
+    """
     named = isinstance(value, str) and 1 <= len(value) <= 15
     if named or (type(value) is int and 1 <= value <= 65535):
         return value
@@ -29,7 +34,7 @@ Cidr = Annotated[str, Field(min_length=1, max_length=43)]
 
 
 class Part(Strict):
-    """A part of a rule: no key in it is without a value."""
+    """A part of a rule. Each key in it must have a value."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -55,14 +60,14 @@ class Selector(Part):
 
 
 class IpBlock(Part):
-    """Addresses outside the cluster."""
+    """A range of addresses outside the cluster."""
 
     cidr: Cidr
     except_: Annotated[tuple[Cidr, ...], Field(max_length=64, alias="except")] = ()
 
 
 class Peer(Part):
-    """Pods, those of whole namespaces, or addresses: who may connect."""
+    """A peer that may connect: selected pods, all pods of selected namespaces, or addresses."""
 
     pod_selector: Selector | None = None
     namespace_selector: Selector | None = None
@@ -70,7 +75,7 @@ class Peer(Part):
 
 
 class PolicyPort(Part):
-    """A port of the pods, by its number or its name in them."""
+    """A port of the pods, by its number or by its name in the pod's spec."""
 
     port: PortOrName | None = None
     end_port: Port | None = None
@@ -78,16 +83,16 @@ class PolicyPort(Part):
 
 
 class IngressRule(Part):
-    """Peers that may connect, to these ports or to all."""
+    """Peers that may connect to these ports, or to all ports if there are none."""
 
     from_: Annotated[tuple[Peer, ...], Field(min_length=1, max_length=64, alias="from")]
     ports: Annotated[tuple[PolicyPort, ...], Field(max_length=64)] = ()
 
 
 class NetworkPolicy(Written):
-    """Who may connect to the job's pods besides these themselves, where the operator makes a
-    NetworkPolicy for each job (the chart's value networkPolicy.jobs)."""
+    """Peers other than the job's own pods that may connect to these pods, if the operator creates a
+    NetworkPolicy for each job (the chart value networkPolicy.jobs)."""
 
     ingress: Annotated[tuple[IngressRule, ...], Field(max_length=32)] = ()
     """Rules as in a NetworkPolicy's spec.ingress, for example for TensorBoard or Prometheus. Each
-    names its peers in `from`."""
+    rule must have `from`."""

@@ -1,18 +1,19 @@
-"""Names of jobs and tasks: which are allowed, and the nearest one that is.
+"""Rules for the names of jobs and tasks, and the nearest allowed name for an error message.
 
-The pods are named JOB-RANK or JOB-TASK-INDEX and the Service JOB, so a job's name is as strict as a
-Service's, and a pod's name has to fit into a label.
+The pods are named JOB-RANK or JOB-TASK-INDEX, and the Service has the name of the job. So a job's
+name must be valid for a Service, and the name of each pod must fit into a label.
 """
 
 import re
 from typing import Final
 
-# JOB-RANK with a rank of four digits must fit into LABEL_LENGTH.
+# JOB-RANK must fit into LABEL_LENGTH, with up to four digits for the rank.
 NAME_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 NAME_LENGTH: Final = 58
 LABEL_LENGTH: Final = 63
-# What Kubernetes puts after a generateName.
+# Kubernetes appends this many random characters to a generateName.
 GENERATED: Final = 5
+# Prepended to a name that begins with a digit, which no Service name may.
 PREFIX: Final = "job-"
 NAME_MESSAGE: Final = (
     f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are"
@@ -34,12 +35,18 @@ def is_allowed(name: str) -> bool:
 
 
 def nearest(name: str) -> str:
-    """The allowed name that is most like this one; "" if nothing of it can be kept."""
+    """Return the allowed name that is most similar to this one, or "" if no part of it can be kept.
+
+    crd/naming.py builds the same name in CEL.
+    """
     plain = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
     begun = plain if plain[:1].isalpha() or not plain else f"{PREFIX}{plain}"
     return begun[:NAME_LENGTH].rstrip("-")
 
 
 def room_for_task(job: str, replicas: int) -> int:
-    """How many characters a task's name may have beside this job's; 0 or less: there is no room."""
+    """Return how many characters a task's name may have in this job.
+
+    The result is 0 or negative if the job's name leaves no room.
+    """
     return LABEL_LENGTH - len(f"{job}--{replicas - 1}")

@@ -1,7 +1,8 @@
-"""Labels and annotations on the DIJob that only have an effect on pods.
+"""Warns of labels and annotations on the DIJob that only have an effect on pods.
 
-Queues, autoscalers and sidecar injectors read them on pods. The pods get those of the template, so
-the same key on the DIJob itself does nothing.
+Queues, autoscalers and sidecar injectors read such keys on pods. Pods get the keys of their
+template, so the same key on the DIJob has no effect. Without a warning, a queue label on the DIJob
+would silently let the pods run outside the queue's quota.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from dijob.api.model import DIJob
 from dijob.api.parts import TemplateMetadata
 from dijob.api.problems import Problem
 
-# Who reads keys of these domains, and of their subdomains, on pods.
+# The programs that read keys of these domains, and of their subdomains, on pods.
 _DOMAINS: Final = {
     # Queues and schedulers.
     "kueue.x-k8s.io": "Kueue",
@@ -25,11 +26,11 @@ _DOMAINS: Final = {
     "scheduling.x-k8s.io": "the scheduler",
     "scheduling.sigs.k8s.io": "the scheduler",
     "koordinator.sh": "Koordinator",
-    # What ends or moves pods.
+    # Programs that evict or move pods.
     "karpenter.sh": "Karpenter",
     "cluster-autoscaler.kubernetes.io": "the cluster autoscaler",
     "descheduler.alpha.kubernetes.io": "the descheduler",
-    # What adds to pods.
+    # Injectors, which add containers or volumes to pods.
     "istio.io": "Istio",
     "linkerd.io": "Linkerd",
     "kuma.io": "Kuma",
@@ -40,17 +41,18 @@ _DOMAINS: Final = {
     "datadoghq.com": "Datadog",
     "azure.workload.identity": "Azure workload identity",
     "gke-gcsfuse": "Cloud Storage FUSE",
-    # What a node does with pods.
+    # Programs on the node.
     "container.apparmor.security.beta.kubernetes.io": "the kubelet",
     "k8s.v1.cni.cncf.io": "Multus",
     "cni.projectcalico.org": "Calico",
     "io.kubernetes.cri-o": "CRI-O",
-    # What looks at pods.
+    # Monitoring, logging and backup.
     "prometheus.io": "Prometheus",
     "co.elastic.logs": "Filebeat",
     "fluentbit.io": "Fluent Bit",
     "backup.velero.io": "Velero",
 }
+# Keys without a domain of their own, or in a domain that is shared with keys for other objects.
 _KEYS: Final = {
     "queue": "YuniKorn",
     "applicationId": "YuniKorn",
@@ -63,7 +65,8 @@ _KEYS: Final = {
 
 
 def misplaced(job: DIJob) -> Iterator[Problem]:
-    """A warning for each key on the DIJob that only has an effect on pods which lack it."""
+    """Yield a warning for each key of the DIJob that only has an effect on pods, if they lack
+    it."""
     for field, given in (
         ("labels", job.metadata.labels),
         ("annotations", job.metadata.annotations),
@@ -89,7 +92,7 @@ def _given(metadata: TemplateMetadata, field: str) -> Mapping[str, str]:
 
 
 def _reader(key: str) -> str | None:
-    """Who reads a label or annotation of this key on pods; None if it is not known."""
+    """Return the name of the program that reads a key on pods, or None if it is not known."""
     domain, separator, _ = key.partition("/")
     parts = domain.split(".") if separator else []
     above = (".".join(parts[at:]) for at in range(len(parts)))

@@ -1,4 +1,9 @@
-"""The DIJob: its spec, its status, and the values that follow from both."""
+"""The DIJob: its spec, its status, and values derived from both.
+
+The properties here resolve what the spec leaves open: a value can be in a field, in engineFields or
+in an option of the command. All other code asks this model, so that the rules of precedence are in
+one place.
+"""
 
 from functools import cached_property
 from typing import Annotated
@@ -37,27 +42,32 @@ class Metadata(Stored):
 
 
 class DIJob(Stored):
-    """A distributed reinforcement learning job: N pods that form one DI-engine world. Each process
-    knows its peers' IPs, its node ids and the world's size from environment variables."""
+    """A distributed reinforcement learning job: N pods that form one DI-engine world. Environment
+    variables tell each process its peers' IPs, its node ids and the world size."""
 
     metadata: Metadata
     spec: Spec
-    """The desired job, as the user writes it."""
+    """The desired job."""
     status: Status = Status()
-    """Observations and actions of the operator, which alone writes them."""
+    """The observed state of the job and the actions of the operator, written only by the
+    operator."""
 
     @cached_property
     def pod_sets(self) -> tuple[PodSet, ...]:
-        """The job's sets of pods in rank order: one of the template, or one for each task."""
+        """The job's pod sets in rank order: one for the template, or one for each task."""
         return pod_sets(self.spec)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the fields that its pods are made from."""
+        """A hash of the fields that the job's pods are created from."""
         return fingerprint(self.spec)
 
     def pod_set_of(self, rank: int) -> PodSet:
-        """The set of pods that a rank is in; the last one for a rank above the desired ones."""
+        """Return the pod set of a rank.
+
+        Ranks above the desired size belong to the last set. They exist while a job that was scaled
+        down still has their pods, and only the last task can be scaled.
+        """
         return next(
             (pod_set for pod_set in self.pod_sets if rank < pod_set.first + pod_set.replicas),
             self.pod_sets[-1],
@@ -65,14 +75,15 @@ class DIJob(Stored):
 
     @property
     def workers(self) -> int:
-        """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
+        """Worker processes per pod: the field, else the command's --parallel-workers, else 1.
+
+        The program may start another number (see `workers_assumed`).
+        """
         return self.stated_workers or 1
 
     @property
     def stated_workers(self) -> int | None:
-        """The worker processes per pod that the job states; None where the program may say how many
-        there are.
-        """
+        """Worker processes per pod as far as the spec or the command states them, else None."""
         options = (pod_set.command.parallel_workers for pod_set in self.pod_sets)
         return self.spec.explicit("parallel_workers") or next(filter(None, options), None)
 
@@ -86,8 +97,8 @@ class DIJob(Stored):
 
     @property
     def topology(self) -> Topology:
-        """Which ranks dial which: the field, else the command's --topology, else mesh (star below
-        engineFields, as in DI-orchestrator 1.0)."""
+        """Which ranks connect to which: the field, else the command's --topology, else mesh (star
+        if the spec has engineFields, as in DI-orchestrator 1.0)."""
         if (field := self.spec.explicit("topology")) is not None:
             return Topology(field)
         options = (
@@ -99,13 +110,14 @@ class DIJob(Stored):
 
     @property
     def wants_service(self) -> bool:
-        """Whether the job has a headless service: where its list has names, or it asks for one."""
+        """Whether the job has a headless service: its peer list has names, or its spec asks for
+        one."""
         always = self.spec.service is ServicePolicy.ALWAYS
         return always or self.addressing is Addressing.HOSTNAME
 
     @property
     def addressing(self) -> Addressing:
-        """The kind of addresses in the list: names where the runtime requires them."""
+        """The kind of addresses in the peer list: the field, unless the runtime requires names."""
         named = self.spec.runtime.traits.requires_hostnames
         return Addressing.HOSTNAME if named else self.spec.addressing
 
@@ -119,17 +131,17 @@ class DIJob(Stored):
 
     @property
     def server(self) -> str:
-        """Name of the pod and the service of the job's own Redis server; "" for none."""
+        """The name of the pod and the service of the job's own Redis server, "" if it has none."""
         queue = self.spec.message_queue
         return f"{self.metadata.name}-{names.SERVER_SUFFIX}" if queue and queue.own else ""
 
     @property
     def restart_scope(self) -> RestartScope:
-        """Which ranks start again when one is lost: the field, else what the runtime needs."""
+        """Which ranks restart when one is lost: the field, else what the runtime needs."""
         fixed = self.spec.runtime.traits.fixed_membership
         return self.spec.restart.scope or (RestartScope.JOB if fixed else RestartScope.POD)
 
     @property
     def paused(self) -> bool:
-        """Whether the job is paused by its annotation, with any value but "false"."""
+        """Whether the annotation that pauses the job has any value other than "false"."""
         return self.metadata.annotations.get(names.ANNOTATION_PAUSED, "false") != "false"

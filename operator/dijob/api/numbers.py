@@ -1,4 +1,4 @@
-"""Numbers in text from unknown sources."""
+"""Parses numbers from text that the operator does not control."""
 
 from typing import Final
 
@@ -6,9 +6,9 @@ DIGITS: Final = 15
 
 
 def natural(text: str, digits: int = DIGITS) -> int | None:
-    """The number in plain digits; None where the text is something else, or has more digits.
+    """Return the number if a text has only ASCII digits, and at most `digits` of them, else None.
 
-    `isdigit` alone accepts "²", at which `int` fails; `int` accepts "1_0", and fails at thousands
-    of digits.
+    No built-in check is strict enough: `isdigit` accepts "²", which `int` rejects, and `int`
+    accepts "1_0", and raises an error for thousands of digits.
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None

@@ -1,9 +1,9 @@
-"""Variables of the operator that a template sets itself, against what the job says.
+"""Checks variables of the operator that a template sets itself.
 
-The template's own value wins in the pod. The operator goes by the spec, so a value that contradicts
-it has two sides that disagree: which ranks dial which, how many processes there are, and by which
-queue. A job that asks for this is refused before its first pod. A job that an older operator has
-accepted keeps running, and is warned of instead.
+A template's value takes precedence in the pod, but the operator follows the spec. If the two
+disagree, ranks disagree about which of them connect, how many processes there are, or which queue
+they use. Such a job is rejected before its first pod is created. A job that an older operator
+accepted keeps running and gets a warning instead.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from dijob.api.pod_sets import PodSet, entries
 from dijob.api.problems import Problem
 from dijob.names import Queue
 
-# Each variable of a world, with the field that decides it.
+# The variables on which all ranks must agree, with the field that sets each of them.
 _FIELDS: Final = {
     "DI_TOPOLOGY": "spec.topology",
     "DI_PARALLEL_WORKERS": "spec.parallelWorkers",
@@ -23,12 +23,12 @@ _FIELDS: Final = {
     "DI_REDIS_HOST": "spec.messageQueue.host",
     "DI_REDIS_PORT": "spec.messageQueue.port",
 }
-# Of no account for the other ranks.
+# These variables matter only to the rank itself, so that another value is at most a warning.
 _NAMES: Final = ("DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE")
 
 
 def contradictions(job: DIJob) -> tuple[Problem, ...]:
-    """Variables in the templates that contradict the spec."""
+    """Return a problem for each variable in the templates that contradicts the spec."""
     expected = _world(job)
     return tuple(
         Problem(path, _contradiction(name, value, expected[name]))
@@ -39,7 +39,9 @@ def contradictions(job: DIJob) -> tuple[Problem, ...]:
 
 
 def replaced(job: DIJob) -> Iterator[Problem]:
-    """Variables in the templates that hide the operator's own, or whose value cannot be read."""
+    """Yield a warning for each variable in the templates that overrides the operator's, or whose
+    value cannot be read.
+    """
     world, meta = _world(job), job.metadata
     same = {("DI_JOB_NAME", meta.name), ("DI_JOB_NAMESPACE", meta.namespace)}
     tasks = [pod_set.name for pod_set in job.pod_sets if pod_set.name]
@@ -61,7 +63,7 @@ def replaced(job: DIJob) -> Iterator[Problem]:
 
 
 def _world(job: DIJob) -> dict[str, str]:
-    """The values of a world's variables, as far as the job decides them."""
+    """Return the values that the variables of `_FIELDS` have, as far as the job decides them."""
     queue = job.spec.message_queue
     found = {
         "DI_TOPOLOGY": job.topology.value,
@@ -74,8 +76,9 @@ def _world(job: DIJob) -> dict[str, str]:
 
 
 def _given(pod_set: PodSet) -> Iterator[tuple[str, str, str | None]]:
-    """The variables of the main container: path, name, and value. The value is None if only the
-    cluster knows it.
+    """Yield path, name and value of the main container's variables.
+
+    The value is None if it is known only in the cluster, as with valueFrom or a $(REFERENCE).
     """
     for at, entry in enumerate(entries(pod_set.main_container, "env")):
         value = entry.get("value")

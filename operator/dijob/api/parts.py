@@ -1,4 +1,4 @@
-"""The parts of a spec: the objects below its fields."""
+"""The objects below the fields of a spec."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -13,9 +13,10 @@ Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
 Workers = Annotated[int, Field(strict=True, ge=1, le=names.MAX_WORKERS)]
 Seconds = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 ExitCode = Annotated[int, Field(strict=True, ge=1, le=255, description="One exit code.")]
-# Kubernetes bounds annotations at 256 KiB in sum, label values at 63 characters.
+# Kubernetes limits all annotations of an object to 256 KiB, and a label value to 63 characters.
+# The bounds here keep the estimated cost of the CRD's CEL rules finite.
 Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
-# As in a Deployment, null is the empty text.
+# A Deployment accepts null as an empty string, so a template may have it too.
 Text = BeforeValidator(lambda value: "" if value is None else value)
 PodLabels = Annotated[dict[str, Annotated[str, Field(max_length=63), Text]], Field(max_length=64)]
 PodAnnotations = Annotated[
@@ -32,32 +33,35 @@ IgnoredObjects = Annotated[list[Any], Field(max_length=64)] | None
 
 
 class Strict(Stored):
-    """An object that a user wrote: an unknown field is a mistake, and is refused."""
+    """An object that a user wrote. An unknown field in it is rejected, because it is most likely a
+    typing error.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Written(Strict):
-    """Such an object in which null is as good as absent: charts write it for a value that is not
-    set."""
+    """An object that a user wrote, in which null means absent. Helm charts often render null for a
+    value that is not set.
+    """
 
     _null_is_absent = model_validator(mode="before")(without_nulls)
 
 
 class TemplateMetadata(Written):
-    """Labels and annotations of the pods. Other fields of metadata are accepted as in a Deployment,
-    and ignored."""
+    """Labels and annotations of the pods. Other metadata fields are accepted, as in a Deployment,
+    but ignored."""
 
     labels: PodLabels | None = None
-    """Labels added to every pod. Keys below diengine.opendilab.org/ are refused."""
+    """Labels added to every pod. Keys with the prefix diengine.opendilab.org/ are rejected."""
     annotations: PodAnnotations | None = None
-    """Annotations added to every pod. Keys below diengine.opendilab.org/ are refused."""
+    """Annotations added to every pod. Keys with the prefix diengine.opendilab.org/ are rejected."""
     name: IgnoredText = None
     """Ignored: the pods are named after the job."""
     generate_name: IgnoredText = None
     """Ignored: the pods are named after the job."""
     namespace: IgnoredText = None
-    """Ignored: the pods are in the job's namespace."""
+    """Ignored: the pods are created in the job's namespace."""
     finalizers: Annotated[list[IgnoredWord], Field(max_length=64)] | None = None
     """Ignored."""
     owner_references: IgnoredObjects = None
@@ -81,37 +85,42 @@ class TemplateMetadata(Written):
 
 
 class Template(Written):
-    """The pod that is made once per rank, written as in a Deployment or a Job."""
+    """The pod that is created for each rank, in the form of a Deployment's or a Job's template."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     """Labels and annotations of the pods."""
     spec: dict[str, Any] | None = None
-    """The pod's spec, anything that Kubernetes knows. The main container is the one named
+    """The pod's spec, with any field of Kubernetes. The main container is the one named
     di-container, else the first. restartPolicy is OnFailure or Never. The operator adds the
     variables of the topology (DI_RANK, DI_NODES, DI_NODE_IPS, ...), a gate as the last init
     container, and its launcher before `command`."""
     containers: list[Any] | None = None
-    """Always refused: containers belongs under template.spec. Known only for that message."""
+    """Always rejected: containers belongs in template.spec. Defined only for that error message."""
 
 
 class Task(Written):
-    """A group of the job's ranks, with a pod template of its own."""
+    """A group of the job's ranks with its own pod template."""
 
     name: TaskName = ""
-    """Unique. Its pods are JOB-NAME-INDEX, its addresses in DI_<NAME>_NODES. Absent: the type."""
+    """Unique. The pods are named JOB-NAME-INDEX, and DI_<NAME>_NODES has their addresses. Defaults
+    to the type."""
     type: TaskType
-    """learner, collector or evaluator (one each, as in DI-orchestrator), or none with a name."""
-    replicas: Annotated[Replicas, DEFAULTED] = 1  # rules compare it
-    """How many pods: ranks go through all tasks in order. Only the last task's can be changed."""
+    """learner, collector or evaluator (at most one task each, as in DI-orchestrator), or none,
+    which needs a name."""
+    # DEFAULTED, because the CEL rules about changes compare it, and cannot compare absent values.
+    replicas: Annotated[Replicas, DEFAULTED] = 1
+    """Number of pods. Ranks are numbered through all tasks in order, so only the last task's
+    replicas can be changed."""
     template: Template
-    """The pod that is made once per rank of this task, as spec.template."""
+    """The pod that is created for each rank of this task, in the form of spec.template."""
 
 
 class EngineFields(Written):
-    """DI-orchestrator 1.0's place for topology and parallelWorkers."""
+    """Where DI-orchestrator 1.0 has topology and parallelWorkers."""
 
     topology: Topology | None = None
-    """Same as spec.topology. Absent: the command's, else star, as in DI-orchestrator."""
+    """Same as spec.topology. Defaults to the command's --topology, else star, as in
+    DI-orchestrator."""
     parallel_workers: Workers | None = None
     """Same as spec.parallelWorkers."""
 
@@ -120,71 +129,76 @@ class MessageQueue(Written):
     """The transport of events between DI-engine's processes."""
 
     type: Annotated[Queue, DEFAULTED] = Queue.NNG
-    """nng connects the processes with each other, as topology says; with redis each connects to a
-    Redis server. torchrpc:cpu, torchrpc:cuda (GPUs send to each other directly) and torchrpc (what
-    the pod supports) connect like nng, by torch.distributed.rpc; the image needs dijob-runtime."""
+    """nng connects the processes to each other, as topology says. With redis, each process connects
+    to a Redis server. torchrpc:cpu, torchrpc:cuda (GPUs send to each other directly) and torchrpc
+    (what the pod supports) connect like nng, with torch.distributed.rpc; the image needs
+    dijob-runtime."""
     host: Annotated[str, Field(max_length=253)] = ""
-    """Name or IP of a Redis server without a password: DI-engine sends none. Jobs cannot share it:
-    DI-engine's channels have the same names in all. Absent, with redis: the operator runs one."""
+    """Name or IP of a Redis server without a password, because DI-engine sends none. Jobs cannot
+    share a server, because DI-engine uses the same channel names in all jobs. If it is absent with
+    type redis, the operator runs a server."""
     port: Annotated[int, Field(strict=True, ge=1, le=65535)] = names.REDIS_PORT
-    """The Redis server's port. That of a server that the operator runs stays: a job with another
-    one is made anew."""
+    """The Redis server's port. For a server that the operator runs, it cannot be changed; create
+    another job instead."""
 
     @property
     def own(self) -> bool:
-        """Whether the operator runs a server for the job."""
+        """Whether the operator runs a Redis server for the job."""
         return self.type is Queue.REDIS and not self.host
 
 
 class Restart(Written):
-    """Which ranks start again when one is lost."""
+    """Which ranks restart when one is lost."""
 
     scope: RestartScope | None = None
-    """Pod replaces the lost rank, and restarts those that dial its address; the others run on. Job
-    restarts all ranks together, for programs that cannot take a member back; where runtime is torch
-    or oneflow, also those that have succeeded. Absent: Job for these two, else Pod."""
+    """Pod replaces the lost rank and restarts the ranks that connect to it; the others keep
+    running. Job restarts all ranks, for programs that cannot accept a returning member; with
+    runtime torch or oneflow, this includes ranks that have succeeded. Defaults to Job for these two
+    runtimes, else Pod."""
 
 
 class OnExitCodes(Written):
-    """Which exit codes a rule is about."""
+    """The exit codes that a rule matches."""
 
     operator: Literal["In", "NotIn"] = "In"
-    """In: one of the values. NotIn: none of them."""
+    """In: the exit code is one of the values. NotIn: it is none of them."""
     values: Annotated[tuple[ExitCode, ...], Field(min_length=1, max_length=255)]
-    """Exit codes, 1 to 255; 128 + n after signal n (137: SIGKILL, 143: SIGTERM)."""
+    """Exit codes, 1 to 255. After signal n the code is 128 + n (137: SIGKILL, 143: SIGTERM)."""
 
 
 class OnPodCondition(Written):
-    """A condition of a pod that a rule is about."""
+    """A pod condition that a rule matches."""
 
     type: Annotated[str, Field(min_length=1, max_length=316)]
-    """Its type, e.g. DisruptionTarget: evicted, preempted, or its node lost."""
+    """The condition's type, for example DisruptionTarget: the pod was evicted or preempted, or its
+    node was lost."""
     status: Literal["True", "False", "Unknown"] = "True"
-    """Its status: True, False or Unknown."""
+    """The condition's status: True, False or Unknown."""
 
 
 class FailureRule(Written):
-    """An action for failures: for all, where it has neither onExitCodes nor onPodConditions."""
+    """An action for failures. A rule with neither onExitCodes nor onPodConditions matches all."""
 
     action: FailureAction
-    """FailJob ends the job at once. RestartJob restarts all ranks, Restart the failed one, and
-    those that dial it if its pod is lost; both are charged to backoffLimit. Ignore does the same as
-    Restart, and charges nothing."""
+    """FailJob fails the job immediately. RestartJob restarts all ranks. Restart restarts the failed
+    rank, and the ranks that connect to it if its pod is lost. Both count against backoffLimit.
+    Ignore does the same as Restart, but does not count."""
     task: TaskName = ""
-    """Only failures of this task's ranks. Absent: failures of any rank."""
+    """The rule matches only failures of this task's ranks. Absent: failures of any rank."""
     on_exit_codes: OnExitCodes | None = None
-    """Exit codes of the container that failed; of the main one, if it did. Needs restartPolicy:
-    Never, since a container that restarts in its pod shows its exit code only briefly."""
+    """Exit codes of the container that failed; of the main container, if that failed. Needs
+    restartPolicy: Never, because a container that restarts in its pod shows its exit code only
+    briefly."""
     on_pod_conditions: (
         Annotated[tuple[OnPodCondition, ...], Field(min_length=1, max_length=20)] | None
     ) = None
-    """Conditions of the failed pod; one of them must hold."""
+    """Conditions of the failed pod, of which one must match."""
 
 
 class FailurePolicy(Written):
-    """Which failures lead to which action."""
+    """Rules that map failures to actions."""
 
     rules: Annotated[tuple[FailureRule, ...], Field(max_length=MAX_RULES)] = ()
-    """The first rule that matches applies. Without a match, a failure means Restart. A disruption
-    (an eviction, a preemption, a lost node) costs nothing, except by a rule with
-    onPodConditions."""
+    """The first rule that matches applies. If none matches, the action is Restart. A disruption (an
+    eviction, a preemption, a lost node) does not count as a failure unless a rule with
+    onPodConditions matches it."""

@@ -1,5 +1,7 @@
-"""The part of a DIJob's status that its program reports through the HTTP server. The operator reads
-and writes none of it.
+"""The part of a DIJob's status that its program reports through the HTTP server.
+
+The operator neither reads nor writes these fields. They have a separate model, so that the
+operator's status writes leave them alone.
 """
 
 from typing import Annotated, Any
@@ -12,44 +14,44 @@ MOST_PROFILINGS = 8
 
 
 class Progress(Stored):
-    """How far the training is, as one of its processes has said."""
+    """The training's progress, as its processes report it."""
 
     line: Annotated[str, Field(max_length=256)] = ""
-    """All of it in one line, for people."""
+    """The other fields in one line, for people."""
     iteration: Number | None = None
     """The training iteration."""
     env_step: Number | None = None
-    """Steps of the environment so far."""
+    """Number of environment steps so far."""
     episode_return: float | None = None
-    """The last return of an episode."""
+    """The return of the last episode."""
     time: Time = ""
-    """When the last of it was reported."""
+    """When the program last reported one of these values."""
     written: Time = ""
-    """When it was written here."""
+    """When the values were written to the status."""
 
 
 class Profiling(Stored):
-    """What a process has posted to .../profilings."""
+    """An object that a process posted to .../profilings."""
 
     pod: Name = ""
-    """Its pod; empty where a person has posted it."""
+    """The pod of the process. Empty: a person posted it."""
     time: Time = ""
-    """When it came."""
+    """When it was received."""
     data: dict[str, Any] = Field(default_factory=dict)
-    """What it has posted."""
+    """The posted object."""
 
 
 class Reported(Stored):
-    """What the job's processes have told the HTTP server."""
+    """What the job's processes have reported to the HTTP server."""
 
     progress: Progress | None = None
-    """How far the training is, as its program says: written at most once a minute."""
+    """The training's progress, as its program reports it. Written at most once a minute."""
     profilings: Annotated[tuple[Profiling, ...], Field(max_length=MOST_PROFILINGS)] = ()
     """The last profilings that were posted."""
 
 
 def in_words(progress: Progress) -> str:
-    """All of it in one line."""
+    """Return the values of a progress report in one line, without those that are absent."""
     parts = (
         ("iter {}", progress.iteration),
         ("step {}", progress.env_step),

@@ -1,4 +1,9 @@
-"""A DIJob's status: facts that cannot be observed again, and figures for users and autoscalers."""
+"""The status of a DIJob.
+
+It has two kinds of fields. Some are facts that the operator cannot observe again after a restart,
+such as counted failures and the proof of the peer list: the operator writes them before it acts on
+them. The others are figures for users and autoscalers.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,9 +30,12 @@ TaskStatus = Annotated[dict[str, Pods], Field(max_length=5)]
 
 
 class Stored(BaseModel):
-    """An object of the apiserver: unknown fields come from other versions and are ignored."""
+    """An object stored in the apiserver. Unknown fields in it were written by another version of
+    the operator, and are ignored.
+    """
 
-    # The docstring of a field is its description in the CRD, `kubectl explain`, docs/reference.md.
+    # The docstring of a field is its description in the CRD, `kubectl explain` and
+    # docs/reference.md.
     model_config = ConfigDict(
         frozen=True,
         extra="ignore",
@@ -38,59 +46,60 @@ class Stored(BaseModel):
 
 
 def without_nulls(given: Any) -> Any:
-    """An object without the fields that are null."""
+    """Return an object without its null fields."""
     if not isinstance(given, Mapping):
         return given
     return {name: value for name, value in given.items() if value is not None}
 
 
 class Charge(Stored):
-    """What has been counted of the pod of one rank, charged or not, so that nothing is charged
-    twice.
-    """
+    """What the operator has counted for the pod of one rank, so that it counts nothing twice."""
 
     rank: Rank
-    """The rank that this is about."""
+    """The rank of the pod."""
     uid: Annotated[str, Field(max_length=64)] = ""
-    """UID of the rank's pod whose ends are counted here."""
+    """UID of the pod whose container ends are counted here."""
     restarts: Count = 0
-    """How many bad ends of its containers have been looked at, renewals included."""
+    """Number of unsuccessful ends of its containers that have been processed, including those for a
+    re-rendezvous."""
     init_restarts: Count = 0
-    """How many bad ends of its init containers have been looked at."""
+    """Number of unsuccessful ends of its init containers that have been processed."""
     failures: Count = 0
-    """How many of them were charged as failures of this pod."""
+    """How many of these ends were counted as failures."""
     disrupted: bool = False
-    """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
+    """Whether a rule of failurePolicy counted the pod's disruption as a failure."""
     renewed: Number = 0
-    """Number of the last address list for which its process was restarted: not a failure."""
+    """Revision of the last peer list for which its process was restarted. Such a restart is not a
+    failure."""
     shape: Annotated[str, Field(max_length=1024)] = ""
-    """Fingerprints of its containers' images and resources when a restart that the kubelet made for
-    a change of them was counted last: not a failure. Empty: there has been none."""
+    """Fingerprints of its containers' images and resources when the kubelet last restarted a
+    container because these had changed. Such a restart is not a failure. Empty: there was none."""
     excused_at: Time = ""
-    """When its main container last ended without a failure, to be restarted."""
+    """When its main container last ended for a restart that is not a failure."""
 
 
 class FirstFailure(Stored):
-    """The first failure of the job: usually the cause of all later ones."""
+    """The first failure of the job, which is usually the cause of all later ones."""
 
     rank: Rank
     """The rank that failed first."""
     pod: Name = ""
     """Its pod."""
     container: Name = ""
-    """The container that failed; empty: the main container."""
+    """The container that failed. Empty: the main container."""
     node: Name = ""
     """The node that the pod ran on."""
     exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
-    """Exit code of the container, where it ended by itself."""
+    """Exit code of the container, if it exited by itself."""
     signal: Annotated[int, Field(ge=0, le=255)] | None = None
-    """Signal that ended the container, e.g. 9 when memory ran out."""
+    """Signal that ended the container, for example 9 when memory ran out."""
     reason: Reason = ""
-    """The kubelet's word for it, e.g. Error or OOMKilled."""
+    """The kubelet's reason, for example Error or OOMKilled."""
     message: Message = ""
     """The termination message of the container, or the kubelet's message about the pod."""
     cause: Message = ""
-    """What the cluster knows besides: the memory limit that was met, or the probe that failed."""
+    """What else the cluster reports: the memory limit that was reached, or the probe that
+    failed."""
     time: Time = ""
     """When it happened."""
 
@@ -99,141 +108,157 @@ class Condition(Stored):
     """One condition in the shape of metav1.Condition."""
 
     type: Annotated[str, Field(max_length=316)]
-    """The subject of the condition: one of those in docs/conditions.md."""
+    """The condition's type, one of those in docs/conditions.md."""
     status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
     """True, False or Unknown."""
     reason: Reason = ""
     """One word for programs."""
     message: Message = ""
-    """A sentence for people: what is missing, which rank, and what to do."""
+    """A message for people: what is wrong, which rank is concerned, and what to do."""
     last_transition_time: Time = ""
-    """When status last changed."""
+    """When the status of the condition last changed."""
     observed_generation: Number = 0
-    """The metadata.generation of the DIJob that this condition is about."""
+    """The metadata.generation of the DIJob for which this condition was set."""
 
 
 class Renewal(Stored):
-    """An address list that died, and why: a rank was lost, the job was suspended or scaled, or a
-    failure renewed all ranks."""
+    """A re-rendezvous: a peer list became stale because a rank was lost, the job was suspended or
+    scaled, or a failure restarted all ranks."""
 
     list_number: Number = 0
-    """Number of the list that died."""
+    """Revision of the peer list that became stale."""
     reason: Reason = ""
-    """One word for programs, e.g. PodLost or AddressChanged."""
+    """One word for programs, for example PodLost or AddressChanged."""
     message: Message = ""
     """Which rank it was, and what happened to it."""
     ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The renewed ranks: the lost one and those that dial it, as ranges, e.g. 2-3,7. Empty: all."""
+    """The ranks that restart: the lost rank and those that connect to it, as ranges such as 2-3,7.
+    Empty: all ranks."""
     time: Time = ""
-    """When the operator noticed."""
+    """When the operator noticed it."""
 
 
 class ListProof(Stored):
-    """The proof of an address list: a copy is genuine only with this digest."""
+    """The proof of a peer list. A copy of the list is accepted only if it has this digest."""
 
     size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
-    """How many ranks it has."""
+    """Number of ranks in the list."""
     digest: Annotated[str, Field(max_length=64)] = ""
-    """First 128 bits of the SHA-256 of "NUMBER ADDRESS,ADDRESS,...", in rank order."""
+    """First 128 bits of the SHA-256 of "REVISION ADDRESS,ADDRESS,...", in rank order."""
     finished: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks that had succeeded when it was made, as ranges, e.g. 0-3,7: it has no addresses of
-    them."""
+    """The ranks that had succeeded when the list was made, as ranges such as 0-3,7. The list does
+    not have their addresses."""
 
 
 class GivenBack(Stored):
-    """A start that found no room: its pods that had a node were deleted, so that other jobs can use
-    the room."""
+    """A start that found no capacity. The job's pods that had a node were deleted, so that other
+    jobs can use the capacity."""
 
     count: Count = 0
     """How often this has happened."""
     until: Time = ""
     """When the job tries again."""
     message: Message = ""
-    """Which rank found no node, and what the scheduler said."""
+    """Which rank found no node, and the scheduler's message."""
     kept_ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks whose pods had no node and stay, as ranges, e.g. 2-3: a cluster autoscaler adds
-    nodes for them. Empty: none, as room in a quota was missing."""
+    """The ranks whose pods had no node and are kept, as ranges such as 2-3, so that a cluster
+    autoscaler adds nodes for them. Empty: none, because a quota was full."""
     contended: bool = False
-    """Whether another job waited for a node too. If so, a kept pod that finds a node before the
-    next try is deleted as well; else the job tries again at once."""
+    """Whether another job was also waiting for a node. If so, a kept pod that finds a node before
+    the next attempt is deleted as well. If not, the job tries again immediately."""
 
 
 class Status(Stored):
-    """Observations and actions of the operator, which alone writes them."""
+    """The observed state of the job and the actions of the operator, written only by the
+    operator."""
 
     phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
-    """The state in one word, for people; programs should read the conditions."""
+    """The state in one word, for people. Programs should read the conditions."""
     message: Message = ""
-    """The most important of the conditions' messages: why the job ended, or what it waits for."""
+    """The most important message of the conditions: why the job ended, or what it is waiting
+    for."""
     topology: Annotated[str, Field(max_length=16)] = ""
-    """Which ranks connect to which, as the field or the command says."""
+    """Which ranks connect to which, from the spec or the command."""
     parallel_workers: Count | None = None
-    """Worker processes per pod, by the field or the command; world size is replicas x this.
-    Absent if only the program knows the number: `kubectl dijob topology` asks the pods for it."""
+    """Worker processes per pod, from the spec or the command; the world size is replicas x this
+    number. Absent if only the program knows it: `kubectl dijob topology` asks the pods."""
     desired: Count = 0
-    """How many pods the job wants."""
+    """Number of pods that the job wants."""
     replicas: Count = 0
-    """How many pods exist and are not being deleted (read by `kubectl scale` and autoscalers)."""
-    # Like restarts: else the column of a job that has none is empty.
+    """Number of pods that exist and are not being deleted (read by `kubectl scale` and
+    autoscalers)."""
+    # DEFAULTED, like restarts: the columns of `kubectl get` would otherwise be empty instead of 0.
     ready_replicas: Annotated[Count, DEFAULTED] = 0
-    """How many pods are Ready: their process listens."""
+    """Number of pods that are Ready, which means that their process listens."""
     task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
-    """How many pods of each task are in each phase, as in DI-orchestrator 1.1. Only with tasks."""
+    """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Only with tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
     """The label selector of the job's pods (read by autoscalers)."""
     observed_generation: Number = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation for which this status was written."""
+    # Written before any pod gets the list. A copy on a pod is genuine only if the status already
+    # has its digest (docs/decisions/015).
     list_number: Number = 0
-    """Number of the newest address list. Written with addressList, before any rank gets it."""
+    """Revision of the newest peer list. It is written together with addressList, before any rank
+    gets the list."""
     address_list: ListProof | None = None
-    """The proof of the newest address list: a digest by which copies of it are recognized."""
+    """The proof of the newest peer list: a digest that identifies genuine copies of it."""
     template_hash: Annotated[str, Field(max_length=64)] = ""
-    """A fingerprint of the template and the other immutable fields that the pods are made from."""
+    """A fingerprint of the template and the other immutable fields that the pods are created
+    from."""
     renewals: Count = 0
-    """How often an address list has died, so that ranks were renewed."""
+    """Number of re-rendezvous: how often a peer list became stale and ranks restarted."""
     last_renewal: Renewal | None = None
-    """The last time that a list died, and why: written before its ranks are renewed."""
+    """The last re-rendezvous and its cause. It is written before its ranks restart."""
     given_back: GivenBack | None = None
-    """The last time that the job released its room because not all of its pods found some."""
+    """The last time that the job released its capacity because not all of its pods could start."""
     start_time: Time | None = None
     """When the operator first saw the job."""
     suspend_time: Time | None = None
-    """Since when the job is suspended."""
+    """Since when the job has been suspended."""
     resume_time: Time | None = None
-    """When it was last resumed."""
+    """When the job was last resumed."""
     suspended_seconds: Count = 0
-    """Total time of earlier suspensions: activeDeadlineSeconds does not count it."""
+    """Total time of earlier suspensions, which activeDeadlineSeconds does not count."""
     completion_time: Time | None = None
     """When the job succeeded or failed."""
     restarts: Annotated[Count, DEFAULTED] = 0
-    """Failures charged to backoffLimit so far, of all ranks together; those that renew all ranks
-    together count as one."""
+    """Number of failures counted against backoffLimit so far, over all ranks. Failures that restart
+    all ranks at the same time count as one."""
     restarts_seen: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
-    """What has been counted of each rank's pod: restarts, failures, disruptions."""
+    """What has been counted for each rank's pod: restarts, failures, disruptions."""
+    # A suspended job can get other tasks. Ranks counted under the old tasks must not be read as
+    # ranks of the new ones.
     tasks: Annotated[str, Field(max_length=1024)] = ""
-    """The tasks by which ranks are counted here, as "learner 1 evaluator 1 collector"."""
+    """The tasks to which the ranks in this status refer, such as "learner 1 evaluator 1
+    collector"."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks whose main container exited with 0, as ranges, e.g. 0-3,7. Where runtime is torch
-    or oneflow, with restart.scope Job, a renewal and a suspension take that back."""
+    """The ranks whose main container exited 0, as ranges such as 0-3,7. With runtime torch or
+    oneflow and restart.scope Job, a re-rendezvous and a suspension reset it."""
     first_failure: FirstFailure | None = None
-    """The first failure of the job: usually the cause of all later ones."""
+    """The first failure of the job, which is usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
-    """The state of the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
+    """The current state of the job. `kubectl wait --for=condition=Finished dijob/NAME` reads it."""
 
     @property
     def ended(self) -> bool:
-        """Whether the job has reached its end; nothing but clean-up happens after it."""
-        ends = (names.Phase.SUCCEEDED, names.Phase.FAILED)  # conditions have the same names
+        """Whether the job has ended. After that, the operator only cleans up."""
+        # These phases and the conditions for the end have the same names.
+        ends = (names.Phase.SUCCEEDED, names.Phase.FAILED)
         return any(one.type in ends and one.status == "True" for one in self.conditions)
 
 
 def timestamp(now: datetime) -> str:
-    """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
+    """Return a time in the format of Kubernetes: RFC 3339, UTC, whole seconds."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """The time in a stamp; None where it is not one (status can be edited by hand)."""
+    """Return the time of a timestamp, or None if the text is not one.
+
+    A user can edit the status by hand, so any text must be expected. A time without a zone is
+    rejected too, because it cannot be compared.
+    """
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:

@@ -1,6 +1,8 @@
-"""Traits of a field, written beside its type: when it can be changed, and who writes its default.
+"""Traits of a field: whether it can be changed, and whether the apiserver writes its default.
 
-The CRD's rules and defaults, the fingerprint of a pod and docs/reference.md follow from them.
+A trait is part of the field's annotation. The CRD's rules and defaults, the fingerprint of a pod
+and docs/reference.md are derived from the traits, so a new field cannot be forgotten in one of
+these places.
 """
 
 from dataclasses import dataclass
@@ -9,44 +11,47 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue
 
-# The apiserver writes the field's default into an object that lacks the field.
+# The apiserver writes the field's default into an object that lacks the field. pydantic has no such
+# attribute, so it is kept in the JSON schema, where crd/schema.py finds it.
 _DEFAULTED: Final[dict[str, JsonValue]] = {"defaulted": True}
 DEFAULTED: Final = Field(json_schema_extra=_DEFAULTED)
 
 
 @dataclass(frozen=True)
 class Immutable:
-    """The running pods were made from the field: it can be changed only while the job is suspended.
+    """Marks a field from which the pods are created. It can be changed only while the job is
+    suspended, when no pods exist.
 
-    `why` is part of the refusal. A field that is immutable `in_part` has rules of its own in
-    crd/rules.py, and its docstring says what can be changed. `default_is_hashed`: the field is part
-    of the pods' fingerprint even where it has its default (fingerprint.py).
+    `why` is part of the error message. A field that is immutable `in_part` has its own rules in
+    crd/rules.py, and its docstring says what can be changed. With `default_is_hashed`, the field is
+    part of the pods' fingerprint even if it has its default value (fingerprint.py).
     """
 
     why: str = "the running pods were created with it"
     in_part: bool = False
-    # Only for the first fields: a later one that counted would change the hash of every running
-    # pod.
+    # Only for the fields of the first release. A field added later would change the hash of every
+    # running pod, and an upgrade would report all of them as outdated.
     default_is_hashed: bool = False
 
 
 class Mutable(Enum):
-    """When a field that no running pod was made from can be changed."""
+    """Marks a field from which no pod is created, and says until when it can be changed."""
 
     UNTIL_ENDED = auto()
-    ALWAYS = auto()  # the operator reads it even then, or programs write it (autoscalers)
+    # For fields that the operator reads after the end too, or that autoscalers write at any time.
+    ALWAYS = auto()
 
 
 Trait = TypeVar("Trait", Immutable, Mutable)
 
 
 def traits(model: type[BaseModel], kind: type[Trait]) -> dict[str, Trait]:
-    """The fields of a model that have a trait of this kind, by their names, in their order."""
+    """Return the traits of one kind by the names of their fields, in the order of the fields."""
     marks = ((name, mark) for name, field in model.model_fields.items() for mark in field.metadata)
     return {name: mark for name, mark in marks if isinstance(mark, kind)}
 
 
 def defaulted(model: type[BaseModel]) -> frozenset[str]:
-    """The names of a model's fields that the apiserver never leaves absent."""
+    """Return the names of a model's fields that are always present, because they are DEFAULTED."""
     fields = model.model_fields.items()
     return frozenset(name for name, field in fields if field.json_schema_extra == _DEFAULTED)

@@ -1,4 +1,8 @@
-"""The CustomResourceDefinition, made from the model: its schema, its rules, its columns."""
+"""The CustomResourceDefinition, generated from the model: its schema, its rules, its columns.
+
+The CRD is generated so that the apiserver and the operator cannot disagree about a field. A CRD
+that is written by hand would have to repeat each type, bound and description of the model.
+"""
 
 from typing import Any, Final
 
@@ -9,7 +13,7 @@ from dijob.api.status import Status
 from dijob.crd.rules import RULES
 from dijob.crd.schema import Schema, at, structural
 
-# Columns of `kubectl get dij`; those of priority 1 come with `-o wide`.
+# Columns of `kubectl get dij`. Those of priority 1 are shown only with `-o wide`.
 _COLUMNS: Final = (
     ("Phase", "string", ".status.phase", 0),
     ("Desired", "integer", ".status.desired", 0),
@@ -24,22 +28,22 @@ _COLUMNS: Final = (
 
 
 class _Status(Status, Reported):
-    """What the operator writes, and what the job's program reports."""
+    """The fields that the operator writes, and those that the job's program reports."""
 
 
 class _Stored(DIJob):
     __doc__ = DIJob.__doc__
 
     status: _Status = _Status()
-    """Observations and actions of the operator, and what the job's program reports."""
+    """The observed state of the job, the actions of the operator, and the program's reports."""
 
 
 def document() -> dict[str, Any]:
-    """The CRD as a manifest."""
+    """Return the CRD as a manifest."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        # The chart tells this CRD from another operator's of the same name by the label.
+        # DI-orchestrator has a CRD of the same name. By this label the chart recognizes its own.
         "metadata": {
             "name": f"{names.PLURAL}.{names.GROUP}",
             "labels": {"app.kubernetes.io/part-of": "dijob"},
@@ -61,7 +65,7 @@ def document() -> dict[str, Any]:
 
 
 def schema() -> Schema:
-    """The structural schema with its CEL rules."""
+    """Return the structural schema with its CEL rules."""
     root = structural(_Stored)
     for path, rules in RULES.items():
         at(root, path)["x-kubernetes-validations"] = [rule.manifest() for rule in rules]

@@ -1,4 +1,4 @@
-"""`python -m dijob.crd` writes the generated files; `--check` says which are out of date."""
+"""Writes the generated CRD and the pages about it; `--check` reports those that are out of date."""
 
 import sys
 from typing import Final
@@ -14,14 +14,14 @@ _NOTE: Final = "# Generated from operator/dijob/api/model.py by `make crds`; do 
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes no anchors, which are hard to read: what occurs twice is there twice."""
+    """A dumper that writes repeated parts in full, because YAML anchors are hard to read."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
 def outputs() -> dict[str, str]:
-    """Path below the repository's root -> text."""
+    """Return the text of each generated file by its path in the repository."""
     crd = document()
     plain = yaml.dump(crd, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
     return {
@@ -33,9 +33,13 @@ def outputs() -> dict[str, str]:
 
 
 def chart(crd: str) -> str:
-    """The CRD as a Helm template: left out, or kept at `helm uninstall`, as the values say."""
+    """Return the CRD as a Helm template.
+
+    The template depends on two values: whether to install the CRD, and whether `helm uninstall`
+    keeps it. Raises ValueError if a description contains Helm's own delimiter.
+    """
     if "{{" in crd:
-        raise ValueError("the CRD holds {{, which Helm would read as its own")
+        raise ValueError("the CRD contains {{, which Helm would interpret as a template action")
     name, rest = crd.split("spec:\n", 1)
     return (
         f"{{{{- if .Values.crds.install }}}}\n{_NOTE}{name}"
@@ -47,7 +51,7 @@ def chart(crd: str) -> str:
 
 
 def main() -> int:
-    """Exit code 1: with --check, something is out of date."""
+    """Write or check the files. Returns 1 if --check found a file that is out of date, else 0."""
     return settle("python -m dijob.crd", str(__doc__), outputs())
 
 

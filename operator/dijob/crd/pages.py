@@ -1,4 +1,4 @@
-"""Files that are made from the code: written, or compared with what is there."""
+"""Writes files that are generated from the code, or checks that they are up to date."""
 
 import argparse
 from collections.abc import Mapping
@@ -9,12 +9,14 @@ _ROOT: Final = Path(__file__).parents[3]
 
 
 def settle(prog: str, about: str, pages: Mapping[str, str]) -> int:
-    """A generator's command line: writes `pages`, a path below the repository's root to its text,
-    and returns its exit code. 1: with --check, something is out of date.
+    """Run the command line of a generator and return its exit code.
+
+    `pages` maps paths in the repository to their texts. Without --check, the files that differ are
+    written. With --check nothing is written, and the exit code is 1 if a file is out of date.
     """
     parser = argparse.ArgumentParser(prog=prog, description=about)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail where a file differs"
+        "--check", action="store_true", help="write nothing; fail if a file is out of date"
     )
     check = parser.parse_args().check
     stale = []

@@ -1,4 +1,8 @@
-"""docs/reference.md: each field of a DIJob with type, bounds and meaning, from the schema."""
+"""Generates docs/reference.md: each field of a DIJob with its type, bounds and meaning.
+
+The page is generated from the schema that the apiserver gets, and not from the model, so that it
+shows the defaults and bounds that apply in the cluster.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,19 +14,19 @@ from dijob.crd.schema import Schema
 _HEAD = f"""# Reference: {names.KIND} ({names.API_VERSION})
 
 Generated from `operator/dijob/api/model.py` by `make crds`; do not edit. `kubectl explain
-dijob.spec` shows the same. Fields of `template.spec` that are not listed are those of a pod.
+dijob.spec` shows the same text. `template.spec` also accepts all other fields of a pod's spec.
 """
 _TABLE = "| field | type | meaning |\n|---|---|---|\n"
 
 
 def reference(schema: Schema) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     parts = [_HEAD]
     for name in ("spec", "status"):
         rows = "\n".join(_rows(schema["properties"][name], name))
         parts.append(f"## {name}\n\n{_TABLE}{rows}\n")
     parts.append(
-        "## Rules beyond types and bounds\n\nThe apiserver refuses with these sentences.\n"
+        "## Rules beyond types and bounds\n\nThe apiserver rejects a DIJob with these messages.\n"
     )
     sentences = (
         f"- {_place(path)}: {_literal(rule.message)}"
@@ -34,7 +38,8 @@ def reference(schema: Schema) -> str:
 
 
 def _literal(sentence: str) -> str:
-    """A sentence whose regular expressions are no Markdown."""
+    """Return a message with its regular expressions escaped, so that Markdown shows them as
+    text."""
     return re.sub(r"([\[\]*])", r"\\\1", sentence)
 
 

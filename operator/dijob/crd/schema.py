@@ -1,4 +1,9 @@
-"""Pydantic's JSON schema as a structural one of Kubernetes: no $ref, title or null branch."""
+"""Converts pydantic's JSON schema into a structural schema of Kubernetes.
+
+A structural schema has no `$ref`, no `title` and no null branch. This module also adds what the
+model does not have: the fields of a pod's spec that CEL rules read, and parts of the object that
+may have any content.
+"""
 
 from typing import Any, Final
 
@@ -10,29 +15,31 @@ from dijob.api.traits import Immutable, traits
 
 Schema = dict[str, Any]
 
-_NAME: Final = "The job's name; its pods are named NAME-RANK, its Service NAME."
+_NAME: Final = "The job's name. Its pods are named NAME-RANK, its Service is named NAME."
 _IMMUTABLE: Final = "Can be changed only while suspended."
 _KEPT: Final = (
     *("type", "enum", "required", "minimum", "maximum", "minLength", "maxLength"),
     *("minItems", "maxItems", "maxProperties"),
 )
-# The scale subresource reads it, and fails with null.
+# Not nullable: the scale subresource reads this field, and fails if it is null.
 _SCALED: Final = "replicas"
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
-# Longer than a rule allows (template_checks.LONGEST_STRING), so that its message is shown.
+# Longer than a rule allows (template_checks.LONGEST_STRING), so that the rule's message is shown
+# and not the schema's, which does not say what to do.
 _LONG: Final = 2**20
-# An object of more values is refused (depth.VALUES). Tasks have room for less: the cost of a rule
-# is estimated for all of them together.
+# Bounds for lists in a template. depth.VALUES limits the object anyway. For tasks the bound is
+# smaller, because the apiserver estimates the cost of a rule over all tasks and rejects a CRD above
+# its budget.
 _WORDS: Final = 8192
 _VARIABLES: Final = 4096
 _VARIABLES_OF_TASKS: Final = 1500
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """The structural schema of the object that the model describes, without rules."""
+    """Return the structural schema of the object that a model describes, without its rules."""
     raw = model.model_json_schema(by_alias=True)
     root = _clean(raw, raw.get("$defs", {}))
-    # The apiserver knows metadata itself. Its name is here so that a rule can speak of it.
+    # The apiserver validates metadata itself. The name is declared so that rules can read it.
     root["properties"]["metadata"] = {
         "type": "object",
         "properties": {"name": {"type": "string", "description": _NAME}},
@@ -48,19 +55,19 @@ def structural(model: type[BaseModel]) -> Schema:
             template["metadata"]["properties"][ignored]["items"] = one
         template["containers"] |= {
             "maxItems": 64,
-            "items": {"type": "object", "description": "Refused.", **_OPEN},
+            "items": {"type": "object", "description": "Rejected.", **_OPEN},
         }
     _let_null_pass(at(root, "spec"))
     volume = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
     at(root, "spec.volumes")["items"] = volume
-    # Open, so that the operator sees a misspelt key and refuses it: pruned, a rule or a selector
-    # without it would let in everybody.
+    # Unknown keys are kept, so that the operator sees a misspelt key and rejects it. If the
+    # apiserver pruned it, the remaining rule or selector could allow all peers.
     rule = {"type": "object", "description": "A rule, as in a NetworkPolicy.", **_OPEN}
     at(root, "spec.networkPolicy.ingress")["items"] = rule
     for name, trait in traits(Spec, Immutable).items():
         if not trait.in_part:
             at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"
-    # What a program posts is an object of its own.
+    # A program may post any object.
     at(root, "status.profilings[].data").update(_OPEN)
     conditions, restarts_seen = at(root, "status.conditions"), at(root, "status.restartsSeen")
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
@@ -69,11 +76,11 @@ def structural(model: type[BaseModel]) -> Schema:
 
 
 def _let_null_pass(node: Schema) -> None:
-    """Let each field that can be absent, each entry of a map and each word of a list be null.
+    """Make optional fields, map entries and list items of type string nullable.
 
     The apiserver drops nulls that the schema does not allow when it decodes an object, but not in a
-    server-side apply, which Flux and Helm use. What has a default gets it in place of null. No
-    `enum` can have null in it, so a rule says the values instead (rules.py).
+    server-side apply, which Flux and Helm use. A field with a default gets its default in place of
+    null. An `enum` cannot contain null, so a rule lists the allowed values instead (rules.py).
     """
     for name, field in node.get("properties", {}).items():
         if name not in (*node.get("required", ()), _SCALED) and "default" not in field:
@@ -89,7 +96,7 @@ def _let_null_pass(node: Schema) -> None:
 
 
 def at(schema: Schema, path: str) -> Schema:
-    """The schema at a dotted path; `[]` stands for an array's items, "" for the root."""
+    """Return the schema at a dotted path. `[]` stands for an array's items, "" for the root."""
     for part in path.split(".") if path else ():
         name = part.removesuffix("[]")
         schema = schema["properties"][name]
@@ -105,7 +112,7 @@ _TYPE_META: Final = {
 
 
 def _clean(node: Schema, definitions: dict[str, Schema]) -> Schema:
-    """One node and all below it."""
+    """Return a node and everything below it in structural form."""
     if "$ref" in node:
         target = definitions[node["$ref"].rpartition("/")[2]]
         node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
@@ -128,10 +135,11 @@ def _clean(node: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _pod_spec(variables: int) -> Schema:
-    """The fields of a pod's spec that rules speak of; the apiserver checks the rest in the pods.
+    """Return the schema of those fields of a pod's spec that rules read.
 
-    Nullable and not required, so that an empty `spec:` with `containers:` beside it gets our
-    sentence alone.
+    The apiserver validates the other fields when the pods are created. The spec is nullable and not
+    required, so that an empty `spec:` with `containers:` next to it gets only the message of our
+    rule.
     """
     return {
         "type": "object",
@@ -139,13 +147,14 @@ def _pod_spec(variables: int) -> Schema:
         **_OPEN,
         "properties": {
             "containers": _containers(
-                "At least one. The one named di-container is main.", variables
+                "At least one. The main container is the one named di-container, else the first.",
+                variables,
             ),
             "initContainers": _containers("They run before the operator's gate.", variables),
-            "restartPolicy": _text(32, "OnFailure (where absent) or Never."),
+            "restartPolicy": _text(32, "OnFailure (the default) or Never."),
             "hostNetwork": {
                 "type": "boolean",
-                "description": "The node's own network: two ranks never share a node then.",
+                "description": "Use the node's network. Two ranks then never share a node.",
             },
             "hostname": _text(253, "Set by the operator."),
             "subdomain": _text(253, "Set by the operator."),
@@ -159,13 +168,15 @@ def _containers(description: str, variables: int) -> Schema:
         "maxItems": 32,
         "items": {
             "type": "object",
-            "description": "A container, with every field that Kubernetes knows.",
+            "description": "A container, with any field of Kubernetes.",
             **_OPEN,
             "required": ["name"],
             "properties": {
                 "name": _text(63, "The container's name."),
                 "image": _text(4096, "Its image."),
-                "command": _words("The main one gets the launcher before it (see spec.launcher)."),
+                "command": _words(
+                    "The main container's runs under the launcher (see spec.launcher)."
+                ),
                 "args": _words("Arguments of the command."),
                 "env": _env(variables),
             },
@@ -178,7 +189,7 @@ def _env(most: int) -> Schema:
     return {
         "type": "array",
         "description": "Environment variables. Those that describe the rank and its peers are"
-        " refused. For more, use envFrom with a ConfigMap.",
+        " rejected. For a larger number, use envFrom with a ConfigMap.",
         "maxItems": most,
         "items": {
             "type": "object",
