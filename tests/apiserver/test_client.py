@@ -83,7 +83,7 @@ def test_a_slip_in_the_template_is_told_at_once(plane: Plane) -> None:
             0,
             "dijob/slip applied (server dry run)\n",
         )
-        told = 'the cluster refuses a pod like slip-0: .*unknown field "spec.containers'
+        told = 'the cluster rejects a pod like slip-0: .*unknown field "spec.containers'
         assert re.search(rf"^Warning: {told}", trial.stderr), trial.stderr
         del container["workingdir"]
         right = dijob(plane, "apply", "-f", "-", "--dry-run", "server", stdin=yaml.safe_dump(body))

@@ -72,7 +72,8 @@ def test_a_job_that_no_node_takes(plane: Plane) -> None:
 
 def test_a_job_that_is_there_already(plane: Plane, running: str) -> None:
     said = explain(plane.cluster.kubeconfig, job(running), "-o", "json")
-    assert findings(said)[f"a DIJob {running} is in namespace default already: apply changes it"]
+    text = f"the DIJob {running} already exists in namespace default: `apply` would update it"
+    assert findings(said)[text]
 
 
 def test_a_full_quota(plane: Plane) -> None:
@@ -89,7 +90,7 @@ def test_a_full_quota(plane: Plane) -> None:
     )
     said = explain(plane.cluster.kubeconfig, asking("q", "800m"), "-n", "small", "-o", "json")
     assert not said.ok
-    assert findings(said)["quota small has no room: requests.cpu: 1600m wanted, 1 left"] == "no"
+    assert findings(said)["quota small is too small: requests.cpu: 1600m needed, 1 left"] == "no"
 
 
 def test_what_only_the_apiserver_refuses(plane: Plane) -> None:
@@ -98,7 +99,7 @@ def test_what_only_the_apiserver_refuses(plane: Plane) -> None:
     said = explain(plane.cluster.kubeconfig, body, "-o", "json")
     assert not said.ok
     (text,) = [text for text, verdict in findings(said).items() if verdict == "no"]
-    assert "refuses" in text
+    assert "rejects" in text
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_a_user_with_few_rights_is_told_what_is_not_known(plane: Plane, guest: P
     assert said.ok, said.text
     assert findings(said) == {
         "the cluster accepts the DIJob in namespace default": "yes",
-        "you may not create pods here, so no pod was tried (the operator may)": "unknown",
-        "nodes: you may not list nodes, so this is not known": "unknown",
-        "quotas: you may not list them, so this is not known": "unknown",
+        "pods: you may not create pods here, so this was not checked": "unknown",
+        "nodes: you may not list nodes, so this was not checked": "unknown",
+        "quotas: you may not list them, so this was not checked": "unknown",
     }

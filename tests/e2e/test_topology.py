@@ -81,13 +81,13 @@ def test_of_a_mesh_whose_one_edge_is_cut_exactly_that_edge_is_named(
     whole = job("world", main, pod=volume, replicas=3, parallelWorkers=2)
     space.apply(config_map("code", main_py=FORKED), whole)
     space.until_true("world", "Running")
-    said = until_says(space, "world", 0, "15 of 15 edges (mesh, 3 ranks x 2 processes)")
+    said = until_says(space, "world", 0, "15 of 15 connections up (mesh, 3 ranks x 2 processes)")
     assert "missing:" not in said
 
     to = space.ips("world")[0]
     cut(space, "world-2", connection(space, 2, 1, to, 50515), to, 50515)
     edge = "missing: rank 2 process 1 (node 5) -> rank 0 process 0 (node 0) port 50515"
-    said = until_says(space, "world", 1, "14 of 15 edges, 1 missing", edge)
+    said = until_says(space, "world", 1, "14 of 15 connections up, 1 missing", edge)
     assert said.count("missing:") == 1, said
 
     drawn = tmp_path / "world.svg"
@@ -111,10 +111,10 @@ def test_what_can_be_seen_of_other_shapes(space: Space) -> None:
     )
     for name in ("star", "late", "queue"):
         space.until_true(name, "Running")
-    until_says(space, "star", 0, "11 of 11 edges (star")
-    said = until_says(space, "late", 1, "1 of at least 3 edges, 2 missing (mesh")
+    until_says(space, "star", 0, "11 of 11 connections up (star")
+    said = until_says(space, "late", 1, "1 of at least 3 connections up, 2 missing (mesh")
     assert "rank 2 -> rank 1 port 50515: nothing listens on port 50515 of rank 1" in said
-    assert "missing: rank 1 -> rank 0 port 50515: rank 0 listens on port 50515, and" in said
-    until_says(space, "queue", 0, "2 of at least 2 edges (redis")
+    assert "missing: rank 1 -> rank 0 port 50515: rank 0 listens on port 50515, but" in said
+    until_says(space, "queue", 0, "2 of at least 2 connections up (redis")
     space.kubectl("delete", "pod", "redis", "--now")
-    until_says(space, "queue", 1, "0 of at least 2 edges, 2 missing (redis")
+    until_says(space, "queue", 1, "0 of at least 2 connections up, 2 missing (redis")

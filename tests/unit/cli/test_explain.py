@@ -59,8 +59,8 @@ def test_processes_that_only_the_program_knows_are_counted_as_the_least() -> Non
     found = explanation(job_of(parsed("pair.yaml", script)), Options())
     shown = "\n".join(text.lines({**found, "cluster": NOT_ASKED}))
     assert "2 pods x at least 1 process = at least 2, mesh" in shown
-    assert "Processes    the program decides how many a pod has" in shown
-    assert "Connections  at least 1, of DI-engine's processes" in shown
+    assert "Processes    the program sets the number per pod" in shown
+    assert "Connections  at least 1 between DI-engine's processes" in shown
 
 
 @pytest.mark.parametrize("topology", ["mesh", "star", "alone"])
@@ -192,7 +192,7 @@ def test_two_pods_in_twenty_lines() -> None:
         "DIJob pair in namespace default: 2 pods x 1 process = 2, mesh over nng, runtime ditask"
     )
     assert "1     pair-1  1         <IP of rank 1>:50515  rank 0" in lines
-    assert "All ask      cpu 1, memory 2Gi" in lines
+    assert "Job requests cpu 1, memory 2Gi" in lines
     assert "of rank 1:  DI_POD_IP=<IP of rank 1>  DI_RANK=1  DI_NODE_IDS=1" in lines
 
 

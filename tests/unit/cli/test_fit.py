@@ -38,7 +38,7 @@ NODES = [
     pytest.param([node()], [], [spec()] * 4, "yes", "all 4 pods fit now (1 node ready)", id="fits"),
     pytest.param([node()], [], [spec()] * 5, "no", "4 of 5 pods fit now", id="one too many"),
     pytest.param([node(), node("m")], [], [spec("3")] * 2, "yes", "all 2", id="on two nodes"),
-    pytest.param([node()], [running("n", "3")], [spec("2")], "no", "short: cpu", id="taken"),
+    pytest.param([node()], [running("n", "3")], [spec("2")], "no", "limited by: cpu", id="taken"),
     pytest.param(
         [node()], [running("n", "3", "Succeeded")], [spec("2")], "yes", "all 1", id="it has ended"
     ),
@@ -98,17 +98,17 @@ NODES = [
         [],
         [spec(hostNetwork=True, ports=[{"containerPort": 50515}])] * 2,
         "no",
-        "a port of the node",
+        "a host port",
         id="two ranks in one node's network",
     ),
-    pytest.param([node()], [], [spec("0")] * 11, "no", "short: pods", id="too many pods"),
+    pytest.param([node()], [], [spec("0")] * 11, "no", "limited by: pods", id="too many pods"),
     pytest.param([node()], [], [spec(affinity={})], "yes", "all 1", id="an empty affinity"),
     pytest.param(
         [node()],
         [],
         [spec(affinity={"podAntiAffinity": {"x": 1}})],
         "yes",
-        "affinity and spreading are not looked at",
+        "affinity and topology spread constraints are not checked",
         id="affinity",
     ),
 ]
@@ -125,7 +125,7 @@ def test_nodes(
 def test_a_job_may_begin_with_fewer_pods() -> None:
     found = into_nodes([spec()] * 5, 3, rooms([node()], []))
     assert found.verdict == "yes"
-    assert "4 of 5 pods fit now (1 node ready); what is short: cpu, and the job begins with 3" in (
+    assert "4 of 5 pods fit now (1 node ready); limited by: cpu; the job starts with 3" in (
         found.text
     )
 
@@ -135,23 +135,27 @@ def quota(hard: Mapping[str, str], used: Mapping[str, str], **more: Any) -> Body
 
 
 QUOTAS = [
-    pytest.param(quota({"pods": "2"}, {"pods": "0"}), "yes", "quota q has room", id="room"),
+    pytest.param(quota({"pods": "2"}, {"pods": "0"}), "yes", "quota q is large enough", id="room"),
     pytest.param(
-        quota({"pods": "2"}, {"pods": "1"}), "no", "pods: 2 wanted, 1 left", id="too many pods"
+        quota({"pods": "2"}, {"pods": "1"}), "no", "pods: 2 needed, 1 left", id="too many pods"
     ),
     pytest.param(
-        quota({"count/pods": "1"}, {}), "no", "count/pods: 2 wanted, 1 left", id="counted"
+        quota({"count/pods": "1"}, {}), "no", "count/pods: 2 needed, 1 left", id="counted"
     ),
     pytest.param(
         quota({"requests.cpu": "3"}, {"requests.cpu": "1500m"}),
         "no",
-        "requests.cpu: 2 wanted, 1500m left",
+        "requests.cpu: 2 needed, 1500m left",
         id="CPUs",
     ),
-    pytest.param(quota({"limits.memory": "1Gi"}, {}), "yes", "room", id="no limits are set"),
-    pytest.param(quota({"secrets": "1"}, {"secrets": "1"}), "yes", "room", id="something else"),
     pytest.param(
-        quota({"pods": "0"}, {}, scopes=["BestEffort"]), "unknown", "not looked at", id="a scope"
+        quota({"limits.memory": "1Gi"}, {}), "yes", "large enough", id="no limits are set"
+    ),
+    pytest.param(
+        quota({"secrets": "1"}, {"secrets": "1"}), "yes", "large enough", id="something else"
+    ),
+    pytest.param(
+        quota({"pods": "0"}, {}, scopes=["BestEffort"]), "unknown", "not checked", id="a scope"
     ),
 ]
 

@@ -12,14 +12,23 @@ from manifests import dijob
 @pytest.mark.parametrize(
     ("reported", "said", "note"),
     [
-        ({}, "0 of at least 3 edges, 3 missing (mesh, 3 ranks x at least 1 process)", ""),
-        ({0: 2}, "0 of at least 15 edges, 15 missing (mesh, 3 ranks x at least 2 processes)", ""),
-        ({0: 2, 1: 2, 2: 2}, "0 of 15 edges, 15 missing (mesh, 3 ranks x 2 processes)", ""),
-        ({0: 1, 1: 1, 2: 1}, "0 of 3 edges, 3 missing (mesh, 3 ranks x 1 process)", ""),
+        ({}, "0 of at least 3 connections up, 3 missing (mesh, 3 ranks x at least 1 process)", ""),
+        (
+            {0: 2},
+            "0 of at least 15 connections up, 15 missing (mesh, 3 ranks x at least 2 processes)",
+            "",
+        ),
+        (
+            {0: 2, 1: 2, 2: 2},
+            "0 of 15 connections up, 15 missing (mesh, 3 ranks x 2 processes)",
+            "",
+        ),
+        ({0: 1, 1: 1, 2: 1}, "0 of 3 connections up, 3 missing (mesh, 3 ranks x 1 process)", ""),
         (
             {0: 1, 1: 2, 2: 2},
-            "0 of 15 edges, 15 missing (mesh, 3 ranks x 2 processes)",
-            "2 in each rank are expected, but rank 0: 1 process; ranks 1-2: 2 processes",
+            "0 of 15 connections up, 15 missing (mesh, 3 ranks x 2 processes)",
+            "2 processes expected in each rank, but found: rank 0: 1 process; ranks 1-2: 2"
+            " processes",
         ),
     ],
     ids=["none", "one rank", "all", "one process", "they differ"],

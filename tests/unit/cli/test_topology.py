@@ -149,7 +149,7 @@ def test_what_a_pod_says_is_read() -> None:
 def test_a_whole_mesh() -> None:
     found = report(ALL)
     assert (found.whole, found.up, found.missing) == (True, 15, 0)
-    assert show.text(found).endswith("15 of 15 edges (mesh, 3 ranks x 2 processes)")
+    assert show.text(found).endswith("15 of 15 connections up (mesh, 3 ranks x 2 processes)")
 
 
 @pytest.mark.parametrize("edge", sorted(ALL), ids=str)
@@ -164,7 +164,7 @@ def test_its_words() -> None:
     said = show.text(report(ALL - {(2, 1, 0, 0)}))
     assert (
         "missing: rank 2 process 1 (node 5) -> rank 0 process 0 (node 0) port 50515:"
-        " rank 0 listens on port 50515, and rank 2 is not connected" in said
+        " rank 0 listens on port 50515, but rank 2 is not connected" in said
     )
     assert "rank 2   rank 0   4          3    1         0" in said
 
@@ -174,17 +174,17 @@ def test_its_words() -> None:
     [
         pytest.param(
             Fault(half=(2, 1, 0, 0)),
-            "(node 0) port 50515: only rank 2 has its end of it, rank 0 has not",
+            "(node 0) port 50515: half-open: rank 2 has the connection, rank 0 has not",
             id="one end only",
         ),
         pytest.param(
             Fault(silent=(2, 1, 0, 0)),
-            "(node 0) port 50515: rank 2 sends, and nothing answers",
+            "(node 0) port 50515: rank 2 sends data that is not acknowledged",
             id="silent",
         ),
         pytest.param(
             Fault(half=(2, 1, 0, 0), one_process=True),
-            "missing: 1 of 2 rank 2 processes 0-1 (nodes 4-5) -> rank 0 process 0 (node 0)",
+            "missing (1 of 2): rank 2 processes 0-1 (nodes 4-5) -> rank 0 process 0 (node 0)",
             id="processes cannot be told apart",
         ),
     ],
@@ -204,7 +204,7 @@ def test_a_pod_that_cannot_be_asked_is_seen_from_its_peers() -> None:
     one = of_pods({**texts, 1: ""}, "it can run none of python3")
     # But for the one connection between its own two processes.
     assert (one.up, one.missing, one.unknown) == (14, 0, 1)
-    assert "14 of 15 edges, 1 cannot be seen" in show.text(one)
+    assert "14 of 15 connections up, 1 unknown" in show.text(one)
     assert show.data(one)["unreadable"] == {"1": "it can run none of python3"}
     two = of_pods({**texts, 1: "", 2: ""}, "it can run none of python3")
     assert (two.up, two.missing, two.unknown) == (9, 0, 6)
@@ -290,4 +290,4 @@ def test_an_answer_of_a_tenants_program_is_no_bug(text: str) -> None:
     """The container's `cat` is the tenant's."""
     body = {"metadata": {"name": "test-0"}, "spec": {}, "status": {}}
     (found,) = looking.found([RankPod(body, 0)], {0: Answer(text)})
-    assert found.sockets is not None or "its answer cannot be read" in found.problem
+    assert found.sockets is not None or "invalid answer" in found.problem

@@ -60,20 +60,20 @@ SHOWN = view.Snapshot(job(message="rank 2 is lost"), [pod(0), pod(1), pod(2, rea
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
-        pytest.param(SHOWN, "mesh, 6 of 15 edges (by readiness)", id="mesh"),
+        pytest.param(SHOWN, "mesh, 6 of 15 connections (estimated from readiness)", id="mesh"),
         pytest.param(
             view.Snapshot(job(parallelWorkers=None), [pod(0), pod(1)]),
-            "mesh, 1 of at least 3 edges (by readiness)",
+            "mesh, 1 of at least 3 connections (estimated from readiness)",
             id="only the program knows the number of processes (N1)",
         ),
         pytest.param(
             view.Snapshot(job("star"), [pod(0), pod(1)]),
-            "star, 6 of 11 edges (by readiness)",
+            "star, 6 of 11 connections (estimated from readiness)",
             id="star",
         ),
         pytest.param(
             view.Snapshot(job("star"), [pod(1), pod(2)]),
-            "star, 2 of 11 edges (by readiness)",
+            "star, 2 of 11 connections (estimated from readiness)",
             id="star without its center: the connections within the pods",
         ),
         pytest.param(

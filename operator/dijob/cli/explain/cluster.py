@@ -1,5 +1,9 @@
-"""What a cluster says of a job that is not there yet: with the user's kubeconfig and rights, and
-without creating anything."""
+"""Checks a job against a cluster without creating anything.
+
+Server-side dry runs show whether the cluster accepts the job and its pods. Nodes, pods and quotas
+are listed to see whether the pods fit. Everything uses the user's permissions, which are usually
+not the operator's: a check that they do not allow is UNKNOWN, not NO.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -23,9 +27,9 @@ from dijob.core.options import Options
 Data = dict[str, Any]
 
 SECONDS: Final = 15
-# Of the pod that is tried; the job's own is not known yet.
+# A dry run gets objects without placeholders in angle brackets, which the API server could reject.
 _UID: Final = "00000000-0000-0000-0000-000000000000"
-# What is wrong with a pod itself.
+# Statuses of a pod that is invalid by itself, and not only rejected in this namespace.
 _MISSHAPEN: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _PAGE: Final = "500"
 _TRIAL: Final = (("dryRun", "All"), ("fieldValidation", "Strict"))
@@ -34,7 +38,7 @@ _QUOTAS: Final = Resource("v1", "resourcequotas")
 
 
 def ask(file: File, where: Where) -> Data:
-    """The cluster's findings as data: `asked` false, and `why`, where none was asked."""
+    """Return the findings as data. Without a cluster, `asked` is false and `why` says why."""
     return asyncio.run(_ask(file, where))
 
 
@@ -55,8 +59,9 @@ async def _ask(file: File, where: Where) -> Data:
 
 
 async def misshapen_pods(client: AsyncClient, file: File) -> list[str]:
-    """A sentence for each kind of the job's pods that the cluster would not create as it is
-    written: a quota or a missing right is another matter. [] also for who may not create pods.
+    """Return a sentence for each of the job's pod sets whose pods are invalid.
+
+    Quotas and missing permissions are not reported. A user who may not create pods gets [].
     """
     job = job_of(file, client.namespace, uid=_UID)
     tried = [one async for one in _Asking(client.connection).tried(job)]
@@ -70,13 +75,14 @@ def _not_asked(why: str) -> Data:
 
 @dataclass(frozen=True)
 class _Asking:
-    """Questions to one apiserver."""
+    """The requests to one API server."""
 
     connection: Connection
 
     async def all(self, file: File, job: DIJob) -> list[Finding]:
-        """Every finding, in the order in which they matter."""
+        """Return all findings, the most important first."""
         accepted = await self._job(file, job.metadata.namespace)
+        # A rejected job gets no pods, so further findings would distract from the reason.
         if accepted.verdict == NO:
             return [accepted]
         pods = await self._pods(job)
@@ -91,18 +97,19 @@ class _Asking:
             return Finding(YES, f"the cluster accepts the DIJob in namespace {space}")
         if no.status == HTTPStatus.CONFLICT:
             return Finding(
-                UNKNOWN, f"a DIJob {name} is in namespace {space} already: apply changes it"
+                UNKNOWN,
+                f"the DIJob {name} already exists in namespace {space}: `apply` would update it",
             )
         if no.reason == NO_SUCH_KIND:
-            return Finding(NO, "the cluster knows no DIJob: install the operator (docs/install.md)")
-        return Finding(NO, f"the cluster refuses the DIJob: {_said(no)}")
+            return Finding(
+                NO, "the cluster has no DIJob resource: install the operator (docs/install.md)"
+            )
+        return Finding(NO, f"the cluster rejects the DIJob: {_said(no)}")
 
     async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
-        """One pod of each set, as the operator would make it: its name, and what the apiserver has
-        against it.
-        """
+        """Dry-run one pod of each pod set. Yield its name and the API error, None if accepted."""
         for name, pod in sample_pods(job, Options()):
-            # Under no name of a pod that may be there, and of no owner.
+            # The pod's own name may be taken by a running job, and its owner does not exist.
             meta = {
                 k: v for k, v in pod["metadata"].items() if k not in ("name", "ownerReferences")
             }
@@ -115,7 +122,7 @@ class _Asking:
             if no is None:
                 found.append(Finding(YES, f"the cluster accepts a pod like {name}"))
             elif no.status == HTTPStatus.FORBIDDEN and "cannot create resource" in no.message:
-                said = "you may not create pods here, so no pod was tried (the operator may)"
+                said = "pods: you may not create pods here, so this was not checked"
                 return [Finding(UNKNOWN, said)]
             else:
                 found.append(Finding(NO, _refused(name, no)))
@@ -125,18 +132,18 @@ class _Asking:
         nodes, pods = await self._list(_NODES), await self._list(PODS)
         if nodes is None or pods is None:
             kind = "nodes" if nodes is None else "the pods of all namespaces"
-            return Finding(UNKNOWN, f"nodes: you may not list {kind}, so this is not known")
+            return Finding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
         specs = list(pod_specs(job, Options()))
         return into_nodes(specs, min(job.spec.minimum, len(specs)), rooms(nodes, pods))
 
     async def _quotas(self, job: DIJob) -> list[Finding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)
         if found is None:
-            return [Finding(UNKNOWN, "quotas: you may not list them, so this is not known")]
+            return [Finding(UNKNOWN, "quotas: you may not list them, so this was not checked")]
         return into_quotas(list(pod_specs(job, Options())), found)
 
     async def _list(self, kind: Resource, space: str = "") -> list[Data] | None:
-        """All objects; None where the user may not list them."""
+        """Return all objects of a kind; None if the user may not list them."""
         found: list[Data] = []
         go_on = ""
         while True:
@@ -154,7 +161,7 @@ class _Asking:
     async def _refusal(
         self, kind: Resource, space: str, body: Mapping[str, Any]
     ) -> NotFound | Refused | None:
-        """The apiserver's "no" to a dry run of a creation; None where it says yes."""
+        """Dry-run a creation. Return the API error, or None if it is accepted."""
         try:
             await self.connection.json(Call("POST", kind.path(space), body, _TRIAL))
         except (NotFound, Refused) as error:
@@ -164,13 +171,13 @@ class _Asking:
 
 
 def _about_this(error: ApiError) -> None:
-    """Raises it where the apiserver does not know who asks: that says nothing of the job."""
+    """Raise the error again if it is about the user's login and not about the job."""
     if error.status == HTTPStatus.UNAUTHORIZED:
         raise error
 
 
 def _refused(name: str, error: ApiError) -> str:
-    return f"the cluster refuses a pod like {name}: {with_names(error.message)}"
+    return f"the cluster rejects a pod like {name}: {with_names(error.message)}"
 
 
 def _said(error: ApiError) -> str:

@@ -1,4 +1,4 @@
-"""Who dials whom, and how many connections that makes."""
+"""Computes which ranks dial which, and how many connections that makes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,8 +12,10 @@ from dijob.topology import connects_to, count_connections
 
 @dataclass(frozen=True)
 class Edges:
-    """The connections between the processes of a job. `dialled` has, for each rank, the ranks that
-    it dials. `to_server` are those to a Redis server, with which no process dials another one.
+    """The connections of a job's processes.
+
+    `dialled` has the ranks that each rank dials. `to_server` counts the connections to a Redis
+    server; with Redis, no process dials another one.
     """
 
     dialled: tuple[tuple[int, ...], ...]
@@ -23,14 +25,14 @@ class Edges:
 
     @property
     def total(self) -> int:
-        """All connections."""
         return self.between_pods + self.within_pods + self.to_server
 
 
 def edges_of(gang: Gang, without_peers: Collection[int] = ()) -> Edges:
-    """The edges of DI-engine's processes, each of which dials all processes of a dialled pod.
+    """Return the connections of DI-engine's processes.
 
-    The ranks `without_peers` neither dial nor answer: DI-engine knows no peers there.
+    Each process dials every process of a dialled rank. The ranks `without_peers` neither dial nor
+    listen, because DI-engine does not know of the job there.
     """
     if gang.queue not in DIALLING:
         return Edges(((),) * gang.size, 0, 0, (gang.size - len(without_peers)) * gang.workers)
@@ -44,6 +46,6 @@ def edges_of(gang: Gang, without_peers: Collection[int] = ()) -> Edges:
 
 
 def listens_on(job: DIJob, rank: int) -> range | None:
-    """The ports on which DI-engine's processes of a rank listen; None where they do not listen."""
+    """Return the ports of a rank's DI-engine processes; None if they do not listen."""
     dials = job.queue != Queue.REDIS and job.queue in DIALLING
     return ports_of(job, rank) if dials else None

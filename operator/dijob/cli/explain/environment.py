@@ -1,5 +1,9 @@
-"""The variables that a pod's processes will have: those of the pod as the operator makes it, with
-what the kubelet and the launcher put in."""
+"""Computes the environment variables of a pod's processes.
+
+Three programs set them: the operator writes them into the pod, the kubelet resolves references, and
+the launcher adds the variables of the peer list. This module renders the pod with the operator's
+code, and imitates the other two. `kubectl dijob local` starts its processes with the result.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +20,9 @@ from dijob.core.render.fields import Manifest, mapping, objects
 from dijob.core.render.pod import pod_manifest
 from dijob.names import Launcher
 
-# As the kubelet reads $(NAME), and $$ before a parenthesis (third_party/forked/golang/expansion).
+# The kubelet's syntax: $(NAME), and $$ for a dollar sign (third_party/forked/golang/expansion).
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^()]*)\)")
-# Of the launcher and the hook alone: no program reads them.
+# Variables between the operator, the launcher and the runtime hook. Programs do not read them.
 _INTERNAL: Final = "DIJOB_"
 
 Lookup = Callable[[str, str, str], str | None]
@@ -30,8 +34,11 @@ def _nothing(_kind: str, _name: str, _key: str) -> str | None:
 
 @dataclass(frozen=True)
 class Place:
-    """What is known of one rank's pod: its own address, and the job's list. `lookup` gives the
-    value of a key of a ConfigMap or Secret (kind, name, key), None where it does not have it."""
+    """The facts about one rank's pod that the cluster would decide.
+
+    `addresses` is the peer list. `lookup` returns the value of a key of a ConfigMap or Secret, by
+    kind, name and key; None if it is unknown. With an empty key it returns the keys, one per line.
+    """
 
     member: Member
     ip: str
@@ -42,8 +49,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable. `value` is None where it is `unknown` until the pod runs: what it will be, in
-    words. `optional`: it may be left out then. `ours`: the operator sets it, and not the template.
+    """An environment variable.
+
+    `value` is None if the value is unknown until the pod runs; `unknown` then describes it. An
+    `optional` one may be absent. `ours` means that the operator sets it, and not the template.
     """
 
     name: str
@@ -54,13 +63,13 @@ class Variable:
 
     @property
     def shown(self) -> str:
-        """The value, or what it will be."""
+        """The value, or its description in angle brackets."""
         return self.value if self.value is not None else f"<{self.unknown}>"
 
 
 @dataclass
 class _Environment:
-    """The variables so far: a value may name those before it."""
+    """The variables so far. As with the kubelet, a value can only refer to earlier variables."""
 
     found: dict[str, Variable] = field(default_factory=dict)
 
@@ -69,7 +78,7 @@ class _Environment:
         self.found[variable.name] = variable
 
     def expand(self, text: str) -> str:
-        """The text with the kubelet's $(NAME) replaced; what names nothing stays as it is."""
+        """Replace $(NAME) by the variable's value. An unknown reference stays as it is."""
 
         def one(match: re.Match[str]) -> str:
             if match[0] == "$$":
@@ -82,8 +91,7 @@ class _Environment:
 
 @dataclass(frozen=True)
 class Process:
-    """What the main container runs: its command line, and its variables in the order in which they
-    are set."""
+    """The process of the main container: its command line, and its variables in order."""
 
     command: tuple[str, ...]
     variables: tuple[Variable, ...]
@@ -91,13 +99,12 @@ class Process:
 
     @property
     def public(self) -> tuple[Variable, ...]:
-        """Without those that are between the operator, its launcher and its hook."""
+        """The variables that a program may read, without the internal ones."""
         return tuple(one for one in self.variables if not one.name.startswith(_INTERNAL))
 
 
 def process(job: DIJob, place: Place, options: Options) -> Process:
-    """The main container of a rank as it will start. The command is the template's, without the
-    launcher."""
+    """Return the main container's process of a rank. The command does not include the launcher."""
     pod_set = job.pod_set_of(place.member.rank)
     made = pod_manifest(job, place.member, options)
     name = pod_set.main_container.get("name")
@@ -107,6 +114,7 @@ def process(job: DIJob, place: Place, options: Options) -> Process:
         names.ANNOTATION_IPS: place.addresses.text,
         **annotations.made_of(gang, place.addresses),
     }
+    # The operator annotates a running pod with the peer list, so the rendered pod does not have it.
     made["metadata"]["annotations"] |= listed
     users = {str(one.get("name")) for one in objects(pod_set.main_container.get("env"))}
     for variable in _from_sources(main, place):
@@ -122,8 +130,10 @@ def process(job: DIJob, place: Place, options: Options) -> Process:
 
 
 def _by_launcher(gang: Gang, listed: Mapping[str, str], users: set[str]) -> Iterator[Variable]:
-    """What the launcher sets (images/launcher/variables.go): each variable of the list that the
-    template does not set itself. Without a launcher the kubelet takes the same from annotations.
+    """Yield the variables that the launcher sets (images/launcher/variables.go).
+
+    They are the variables of the peer list that the template does not set. Without a launcher, the
+    kubelet reads the same values from the annotations.
     """
     for name, annotation in annotations.variables(gang):
         if name not in users:
@@ -131,7 +141,7 @@ def _by_launcher(gang: Gang, listed: Mapping[str, str], users: set[str]) -> Iter
 
 
 def _from_sources(main: Manifest, place: Place) -> Iterator[Variable]:
-    """envFrom: all keys of a ConfigMap or a Secret, of which a cluster alone may know."""
+    """Yield the variables of envFrom: all keys of a ConfigMap or Secret, which may be unknown."""
     for entry in objects(main.get("envFrom")):
         for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
             name = str(mapping(entry.get(source)).get("name", ""))
@@ -177,7 +187,7 @@ def _one(
 
 
 def _field(path: str, pod: Manifest, place: Place) -> str | None:
-    """A field of the pod by the downward API; None where only a cluster knows it."""
+    """Return a field of the pod as the downward API does; None if only a cluster knows it."""
     meta, spec = pod["metadata"], pod["spec"]
     if match := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
         return str((meta.get(match[1]) or {}).get(match[2], ""))

@@ -1,4 +1,7 @@
-"""The name that was meant by a field of a pod that the apiserver does not know."""
+"""Suggests the correct name for an unknown field of a pod.
+
+The API server's error only quotes the unknown name.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,12 +9,12 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 _UNKNOWN: Final = re.compile(r'unknown field "([^"]+)"')
-# As in List[V1Container].
+# A type in the generated models, such as V1Container or List[V1Container].
 _ITEM: Final = re.compile(r"(?:List\[)?(V1\w+)\]?")
 
 
 def with_names(message: str) -> str:
-    """An API error about a pod, with the nearest known name of each unknown field."""
+    """Append the most similar known name of each unknown field to an API error about a pod."""
     hints = [f"{path}: did you mean {near}?" for path in _paths(message) if (near := nearest(path))]
     return "; ".join([message.rstrip("."), *hints])
 
@@ -21,8 +24,8 @@ def _paths(message: str) -> Sequence[str]:
 
 
 def nearest(path: str) -> str:
-    """The known field that is nearest to the last name of a path in a pod; "" for none."""
-    # The generated models are as large as the whole client.
+    """Return the known field most similar to the last name of a path in a pod; "" if none is."""
+    # The generated models are large, and are needed only for this error.
     from kubernetes.aio.client import models
 
     *above, last = re.sub(r"\[\d+\]", "", path).split(".")

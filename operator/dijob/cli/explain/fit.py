@@ -1,5 +1,9 @@
-"""Whether pods fit into nodes and quotas, as far as plain rules say it: requests, node selectors,
-taints, ports of hosts. Pure."""
+"""Estimates whether pods fit on the nodes and into the quotas. Pure.
+
+It implements the scheduler's simple rules: requests, node selectors, taints and host ports. The
+real scheduler also knows affinity, topology spread and preemption. A finding says so if the job
+uses one of the first two.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +18,13 @@ from dijob.core.render.fields import mapping, objects
 Body = Mapping[str, Any]
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
+# The third effect, PreferNoSchedule, does not keep a pod off a node.
 _KEEP_OUT: Final = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: a verdict (yes, no, unknown), and a sentence."""
+    """A line of the output: a verdict (yes, no or unknown) and a sentence."""
 
     verdict: str
     text: str
@@ -27,7 +32,7 @@ class Finding:
 
 @dataclass
 class Room:
-    """What is left on a node."""
+    """The free resources of a node."""
 
     name: str
     labels: Body
@@ -36,7 +41,7 @@ class Room:
     ports: set[int] = field(default_factory=set)
 
     def takes(self, spec: Body) -> str:
-        """Why it does not take a pod; "" where it does."""
+        """Return why a pod does not fit; "" if it does."""
         wanted = mapping(spec.get("nodeSelector"))
         if any(self.labels.get(key) != value for key, value in wanted.items()):
             return "nodeSelector"
@@ -45,13 +50,14 @@ class Room:
             if taint.get("effect") in _KEEP_OUT and not _tolerated(taint, tolerations):
                 return f"taint {taint.get('key')}"
         if host_ports(spec) & self.ports:
-            return "a port of the node"
+            return "a host port"
+        # The number of pods is a resource of a node, too (110 by default).
         asked = {**quantities.requests(spec), "pods": Decimal(1)}
         short = [name for name, value in asked.items() if value > self.free.get(name, Decimal(0))]
         return ", ".join(short)
 
     def take(self, spec: Body) -> None:
-        """Put a pod there."""
+        """Subtract the resources of a pod that is placed on the node."""
         asked = {**quantities.requests(spec), "pods": Decimal(1)}
         for name, value in asked.items():
             self.free[name] = self.free.get(name, Decimal(0)) - value
@@ -59,7 +65,7 @@ class Room:
 
 
 def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[Room]:
-    """The nodes that take pods, less what runs on them."""
+    """Return the free resources of all ready and schedulable nodes."""
     found = {}
     for node in nodes:
         meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
@@ -71,6 +77,7 @@ def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[Room]:
         found[meta["name"]] = Room(meta["name"], labels, objects(spec.get("taints")), free)
     for pod in pods:
         spec = pod.get("spec") or {}
+        # A pod that has ended does not hold resources.
         over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if not over and spec.get("nodeName") in found:
             found[spec["nodeName"]].take(spec)
@@ -78,8 +85,10 @@ def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[Room]:
 
 
 def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> Finding:
-    """Whether all pods find a node now, or enough of them for the job to begin. The first node that
-    takes a pod gets it, so another order may do better."""
+    """Whether all pods fit on nodes now, or at least the minimum with which the job starts.
+
+    Each pod is placed on the first node that fits. An optimal placement may fit more pods.
+    """
     placed, why = 0, dict[str, int]()
     for spec in specs:
         reasons = []
@@ -95,15 +104,16 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> F
     nodes, pods = count(len(places), "node"), count(len(specs), "pod")
     if placed == len(specs):
         return Finding(YES, f"nodes: all {pods} fit now ({nodes} ready){_beyond(specs)}")
+    # The reason that applies to most nodes is the most useful one.
     reason = max(why, key=lambda one: why[one]) if why else "no node is ready"
     verdict = YES if placed >= minimum else NO
-    said = f"nodes: {placed} of {pods} fit now ({nodes} ready); what is short: {reason}"
-    begins = f", and the job begins with {minimum}" if verdict is YES else ""
+    said = f"nodes: {placed} of {pods} fit now ({nodes} ready); limited by: {reason}"
+    begins = f"; the job starts with {minimum}" if verdict is YES else ""
     return Finding(verdict, f"{said}{begins}{_beyond(specs)}")
 
 
 def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:
-    """One line for each quota of the namespace."""
+    """Return a finding for each quota of the namespace."""
     asked = _asked(specs)
     return [_quota(quota, asked) for quota in quotas] or [
         Finding(YES, "quotas: the namespace has none")
@@ -113,7 +123,7 @@ def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:
 def _quota(quota: Body, asked: Amounts) -> Finding:
     name, spec = quota["metadata"]["name"], quota.get("spec") or {}
     if spec.get("scopes") or spec.get("scopeSelector"):
-        return Finding(UNKNOWN, f"quota {name} is about some pods only, which is not looked at")
+        return Finding(UNKNOWN, f"quota {name}: not checked, because it has scopes")
     status = quota.get("status") or {}
     hard, used = mapping(status.get("hard") or spec.get("hard")), mapping(status.get("used"))
     short = []
@@ -126,10 +136,10 @@ def _quota(quota: Body, asked: Amounts) -> Finding:
                 quantities.shown(plain, wanted),
                 quantities.shown(plain, max(left, Decimal(0))),
             )
-            short.append(f"{key}: {amounts[0]} wanted, {amounts[1]} left")
+            short.append(f"{key}: {amounts[0]} needed, {amounts[1]} left")
     if short:
-        return Finding(NO, f"quota {name} has no room: {'; '.join(short)}")
-    return Finding(YES, f"quota {name} has room")
+        return Finding(NO, f"quota {name} is too small: {'; '.join(short)}")
+    return Finding(YES, f"quota {name} is large enough")
 
 
 def _asked(specs: Sequence[Body]) -> Amounts:
@@ -143,13 +153,13 @@ def _asked(specs: Sequence[Body]) -> Amounts:
 
 
 def _plain(key: str) -> str:
-    """cpu and requests.cpu are the same, and so are pods and count/pods."""
+    """Normalize a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
     return key.removeprefix("requests.").removeprefix("count/")
 
 
 def _beyond(specs: Sequence[Body]) -> str:
     looked = any(spec.get("affinity") or spec.get("topologySpreadConstraints") for spec in specs)
-    return "; affinity and spreading are not looked at" if looked else ""
+    return "; affinity and topology spread constraints are not checked" if looked else ""
 
 
 def _ready(status: Body) -> bool:
@@ -171,12 +181,13 @@ def _tolerated(taint: Body, tolerations: Iterable[Body]) -> bool:
 
 
 def host_ports(spec: Body) -> set[int]:
-    """The ports of its node that a pod takes."""
+    """Return the ports of its node that a pod uses."""
     ports = [
         port
         for container in objects(spec.get("containers"))
         for port in objects(container.get("ports"))
     ]
+    # With hostNetwork, the API server copies each containerPort to hostPort.
     on_host = bool(spec.get("hostNetwork"))
     found = (
         port.get("hostPort") or (port.get("containerPort") if on_host else 0) for port in ports

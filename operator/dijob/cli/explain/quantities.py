@@ -1,4 +1,4 @@
-"""Kubernetes' quantities: "100m", "2Gi", "1e3"."""
+"""Parses and adds Kubernetes quantities such as "100m", "2Gi" and "1e3"."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +15,8 @@ _FACTORS: Final = {
 
 _VALID: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 
-# What Kubernetes stores at the most; and much less than the least: with 1e-999999 a number has a
-# million digits.
+# Kubernetes stores at most this. Values below 1e-30 count as 0: the exact sum of 1 and 1e-999999
+# has a million digits, and a tenant could write such a quantity.
 _LARGEST: Final = Decimal(2**63 - 1)
 _SMALLEST: Final = -30
 
@@ -24,12 +24,12 @@ Amounts = dict[str, Decimal]
 
 
 def valid(text: str) -> bool:
-    """Whether the apiserver takes it for a quantity."""
+    """Whether the API server accepts the text as a quantity."""
     return _VALID.fullmatch(text) is not None
 
 
 def quantity(text: Any) -> Decimal:
-    """The number that a quantity says; 0 for what is none, which the apiserver refuses by name."""
+    """Return the value of a quantity; 0 if it is invalid, which the API server reports itself."""
     word = str(text).strip()
     for suffix in (word[-2:], word[-1:]):
         if suffix in _FACTORS:
@@ -48,7 +48,7 @@ def _number(text: str) -> Decimal:
 
 
 def total(amounts: Iterable[Mapping[str, Decimal]]) -> Amounts:
-    """The sum of each resource."""
+    """Add up amounts by resource."""
     found: Amounts = {}
     for one in amounts:
         for name, value in one.items():
@@ -57,7 +57,7 @@ def total(amounts: Iterable[Mapping[str, Decimal]]) -> Amounts:
 
 
 def shown(name: str, value: Decimal) -> str:
-    """An amount of a resource as people write it."""
+    """Format an amount of a resource as people write it: binary units for bytes, else m."""
     if name.rpartition(".")[2] in ("memory", "ephemeral-storage", "storage"):
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             if value >= _FACTORS[suffix]:
@@ -69,16 +69,17 @@ def shown(name: str, value: Decimal) -> str:
 
 
 def listed(amounts: Mapping[str, Decimal]) -> str:
-    """All amounts in one phrase: "cpu 100m, memory 512Mi"."""
+    """Format several amounts: "cpu 100m, memory 512Mi"."""
     return ", ".join(f"{name} {shown(name, value)}" for name, value in sorted(amounts.items()))
 
 
 def requests(spec: Mapping[str, Any]) -> Amounts:
-    """What the scheduler counts of a pod's spec, with its overhead. A limit alone is a request too
-    (k8s.io/component-helpers/resource: PodRequests).
+    """Return the requests of a pod as the scheduler counts them, including its overhead.
+
+    A limit without a request is a request, too (k8s.io/component-helpers/resource: PodRequests).
     """
     found = _of_pod(spec, _of_container)
-    # Those of the pod as a whole (KEP-2837) count instead of its containers'.
+    # Pod-level resources (KEP-2837) replace the sum of the containers.
     level = _resources(spec)
     for name, value in _amounts(level.get("limits")).items():
         found.setdefault(name, value)
@@ -87,14 +88,16 @@ def requests(spec: Mapping[str, Any]) -> Amounts:
 
 
 def limits(spec: Mapping[str, Any]) -> Amounts:
-    """The limits of a pod, as a quota counts them."""
+    """Return the limits of a pod as a quota counts them."""
     found = _of_pod(spec, lambda container: _amounts(_resources(container).get("limits")))
     return found | _amounts(_resources(spec).get("limits"))
 
 
 def _of_pod(spec: Mapping[str, Any], amounts: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
-    """What the containers need together at the most. Init containers run one after the other, each
-    beside the sidecars that are before it; then the containers run beside all sidecars.
+    """Return the largest amount that a pod's containers need at any time.
+
+    Init containers run one after the other, each together with the sidecars before it. Afterwards
+    all containers run together with all sidecars.
     """
     sidecars, most = Amounts(), Amounts()
     for container in _objects(spec.get("initContainers")):

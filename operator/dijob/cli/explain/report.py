@@ -1,4 +1,7 @@
-"""The explanation of a job, as data: what `explain -o json` prints."""
+"""Builds the explanation of a job as data, which `explain -o json` prints.
+
+Addresses, node names and the uid are placeholders, because the cluster decides them.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -17,13 +20,12 @@ from dijob.core.render import redis, service
 
 Data = dict[str, Any]
 
-# The longest form of an IPv4 address, which stands for each rank's in the sizes.
+# The longest IPv4 address, so that the sizes are upper bounds.
 LONGEST_ADDRESS: Final = "255.255.255.255"
 
 
 def explanation(job: DIJob, options: Options) -> Data:
-    """Everything about the job that its file decides, in plain values. The addresses, the uid and
-    the nodes are placeholders."""
+    """Return everything that the file decides about the job, as plain values."""
     gang = gang_of(job)
     alone = without_peers(job)
     edges = edges_of(gang, alone)
@@ -43,12 +45,12 @@ def explanation(job: DIJob, options: Options) -> Data:
 
 
 def ip_of(rank: int) -> str:
-    """What stands for an address that nobody knows yet."""
+    """Return the placeholder for a rank's address."""
     return f"<IP of rank {rank}>"
 
 
 def without_peers(job: DIJob) -> tuple[int, ...]:
-    """The ranks whose programs run without the launcher, and of which DI-engine knows no peers."""
+    """Return the ranks whose programs bypass the launcher, so that DI-engine knows no peers."""
     return tuple(
         rank
         for pod_set in job.pod_sets
@@ -102,7 +104,7 @@ def _connections(edges: Edges) -> Data:
 
 
 def _sizes(job: DIJob, gang: Gang, options: Options) -> Data:
-    """With the longest addresses, and for the last rank, whose numbers are the longest."""
+    """Return upper bounds: with the longest addresses, and for the last rank."""
     text = ",".join(gang.address(member.rank, LONGEST_ADDRESS) for member in gang.members)
     last = Place(gang.member(gang.size - 1), LONGEST_ADDRESS, AddressList(1, text))
     return {
@@ -113,7 +115,7 @@ def _sizes(job: DIJob, gang: Gang, options: Options) -> Data:
 
 
 def _bytes(seen: Process) -> int:
-    """As the kernel counts it: NAME=VALUE and a NUL."""
+    """Return the size as the kernel counts it against its limit: NAME=VALUE and a NUL byte."""
     return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in seen.variables)
 
 
@@ -129,7 +131,7 @@ def _creates(job: DIJob, options: Options) -> list[Data]:
 
 
 def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
-    """The first pod of each set, with its name: all others of the set are like it."""
+    """Yield the name and manifest of the first pod of each pod set; all its pods are alike."""
     gang = gang_of(job)
     nowhere = AddressList(1, ",".join("-" for _ in gang.members))
     for pod_set in job.pod_sets:
@@ -138,7 +140,7 @@ def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
 
 
 def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
-    """The spec of every pod of the job."""
+    """Yield the spec of every pod of the job, including that of its Redis server."""
     for pod_set, (_, pod) in zip(job.pod_sets, sample_pods(job, options), strict=True):
         yield from [pod["spec"]] * pod_set.replicas
     if job.server:

@@ -1,4 +1,4 @@
-"""The explanation for people: some twenty lines, all of it with `full`."""
+"""Formats the explanation for people: about twenty lines, or everything with `full`."""
 
 import shlex
 import textwrap
@@ -10,19 +10,19 @@ from dijob.core.members import compact, count, say
 Data = dict[str, Any]
 
 WIDTH: Final = 110
-# So many pods are listed one by one.
+# Up to this number, all pods are listed. Of more, the first ones and the last one are.
 FEW: Final = 8
 LABEL: Final = 13
 AT_LEAST: Final = "at least "
 PROGRAM_DECIDES: Final = (
-    "the program decides how many a pod has (Parallel.runner's n_parallel_workers), and the node"
-    " ids, ports and connections follow from it; they are shown for one process in each pod. Set"
-    " spec.parallelWorkers to see them all"
+    "the program sets the number per pod (n_parallel_workers of Parallel.runner). Node ids, ports"
+    " and connections depend on it, and are shown for one process per pod. Set"
+    " spec.parallelWorkers to see all of them"
 )
 
 
 def lines(found: Data, full: bool = False) -> Iterator[str]:
-    """The lines of an explanation (report.py)."""
+    """Yield the lines of an explanation (report.py)."""
     yield _headline(found)
     yield ""
     yield from _table(found["pods"], full)
@@ -39,7 +39,7 @@ def _headline(found: Data) -> str:
     each = f"{least}{count(world['parallelWorkers'], 'process', 'processes')}"
     sizes = f"{count(world['pods'], 'pod')} x {each} = {least}{world['size']}"
     elastic = world["minimum"] < world["pods"] or world["maximum"] > world["pods"]
-    room = f"; begins with {world['minimum']}, may grow to {world['maximum']} pods"
+    room = f"; starts with {world['minimum']}, can grow to {world['maximum']} pods"
     return (
         f"DIJob {job['name']} in namespace {job['namespace']}: {sizes}, {world['topology']} over"
         f" {world['messageQueue']}, runtime {world['runtime']}{room if elastic else ''}"
@@ -72,33 +72,34 @@ def _ip(pod: Data) -> str:
 
 
 def _dials(pod: Data) -> str:
-    return say(pod["dials"]) if pod["dials"] else "nobody"
+    return say(pod["dials"]) if pod["dials"] else "-"
 
 
 def _facts(found: Data) -> Iterator[str]:
     pods = found["pods"]
     commands = dict.fromkeys((pod["image"], shlex.join(pod["command"])) for pod in pods)
     for image, command in commands:
-        # What the kubelet puts into a word is quoted as it stands: of several lines, the first.
-        first, _, rest = (command or "(the image's own entry point)").partition("\n")
-        yield from _labelled("Runs", f"{first}{' ...' if rest else ''}   (image {image or '?'})")
+        # A script in the command can have many lines. The first one identifies it.
+        first, _, rest = (command or "(the image's entrypoint)").partition("\n")
+        yield from _labelled("Command", f"{first}{' ...' if rest else ''}   (image {image or '?'})")
     if found["world"]["parallelWorkersAssumed"]:
         yield from _labelled("Processes", PROGRAM_DECIDES)
     yield from _labelled("Connections", _connections(found))
     master = pods[0]["environment"].get("MASTER_ADDR")
     if master:
         port = pods[0]["environment"].get("MASTER_PORT", "?")
-        yield from _labelled("Meets at", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
-    yield from _labelled("Created", _created(found["creates"]))
+        yield from _labelled("Rendezvous", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
+    yield from _labelled("Creates", _created(found["creates"]))
     for words in dict.fromkeys(_amounts(pod["requests"]) for pod in pods):
-        yield from _labelled("A pod asks", words)
-    yield from _labelled("All ask", _amounts(found["requests"]))
-    yield from _labelled("Ends", _ends(found))
+        yield from _labelled("Pod requests", words)
+    yield from _labelled("Job requests", _amounts(found["requests"]))
+    yield from _labelled("Completion", _ends(found))
     sizes = found["sizes"]
     yield from _labelled(
         "Sizes",
-        f"address list at most {sizes['addressListBytes']} bytes (limit"
-        f" {sizes['addressListLimit']}), variables of a pod {sizes['environmentBytes']} bytes",
+        f"peer list up to {sizes['addressListBytes']} bytes (limit"
+        f" {sizes['addressListLimit']}), environment of a pod up to {sizes['environmentBytes']}"
+        " bytes",
     )
 
 
@@ -117,17 +118,17 @@ def _connections(found: Data) -> str:
     seen, world, alone = found["connections"], found["world"], ""
     least = AT_LEAST if world["parallelWorkersAssumed"] and seen["total"] else ""
     if ranks := seen["ranksWithoutPeers"]:
-        alone = f"; programs of {say(ranks)} know no peers, see the warning"
+        alone = f"; the programs of {say(ranks)} know no peers, see the warning"
     if seen["toRedis"]:
-        said = "each process to the Redis server, and none to another process"
+        said = "one from each process to the Redis server"
         return f"{least}{seen['total']}, {said}{alone}"
     where = f"{seen['betweenPods']} between pods, {seen['withinPods']} within pods"
     shape = {
-        "mesh": "each process dials all before it",
-        "star": "all dial rank 0",
-        "alone": "nobody dials",
+        "mesh": "each process dials all lower node ids",
+        "star": "all ranks dial rank 0",
+        "alone": "no process dials another",
     }[world["topology"]]
-    return f"{least}{seen['total']}, of DI-engine's processes ({where}): {shape}{alone}"
+    return f"{least}{seen['total']} between DI-engine's processes ({where}): {shape}{alone}"
 
 
 def _created(creates: Iterable[Data]) -> str:
@@ -139,7 +140,7 @@ def _created(creates: Iterable[Data]) -> str:
 
 def _amounts(requests: Data) -> str:
     found = ", ".join(f"{name} {value}" for name, value in requests.items())
-    return found or "nothing: no requests are set, so a node takes any number of them"
+    return found or "none, so the scheduler may put any number of pods on a node"
 
 
 def _ends(found: Data) -> str:
@@ -148,8 +149,8 @@ def _ends(found: Data) -> str:
     policy = ends["successPolicy"]
     deadline = ends.get("activeDeadlineSeconds")
     return (
-        f"Succeeded when {who.get(policy, f'all ranks of task {policy} have')} exited 0; Failed"
-        f" with more than {ends['backoffLimit']} charged failures"
+        f"succeeds when {who.get(policy, f'all ranks of task {policy} have')} exited 0; fails after"
+        f" more than {ends['backoffLimit']} counted failures"
         f"{f', or after {deadline} s' if deadline else ''}"
     )
 
@@ -163,13 +164,14 @@ def _environment(pods: Sequence[Data], full: bool) -> Iterator[str]:
         return
     first = pods[0]["environment"]
     common = {k: v for k, v in first.items() if all(p["environment"].get(k) == v for p in pods)}
-    yield from _wrapped("Variables of all pods (--full: of each)", common)
+    yield from _wrapped("Variables of all pods (--full: of each pod)", common)
     for pod in pods if len(pods) <= FEW // 2 else pods[:2]:
         own = {k: v for k, v in pod["environment"].items() if k not in common}
         yield from _wrapped(f"of rank {pod['rank']}", own)
 
 
 def _wrapped(title: str, found: Data) -> Iterator[str]:
+    # NUL replaces the spaces inside a value, so that textwrap breaks lines only between variables.
     words = "  ".join(
         f"{name}={_quoted(value)}".replace(" ", "\0") for name, value in found.items()
     )
@@ -184,7 +186,7 @@ def _wrapped(title: str, found: Data) -> Iterator[str]:
 
 
 def _quoted(value: str) -> str:
-    """A value on one line; a long one is cut."""
+    """Return a value on one line, cut if it is long."""
     text = value.replace("\n", "\\n")
     return text if len(text) <= 2 * WIDTH else f"{text[: 2 * WIDTH]}... ({len(text)} characters)"
 
@@ -195,7 +197,7 @@ def _warnings(found: Sequence[Data]) -> Iterator[str]:
 
 
 def _cluster(seen: Data) -> Iterator[str]:
-    """What a cluster says of it (cluster.py)."""
+    """Yield the findings of the cluster checks (cluster.py)."""
     if not seen["asked"]:
         yield from _labelled("Cluster", seen["why"])
     for line in seen["findings"]:

@@ -1,1 +1,5 @@
-"""`topology`: which connections a job's processes should have, and which they have."""
+"""`kubectl dijob topology`: compares a job's expected connections with the existing ones.
+
+expected.py computes what DI-engine or torchrun should dial, sockets.py reads the kernel's tables
+from the pods, compare.py joins both, show.py and svg.py print the report.
+"""

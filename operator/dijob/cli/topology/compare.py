@@ -1,4 +1,8 @@
-"""What should be connected against what is. Pure."""
+"""Compares the expected connections with those in the pods' socket tables. Pure.
+
+A connection counts as up only if both ends have it, because a kernel can keep a half-open
+connection for hours. If only one end can be read, that end counts.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +13,7 @@ from dijob.cli.topology.sockets import Connection, Sockets
 
 @dataclass(frozen=True)
 class Pod:
-    """A rank as it was found: its addresses, and what it has; None where it could not be asked,
-    with the reason.
-    """
+    """A rank's pod: its addresses and sockets. Unreadable sockets are None, with the `problem`."""
 
     rank: int
     name: str
@@ -24,8 +26,10 @@ class Pod:
 
 @dataclass(frozen=True)
 class Edge:
-    """Connections from some workers of a rank to one listener: how many are wanted and up. Where
-    the processes of the pod can be told apart, from one worker.
+    """The connections from workers of a rank to one listener, and how many of them are up.
+
+    If the processes of the pod can be distinguished, there is one edge per worker. Otherwise one
+    edge covers all workers, and only the number of connections is known.
     """
 
     rank: int
@@ -37,18 +41,18 @@ class Edge:
 
     @property
     def wanted(self) -> int:
-        """How many connections there should be."""
+        """The number of expected connections."""
         return len(self.workers)
 
     @property
     def missing(self) -> int:
-        """How many are not there."""
+        """The number of missing connections."""
         return 0 if self.unknown else self.wanted - self.up
 
 
 @dataclass(frozen=True)
 class Report:
-    """All edges of a job, and the pods that could not be asked."""
+    """All edges of a job, and the pods in which they were looked up."""
 
     job: str
     world: World
@@ -57,22 +61,22 @@ class Report:
 
     @property
     def up(self) -> int:
-        """How many connections are up."""
+        """The number of connections that are up."""
         return sum(edge.up for edge in self.edges)
 
     @property
     def missing(self) -> int:
-        """How many are known to be missing."""
+        """The number of connections that are known to be missing."""
         return sum(edge.missing for edge in self.edges)
 
     @property
     def unknown(self) -> int:
-        """How many cannot be seen from either end."""
+        """The number of connections that neither end could show."""
         return sum(edge.wanted for edge in self.edges if edge.unknown)
 
     @property
     def whole(self) -> bool:
-        """Whether every connection is seen to be up."""
+        """Whether every connection is known to be up."""
         return self.up == self.world.total
 
 
@@ -80,7 +84,7 @@ Found = tuple[list[Connection], str]
 
 
 def compare(job: str, world: World, pods: Iterable[Pod]) -> Report:
-    """The report on a job's pods."""
+    """Look up every expected connection in the pods' socket tables."""
     known = {pod.rank: pod for pod in pods}
     edges = [edge for dials in world.dials for edge in _edges(dials, world, known)]
     return Report(job, world, tuple(edges), [known[rank] for rank in sorted(known)])
@@ -103,6 +107,8 @@ def _edges(dials: Dials, world: World, pods: Mapping[int, Pod]) -> list[Edge]:
     found, why = _found(dialler, listener, to, everybody)
     if dialler.sockets is None:
         return [_counted(dials, len(found), why or _why(dialler, listener, to))]
+    # With an owner for each connection, the missing worker can be named. Otherwise only the number
+    # of connections is compared.
     whose = _owners(dialler.sockets, world.dials, dials.rank)
     owned = [whose(end) for end in found]
     if all(len(workers) == 1 for workers in owned) and len(whose.ports) >= len(dials.workers):
@@ -116,8 +122,10 @@ def _edges(dials: Dials, world: World, pods: Mapping[int, Pod]) -> list[Edge]:
 
 
 def _found(dialler: Pod, listener: Pod, to: Listener, everybody: frozenset[str]) -> Found:
-    """The connections that both ends have, as far as they can be asked, by the dialling end where
-    that can; and why others are no good. `everybody`: the addresses of all ranks.
+    """Return the connections that both readable ends have, and why others do not count.
+
+    The dialling end is preferred, because its socket belongs to the worker that dialled.
+    `everybody` is the set of addresses of all ranks.
     """
     far = _at(listener, lambda end: end.near == to.port and end.remote in dialler.addresses)
     if dialler.sockets is None:
@@ -130,13 +138,16 @@ def _found(dialler: Pod, listener: Pod, to: Listener, everybody: frozenset[str])
     if listener.sockets is not None:
         both = {(end.remote, end.far) for end in far}
         whole = [end for end in good if (end.local, end.near) in both]
-        # Where addresses are translated on the way, the listener sees a connection from nobody.
+        # With network address translation, the listener sees an address that is no rank's. So a
+        # connection from an unknown address can be the other end of any unmatched one.
         nobody = _at(listener, lambda end: end.near == to.port and end.remote not in everybody)
         if len(good) - len(whole) > len(nobody):
-            said = f"only rank {dialler.rank} has its end of it, rank {listener.rank} has not"
+            said = (
+                f"half-open: rank {dialler.rank} has the connection, rank {listener.rank} has not"
+            )
             return whole, said
     silent = len(good) < len(near)
-    return good, f"rank {dialler.rank} sends, and nothing answers" if silent else ""
+    return good, f"rank {dialler.rank} sends data that is not acknowledged" if silent else ""
 
 
 def _at(pod: Pod, wanted: Callable[[Connection], bool]) -> list[Connection]:
@@ -144,7 +155,10 @@ def _at(pod: Pod, wanted: Callable[[Connection], bool]) -> list[Connection]:
 
 
 class _Owners:
-    """Which workers of a pod may hold a connection: a worker is who listens on its port."""
+    """Maps a connection to the workers of a pod that may hold it.
+
+    A process is recognised as a worker by the port on which it listens.
+    """
 
     def __init__(self, sockets: Sockets, ports: Mapping[int, int]) -> None:
         self._sockets = sockets
@@ -160,7 +174,10 @@ class _Owners:
 
 
 def _owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
-    """A worker that nobody dials listens all the same, on the port beside."""
+    """Return the owners of a rank's connections, by the ports of its workers.
+
+    Workers that no process dials also listen, on consecutive ports, so their ports are derived.
+    """
     known = {each.to.worker: each.to.port for each in dials if each.to.rank == rank}
     others = [each for each in dials if each.rank == rank]
     if not known and others:
@@ -172,7 +189,10 @@ def _owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
 
 
 def _to_server(dials: Dials, dialler: Pod) -> Edge:
-    """Each process has one connection or more to the server."""
+    """Count the processes of a rank that are connected to the Redis server.
+
+    A process may have several connections to it.
+    """
     if dialler.sockets is None:
         return Edge(dials.rank, dials.workers, dials.to, 0, unknown=True, why=dialler.problem)
     ends = [
@@ -181,9 +201,9 @@ def _to_server(dials: Dials, dialler: Pod) -> Edge:
         if end.far == dials.to.port and end.remote not in dialler.addresses and not end.silent
     ]
     holders = [dialler.sockets.processes(frozenset({end.inode})) for end in ends]
-    # A process that is forked off has what its parent has open.
+    # A forked process shares the open sockets of its parent, which has the lower pid.
     count = len({min(pids) for pids in holders}) if all(holders) else len(ends)
-    return _counted(dials, count, f"nothing of it is connected to port {dials.to.port}")
+    return _counted(dials, count, f"no connection to port {dials.to.port}")
 
 
 def _counted(dials: Dials, count: int, why: str) -> Edge:
@@ -203,10 +223,10 @@ def _unseen(dialler: Pod, listener: Pod) -> str:
 
 
 def _why(dialler: Pod, listener: Pod, to: Listener) -> str:
-    """What is seen of a connection that is not there."""
+    """Explain a missing connection by what is known of both ends."""
     for pod in (listener, dialler):
         if pod.sockets is None and pod.problem.startswith("not running"):
             return f"rank {pod.rank} is {pod.problem}"
     if listener.sockets is not None and to.port not in listener.sockets.listening:
         return f"nothing listens on port {to.port} of rank {listener.rank}"
-    return f"rank {to.rank} listens on port {to.port}, and rank {dialler.rank} is not connected"
+    return f"rank {to.rank} listens on port {to.port}, but rank {dialler.rank} is not connected"

@@ -1,4 +1,8 @@
-"""Which connections a job's processes should have: who dials whom, and where. Pure."""
+"""Computes the connections that a job's processes should have. Pure.
+
+The rules are those of DI-engine 0.5.3 and torchrun, which dial by themselves. The operator only
+tells them the addresses.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,9 +15,9 @@ from dijob.core.members import Gang, count, expand, gang_of, say
 from dijob.names import DIALLING, Runtime
 from dijob.topology import connected_from
 
-# torchrun's own (core/render/runtimes/torch.py).
+# torchrun's default (core/render/runtimes/torch.py).
 MASTER_PORT: Final = 29500
-# The rank of a Redis server, which is none.
+# Stands for the Redis server where a rank is expected.
 SERVER: Final = -1
 _MASTER: Final = re.compile(
     r"--master[_-]port[= ](\d{1,5})\b|--rdzv[_-]endpoint[= ]\S*:(\d{1,5})\b"
@@ -22,7 +26,7 @@ _MASTER: Final = re.compile(
 
 @dataclass(frozen=True)
 class Listener:
-    """Who listens on a port: a process of a rank, or the Redis server (rank SERVER)."""
+    """A listening port of a worker, or of the Redis server (rank SERVER)."""
 
     rank: int
     worker: int
@@ -31,7 +35,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Dials:
-    """The workers of a rank that dial the same listener: a connection for each."""
+    """The workers of a rank that dial the same listener, with one connection each."""
 
     rank: int
     workers: tuple[int, ...]
@@ -40,8 +44,10 @@ class Dials:
 
 @dataclass(frozen=True)
 class World:
-    """All that a job's processes should dial. `note` says what is assumed, "" for nothing.
-    `at_least`: a pod may have more processes than `workers`, of which only its program knows.
+    """All connections that a job should have.
+
+    `note` is a remark for the user, such as an assumption. With `at_least`, a pod may have more
+    processes than `workers`, and only its program knows how many.
     """
 
     ranks: int
@@ -53,18 +59,20 @@ class World:
 
     @property
     def total(self) -> int:
-        """How many connections that is."""
+        """The number of connections."""
         return sum(len(each.workers) for each in self.dials)
 
 
 def world_of(job: DIJob) -> World:
-    """The connections of a job as its spec says. Those of ranks that have succeeded are over."""
+    """Return the connections of a job by its spec, without ranks that have succeeded."""
     return replace(_world(job), at_least=job.workers_assumed)
 
 
 def reported_world(job: DIJob, reported: Mapping[int, int]) -> World:
-    """The same, with the numbers of processes that ranks have reported, where the job states none.
-    DI-engine needs one number for all ranks: their node ids follow from it.
+    """Return the connections by the numbers of processes that the ranks report.
+
+    A number in the spec takes precedence. DI-engine needs the same number in all ranks, because it
+    computes node ids from it.
     """
     if not job.workers_assumed or not reported:
         return world_of(job)
@@ -76,7 +84,8 @@ def reported_world(job: DIJob, reported: Mapping[int, int]) -> World:
             f"{say(ranks)}: {count(number, 'process', 'processes')}"
             for number, ranks in sorted(_by_number(reported).items())
         )
-        return replace(world, note=f"{most} in each rank are expected, but {numbers}")
+        said = f"{count(most, 'process', 'processes')} expected in each rank, but found: {numbers}"
+        return replace(world, note=said)
     return replace(world, at_least=len(reported) < world.ranks)
 
 
@@ -107,7 +116,7 @@ def _world(job: DIJob) -> World:
 
 
 def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
-    """As DI-engine does it: k8s_parser.py between pods, parallel.py within one."""
+    """Return who dials whom as DI-engine does: k8s_parser.py between pods, parallel.py in a pod."""
     workers, others, found = tuple(range(gang.workers)), set(alive), list[Dials]()
     for rank in alive:
         ports = ports_of(job, rank)
@@ -121,15 +130,18 @@ def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
 
 
 def _rendezvous(job: DIJob, gang: Gang, alive: Sequence[int]) -> World:
-    """Of torchrun's processes it is known that each pod has a connection to rank 0's store."""
+    """Return the connections of torchrun: one from each pod to the store on rank 0.
+
+    Others exist, but their ports are chosen at run time.
+    """
     if gang.runtime is Runtime.ONEFLOW:
-        note = "who dials whom among OneFlow's processes is not known here"
+        note = "the connections between OneFlow's processes are not known"
         return World(gang.size, gang.workers, (), gang.runtime.value, note=note)
     to = Listener(0, 0, _master_port(job))
     dials = [Dials(rank, (0,), to) for rank in alive if rank and 0 in alive]
     note = (
-        f"each pod's connection to the store on rank 0, port {to.port}; those of the collectives"
-        " (NCCL, gloo) are on ports that only torch knows"
+        f"only connections to the store on rank 0, port {to.port}, are checked; collectives (NCCL,"
+        " gloo) use ports that only torch knows"
     )
     return World(gang.size, gang.workers, tuple(dials), "torch", note=note)
 
@@ -151,5 +163,5 @@ def _note(job: DIJob) -> str:
         given = [name for name in ("attach-to", "platform-spec", "address") if name in options]
         if given:
             said = ", ".join(f"--{name}" for name in given)
-            return f"the command wires its processes itself ({said}); these edges may not be its"
+            return f"the command sets its own connections ({said}), so others may be expected here"
     return ""

@@ -1,4 +1,4 @@
-"""A look at a job's connections, in its pods."""
+"""Reads the connections of a job from its pods, and compares them with the expected ones."""
 
 import asyncio
 import struct
@@ -14,14 +14,14 @@ from dijob.cli.topology.expected import World, reported_world, world_of
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, RankPod
 
-# What is not whole at once is looked at again: pods are read one after the other, while connections
-# come and go.
+# Pods are read one after the other while connections come and go, so one reading can show a missing
+# connection that is not missing. It counts only if it is still missing in the last reading.
 _LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 
 
 async def look(client: "AsyncClient", name: str) -> Report:
-    """The connections of a job now. Raises CliError where it has none."""
+    """Return the current connections of a job. Raises CliError if it can have none."""
     job = await client.get(name)
     world_or_error(job)
     for again in range(_LOOKS):
@@ -36,26 +36,28 @@ async def look(client: "AsyncClient", name: str) -> Report:
 
 
 def world_or_error(job: "Job") -> World:
-    """The connections that a job should have. Raises CliError where it has ended, or holds none."""
+    """Return the expected connections. Raises CliError if the job has ended or is suspended."""
     from dijob.api.problems import SpecError
 
     if job.finished:
-        raise CliError(f"{job.name} has ended ({job.phase}): it has no connections any more")
+        raise CliError(f"job {job.name} has no connections: it has ended ({job.phase})")
     if job.is_true("Suspended"):
-        raise CliError(f"{job.name} is suspended: kubectl dijob resume {job.name} brings it back")
+        raise CliError(
+            f"job {job.name} has no connections: it is suspended (kubectl dijob resume {job.name})"
+        )
     try:
         return world_of(job.model)
     except SpecError as error:
-        raise CliError(f"{job.name} cannot be read: {error}", Exit.REFUSED) from error
+        raise CliError(f"job {job.name} is invalid: {error}", Exit.REFUSED) from error
 
 
 def found(pods: "Sequence[RankPod]", answers: Mapping[int, Answer]) -> list[Pod]:
-    """The pods with what they have answered."""
-    return [_pod(pod, answers.get(pod.rank, Answer(problem="it was not asked"))) for pod in pods]
+    """Return the pods with their parsed answers."""
+    return [_pod(pod, answers.get(pod.rank, Answer(problem="not asked"))) for pod in pods]
 
 
 def workers_of(pods: Sequence[Pod]) -> dict[int, int]:
-    """How many processes each rank has reported."""
+    """Return the number of processes that each rank reports."""
     return {pod.rank: pod.sockets.workers for pod in pods if pod.sockets and pod.sockets.workers}
 
 
@@ -64,8 +66,8 @@ def _pod(pod: "RankPod", answer: Answer) -> Pod:
     try:
         table = sockets.read(answer.text) if answer.text else None
     except (ValueError, struct.error) as error:
-        # The container's programs, and so the answer, are the tenant's.
-        problem = f"its answer cannot be read: {str(error)[:100]}"
+        # The container's programs belong to the tenant, so their output can be anything.
+        problem = f"invalid answer: {str(error)[:100]}"
     return Pod(
         rank=pod.rank,
         name=pod.name,

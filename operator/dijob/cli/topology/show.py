@@ -1,4 +1,4 @@
-"""A report as a table, and as data. Pure."""
+"""Formats a report as a table and as data. Pure."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,13 +9,13 @@ from dijob.cli.topology.compare import Edge, Report
 from dijob.cli.topology.expected import SERVER
 from dijob.core.members import compact, count
 
-# Of a larger job only what is not whole is shown.
+# In a larger job, the table only has the pairs with missing or unknown connections.
 _MOST_ROWS: Final = 60
 _MOST_LINES: Final = 100
 
 
 def text(report: Report) -> str:
-    """The table of pairs of ranks, each edge that is missing, and the sum."""
+    """Format the table of rank pairs, a line per missing connection, and the summary."""
     rows: list[tuple[str, ...]] = [("FROM", "TO", "EXPECTED", "UP", "MISSING", "UNKNOWN")]
     pairs = _pairs(report)
     if len(pairs) > _MOST_ROWS:
@@ -31,29 +31,29 @@ def text(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """The last line."""
+    """Return the summary line."""
     world = report.world
     parts = [
         f"{report.missing} missing" if report.missing else "",
-        f"{report.unknown} cannot be seen" if report.unknown else "",
+        f"{report.unknown} unknown" if report.unknown else "",
     ]
     more = "".join(f", {part}" for part in parts if part)
     least = "at least " if world.at_least else ""
     each = f"{least}{count(world.workers, 'process', 'processes')}"
     ranks = f"{count(world.ranks, 'rank')} x {each}"
-    return f"{report.up} of {least}{world.total} edges{more} ({world.shape}, {ranks})"
+    return f"{report.up} of {least}{world.total} connections up{more} ({world.shape}, {ranks})"
 
 
 def in_words(edge: Edge, report: Report) -> str:
-    """An edge that is not up: between whom, and what is seen of it."""
+    """Describe a connection that is not up: its state, its ends and the reason."""
     state = "unknown" if edge.unknown else "missing"
-    some = f"{edge.missing} of {edge.wanted} " if edge.missing and edge.wanted > 1 else ""
+    some = f" ({edge.missing} of {edge.wanted})" if edge.missing and edge.wanted > 1 else ""
     ends = f"{_from(edge, report)} -> {_to(edge, report)}"
-    return one_line(f"{state}: {some}{ends}" + (f": {edge.why}" if edge.why else ""))
+    return one_line(f"{state}{some}: {ends}" + (f": {edge.why}" if edge.why else ""))
 
 
 def data(report: Report) -> dict[str, Any]:
-    """The report for programs."""
+    """Return the report as data, for -o json and -o yaml."""
     world = report.world
     return {
         "job": report.job,
@@ -109,7 +109,7 @@ def _row(report: Report, pair: tuple[int, int], edges: list[Edge]) -> tuple[str,
 
 
 def rank_in_words(rank: int, report: Report) -> str:
-    """A rank with its task; the Redis server."""
+    """Name a rank with its task, or the Redis server."""
     if rank == SERVER:
         return "redis"
     tasks: Iterator[str] = (pod.task for pod in report.pods if pod.rank == rank)

@@ -1,5 +1,8 @@
-"""What a pod's kernel knows of TCP connections and of the processes that hold them, and how many
-processes the program says that it has. Pure but for the programs, which run in the pod.
+"""Parses a pod's TCP tables: its connections, listeners and the processes that hold them.
+
+The tables of /proc/net are the same in all containers of a pod, and show what is connected, where
+logs only show what was tried (docs/decisions/035). Parsing is pure; the programs that print the
+tables run in the pod.
 """
 
 import ipaddress
@@ -11,10 +14,13 @@ from typing import Final
 
 from dijob.names import MAX_WORKERS
 
-# The last table is written by images/dijob-runtime (parallel.py) if DI-engine runs there.
+# The runtime hook writes the last file (parallel.py in images/dijob-runtime): the number of
+# DI-engine's processes.
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6", "/run/dijob/workers")
-# Python where there is one, else a shell with cat and ls, else cat alone (which does not tell the
-# processes of a pod apart). All print the tables, then what is open in each process.
+# The alternatives, by what the image has: Python, a shell with cat and ls, or only cat. All print
+# the tables, and all but cat also the open sockets of each process. Without these, the processes of
+# a pod cannot be distinguished. The Python program prints only the rows that matter, because a busy
+# pod has thousands.
 _PYTHON: Final = """
 import os
 for name in ("tcp", "tcp6"):
@@ -51,13 +57,14 @@ COMMANDS: Final = (
 
 _ESTABLISHED: Final = "01"
 _LISTENS: Final = "0A"
-# The kernel doubles its patience each time: this many are some 3 s without an answer.
+# The kernel doubles the retransmission timeout each time. This many are about 3 s without an
+# acknowledgement, which is more than a short loss of packets.
 SILENT_AFTER: Final = 4
 
 
 @dataclass(frozen=True)
 class Connection:
-    """One established connection, as one of its ends sees it."""
+    """An established connection as one of its ends sees it."""
 
     local: str
     near: int
@@ -65,35 +72,37 @@ class Connection:
     far: int
     inode: str
     unanswered: int = 0
-    """How often the oldest unacknowledged bytes have been sent again."""
+    """How often the oldest unacknowledged bytes were retransmitted."""
 
     @property
     def silent(self) -> bool:
-        """Whether what is sent gets no answer."""
+        """Whether sent data is not acknowledged, so that the peer is probably unreachable."""
         return self.unanswered >= SILENT_AFTER
 
 
 @dataclass(frozen=True)
 class Sockets:
-    """What a pod has: its connections, the inodes that listen on a port, the processes that hold an
-    inode.
+    """The sockets of a pod.
+
+    `listening` maps a port to the inodes of its listeners, `holders` an inode to the processes that
+    have it open.
     """
 
     connections: tuple[Connection, ...] = ()
     listening: Mapping[int, frozenset[str]] = field(default_factory=dict)
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)
     complete: bool = False
-    """Whether every process of the container has shown what it holds."""
+    """Whether the open sockets of every process of the container could be read."""
     workers: int | None = None
-    """How many of DI-engine's processes the pod has; None if its program has not said so."""
+    """The number of DI-engine's processes that the runtime hook reports; None without a report."""
 
     def processes(self, inodes: frozenset[str]) -> frozenset[int]:
-        """The processes that hold one of these."""
+        """Return the processes that hold any of these inodes."""
         return frozenset(pid for inode in inodes for pid in self.holders.get(inode, ()))
 
 
 def read(text: str) -> Sockets:
-    """What a pod has answered."""
+    """Parse the output of one of COMMANDS. Raises ValueError or struct.error if it is invalid."""
     connections, holders = list[Connection](), dict[str, set[int]]()
     listening, pid, hidden, workers = dict[int, set[str]](), 0, False, None
     for line in text.splitlines():
@@ -130,18 +139,21 @@ def _row(line: str) -> tuple[str, Connection] | None:
 
 
 def _end(text: str) -> tuple[str, int]:
-    """The kernel prints an address as 32-bit words in the machine's byte order, which is taken to
-    be little endian: that of amd64 and arm64.
+    """Parse an address and port.
+
+    The kernel prints an address as 32-bit words in the byte order of the machine. Little endian is
+    assumed, as on amd64 and arm64, the only platforms of the images.
     """
     digits, port = text.split(":")
     raw = b"".join(struct.pack("<I", int(digits[i : i + 8], 16)) for i in range(0, len(digits), 8))
     address = ipaddress.ip_address(raw)
+    # A dual-stack socket shows IPv4 peers as ::ffff:a.b.c.d, while the pod's status has a.b.c.d.
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address), int(port, 16)
 
 
 def addresses(status: Mapping[str, object]) -> Iterator[str]:
-    """All addresses of a pod, in the form of `_end`."""
+    """Yield all addresses of a pod's status, in the same form as those of connections."""
     given = status.get("podIPs")
     for one in given if isinstance(given, list) else ():
         yield str(ipaddress.ip_address(one["ip"]))

@@ -1,6 +1,7 @@
-"""A report as a picture: the ranks in a circle, in rank order, a line for each pair of ranks. It
-has no foreign host and no font of its own, and is read in black and white too: what is missing is
-dashed. Pure.
+"""Draws a report as an SVG: the ranks in a circle, and a line for each pair of ranks. Pure.
+
+The picture loads nothing from other hosts. It is readable in black and white, because missing
+connections are dashed, and by screen readers, because it has a title and a description.
 """
 
 import math
@@ -24,7 +25,7 @@ Point = tuple[float, float]
 
 
 def picture(report: Report) -> str:
-    """The whole SVG document."""
+    """Return the SVG document."""
     ranks = sorted({pod.rank for pod in report.pods} | set(range(report.world.ranks)))
     far = max(120.0, len(ranks) * 2.6 * _RADIUS / math.tau)
     size = 2 * far + 200
@@ -70,11 +71,11 @@ def _line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -> str
     ends = " and ".join("redis" if rank == SERVER else f"rank {rank}" for rank in sorted(set(pair)))
     said = f"<title>{up} of {wanted} connections: {ends}</title>"
     if pair[0] == pair[1]:
-        # Between the processes of one pod: a ring around it.
+        # Connections between the processes of one pod are a ring around it.
         ring = _RADIUS + 5
         return f'<circle class="within {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{ring}">{said}</circle>'
     line = f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}">'
-    # A number where not all are there: it need not be told by its colour.
+    # The number makes an incomplete pair recognisable without its colour.
     count = (
         f'<text x="{(x + to_x) / 2:.1f}" y="{(y + to_y) / 2 - 5:.1f}">{up} of {wanted}</text>'
         if up < wanted
@@ -103,4 +104,4 @@ def _described(report: Report) -> str:
 
 
 def _legend(report: Report) -> str:
-    return f"{show.summary(report)}; solid: up, dashed: missing, dotted: cannot be seen"
+    return f"{show.summary(report)}; solid: up, dashed: missing, dotted: unknown"

@@ -58,7 +58,7 @@ def edges_in_words(view: Snapshot) -> str:
     expected = count_connections(topology, range(status.desired), workers).total
     # The status has no number if only the program knows it.
     least = "" if status.parallel_workers is not None else "at least "
-    return f"{status.topology}, {up} of {least}{expected} edges (by readiness)"
+    return f"{status.topology}, {up} of {least}{expected} connections (estimated from readiness)"
 
 
 def header(view: Snapshot, now: datetime) -> list[str]:
