@@ -160,9 +160,9 @@ def test_a_copy_that_cannot_be_written_ends(space: Space, tmp_path: Path) -> Non
     cli("wait", "big", "--for", "running", "--timeout", "60s")
     (tmp_path / "file").write_text("kept")
     refused = [
-        ("/tmp/big", f"{tmp_path}/file/x", "is a file here, and must be a folder"),
-        ("/tmp/d", f"{tmp_path}/file", "is a file here, and must be a folder"),
-        ("/tmp/big", "/proc/x", "cannot be written"),
+        ("/tmp/big", f"{tmp_path}/file/x", "is a file, not a folder"),
+        ("/tmp/d", f"{tmp_path}/file", "is a file, not a folder"),
+        ("/tmp/big", "/proc/x", "cannot write /proc/"),
     ]
     for path, to, words in refused:
         done = subprocess.run(

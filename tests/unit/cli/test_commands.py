@@ -231,7 +231,7 @@ def test_a_rank_that_no_job_has_is_refused(rank: str) -> None:
     """H3: `cp` with 5,000 digits was reported as a bug of the program."""
     done = CliRunner().invoke(group, ["cp", f"a:{rank}:/x", "."])
     assert done.exit_code == Exit.USAGE
-    assert "is no rank: the last one is 1499" in done.output
+    assert "is not a rank: the highest rank is 1499" in done.output
 
 
 @pytest.mark.parametrize("command", ["watch", "wait"])

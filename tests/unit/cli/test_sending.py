@@ -32,7 +32,7 @@ def test_which_end_is_in_a_job(first: str, second: str, found: tuple[object, obj
 
 @pytest.mark.parametrize(("first", "second"), [("a:/x", "b:/y"), ("a", "b"), ("a", "./b:c")])
 def test_one_end_must_be_in_a_job(first: str, second: str) -> None:
-    with pytest.raises(CliError, match=r"one of .* must be in a job") as caught:
+    with pytest.raises(CliError, match=r"one of .* must be a path in a job") as caught:
         ends(first, second)
     assert caught.value.code is Exit.USAGE
 
@@ -104,7 +104,7 @@ def test_what_is_sent_are_files_and_folders_alone(tmp_path: Path) -> None:
 def test_a_folder_that_has_no_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/again").symlink_to(tmp_path / "a")
-    with pytest.raises(CliError, match="again is a link to a folder that it is in"):
+    with pytest.raises(CliError, match="again is a link to a folder that contains it"):
         items(tmp_path / "a")
 
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_sent_is_named(tmp_path: Path, kind: str) -> None:
         os.mkfifo(path)
     if kind == "broken":
         path.symlink_to(tmp_path / "gone")
-    words = "is no file and no folder" if kind == "fifo" else "no such file or directory"
+    words = "it is neither a file nor a folder" if kind == "fifo" else "no such file or directory"
     with pytest.raises(CliError, match=f"x.*{words}") as caught:
         items(path)
     assert caught.value.code is Exit.USAGE
@@ -170,7 +170,7 @@ async def test_why_it_cannot_be_written_is_said(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         to = Source("test", 0, f"{tmp_path}/file/mine")
-        with pytest.raises(CliError, match="file/mine cannot be written in test-0: tar: "):
+        with pytest.raises(CliError, match=r"cannot write .*file/mine in test-0: tar: "):
             await send(client, mine, to)
     assert (tmp_path / "file").read_text() == "kept"
 
@@ -190,7 +190,7 @@ async def test_a_file_that_shrinks_meanwhile_is_an_error_and_no_short_copy(
     monkeypatch.setattr(tarfile.TarFile, "gettarinfo", longer)
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
-        with pytest.raises(CliError, match="mine cannot be read"):
+        with pytest.raises(CliError, match=r"cannot read .*mine"):
             await send(client, mine, Source("test", 0, f"{tmp_path}/away"))
 
 

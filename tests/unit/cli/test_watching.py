@@ -185,7 +185,7 @@ async def test_a_job_that_is_not_there_is_told_also_when_its_pods_were_heard_of_
 def test_a_connection_that_fails_is_shown() -> None:
     """H12."""
     shown = view.Snapshot(job(), troubles=("the watch of pods fails repeatedly",))
-    said = "this may be old: the watch of pods fails repeatedly"
+    said = "may be out of date: the watch of pods fails repeatedly"
     assert view.header(shown, NOW)[-1] == said
     assert said in view.lines(shown, NOW).values()
 

@@ -1,4 +1,8 @@
-"""Out of a job: tar in a container, through the apiserver, into a folder here."""
+"""Copies from a job: runs tar in a container, and unpacks its output into a local folder.
+
+If the rank does not run, a helper pod mounts the volume that has the path. Exec needs a running
+container.
+"""
 
 import asyncio
 import posixpath
@@ -21,14 +25,15 @@ from dijob.client.executing import STDERR, STDOUT, Place, exit_code, stream
 from dijob.client.resources import PODS
 from dijob.client.watching import watched
 
+# Enough to pull an image. After that, the pod's condition is more useful than waiting.
 _HELPER_SECONDS = 180
-# What GNU tar says beside exit code 1 of a file that changed meanwhile: the others are all there.
-# busybox's tar ends with 1 for whatever goes wrong.
+# GNU tar's messages with exit code 1 if a file changed while it was read; all other files are
+# complete. The text has to be checked because busybox's tar exits with 1 for every error.
 CHANGED = ("file changed as we read it", "removed before we read it")
 
 
 async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked:
-    """Copy a path of a rank, from its pod if that runs, else from the job's volume."""
+    """Copy a path of a rank, from its pod if it runs, else from the job's volume."""
     async with located(client, source) as (place, path):
         return await _tar(client, place, path, to)
 
@@ -37,8 +42,10 @@ async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked
 async def located(
     client: AsyncClient, source: places.Source, *, writes: bool = False
 ) -> AsyncGenerator[tuple[Place, str]]:
-    """The container that has a path of a rank, and the path there: the rank's own if that runs,
-    else one that is made for as long as it is needed.
+    """Return the container that has a path of a rank, and the path in it.
+
+    It is the rank's own container if that runs. Otherwise a helper pod is created, and is deleted
+    when the context ends.
     """
     job = await client.get(source.job)
     pods = await client.pods(job)
@@ -46,17 +53,18 @@ async def located(
     if pod is not None and pod.running:
         yield Place(client.namespace, pod.name, pod.container), source.path
         return
+    # A rank with a pod is accepted even if the job has become smaller: it is still terminating.
     if pod is None:
         known(job, (source.rank,))
     try:
         model = job.model
     except SpecError as error:
-        raise CliError(f"the template of {source.job} cannot be read: {error}") from error
+        raise CliError(f"job {source.job} is invalid: {error}") from error
     found = places.mounted(model, source, pod.node if pod else "")
     path = places.absolute(model, source)
     name = f"{source.job[:50]}-cp-{secrets.token_hex(3)}"
-    verb = "writes to" if writes else "reads"
-    echo(f"rank {source.rank} does not run: pod/{name} {verb} its volume", err=True)
+    verb = "write to" if writes else "read"
+    echo(f"rank {source.rank} is not running: creating pod/{name} to {verb} its volume", err=True)
     body = places.helper(model, source, found, name, writes=writes)
     async with _helper(client, body) as place:
         yield place, path
@@ -64,7 +72,7 @@ async def located(
 
 @asynccontextmanager
 async def _helper(client: AsyncClient, body: places.Body) -> AsyncGenerator[Place]:
-    """A pod for as long as it is needed, also when the user interrupts."""
+    """Create a pod, and delete it when the context ends, also after Ctrl-C."""
     namespace, name = client.namespace, body["metadata"]["name"]
     await client.connection.json(Call("POST", PODS.path(namespace), body))
     try:
@@ -76,7 +84,7 @@ async def _helper(client: AsyncClient, body: places.Body) -> AsyncGenerator[Plac
 
 
 async def _until_running(client: AsyncClient, name: str) -> None:
-    last = "it has no state yet"
+    last = "no state yet"
     path = PODS.path(client.namespace)
     try:
         async with (
@@ -87,15 +95,21 @@ async def _until_running(client: AsyncClient, name: str) -> None:
         ):
             async for found in states:
                 if name not in found:
-                    raise CliError(f"pod/{name} was deleted before it ran")
+                    raise CliError(f"pod/{name} was deleted before it started")
                 pod = RankPod(found[name])
                 last = _why(pod)
                 if pod.running:
                     return
+                # It only runs `sleep`, so an early end means that the image has no such program.
                 if pod.started:
-                    raise CliError(f"pod/{name} ended at once ({pod.state}): has its image sleep?")
+                    raise CliError(
+                        f"pod/{name} ended immediately ({pod.state}): its image probably has no"
+                        " `sleep`"
+                    )
     except TimeoutError:
-        raise TimedOut(f"pod/{name} does not run after {_HELPER_SECONDS} s: {last}") from None
+        raise TimedOut(
+            f"pod/{name} is not running after {_HELPER_SECONDS} s, so nothing was copied: {last}"
+        ) from None
 
 
 def _why(pod: RankPod) -> str:
@@ -105,11 +119,14 @@ def _why(pod: RankPod) -> str:
 
 
 async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpacked:
-    """Run tar there and unpack here, at once: a checkpoint may be larger than the memory."""
+    """Run tar in the container and unpack its output at the same time.
+
+    Nothing is buffered, because a checkpoint may be larger than the memory.
+    """
     folder, name = posixpath.split(path.rstrip("/") or "/")
     if not name or name in (".", ".."):
-        raise CliError(f"{path} has no name of its own: name a file or a folder", Exit.USAGE)
-    # h: links are followed there, so that none comes here.
+        raise CliError(f"{path} is not the name of a file or folder", Exit.USAGE)
+    # h: tar follows symbolic links in the container, so a link in the stream is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
     code, said, progress = 0, "", Progress()
     async with running(lambda sent: unpack(sent, to, name), "rb") as unpacking:
@@ -126,17 +143,17 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
             progress.end()
     changed = code == 1 and any(words in said for words in CHANGED)
     if code and not changed:
-        raise CliError(refused(place, f"{path} cannot be read", code, said), Exit.NOT_FOUND)
+        raise CliError(refused(place, f"cannot read {path}", code, said), Exit.NOT_FOUND)
     unpacked = unpacking.result.result()
     if changed:
-        echo(f"Warning: a file was written to as it was copied: {said}", err=True)
+        echo(f"Warning: a file changed while it was copied: {said}", err=True)
     return unpacked
 
 
 async def drained(
     pieces: AsyncGenerator[tuple[int, bytes]], sink: Callable[[bytes], Awaitable[None]]
 ) -> tuple[int, str]:
-    """Exit code and stderr of a command, whose stdout goes into the sink."""
+    """Return the exit code and stderr of a command. Its stdout goes into the sink."""
     errors, last = [], b""
     async with aclosing(pieces):
         async for channel, piece in pieces:
@@ -151,7 +168,8 @@ async def drained(
 
 
 def refused(place: Place, what: str, code: int, said: str) -> str:
-    """Why tar has failed in a container, in a sentence."""
+    """Describe why tar failed in a container."""
+    # Container runtimes differ in how they report a program that does not exist.
     if code in (126, 127, 255) or "executable file not found" in said:
-        return f"{place.pod} has no program tar, by which files are copied: {said}"
+        return f"the image of pod {place.pod} has no tar, which cp needs: {said}"
     return f"{what} in {place.pod}: {said}"

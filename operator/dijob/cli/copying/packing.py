@@ -1,4 +1,7 @@
-"""A file or folder of this machine as a tar stream; links are followed, so that none is sent."""
+"""Packs a local file or folder as a tar stream.
+
+Symbolic links are followed and none is sent, because their targets would differ in the container.
+"""
 
 import os
 import posixpath
@@ -15,24 +18,26 @@ _ROOT: Final = 0
 
 @dataclass(frozen=True)
 class Item:
-    """A file or folder here, and its name in the stream."""
+    """A local file or folder, and its name in the stream."""
 
     path: Path
     name: str
     size: int
-    """In bytes; 0 of a folder."""
+    """In bytes; 0 for a folder."""
     folder: bool = False
 
 
 def items(local: Path) -> list[Item]:
-    """What is at a path, under its own name, a folder before what is in it. Raises CliError (USAGE)
-    for what is neither a file nor a folder, cannot be read, or has no end.
+    """List the file or folder at a path, each folder before its content.
+
+    Raises CliError (USAGE) for anything that is neither a file nor a folder, that cannot be read,
+    or that contains itself by a link.
     """
     try:
         return list(_items(local, local.resolve().name, ()))
     except OSError as error:
         said = (error.strerror or str(error)).lower()
-        raise CliError(f"{error.filename or local} cannot be read: {said}", Exit.USAGE) from error
+        raise CliError(f"cannot read {error.filename or local}: {said}", Exit.USAGE) from error
 
 
 def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[Item]:
@@ -41,20 +46,24 @@ def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[
         yield Item(path, name, state.st_size)
         return
     if not path.is_dir():
-        raise CliError(f"{path} is no file and no folder, and cannot be copied", Exit.USAGE)
+        raise CliError(f"cannot copy {path}: it is neither a file nor a folder", Exit.USAGE)
+    # Device and inode identify a folder, whatever links lead to it.
     this = (state.st_dev, state.st_ino)
     if this in above:
-        raise CliError(f"{path} is a link to a folder that it is in: remove it", Exit.USAGE)
+        raise CliError(
+            f"{path} is a link to a folder that contains it: remove the link", Exit.USAGE
+        )
     yield Item(path, name, 0, folder=True)
     for entry in sorted(os.listdir(path)):
         yield from _items(path / entry, posixpath.join(name, entry), (*above, this))
 
 
 def pack(stream: IO[bytes], found: Sequence[Item]) -> None:
-    """Write the stream. Owner and group are left to who unpacks. Raises CliError where a file
-    cannot be read any more, BrokenPipeError where nobody reads the stream.
+    """Write the stream.
+
+    Raises CliError if a file cannot be read, and BrokenPipeError if the reader has ended.
     """
-    # Of GNU, as busybox's tar does not know all of the newer form.
+    # busybox's tar does not support all of the newer pax format.
     form = tarfile.GNU_FORMAT
     with tarfile.open(fileobj=stream, mode="w|", format=form, dereference=True) as archive:
         for item in found:
@@ -64,10 +73,11 @@ def pack(stream: IO[bytes], found: Sequence[Item]) -> None:
                 raise
             except OSError as error:
                 said = (error.strerror or str(error)).lower()
-                raise CliError(f"{item.path} cannot be read: {said}", Exit.USAGE) from error
+                raise CliError(f"cannot read {item.path}: {said}", Exit.USAGE) from error
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    # Local users and groups mean nothing in the container, which unpacks as its own user.
     info.uid = info.gid = _ROOT
     info.uname = info.gname = ""
     return info

@@ -1,4 +1,4 @@
-"""Which pod has a path, a rank's own or a helper with the job's volume, and where in it. Pure."""
+"""Parses the ends of a copy, finds the volume that has a path, and renders the helper pod. Pure."""
 
 import posixpath
 import re
@@ -13,12 +13,13 @@ from dijob.cli.errors import CliError, Exit
 
 Body = dict[str, Any]
 
-# A helper that was not deleted ends by itself.
+# If the command is killed, nothing deletes the helper pod. It then ends after this time.
 HELPER_SECONDS: Final = 3600
 HELPER_CONTAINER: Final = "cp"
-# Volumes that are gone with the pod, or whose content is no file of the program's.
+# Volumes that are deleted with the pod, or that a program does not write to.
 _OF_THE_POD: Final = ("emptyDir", "ephemeral", "configMap", "secret", "downwardAPI", "projected")
-# What a pod needs to find a node, its image and its volume.
+# The fields of the template that a pod needs to be scheduled, to pull its image and to read the
+# volume with the rank's user.
 _KEPT: Final = (
     "nodeSelector",
     "affinity",
@@ -40,26 +41,28 @@ class Source:
 
     @staticmethod
     def of(text: str) -> "Source":
-        """NAME:[RANK:]PATH. Raises CliError."""
+        """Parse NAME:[RANK:]PATH. Raises CliError (USAGE)."""
         found = re.fullmatch(r"([^:/]+):(?:(\d+):)?(.+)", text)
         if not found:
-            raise CliError(f"{text} is no source: write it as NAME:[RANK:]PATH", Exit.USAGE)
+            raise CliError(
+                f"{text} is not a path in a job: write it as NAME:[RANK:]PATH", Exit.USAGE
+            )
         rank = natural(found[2] or "0")
         if rank is None or rank >= names.MAX_REPLICAS:
             last = names.MAX_REPLICAS - 1
-            raise CliError(f"{found[2][:20]} is no rank: the last one is {last}", Exit.USAGE)
+            raise CliError(f"{found[2][:20]} is not a rank: the highest rank is {last}", Exit.USAGE)
         return Source(found[1], rank, found[3])
 
 
 def ends(first: str, second: str) -> tuple[str | Source, str | Source]:
-    """Both ends of a copy: which of them is in a job, and which is here. Raises CliError."""
-    # As with scp: what has a slash before its colon is a path of this machine.
+    """Parse both ends of a copy, exactly one of which must be in a job. Raises CliError."""
+    # As with scp, a slash before the colon makes it a local path.
     in_a_job = re.compile(r"[^:/]+:")
     found = [Source.of(text) if in_a_job.match(text) else text for text in (first, second)]
     if sum(isinstance(end, Source) for end in found) != 1:
         raise CliError(
-            f"one of {first} and {second} must be in a job, as NAME:[RANK:]PATH, and the other one"
-            " here (./a:b for a name with a colon)",
+            f"exactly one of {first} and {second} must be a path in a job, written"
+            " NAME:[RANK:]PATH (write ./a:b for a local file with a colon)",
             Exit.USAGE,
         )
     return found[0], found[1]
@@ -67,58 +70,59 @@ def ends(first: str, second: str) -> tuple[str | Source, str | Source]:
 
 @dataclass(frozen=True)
 class Inside:
-    """Where something is written in a container: tar's folder, and the path below it."""
+    """A target in a container: the folder in which tar starts, and the path below it."""
 
     root: str
     path: str
     folder: bool
-    """Whether it goes into that, under its own name."""
+    """Whether the path is a folder into which the copy is placed under its own name."""
 
     @staticmethod
     def of(text: str) -> "Inside":
-        """A path; one that ends with / is a folder. Raises CliError (USAGE) for one with .., as tar
-        does not follow these.
-        """
+        """Parse a path; one that ends with / is a folder. Raises CliError (USAGE) for `..`."""
+        # tar refuses to extract names with `..`.
         if ".." in text.split("/"):
-            raise CliError(f"{text}: write it without ..", Exit.USAGE)
+            raise CliError(f"{text} contains ..: write the path without it", Exit.USAGE)
         path = posixpath.normpath(text).lstrip("/")
         path = "" if path == "." else path
         return Inside("/" if text.startswith("/") else ".", path, text.endswith("/") or not path)
 
     def named(self, member: str) -> str:
-        """The name in the stream of a member, whose first part is the name that it has here."""
+        """Return a member's name in the stream. Its first part is the copy's local name."""
         _, _, rest = member.partition("/")
         return posixpath.join(self.path, member if self.folder else rest).rstrip("/")
 
     def shown(self, name: str) -> str:
-        """A name in the stream as people write it."""
+        """Return a name in the stream as a path for people."""
         return posixpath.join("/" if self.root == "/" else "", name) or "."
 
     @property
     def whole(self) -> str:
-        """The path as people write it."""
+        """The path as people write it, absolute if it was given so."""
         return self.shown(self.path)
 
 
 @dataclass(frozen=True)
 class Mounted:
-    """A volume of the job, and the mount of it that has the path."""
+    """A volume of the job, and the mount that has the path."""
 
     mount: Mapping[str, Any]
     volume: Mapping[str, Any]
     node: str = ""
-    """The node that has it, where it is a folder of a node; else any."""
+    """The node of a hostPath volume; "" for any node."""
 
 
 def absolute(job: DIJob, source: Source) -> str:
-    """The path from the root; as the container sees it where it is relative."""
+    """Return the absolute path. A relative one starts at the container's working directory."""
     folder = job.pod_set_of(source.rank).main_container.get("workingDir") or "/"
     return posixpath.normpath(posixpath.join(str(folder), source.path))
 
 
 def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
-    """The volume that has the path when the rank's pod has ended; `node` is the one that it ran on,
-    where that is known. Raises CliError where none has it.
+    """Return the volume that has the path after the rank's pod ended.
+
+    `node` is the node on which the pod ran, if it is known. Raises CliError (NOT_FOUND) if the path
+    is on no volume that outlives the pod.
     """
     pods, path = job.pod_set_of(source.rank), absolute(job, source)
     mounts = [
@@ -126,23 +130,24 @@ def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
         for mount in pods.main_container.get("volumeMounts") or ()
         if (path + "/").startswith(str(mount.get("mountPath", "")).rstrip("/") + "/")
     ]
-    where = f"rank {source.rank} of {source.job} does not run, and {path}"
-    keep = "write what is to stay to a PersistentVolumeClaim (docs/training.md)"
+    where = f"rank {source.rank} of job {source.job} is not running, and {path}"
+    keep = "write files that must be kept to a PersistentVolumeClaim (docs/training.md)"
     if not mounts:
         raise CliError(f"{where} is on no volume of its template: {keep}", Exit.NOT_FOUND)
+    # The longest mount path wins, because a mount hides the folder below it.
     mount = max(mounts, key=lambda one: len(str(one["mountPath"])))
     volumes = pods.pod.get("volumes") or ()
     volume: Mapping[str, Any] = next((v for v in volumes if v.get("name") == mount.get("name")), {})
     if not volume or set(_OF_THE_POD) & volume.keys():
         kind = next(iter(set(_OF_THE_POD) & volume.keys()), "unknown")
         raise CliError(
-            f"{where} is on the volume {mount.get('name')} ({kind}), which ends with the pod:"
-            f" {keep}",
+            f"{where} is on the volume {mount.get('name')} ({kind}), which is deleted with the"
+            f" pod: {keep}",
             Exit.NOT_FOUND,
         )
     if mount.get("subPathExpr"):
         raise CliError(
-            f"{where} is mounted by subPathExpr, which only the rank's own pod can follow: mount"
+            f"{where} is mounted by subPathExpr, which only the rank's own pod can resolve: mount"
             " the volume in a pod of your own",
             Exit.NOT_FOUND,
         )
@@ -150,16 +155,18 @@ def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
         return Mounted(mount, volume)
     if not node:
         raise CliError(
-            f"{where} is a folder of the node that it ran on, and no pod says any more which that"
-            " was: copy it from the node",
+            f"{where} is on the node on which the rank ran, which is no longer known because the"
+            " pod is gone: copy it from the node",
             Exit.NOT_FOUND,
         )
     return Mounted(mount, volume, node)
 
 
 def helper(job: DIJob, source: Source, found: Mounted, name: str, *, writes: bool = False) -> Body:
-    """A pod that has the volume, read-only unless it `writes`, and does nothing. It is no rank of
-    the job, and is deleted with it at the latest.
+    """Render a pod that mounts the volume and sleeps. The mount is read-only unless it `writes`.
+
+    The pod has no labels of the job, so the operator does not take it for a rank. The job owns it,
+    so that it is deleted with the job at the latest.
     """
     pods = job.pod_set_of(source.rank)
     container = {
@@ -167,6 +174,7 @@ def helper(job: DIJob, source: Source, found: Mounted, name: str, *, writes: boo
         "image": pods.main_container.get("image"),
         "command": ["sleep", str(HELPER_SECONDS)],
         "volumeMounts": [dict(found.mount) if writes else {**found.mount, "readOnly": True}],
+        # Not the rank's requests: the copy must not wait for a GPU.
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
     }
     for key in ("imagePullPolicy", "securityContext"):

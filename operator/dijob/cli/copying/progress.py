@@ -1,4 +1,8 @@
-"""How far a copy is, on stderr: in a terminal a line that is written over, else one at times."""
+"""Shows the progress of a copy on stderr.
+
+In a terminal it is one line that is overwritten. Otherwise a line is printed every 10 s, so that a
+log does not fill up.
+"""
 
 import sys
 import time
@@ -11,7 +15,7 @@ _PLAIN_SECONDS: Final = 10.0
 
 
 def size(count: int) -> str:
-    """Bytes in the unit that fits."""
+    """Format a number of bytes."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
@@ -19,7 +23,7 @@ def size(count: int) -> str:
 
 
 class Progress:
-    """Counts bytes, and says them. `whole` is how many there will be, 0 where that is not known."""
+    """Counts bytes and prints the count. `whole` is the expected total, 0 if it is unknown."""
 
     def __init__(self, whole: int = 0) -> None:
         self._whole, self._count = whole, 0
@@ -29,7 +33,7 @@ class Progress:
         self._shown = False
 
     def add(self, count: int) -> None:
-        """So many more have gone."""
+        """Count more bytes, and print the progress if it is due."""
         self._count += count
         if (now := time.monotonic()) >= self._next:
             self._next = now + self._pause
@@ -40,14 +44,14 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """How far it is."""
+        """The progress so far, such as "1.0 MiB of 4.0 MiB, 25 %"."""
         if not self._whole:
             return size(self._count)
-        # The stream is some more than the files.
+        # tar's headers make the stream larger than the files, so 100 % would come too early.
         share = min(99, 100 * self._count // self._whole)
         return f"{size(min(self._count, self._whole))} of {size(self._whole)}, {share} %"
 
     def end(self) -> None:
-        """Nothing of it stays in a terminal."""
+        """Erase the progress line of a terminal."""
         if self._live and self._shown:
             click.echo("\r\033[K", err=True, nl=False)

@@ -1,4 +1,4 @@
-"""Into a job: a tar of what is here, through the apiserver, to tar in a container."""
+"""Copies into a job: packs local files as a tar stream, and unpacks it by tar in a container."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -20,7 +20,7 @@ _PIECE: Final = 2**18
 
 @dataclass(frozen=True)
 class Sent:
-    """What was written, and where."""
+    """The result of a copy: what was written, and where."""
 
     files: int
     size: int
@@ -29,11 +29,13 @@ class Sent:
 
 
 async def send(client: AsyncClient, local: Path, to: places.Source) -> Sent:
-    """Copy a file or folder to a path of a rank: into its pod if that runs, else into the job's
-    volume. Raises CliError.
+    """Copy a file or folder to a path of a rank, in its pod if it runs, else on the job's volume.
+
+    Raises CliError.
     """
+    # Both ends are checked before a helper pod may be created for an invalid request.
     places.Inside.of(to.path)
-    found = items(local)  # before anything is made there
+    found = items(local)
     async with located(client, to, writes=True) as (place, path):
         into = places.Inside.of(path)
         if not into.folder and await _is_folder(client, place, path):
@@ -46,8 +48,10 @@ async def send(client: AsyncClient, local: Path, to: places.Source) -> Sent:
 
 
 async def _is_folder(client: AsyncClient, place: Place, path: str) -> bool:
-    """As cp does it: into a folder that is there. A container without `test` is taken to have
-    none."""
+    """Whether the target is an existing folder, into which the copy is then placed, as with cp.
+
+    Without the program `test` in the image it is assumed not to be one.
+    """
     done = await execute(client.connection, place, ["test", "-d", path])
     return done.code == 0
 
@@ -55,7 +59,7 @@ async def _is_folder(client: AsyncClient, place: Place, path: str) -> bool:
 async def _tar(
     client: AsyncClient, place: Place, into: places.Inside, found: Sequence[Item]
 ) -> None:
-    # o: what is written is the container's user's.
+    # o: the files belong to the container's user, and not to the owner in the stream.
     command = ["tar", "xof", "-", "-C", into.root]
     progress = Progress(sum(item.size for item in found))
     async with running(lambda sink: pack(sink, found), "wb") as packing:
@@ -68,14 +72,15 @@ async def _tar(
     if isinstance(problem, CliError):
         raise problem
     if code:
-        raise CliError(refused(place, f"{into.whole} cannot be written", code, said))
-    # tar may end before it has read the last zeros of the stream.
+        raise CliError(refused(place, f"cannot write {into.whole}", code, said))
+    # tar may exit before it has read the padding at the end of the stream. Then the write fails,
+    # but all files are complete.
     if problem is not None and not isinstance(problem, ConnectionError):
         raise problem
 
 
 async def _nothing(piece: bytes) -> None:
-    """tar says nothing there."""
+    """Ignore stdout: tar prints nothing there when it extracts."""
 
 
 async def _read(reader: asyncio.StreamReader, progress: Progress) -> AsyncGenerator[bytes]:

@@ -1,4 +1,8 @@
-"""A tar stream into a folder of this machine: no member of it can get out of that folder."""
+"""Unpacks a tar stream into a local folder.
+
+The stream comes from a tenant's tar, and may contain anything. No member is written outside the
+folder, no link is created, and every file is either complete or not written.
+"""
 
 import os
 import shutil
@@ -25,8 +29,10 @@ class Unpacked:
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose header must be whole. tarfile takes a header that is cut off or damaged for
-    the end of the archive, except that of the first member.
+    """A member that rejects a truncated or damaged header.
+
+    tarfile treats such a header as the end of the archive, unless it is the first one. A copy that
+    was cut off would look complete.
     """
 
     @classmethod
@@ -40,19 +46,18 @@ class _Member(tarfile.TarInfo):
 
 
 def target(local: str, name: str) -> Path:
-    """Where a file or folder of this name goes: into a folder that is there, else under the name
-    that is given, as cp does it.
-    """
+    """Return the local path of a copy, as cp does: in an existing folder, or with a new name."""
     path = Path(local)
     return path / name if path.is_dir() or local.endswith("/") else path
 
 
 def unpack(stream: IO[bytes], to: Path, name: str) -> Unpacked:
-    """Write what the stream has below `name` to `to`, and read the stream to its end. Raises
-    CliError if it is not a whole tar archive, if a member would be written elsewhere or is neither
-    a file nor a folder, or if it cannot be written here. A file is there in whole or not at all.
+    """Write the members below `name` to `to`, and read the stream to its end.
 
-    By hand: tarfile's own filters are not in all Pythons 3.11 (Debian 12's has none).
+    Raises CliError if the archive is incomplete, if a member is outside `name` or is neither a file
+    nor a folder, or if it cannot be written.
+
+    tarfile's own extraction filters are not used, because Python 3.11 of Debian 12 lacks them.
     """
     members = files = size = 0
     try:
@@ -62,18 +67,20 @@ def unpack(stream: IO[bytes], to: Path, name: str) -> Unpacked:
                 members += 1
                 files += not member.isdir()
                 size += member.size
-        # What follows the end of the archive is padding.
+        # The padding after the archive is read, so that the sender does not block or fail.
         while stream.read(_PIECE):
             pass
     except (tarfile.TarError, ValueError, OverflowError) as error:
-        raise CliError(f"the container did not send a whole tar archive: {error}") from error
+        raise CliError(
+            f"the container sent an incomplete or invalid tar archive: {error}"
+        ) from error
     except RecursionError as error:
         raise CliError("the container sent folders that are nested too deeply") from error
     except FileExistsError as error:
-        raise CliError(f"{error.filename} is a file here, and must be a folder") from error
+        raise CliError(f"the local path {error.filename} is a file, not a folder") from error
     except OSError as error:
         said = (error.strerror or str(error)).lower()
-        raise CliError(f"{error.filename or to} cannot be written: {said}") from error
+        raise CliError(f"cannot write {error.filename or to}: {said}") from error
     if not members:
         raise CliError(f"the container sent an empty tar archive, without {name}")
     return Unpacked(files, size)
@@ -85,10 +92,14 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, name: st
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    # tar sends a file with several names once, and refers to it later by a hard link. The link is
+    # replaced by a copy.
     if member.islnk():
         linked = _placed(member.linkname, to, name)
         if not _is_regular(linked):
-            raise CliError(f"the container sent {member.name}, a link to what it has not sent")
+            raise CliError(
+                f"the container sent {member.name}, a hard link to a file that it did not send"
+            )
         with linked.open("rb") as content:
             _store(content, path, member)
         return
@@ -99,18 +110,21 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, name: st
 
 
 def _store(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None:
-    """Write a file under another name and move it into its place: if the stream breaks, the file
-    that was there before stays. A link that is there is replaced, not followed.
+    """Write a file under a temporary name, and rename it.
+
+    If the stream breaks, an existing file stays unchanged. An existing link is replaced, and not
+    followed.
     """
     if os.path.lexists(path) and not (path.is_symlink() or _is_regular(path)):
         kind = "a folder" if path.is_dir() else "a device, a pipe or a socket"
-        raise CliError(f"{path} cannot be written: it is {kind} here")
+        raise CliError(f"cannot write {path}: it is {kind}")
     with NamedTemporaryFile(dir=path.parent, prefix=".dijob-cp-", delete=False) as file:
         try:
             shutil.copyfileobj(content, file, _PIECE)
             file.flush()
+            # setuid bits and write access for others are not taken over from the container.
             os.chmod(file.name, 0o600 | member.mode & 0o755)
-            # A time that this machine does not know is no reason to refuse the file.
+            # A time that this system cannot represent must not fail the copy.
             with suppress(OverflowError, ValueError, OSError):
                 os.utime(file.name, (member.mtime, member.mtime))
             os.replace(file.name, path)
@@ -124,14 +138,13 @@ def _is_regular(path: Path) -> bool:
 
 
 def _placed(sent: str, to: Path, name: str) -> Path:
-    """Where a member goes. Raises CliError where that is not in `to`, be it by a link that is there
-    already.
-    """
+    """Return the local path of a member. Raises CliError if it is outside `to`."""
     parts = PurePosixPath(sent).parts
     if parts[:1] != (name,) or ".." in parts:
-        raise CliError(f"the container sent {sent}, which was not asked for")
+        raise CliError(f"the container sent {sent}, which was not requested")
     path = to.joinpath(*parts[1:])
+    # An existing link in the folder could lead outside of it. `resolve` follows all links.
     inside = path == to or path.parent.resolve().is_relative_to(to.resolve())
     if not inside:
-        raise CliError(f"{path} would be written outside of {to}: remove the link there")
+        raise CliError(f"{path} would be written outside {to}: remove the link in its path")
     return path

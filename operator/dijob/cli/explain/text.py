@@ -164,7 +164,7 @@ def _environment(pods: Sequence[Data], full: bool) -> Iterator[str]:
         return
     first = pods[0]["environment"]
     common = {k: v for k, v in first.items() if all(p["environment"].get(k) == v for p in pods)}
-    yield from _wrapped("Variables of all pods (--full: of each pod)", common)
+    yield from _wrapped("Common variables (--full for all)", common)
     for pod in pods if len(pods) <= FEW // 2 else pods[:2]:
         own = {k: v for k, v in pod["environment"].items() if k not in common}
         yield from _wrapped(f"of rank {pod['rank']}", own)

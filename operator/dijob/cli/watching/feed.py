@@ -1,4 +1,8 @@
-"""Snapshots of a job after each change of it, of its pods or of its events."""
+"""Merges the watches of a job, its pods and its events into a stream of snapshots.
+
+The three watches are independent: one that fails or is forbidden leaves the others useful, and the
+snapshot says what is missing.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -15,13 +19,15 @@ from dijob.client.retrying import Report
 from dijob.client.waiting import states
 from dijob.client.watching import Objects, watched
 
-# Changes that come together are shown together.
+# One change of a job causes several events within milliseconds. The pause merges them, so that the
+# view is drawn once.
 _TOGETHER_SECONDS = 0.1
 
 
 class Feed:
-    """The state of a job, kept up to date by three watches: until the job has ended, or, where it
-    is `lasting`, until it is deleted.
+    """The current state of a job, kept up to date by three watches.
+
+    It ends when the job ends, or with `lasting` when the job is deleted.
     """
 
     def __init__(self, client: AsyncClient, name: str, *, lasting: bool = False) -> None:
@@ -34,8 +40,10 @@ class Feed:
         self._changed = asyncio.Event()
 
     async def snapshots(self, beat: float | None = None) -> AsyncGenerator[Snapshot]:
-        """The newest state, the last of which is the job's end; none follows a deletion. With
-        `beat` also every so many seconds. NotFound where there is no such job.
+        """Yield the state after each change, and with `beat` also at this interval in seconds.
+
+        The last snapshot has the ended job. After a deletion, none follows. Raises NotFound if the
+        job does not exist.
         """
         work = [asyncio.ensure_future(one()) for one in (self._jobs, self._ranks, self._news)]
         try:
@@ -44,6 +52,7 @@ class Feed:
                 waits = [*going, asyncio.ensure_future(self._changed.wait())]
                 await asyncio.wait(waits, timeout=beat, return_when=asyncio.FIRST_COMPLETED)
                 waits[-1].cancel()
+                # A watch ends by itself only with the job or with an error, which is raised here.
                 for one in work:
                     if one.done():
                         one.result()
@@ -51,7 +60,7 @@ class Feed:
                 self._changed.clear()
                 if self._job is not None:
                     yield self._now(self._job)
-            # It may have ended badly since it was looked at.
+            # The job's watch may have failed after the check above.
             work[0].result()
         finally:
             for one in work:
@@ -70,7 +79,7 @@ class Feed:
         )
 
     def _reporter(self, about: str) -> Report:
-        """Keeps the trouble of one of the three watches."""
+        """Return a callback that records the connection problem of one watch, "" for none."""
 
         def report(sentence: str) -> None:
             self._troubles.pop(about, None)
@@ -80,7 +89,7 @@ class Feed:
         return report
 
     async def _jobs(self) -> None:
-        """Ends with the job, or with its deletion."""
+        """Follow the job until it ends or is deleted."""
         report = self._reporter("job")
         changes = states(self._client.connection, self._client.namespace, self._name, report)
         async with aclosing(changes):
@@ -118,6 +127,6 @@ class Feed:
         except Refused as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
-            # Who may see the job alone sees the job alone.
+            # A user who may read the job, but not its pods or events, still sees the job.
             self._unseen.append(str(error))
             self._changed.set()

@@ -1,4 +1,4 @@
-"""The two ways to show snapshots: a picture that changes in a terminal, else a line per change."""
+"""Shows snapshots: as a live table in a terminal, else as one line per change."""
 
 import asyncio
 import sys
@@ -29,12 +29,12 @@ _STYLES = {
     "Terminating": "yellow",
     "Suspended": "yellow",
 }
-# Header, events, and the lines around them.
+# Lines of the terminal that are not ranks: the header, the events and empty lines.
 _FIXED_LINES = 16
 
 
 async def watch(client: AsyncClient, name: str, timeout: float | None = None) -> Outcome:
-    """Show a job until it has ended: its outcome. Raises TimedOut after `timeout` seconds."""
+    """Show a job until it ends, and return its outcome. Raises TimedOut after `timeout` seconds."""
     show = _picture if sys.stdout.isatty() else _lines
     try:
         async with asyncio.timeout(timeout):
@@ -42,7 +42,7 @@ async def watch(client: AsyncClient, name: str, timeout: float | None = None) ->
     except TimeoutError:
         raise TimedOut(f"{name} has not ended after {timeout:g} s") from None
     outcome = last.job.outcome if last else None
-    return outcome or Outcome(name, DELETED, "it was deleted before it had ended")
+    return outcome or Outcome(name, DELETED, "it was deleted before it ended")
 
 
 async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
@@ -51,6 +51,7 @@ async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
     async with aclosing(Feed(client, name).snapshots()) as snapshots:
         async for last in snapshots:
             found = view.lines(last, begun)
+            # Each snapshot has the complete state, so only lines that changed are printed.
             for about, line in found.items():
                 if said.get(about) != line:
                     echo(line)
@@ -62,6 +63,7 @@ async def _picture(client: AsyncClient, name: str) -> view.Snapshot | None:
     console = Console()
     last: view.Snapshot | None = None
     with Live(console=console, auto_refresh=False) as live:
+        # The beat keeps the elapsed time and the ages of events up to date.
         async with aclosing(Feed(client, name).snapshots(beat=1.0)) as snapshots:
             async for last in snapshots:
                 room = max(console.height - _FIXED_LINES, 3)
@@ -70,7 +72,7 @@ async def _picture(client: AsyncClient, name: str) -> view.Snapshot | None:
 
 
 def picture(shown: view.Snapshot, now: datetime, room: int) -> RenderableType:
-    """A snapshot for a terminal, with at most `room` ranks."""
+    """Render a snapshot for a terminal, with at most `room` ranks."""
     first, *others = view.header(shown, now)
     style = _STYLES.get(shown.job.phase, "")
     parts: list[RenderableType] = [Text(first, style=f"bold {style}"), *map(Text, others)]

@@ -1,4 +1,4 @@
-"""A job, its ranks and its events as rows and lines: what `watch` shows. Pure."""
+"""Formats a job, its ranks and its events as rows and lines for `watch`. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,27 +21,30 @@ EVENTS = 5
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known at one moment."""
+    """The state of a job at one moment."""
 
     job: Job
     pods: Sequence[RankPod] = ()
     events: Sequence[Mapping[str, Any]] = field(default=())
     """The newest last."""
     unseen: Sequence[str] = ()
-    """What the user may not see, in the apiserver's words."""
+    """The API errors of what the user may not read."""
     troubles: Sequence[str] = ()
-    """Why what is shown may be old, if the connection fails."""
+    """Connection problems, because of which the state may be out of date."""
 
 
 def elapsed(job: Job, now: datetime) -> str:
-    """How long the job has been there, or was until it ended."""
+    """Return how long the job has existed, or existed until it ended."""
     begin = parse_time(job.status.start_time) or parse_time(job.metadata.creation_timestamp)
     end = parse_time(job.status.completion_time) or now
     return duration(max(0, int((end - begin).total_seconds()))) if begin else ""
 
 
 def edges_in_words(view: Snapshot) -> str:
-    """Edges of the ranks that are Ready, and of all: what the status knows of them."""
+    """Describe how many connections should be up, judged by which ranks are Ready.
+
+    The real connections are only known inside the pods (`kubectl dijob topology`).
+    """
     status = view.job.status
     try:
         queue = view.job.model.queue
@@ -56,13 +59,13 @@ def edges_in_words(view: Snapshot) -> str:
     topology = names.Topology(status.topology)
     up = count_connections(topology, ready, workers).total
     expected = count_connections(topology, range(status.desired), workers).total
-    # The status has no number if only the program knows it.
+    # The status has no number of processes if only the program knows it.
     least = "" if status.parallel_workers is not None else "at least "
     return f"{status.topology}, {up} of {least}{expected} connections (estimated from readiness)"
 
 
 def header(view: Snapshot, now: datetime) -> list[str]:
-    """The lines above the ranks."""
+    """Return the lines above the table of ranks."""
     job, status = view.job, view.job.status
     figures = [
         f"{status.ready_replicas} of {status.desired} ready",
@@ -82,12 +85,13 @@ def header(view: Snapshot, now: datetime) -> list[str]:
     if job.progress and job.progress.line:
         lines.append(f"progress: {job.progress.line}")
     lines += (f"not shown: {why}" for why in view.unseen)
-    lines += (f"this may be old: {why}" for why in view.troubles)
+    lines += (f"may be out of date: {why}" for why in view.troubles)
     return [one_line(line) for line in lines]
 
 
 def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
-    """A row for each rank, at most so many: those that are not Ready before the others."""
+    """Return a row for each rank, at most `most`."""
+    # Ranks that are not Ready are the interesting ones, so they are chosen first.
     shown = pods
     if len(pods) > most:
         shown = sorted(pods, key=lambda pod: (pod.ready, pod.rank))[: max(most, 1)]
@@ -108,7 +112,7 @@ def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
 
 
 def event_lines(view: Snapshot, now: datetime) -> list[str]:
-    """The last events about the job, each with how long ago it was seen."""
+    """Return the last events of the job with their ages."""
     return [
         one_line(
             f"{_ago(event, now)}{event.get('type', '')} {event.get('reason', '')}:"
@@ -124,8 +128,10 @@ def _ago(event: Mapping[str, Any], now: datetime) -> str:
 
 
 def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
-    """What is said where there is no terminal, by what it is about: a line is said again only when
-    it has changed. Events from before `begun` are marked.
+    """Return the lines for an output that is not a terminal, by subject.
+
+    A caller prints a line only if it differs from the last one of its subject. Events from before
+    `begun` are marked, because they are printed at the start of the watch.
     """
     found = {"": in_words(view.job)} if not view.job.finished else {}
     for pod in view.pods:
@@ -139,6 +145,7 @@ def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
         )
     for event in view.events:
         meta = event.get("metadata", {})
+        # The count is part of the key: an event that occurs again is printed again.
         key = f"event {meta.get('uid')} {event.get('count')}"
         time = event_time(event)
         seen = parse_time(time)
@@ -146,5 +153,5 @@ def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
         about = f"{event.get('reason', '')}: {event.get('message', '')}"
         found[key] = f"event{f' {time}' if time else ''}{old}: {about}"
     found |= {why: f"not shown: {why}" for why in view.unseen}
-    found |= {why: f"this may be old: {why}" for why in view.troubles}
+    found |= {why: f"may be out of date: {why}" for why in view.troubles}
     return {about: one_line(line) for about, line in found.items()}
