@@ -1,1 +1,1 @@
-"""What is there: what the apiserver shows and answers, as frozen views, and the words for it."""
+"""The current state: what the API server shows and returns, as frozen views and as messages."""

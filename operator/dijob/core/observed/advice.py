@@ -1,5 +1,5 @@
-"""What to do about a rejected pod if the API error leads to the wrong place: it names containers
-that the author of the job has not written.
+"""Advice for rejected pods whose API error is misleading: it names containers that the operator has
+added, so the author of the job cannot find them in the template.
 """
 
 import re
@@ -20,14 +20,14 @@ REDIS = (
 
 
 def about_rank(message: str) -> str:
-    """The API error about the pod of a rank, after what to do if it names the operator's
-    containers.
+    """Return the API error about the pod of a rank, preceded by advice if it names a container of
+    the operator.
     """
     return f"{FOLLOW}: {message}" if OURS.search(message) else message
 
 
 def about_redis(message: str) -> str:
-    """The API error about the pod of the job's Redis server, after what to do about resources that
-    no field of the job sets.
+    """Return the API error about the pod of the job's Redis server, preceded by advice if it is
+    about resources, which no field of the job sets.
     """
     return f"{REDIS}: {message}" if RESOURCES.search(message) else message

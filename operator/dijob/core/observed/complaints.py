@@ -1,5 +1,9 @@
-"""Why a pod does not get on, in the cluster's own words: read from its raw status, and from the
-warnings about it.
+"""Extracts why a pod does not start or run, in the words of the cluster, from its raw status and
+from warning events about it.
+
+The message is stable: a kubelet alternates between reasons for the same problem, and an event and
+the status report it at different times. Both must give the same text, or the job's conditions would
+change, and be written, every few seconds.
 """
 
 import re
@@ -15,23 +19,28 @@ from dijob.core.observed.remedies import with_remedy
 
 Body = Mapping[str, Any]
 
-# The kubelet goes to and fro between these two. Below: other reasons for an image that cannot be
-# used.
+# The kubelet alternates between these two.
 PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
+# Parts of a pull error that do not explain it.
 PULL_NOISE = (*PULL_REASONS, "rpc error")
+# All reasons for an image that cannot be used.
 IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
-# An event that says no more than the one before it, and one that says why.
+# The first event only repeats the reason; the second one explains it.
 _REPEATS = tuple(f"Error: {reason}" for reason in PULL_REASONS)
 _NOT_PULLED = re.compile(r'Failed to pull image "([^"]+)": ')
 _WAITS = re.compile(r"container \S+: (?!CrashLoopBackOff)")
+# The container's name in the fieldPath of an event.
 _ABOUT = re.compile(r"\{(.+)\}$")
+# Waiting reasons of a normal start.
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
 def complaint(spec: Body, status: Body) -> str:
-    """Why the pod does not get on, in the cluster's own words; "" while nothing is wrong."""
+    """Return why the pod does not start or run, in the words of the cluster; "" if nothing is
+    wrong.
+    """
     if status.get("phase") == "Failed":
-        # Its event says the same without these words.
+        # The event about the same rejection does not have this prefix.
         message = str(status.get("message") or "").removeprefix(f"{REJECTED}: ")
         return _sentence(status.get("reason"), message)
     for condition in status.get("conditions") or ():
@@ -50,17 +59,18 @@ def complaint(spec: Body, status: Body) -> str:
 
 
 def is_retried(complaint: str) -> bool:
-    """Whether a complaint is about a container that waits: the kubelet tries again. (Of one that
-    has ended it says how.)
+    """Whether a complaint is about a container that waits, so that the kubelet will try again. The
+    complaint about a container that has ended says how it ended.
     """
     return _WAITS.match(complaint) is not None
 
 
 def warning(event: Body, main: str) -> str:
-    """What an event about a pod with this main container says; "" where it repeats another one.
+    """Return the message of an event about a pod with this main container; "" if it only repeats
+    another event.
 
-    Of an image that cannot be pulled a kubelet says so by an event at once, and in the pod's status
-    ten seconds later: the words are the same.
+    A kubelet reports an image that it cannot pull in an event at once, and in the pod's status ten
+    seconds later. The message is the same for both.
     """
     reason, message = event.get("reason"), str(event.get("message") or "")
     if message in _REPEATS:
@@ -74,8 +84,8 @@ def warning(event: Body, main: str) -> str:
 
 
 def _user_container(container: Body, main: Iterable[Body]) -> str:
-    """The name of a container; for the gate, which runs in the user's own image, that of the user's
-    container whose image cannot be pulled.
+    """Return the name of a container for a message. The gate runs from the image of the user's
+    container, so a problem with its image is reported for that container.
     """
     name, waiting = container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
     if name != names.GATE_CONTAINER or waiting.get("reason") not in IMAGE_REASONS:
@@ -86,7 +96,7 @@ def _user_container(container: Body, main: Iterable[Body]) -> str:
 
 
 def _complaint(spec: Body, container: Body) -> str:
-    """What is said behind the container's name; "" while nothing is wrong."""
+    """Return the complaint about a container, to be put after its name; "" if nothing is wrong."""
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
     reason, message = waiting.get("reason", ""), waiting.get("message") or ""
@@ -105,8 +115,8 @@ def _complaint(spec: Body, container: Body) -> str:
 
 
 def _pull_failure(image: str, message: str) -> str:
-    """The same for both reasons, between which the kubelet goes to and fro; the image is named
-    once.
+    """Return the same message for both reasons between which the kubelet alternates. It names the
+    image once.
     """
     parts = message.split(": ") if image else []
     cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)

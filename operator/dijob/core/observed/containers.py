@@ -1,4 +1,10 @@
-"""How a pod's containers fare: their failures and endings, read from its raw status."""
+"""Reads the state of a pod's containers from its raw status: their failures, and how they ended.
+
+A failure counts against backoffLimit, so it must be counted exactly once, although the status shows
+only the last end of each container and the operator may have been down meanwhile. Therefore this
+module returns totals ("failures so far"), and membership/failures.py compares them with the totals
+that the job's status has already counted.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,20 +17,22 @@ from dijob.pod import RENEWAL_CODE
 
 Body = Mapping[str, Any]
 
-# What the launcher writes as the termination message when it ends for a renewal.
+# The launcher's termination message after a requested restart. The wording of this and the next two
+# marks is an interface: launchers of older versions write it, too.
 RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
-# What the launcher then writes of a program that has succeeded without its peers
+# The launcher's termination message for a program that succeeded without its peers
 # (images/launcher/watcher.go).
 ALONE = "dijob: this rank works alone: "
-# ... and of one whose arguments contradict its job's.
+# The same for a program whose arguments conflict with the job.
 OTHERWISE = "dijob: this program says otherwise: "
-# What is said of a container whose end nobody saw: by containerd that starts and finds no shim of
-# it, as after a reboot (pkg/cri/server: unknownExitCode; a program that exits 255 is an Error), and
-# by a kubelet that finds it no more. Docker says 255 and Error of both a reboot and a crash, so
-# that there a reboot counts as a crash.
+# Reason and exit code of a container whose end was not observed. The first pair comes from a
+# containerd that starts and finds no shim, as after a reboot (pkg/cri/server: unknownExitCode; a
+# program that exits 255 has the reason Error). The second comes from a kubelet that no longer finds
+# the container. Docker reports 255 and Error for a reboot and for a crash, so with Docker a reboot
+# counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# The end of a container that is restarted with all others of its pod, because one of them has a
-# rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet: RestartingAllContainers).
+# The reason of a container that is restarted together with all others of its pod, because one of
+# them has a rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet: RestartingAllContainers).
 RESTARTED_WITH_ALL = "RestartingAllContainers"
 # The init containers that the operator adds.
 OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
@@ -32,19 +40,25 @@ OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 
 @dataclass(frozen=True)
 class Containers:
-    """How a pod's containers stand; the main one where nothing else is said.
+    """The state of a pod's containers. Fields that do not name a container are about the main one.
 
-    `failures` counts how often they have ended badly so far, ends that were asked for included,
-    whether or not the kubelet has already started them again; of these `init_failures` are of init
-    containers that are down now. Sidecars never count. `sandbox` false: the pod's sandbox has died,
-    and all in it with it, and no new one is known yet (sandbox.py). `broken`: it has failed for
-    good (restartPolicy Never), although a side container may hold the pod. `all_ended`: none runs
-    or will be started again. `unstarted`: nothing has started in the pod but what brings the
-    operator's programs, so that its image may still be on the way to the node (unless another pod
-    of the job uses it there, ranked.py). `gated`: the gate runs; `gate_started` is when it started
-    last. `started` and `ended` are when it started, and when it last ended; `restarts` is how often
-    it has started again, `ended_for` the number of the list for which it ended last (0: for another
-    reason). `unrecorded`: how it ended last is not known any more.
+    Failures of all containers: `failures` is how often containers have ended with an error so far,
+    including requested restarts, whether or not the kubelet has restarted them already.
+    `init_failures` is the part of it that is due to init containers which are down now. Sidecars
+    never count.
+
+    The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
+    is known yet (sandbox.py). `all_ended`: no container runs or will be restarted. `unstarted`:
+    only the container that installs the operator's programs has started, so the pod's image may not
+    be on the node yet (unless another pod of the job uses it there, ranked.py). `gated`: the gate
+    runs. `gate_started` is when it started last.
+
+    The main container: `broken` means that it has failed and is not restarted (restartPolicy
+    Never), although another container may keep the pod alive. `started` and `ended` are when it
+    started and when it last ended, `restarts` is how often it has been restarted. `ended_for` is
+    the revision for which it was last restarted on request; 0 if it ended for another reason.
+    `unrecorded`: its last end is no longer known. `last_end` is its last end, or that of another
+    container that failed.
     """
 
     failures: int = 0
@@ -65,17 +79,19 @@ class Containers:
 
     @property
     def ends(self) -> int:
-        """How often the program has ended."""
+        """How often the main container has ended."""
         return self.restarts + (1 if self.ended and not self.started else 0)
 
     @property
     def alone(self) -> str:
-        """Why its program knew no peers, where the launcher has said so at its end; else ""."""
+        """Why the program did not know its peers, as its launcher reported; "" if it did not."""
         return self._said(ALONE)
 
     @property
     def otherwise(self) -> str:
-        """Where its program contradicts the job, as the launcher has said at its end; else ""."""
+        """How the program's arguments conflict with the job, as its launcher reported; "" if it did
+        not.
+        """
         return self._said(OTHERWISE)
 
     def _said(self, mark: str) -> str:
@@ -84,15 +100,16 @@ class Containers:
 
 
 def named(status: Body, name: str) -> Body:
-    """The status of one container, {} where there is none yet."""
+    """Return the status of one container; {} if it has none yet."""
     return next((s for s in status.get("containerStatuses") or () if s.get("name") == name), {})
 
 
 def unstarted(status: Body) -> bool:
-    """Whether no container has started yet but the one that brings the operator's programs.
+    """Whether no container has started except the one that installs the operator's programs.
 
-    The gate needs the main container's image. Another init container is the template's own, and may
-    wait for the program of another rank: where one has started, nothing is known of the image.
+    The gate starts only when the main container's image is on the node. An init container of the
+    template says nothing about that image, but it may wait for the program of another rank. So the
+    pod must count as arrived once it has started: otherwise both would wait indefinitely.
     """
     return not any(
         _has_started(one)
@@ -103,7 +120,7 @@ def unstarted(status: Body) -> bool:
 
 
 def gate_started(status: Body) -> str:
-    """When the gate started last; "" where it never has, or nobody says."""
+    """Return when the gate started last; "" if it has not, or if the time is unknown."""
     gate = _gate(status)
     now = (gate.get("state") or {}).get("running") or _last(gate) or {}
     return str(now.get("startedAt") or "")
@@ -115,15 +132,13 @@ def gated(status: Body) -> bool:
 
 
 def exit_code(container: Body) -> int | None:
-    """The exit code of a container that has ended and has not been started again; None of any
-    other.
-    """
+    """Return the exit code of a container that has ended and has not been restarted; else None."""
     ended = (container.get("state") or {}).get("terminated")
     return None if ended is None else int(ended.get("exitCode") or 0)
 
 
 def all_ended(status: Body, restart_policy: str) -> bool:
-    """Whether no container runs or will be started again, which the pod's phase says only a moment
+    """Whether no container runs or will be restarted. The pod's phase shows this only a moment
     later.
     """
     codes = [exit_code(c) for c in status.get("containerStatuses") or ()]
@@ -133,17 +148,19 @@ def all_ended(status: Body, restart_policy: str) -> bool:
 
 
 def unseen(end: Ending | None) -> bool:
-    """Whether a container has ended, and nobody saw it end: its node went down under it, or what
-    holds the pod's containers (containerd-shim).
+    """Whether the end of a container was not observed, because its node or its containerd-shim went
+    down.
     """
     return end is not None and (end.reason, end.exit_code) in UNSEEN
 
 
 def failures(spec: Body, status: Body, main: Body) -> int:
-    """Return how often containers ended badly (init containers: init_failures). Those that are
-    `uncounted` never do: they start again, and the rank's program runs on. In a pod with
-    restartPolicy Never, and in one that has failed as a whole, all that ends together is one
-    failure. Once the main container has exited 0, what the others do does not matter.
+    """Return how often containers have ended with an error (init containers: see init_failures).
+
+    The ends of `uncounted` containers are not included, because the program of the rank keeps
+    running. In a pod with restartPolicy Never, and in a pod that has failed, all containers that
+    ended together count as one failure. Once the main container has exited 0, the others do not
+    matter.
     """
     if exit_code(main) == 0:
         return int(main.get("restartCount") or 0)
@@ -153,7 +170,7 @@ def failures(spec: Body, status: Body, main: Body) -> int:
         init = [c for c in status.get("initContainerStatuses") or () if c.get("name") not in free]
         ours = any(c.get("name") in OURS and _down(c) for c in init)
         users = (c for c in (*init, *given) if c.get("name") not in OURS)
-        # A reason says that the pod was ended as a whole, for example evicted for its own disk.
+        # A pod with a reason was ended as a whole, for example evicted because of its own disk use.
         return int((over and not (ours and not status.get("reason"))) or any(map(_down, users)))
     if over:
         return sum(int(c.get("restartCount") or 0) for c in given) + 1
@@ -161,11 +178,11 @@ def failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
-    """Return how often those init containers ended badly that are down now. It falls when they
-    succeed; the status keeps the highest.
+    """Return how often the init containers that are down now have ended with an error. The number
+    falls when they succeed; the job's status keeps the highest one.
 
-    The operator's own never count, nor do init containers that ran again only because the kubelet
-    made a new sandbox, nor those that the kubelet ends because the pod is over.
+    Not counted are the operator's own init containers, those that ran again only because the
+    kubelet created a new sandbox, and those that the kubelet ends because the pod has ended.
     """
     if (
         spec.get("restartPolicy") == "Never"
@@ -179,28 +196,29 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def uncounted(spec: Body) -> frozenset[str]:
-    """Return the names of the containers whose ends are no failures: the sidecars, and init
-    containers with restart rules. If the kubelet does not start one of these again, the pod fails.
+    """Return the names of the containers whose ends do not count as failures: sidecars, and init
+    containers with restart rules. If the kubelet does not restart one of the latter, the pod fails,
+    and that counts.
     """
     ruled = (c for c in spec.get("initContainers") or () if c.get("restartPolicyRules"))
     return sidecars(spec) | {c.get("name", "") for c in ruled}
 
 
 def sidecars(spec: Body) -> frozenset[str]:
-    """Return the names of the containers that always start again: init containers, and from
-    Kubernetes 1.35 on any other (KEP-5307).
+    """Return the names of the containers that always restart: init containers, and since Kubernetes
+    1.35 any other container (KEP-5307).
     """
     given = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
 
 
 def last_end(spec: Body, status: Body, main: Body) -> Ending | None:
-    """How the main container ended last; if it never ended badly, the first other container that
-    did, and whose end counts.
+    """Return how the main container ended last. If it has never ended with an error, return the
+    last end of the first other container that has and whose ends count.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    beside = uncounted(spec)
-    others = [one for one in every if one.get("name") not in beside]
+    free = uncounted(spec)
+    others = [one for one in every if one.get("name") not in free]
     container = next((c for c in (main, *others) if (_last(c) or {}).get("exitCode")), main)
     ended = _last(container)
     if ended is None:
@@ -210,29 +228,29 @@ def last_end(spec: Body, status: Body, main: Body) -> Ending | None:
 
 
 def renewal_of(main: Body) -> int:
-    """For which address list the main container ended last, as its launcher says; 0 when it ended
-    for another reason.
+    """Return the revision for which the main container was last restarted on request, as its
+    launcher reports; 0 if it ended for another reason.
 
-    A user's program may exit with the same code: the mark in the termination message is what
-    counts.
+    The exit code is not enough, because a user's program may exit with the same code. The mark in
+    the termination message is required as well.
     """
     return renewed(_last(main) or {})
 
 
 def started(main: Body) -> str:
-    """When the container that runs now was started; "" while none runs."""
+    """Return when the running container was started; "" if it does not run."""
     return str(((main.get("state") or {}).get("running") or {}).get("startedAt") or "")
 
 
 def ended(main: Body) -> str:
-    """When the container ended last; "" where it never has."""
+    """Return when the container ended last; "" if it has not."""
     return str((_last(main) or {}).get("finishedAt") or "")
 
 
 def unrecorded(main: Body) -> bool:
-    """Whether the main container has ended before, and nobody knows how: the kubelet throws such a
-    record away when it looks for dead containers just between the creation of the next and its
-    start (1.34, pkg/kubelet/kuberuntime: evictableContainers).
+    """Whether the main container has ended before, but its end is no longer recorded. The kubelet
+    discards the record if it collects dead containers between the creation and the start of the
+    next one (1.34, pkg/kubelet/kuberuntime: evictableContainers).
     """
     return int(main.get("restartCount") or 0) > 0 and not _last(main)
 
@@ -247,7 +265,9 @@ def _has_started(container: Body) -> bool:
 
 
 def renewed(end: Body) -> int:
-    """The number of the list for which a container ended; 0 where it ended for another reason."""
+    """Return the revision for which a container was restarted on request; 0 if it ended for another
+    reason.
+    """
     mark = RENEWED.match(end.get("message") or "") if end.get("exitCode") == RENEWAL_CODE else None
     return int(mark[1]) if mark else 0
 
@@ -257,8 +277,8 @@ def _failures(container: Body) -> int:
 
 
 def _down(container: Body) -> bool:
-    """Whether the container has ended badly and has not been started again yet. One that the
-    kubelet restarts with all others of its pod has that restart in its count already.
+    """Whether the container has ended with an error and has not been restarted yet. If the kubelet
+    restarts it together with all others of its pod, restartCount already includes that restart.
     """
     state = container.get("state") or {}
     ended = state.get("terminated") or {}

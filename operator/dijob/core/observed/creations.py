@@ -1,4 +1,8 @@
-"""The pause before a pod is created again that was lost soon after its creation."""
+"""The back-off before a pod is re-created that was lost soon after its creation.
+
+A pod that something deletes whenever it appears, or that its node rejects, would otherwise be
+re-created several times per second.
+"""
 
 from datetime import datetime, timedelta
 
@@ -6,16 +10,16 @@ from dijob.api.status import timestamp
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Creation
 
-# Between two creations of one pod: 1, 2, 4 ... seconds.
+# The wait between two creations of one pod: 1, 2, 4 ... seconds.
 BACKOFF_SECONDS = (1.0, 60.0)
-# A pod that has lasted so long was no short-lived one: its creations are counted from 1 again.
+# After a pod has lasted this long, its creations are counted from 1 again.
 FORGIVE_SECONDS = 600.0
-# A shorter pause is over before a condition could be read.
+# A shorter back-off is not reported, because it is over before anyone could read the condition.
 WORTH_SAYING_SECONDS = 4.0
 
 
 def counted(before: Creation | None, now: datetime) -> Creation:
-    """One more creation of a pod of the same name."""
+    """Return the record after one more creation of a pod of the same name."""
     if before is None:
         return Creation(1, now)
     count = 1 if _is_old(before, now) else before.count + 1
@@ -23,12 +27,12 @@ def counted(before: Creation | None, now: datetime) -> Creation:
 
 
 def wait(creation: Creation | None, now: datetime) -> float:
-    """Seconds until a pod that is missing may be created again; 0 or less: now."""
+    """Return the seconds until a missing pod may be re-created; 0 or less: now."""
     return (_due(creation) - now).total_seconds() if creation and not _is_old(creation, now) else 0
 
 
 def paused_until(creation: Creation | None, now: datetime) -> datetime | None:
-    """When a pod is created again whose pause is long enough to be reported; else None."""
+    """Return when a pod is re-created if its back-off is long enough to be reported; else None."""
     if creation is None or wait(creation, now) <= 0:
         return None
     due = _due(creation)
@@ -36,7 +40,7 @@ def paused_until(creation: Creation | None, now: datetime) -> datetime | None:
 
 
 def lost_until(due: datetime) -> str:
-    """What is reported of a pod that is created again then, after its name."""
+    """Return the message about a pod in back-off, to be put after its name."""
     return f"was lost several times in a row, and will be re-created at {timestamp(due)}"
 
 

@@ -1,4 +1,8 @@
-"""The annotations of a pod that follow from its address list, by their fingerprints."""
+"""Fingerprints of the annotations on a pod that are derived from its peer list.
+
+The operator compares them to find pods whose annotations somebody has edited. A fingerprint is kept
+instead of the value, because topology.json alone has 40 KB in a job of 1,500 ranks.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,7 +10,7 @@ from functools import lru_cache
 
 from dijob import names
 
-# What the keys of the annotations begin with that are made of a list, besides the list itself.
+# Prefixes of the keys of the annotations that are derived from a peer list.
 MADE_OF_LIST = (
     names.ANNOTATION_LIST_NUMBER,
     names.ANNOTATION_NUM_NODES,
@@ -18,8 +22,8 @@ MADE_OF_LIST = (
 
 
 def list_fingerprints(annotations: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """Fingerprints of those annotations that are made of a list: keys, each with a hash of its
-    value.
+    """Return the fingerprints of the annotations that are derived from a peer list: pairs of a key
+    and a hash of its value.
     """
     return fingerprints(
         tuple(
@@ -32,7 +36,9 @@ def list_fingerprints(annotations: Mapping[str, str]) -> frozenset[tuple[str, st
 
 @lru_cache(maxsize=256)
 def fingerprints(annotations: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
-    """Remembered: topology.json of 1,500 ranks has 40 KB, and stands on each of 1,500 pods."""
+    """Return the fingerprints. The result is cached, because topology.json is the same on each of
+    up to 1,500 pods.
+    """
     return frozenset(
         (key, hashlib.blake2b(value.encode(), digest_size=8).hexdigest())
         for key, value in annotations

@@ -1,4 +1,8 @@
-"""Messages for people: which rank waits for what, grouped by cause (grouping.py)."""
+"""Messages that say which rank waits for what, grouped by cause (grouping.py).
+
+For each rank the most specific cause wins: an API error, a complaint of the cluster, and only then
+the general state of the pod.
+"""
 
 from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
@@ -12,7 +16,8 @@ from dijob.core.observed.grouping import grouped
 from dijob.core.observed.views import Observed, Pod, Refused, since
 from dijob.reasons import PodsCreated
 
-# For so long after a crash, the crash is given as the reason for not being Ready.
+# For this long after a crash, the crash is reported as the reason why a rank is not Ready. Later it
+# is more likely that the restarted program does not listen.
 CRASHED_SECONDS = 60.0
 
 LAUNCHER_IMAGE_REMEDY = (
@@ -30,7 +35,7 @@ REFUSED_REASONS = {
 
 
 def without_address(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
-    """Each rank that lacks an address, and why."""
+    """Return why each of these ranks has no address."""
     return grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed, now))
 
 
@@ -41,8 +46,8 @@ def not_ready(
     now: datetime,
     restarting: Container[int] = (),
 ) -> str:
-    """Each rank that is not Ready, and why. `restarting` are those whose process has been asked to
-    restart.
+    """Return why each of these ranks is not Ready. `restarting` are the ranks whose process has
+    been requested to restart.
     """
     return grouped(
         gang, ranks, lambda rank: _why_not_ready(rank, observed, now, rank in restarting)
@@ -50,9 +55,7 @@ def not_ready(
 
 
 def trouble(rank: int, observed: Observed, now: datetime) -> str:
-    """What keeps a rank from being Ready, if that is more than that it is starting; "" where it is
-    not.
-    """
+    """Return what keeps a rank from being Ready; "" if it is only starting."""
     pod = observed.pods.get(rank)
     if pod is None:
         return "its pod is gone"
@@ -67,34 +70,37 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
 
 
 def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:
-    """Why a node does not admit the pods of a rank; "" if it does.
+    """Return why a node does not admit the pods of a rank; "" if it does.
 
-    Such a pod fails at once, and is created again, and so on. The reason is the same in between.
+    Such a pod fails at once and is re-created, repeatedly. The reason is remembered, so the
+    condition does not change while no pod exists.
     """
     creation = observed.creations.get(gang.member(rank).name)
     return creation.rejected if creation else ""
 
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:
-    """Reason and sentence for the pods that the apiserver would not create; None when it refused
-    none.
+    """Return reason and message for the pods whose creation the API server rejected; None if it
+    rejected none.
     """
     refused = {
         rank: no
         for rank in ranks
         if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None
-        # That its last pod has to go first says less than why its node did not admit it.
+        # "Waiting for the old pod" explains less than why the node did not admit that pod.
         and not (no.why is Refused.TERMINATING and not_admitted(gang, rank, observed))
     }
     if not refused:
         return None
     first = next(iter(refused.values()))
-    said = grouped(gang, refused, lambda rank: advice.about_rank(refused[rank].message))
-    return REFUSED_REASONS[first.why], said
+    message = grouped(gang, refused, lambda rank: advice.about_rank(refused[rank].message))
+    return REFUSED_REASONS[first.why], message
 
 
 def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
-    """The ranks whose pods are created again after a pause, and when; "" if there are none."""
+    """Return the ranks whose pods are re-created after a back-off, and when; "" if there are
+    none.
+    """
     until = {
         rank: due
         for rank in ranks
@@ -104,19 +110,19 @@ def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) 
 
 
 def old_pod(pod: Pod, now: datetime) -> str:
-    """Why the pod of a rank that is to have a new one is still there."""
+    """Return why the old pod of a rank still exists."""
     why = pod.placement.termination.reason(now)
     return "its old pod is still ending" + (f": {why}" if why else "")
 
 
 def still_ending(pods: Sequence[Pod], now: datetime) -> str:
-    """How many pods still have to end, and what the first of them waits for."""
-    going = f"{count(len(pods), 'pod')} still ending"
+    """Return how many pods are still ending, and what the first of them waits for."""
+    ending = f"{count(len(pods), 'pod')} still ending"
     held = [(pod.name, why) for pod in pods if (why := pod.placement.termination.reason(now))]
     if not held:
-        return going
+        return ending
     name, why = held[0]
-    return f"{going} (pod {name}: {why})"
+    return f"{ending} (pod {name}: {why})"
 
 
 def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) -> str:
@@ -153,13 +159,15 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool)
     if pod and pod.ready:
         return "it has not received the newest peer list yet"
     if pod and pod.containers.started:
-        # The launcher's reason is there too: the program does not listen, or lacks a peer.
+        # The launcher logs why: the program does not listen yet, or lacks a peer.
         return f"its program is running but not Ready: kubectl logs {pod.name} may show why"
     return "it is starting"
 
 
 def _hint(pod: Pod, observed: Observed) -> str:
-    """The cluster's own words, with what to do about it where we know better."""
+    """Return the complaint or warning of the cluster, with advice if the operator's own image is
+    the problem: users cannot know where it is configured.
+    """
     text = pod.complaint or observed.warnings.get(pod.uid, "")
     if names.LAUNCHER_CONTAINER in text and PULL_REASONS[0] in text:
         return f"{text} (the operator's own image: {LAUNCHER_IMAGE_REMEDY})"

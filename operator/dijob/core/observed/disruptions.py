@@ -1,4 +1,9 @@
-"""Whose doing the end of a pod was: the cluster's, or its own (read from its raw status)."""
+"""Classifies the end of a pod as a disruption by the cluster or as its own failure, from its raw
+status.
+
+Disruptions do not count against backoffLimit, like in a Kubernetes Job. The condition
+DisruptionTarget covers most of them, but a kubelet that rejects a pod does not set it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +13,13 @@ from dijob.core.observed.endings import Ending
 
 Body = Mapping[str, Any]
 
-# What a kubelet says of each pod that it does not admit, whatever the reason (1.30 to 1.34,
+# The message prefix of each pod that a kubelet does not admit, whatever the reason (1.30 to 1.34,
 # pkg/kubelet: rejectPod).
 REJECTED = "Pod was rejected"
-# The reasons by themselves, for kubelets that use other words: the checks of a node (pkg/kubelet:
-# predicate.go and admissionRejectionReasons), and what ends a pod for another's sake. Who is ended
-# for its own sake is not here: Evicted for more disk than it may use (an eviction for the node's
-# sake has the condition DisruptionTarget), DeadlineExceeded.
+# The reasons, for kubelets with another message: rejections by a node (pkg/kubelet: predicate.go
+# and admissionRejectionReasons), and ends in favor of another pod. A pod that is ended because of
+# its own behavior is not a disruption: Evicted for using too much disk (an eviction that protects
+# the node has the condition DisruptionTarget), DeadlineExceeded.
 DISRUPTIONS = (
     "AppArmor",
     "InvalidNodeInfo",
@@ -42,7 +47,7 @@ DISRUPTIONS = (
 
 
 def disrupted(status: Body) -> bool:
-    """Whether the cluster has ended the pod, or has chosen it to go."""
+    """Whether the cluster has ended the pod, or has selected it to be ended."""
     if targeted(status):
         return True
     reason, message = status.get("reason") or "", status.get("message") or ""
@@ -53,23 +58,23 @@ def disrupted(status: Body) -> bool:
 
 
 def went_down_with_its_node(status: Body, ended: Ending | None) -> bool:
-    """Whether a pod in which nothing starts again went down with its node: nobody knows then how it
-    `ended`, and its program is not to blame. A status with a reason says that the pod was ended
-    on purpose, so it did not go down with its node.
+    """Whether a pod that does not restart went down with its node. Then the end of its container
+    was not observed, and its program is not to blame. A status with a reason means that the pod was
+    ended on purpose instead.
     """
     return containers.unseen(ended) and not status.get("reason")
 
 
 def was_ended(status: Body) -> bool:
-    """Whether a pod that is Failed was ended, whatever its program then said: the kubelet gives a
-    reason just then. One that it makes Succeeded had ended by itself before (1.34, pkg/kubelet:
-    evictPod, nodeshutdown, preemption).
+    """Whether a Failed pod was ended from outside, whatever its exit code. Only then does the
+    kubelet set a reason. A pod that it marks Succeeded had ended by itself before (1.34,
+    pkg/kubelet: evictPod, nodeshutdown, preemption).
     """
     return status.get("phase") == "Failed" and bool(status.get("reason") or targeted(status))
 
 
 def targeted(status: Body) -> bool:
-    """Whether the pod has been chosen to go."""
+    """Whether the pod has been selected to be ended (condition DisruptionTarget)."""
     conditions = status.get("conditions") or ()
     return any(
         c.get("type") == "DisruptionTarget" and c.get("status") == "True" for c in conditions

@@ -1,5 +1,8 @@
-"""How a container ended, as data and in words: its exit code or signal, and the line of its last
-output that says why.
+"""Describes how a container ended: its exit code or signal, and the line of its last output that
+most likely says why.
+
+The last line alone is often useless: training programs end with tables, progress bars and library
+warnings. So lines of these kinds are skipped, and the exception of a traceback is preferred.
 """
 
 import re
@@ -13,23 +16,25 @@ from dijob.core.observed.remedies import remedy
 
 Body = Mapping[str, Any]
 
-# The frames below the header of a Python traceback are indented, the exception's own line is not.
+# Below this header the frames are indented; the first line that is not is the exception.
 TRACEBACK = "Traceback (most recent call last):"
-# torchrun's summary, whose traceback is its own (torch/distributed/elastic/multiprocessing/errors).
+# torchrun's summary. Its traceback is that of torchrun, not of the worker that failed
+# (torch/distributed/elastic/multiprocessing/errors).
 TORCHRUN = re.compile(
     r"Root Cause \(first observed failure\):\n.*?\(local_rank: (\d+)\)\n\s+exitcode\s*: (-?\d+)",
     re.DOTALL,
 )
-# Signals that a program brings about itself: its last output is about them. Any other signal comes
-# from outside, and meets a program whose log is healthy.
+# Signals that a program causes itself, so its last output explains them. Any other signal comes
+# from outside and ends a program whose output is normal.
 OWN_SIGNALS = frozenset({"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"})
-# A line that says something: not a rule, nor the marks under the place of an error.
+# A line with at least one word: not a ruler, nor the marks under the position of an error.
 MEANINGFUL = re.compile(r"[^\W_]{2,}")
-# A row of a table, as DI-engine prints: framed, or cells of numbers if its frame was cut off. A
-# line of loguru has words between its bars, and a group of exceptions has no bar at the end.
+# A row of a table, as DI-engine prints: framed, or cells of numbers if the frame was cut off. It
+# must not match a line of loguru, which has words between its bars, or an exception group, which
+# has no bar at the end.
 ROW = re.compile(r"[|│┃║]\s*$|^[^|]*(?:\|\s*[-+.\deE%naif]+\s*){2,}$")
-# A warning of a library, most often at an import, with the line of code that follows it. Notices of
-# gym and transformers have no level.
+# A warning of a library, most often at an import. Python prints the line of code below it. Notices
+# of gym and transformers have no level, so they are listed.
 WARNING = re.compile(r":\d+: \w*Warning: |^.{0,60}\bWARN(?:ING)?\b|^\s*warnings\.warn\(")
 NOTICE = re.compile(
     r"^(?:Gym has been unmaintained|Please upgrade to Gymnasium|Users of this version of Gym"
@@ -40,11 +45,11 @@ HEADLINE_LIMIT = 200
 
 @dataclass(frozen=True)
 class Ending:
-    """How a container ended last: exit code, signal (0: none), reason, message, when it had started
-    and when it ended ("": unknown).
+    """How a container ended last.
 
-    `container` is its name, "" for the main one. `cause` is what the cluster knows besides
-    (endings.py). `runs_again`: the container has been started again since.
+    `signal` is 0 if no signal ended it. `at` and `began` are when it ended and started ("":
+    unknown). `container` is its name, "" for the main one. `cause` is what the cluster knows in
+    addition: the memory limit, or the probe that failed. `runs_again`: it has been restarted since.
     """
 
     exit_code: int
@@ -59,17 +64,17 @@ class Ending:
 
     @property
     def words(self) -> str:
-        """The end as the rest of a sentence (endings.py)."""
+        """The end as the rest of a sentence, see how_it_ended."""
         return how_it_ended(self.exit_code, self.signal, self.reason, self.message, self.cause)
 
     @property
     def program(self) -> str:
-        """What ended, as the subject of a sentence."""
+        """The container as the subject of a sentence."""
         return f"its container {self.container}" if self.container else "its program"
 
 
 def ending(spec: Body, container: Body, ended: Body) -> Ending:
-    """One end of a container of a pod with this spec."""
+    """Read one end of a container of a pod with this spec."""
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
     said = plain(ended.get("message") or "").strip()
@@ -87,8 +92,8 @@ def ending(spec: Body, container: Body, ended: Body) -> Ending:
 
 
 def _memory_limit(spec: Body, container: Body) -> str:
-    """Which limit a container has met that ran out of memory. The status has the limit that is in
-    force (from Kubernetes 1.33 on).
+    """Return the memory limit of a container that ran out of memory. The status has the effective
+    limit (since Kubernetes 1.33), the spec the requested one.
     """
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     given: Body = next((c for c in every if c.get("name") == container.get("name")), {})
@@ -101,11 +106,11 @@ def _memory_limit(spec: Body, container: Body) -> str:
 def how_it_ended(
     exit_code: int | None, signal: int | None, reason: str, message: str, cause: str = ""
 ) -> str:
-    """The end of a process as the rest of a sentence: "exited 1: ModuleNotFoundError: No module
-    named 'mymod'".
+    """Return the end of a process as the rest of a sentence: "exited 1: ModuleNotFoundError: No
+    module named 'mymod'".
 
-    `reason` is the kubelet's word, `message` the tail of the output or the kubelet's sentence.
-    `cause` is what the cluster knows besides: the memory limit, or the probe that failed.
+    `reason` comes from the kubelet. `message` is the end of the output, or the kubelet's sentence.
+    `cause` is what the cluster knows in addition: the memory limit, or the probe that failed.
     """
     if reason == "OOMKilled":
         return f"ran out of memory (OOMKilled{f': {cause}' if cause else ''})"
@@ -116,7 +121,7 @@ def how_it_ended(
         end, said = f"was killed by {name}", headline(message, healthy=name not in OWN_SIGNALS)
     else:
         end, said = _without_signal(exit_code, reason), headline(message)
-    # Before the quoted line: the message of a status is cut at its end.
+    # The remedy comes before the quoted line, because a status message is cut at its end.
     known = f" ({what})" if (what := remedy(said)) else ""
     return f"{end}{known}: {said}" if said else end
 
@@ -128,10 +133,9 @@ def _without_signal(exit_code: int | None, reason: str) -> str:
 
 
 def headline(text: str, *, healthy: bool = False) -> str:
-    """The line of an output's tail that says most: the exception of the last traceback, else the
-    last line with words, unless the program was `healthy` until its end.
-
-    "" where no line has any. Of torchrun's summary: which of its workers failed first.
+    """Return the most informative line of the end of an output: the exception of the last
+    traceback, else the last line with words unless the program was `healthy` until its end. For
+    torchrun's summary, return which worker failed first. Return "" if no line has words.
     """
     if worker := TORCHRUN.search(text):
         return (
@@ -151,7 +155,7 @@ def _exception(lines: list[str]) -> str:
 
 
 def _telling(lines: list[str]) -> Iterator[str]:
-    """The lines that may say why a program failed, the last one first."""
+    """Yield the lines that may say why a program failed, the last one first."""
     for at in range(len(lines) - 1, -1, -1):
         line, before = lines[at], lines[at - 1] if at else ""
         quoted = line[:1].isspace() and WARNING.search(before)

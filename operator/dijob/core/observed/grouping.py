@@ -1,7 +1,7 @@
-"""Messages about several ranks: each cause once, and short enough for a condition.
+"""Builds messages about several ranks: each cause once, and short enough for a condition.
 
-A message that is too long is cut in its causes, which the pods' own status has in full. The ranks
-are nowhere else, so none of them is cut off.
+If a message is too long, its causes are shortened, because the status of the pods has them in full.
+The ranks appear nowhere else, so they are never cut off.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,13 +11,13 @@ from dijob.core.members import Gang, say
 from dijob.core.observed.refusals import renamed
 
 MESSAGE_LIMIT = 1024
-# What a condition may say besides the ranks and their causes.
+# Room for the text of a condition besides the ranks and their causes.
 REST_LIMIT = 200
-# Fewer characters of a cause tell nothing. This many, with the ranks before them, are at least
-# needed for each cause.
+# A cause is never cut to fewer characters than this, because it would explain nothing. LEAST_GROUP
+# is what a cause needs together with its ranks.
 LEAST_CAUSE = 24
 LEAST_GROUP = LEAST_CAUSE + len("rank 0: ; ")
-# A longer list of single ranks is given by its ends.
+# A longer list of ranks is replaced by its size and its ends.
 RANKS_LIMIT = 160
 MORE_CAUSES = "for other reasons"
 
@@ -33,8 +33,8 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
-    """Return each cause once, in the words of the first rank that has it: the same words about pods
-    of different names are one cause. All ranks are named.
+    """Return each cause once, with all its ranks. Messages that differ only in the pod's name are
+    one cause, and the message of the first rank stands for all.
     """
     causes: dict[str, tuple[list[int], str]] = {}
     for rank in ranks:
@@ -46,7 +46,7 @@ def grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
 
 
 def _few(groups: Groups, limit: int) -> Groups:
-    """The groups, the last ones as one group if there is no room for the words of all."""
+    """Return the groups, with the last ones merged if there is no room for all causes."""
     for most in range(min(len(groups), limit // LEAST_GROUP), 1, -1):
         found = _merged(groups, most)
         if _room(found, limit) >= most * LEAST_CAUSE:
@@ -55,7 +55,7 @@ def _few(groups: Groups, limit: int) -> Groups:
 
 
 def _merged(groups: Groups, most: int) -> Groups:
-    """At most so many groups: the last one has the ranks of all that are left."""
+    """Return at most `most` groups. The last one has the ranks of all remaining groups."""
     if len(groups) <= most:
         return groups
     first, others = groups[: most - 1], groups[most - 1 :]
@@ -63,8 +63,8 @@ def _merged(groups: Groups, most: int) -> Groups:
 
 
 def _fitting(groups: Groups, limit: int) -> Groups:
-    """The groups with their causes cut to the room that is left by the ranks: the short ones stay
-    whole, the others get the same share.
+    """Return the groups with their causes cut to the room that the ranks leave. Short causes stay
+    complete, and the others get equal shares.
     """
     room, shares = _room(groups, limit), dict[int, int]()
     for at in sorted(range(len(groups)), key=lambda at: len(groups[at][1])):
@@ -74,7 +74,7 @@ def _fitting(groups: Groups, limit: int) -> Groups:
 
 
 def _room(groups: Groups, limit: int) -> int:
-    """How many characters the causes can have."""
+    """Return how many characters are left for the causes."""
     return limit - len(_joined([(ranks, "") for ranks, _ in groups]))
 
 

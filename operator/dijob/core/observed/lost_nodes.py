@@ -1,5 +1,5 @@
-"""Pods that hang Terminating on a node that is gone: the one case in which a pod is deleted by
-force.
+"""Finds pods that stay Terminating on a lost node: the only case in which the operator deletes a
+pod by force.
 """
 
 from collections.abc import Iterable
@@ -7,22 +7,22 @@ from datetime import datetime
 
 from dijob.core.observed.views import Pod, since
 
-# After the end of its grace period, for a kubelet that is only late.
+# Added to the grace period, for a kubelet that is only late.
 SLACK_SECONDS = 5.0
 
 
 def abandoned(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
-    """The pods that nobody will end any more.
+    """Return the pods whose kubelet will not end them any more.
 
-    Only those that the cluster itself has deleted for the loss of their node: a kubelet that is
-    merely slow ends its pods itself. On a node that is cut off but alive the processes may run on;
-    nobody dials them any more.
+    Only pods that the cluster itself has deleted because it lost their node are returned: a kubelet
+    that is merely slow ends its pods itself. On a node that is disconnected but alive the processes
+    may keep running, but no rank connects to them any more.
     """
     return tuple(pod for pod in pods if (left := _left(pod, now)) is not None and left <= 0)
 
 
 def seconds_until_next(pods: Iterable[Pod], now: datetime) -> float | None:
-    """Seconds until the next one is abandoned, None where none will be."""
+    """Return the seconds until the next pod is abandoned; None if none will be."""
     return min(
         (left for pod in pods if (left := _left(pod, now)) is not None and left > 0), default=None
     )

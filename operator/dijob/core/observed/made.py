@@ -1,4 +1,8 @@
-"""What a pod was made with, read from its metadata and its spec."""
+"""Reads what a pod was created with, from its metadata and its spec.
+
+A running job may have pods that an older operator, another template or a webhook has shaped, so
+this is read from the pod itself and never assumed from the job.
+"""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,12 +20,12 @@ from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR, RESTART_POLICY
 
 Body = Mapping[str, Any]
 
-# How a field names an annotation of the operator's.
+# The beginning of a fieldPath that refers to an annotation of the operator.
 OURS_BEGIN = f"metadata.annotations['{names.GROUP}/"
 
 
 def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
-    """What the pod was made with."""
+    """Read what the pod was created with."""
     name = main_name(spec)
     labelled, rank = _labels(meta.get("labels") or {}, controller(meta).get("name"))
     return MadeWith(
@@ -42,19 +46,18 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
 
 
 def relabelled(made: MadeWith, labels: Mapping[str, str], job: str) -> MadeWith:
-    """The same of a pod of this job that has these labels now."""
+    """Return `made` for a pod of this job whose labels have changed to these."""
     labelled, rank = _labels(labels, job)
     return replace(made, labelled=labelled, rank_label=rank)
 
 
 def main_name(spec: Body) -> str:
-    """The name of the main container of the job's own template: the one that mounts what we have
-    put there.
+    """Return the name of the main container: the one with the volume mounts of the operator.
 
-    The order of the containers does not tell (a mesh's webhook may put its proxy first),
-    annotations can be forged, and the job may be another by now; but no mount of a pod can be
-    changed once it is there, and who injects a container does not give it ours. A pod without such
-    a mount (the Redis server's) has no launcher: di-container, else the first.
+    Nothing else is reliable. The webhook of a service mesh may put its proxy first, annotations can
+    be forged, and the job's template may have changed. But the mounts of a pod are immutable, and
+    an injected container does not get ours. A pod without these mounts (that of the Redis server)
+    has no launcher; then it is di-container, else the first container.
     """
     given = spec.get("containers") or ()
     found = [c.get("name", "") for c in given if _mounts_ours(c)] or [
@@ -71,9 +74,9 @@ def _mounts_ours(container: Body) -> bool:
 
 
 def first_port(spec: Body) -> int:
-    """The port on which the first process of a rank's pod listens: the one that the pod names
-    `di-port`, else the one that its command says. In the network of its node a pod names the port
-    of each worker (core/render/pod.py).
+    """Return the port on which the first process of a rank's pod listens: the port named `di-port`,
+    else the one in its command. (With hostNetwork a pod names a port for each worker instead,
+    core/render/pod.py.)
     """
     main = _container(spec, main_name(spec))
     named = (
@@ -87,21 +90,22 @@ def first_port(spec: Body) -> int:
 
 
 def controller(meta: Body) -> Body:
-    """The owner that controls an object; {} where there is none."""
+    """Return the ownerReference of an object's controller; {} if there is none."""
     owners: Sequence[Body] = meta.get("ownerReferences") or ()
     return next((o for o in owners if o.get("controller")), {})
 
 
 def number(text: Any) -> int:
-    """A number of ours in text that anybody can edit: what is none, or too large for the status,
-    counts as 0.
+    """Read a number of the operator from text that anyone can edit. Anything else, and a number
+    too large for the status, counts as 0.
     """
     return (natural(text) if isinstance(text, str) else None) or 0
 
 
 def _reads(spec: Body, name: str) -> frozenset[str]:
-    """The operator's annotations that fields of the main container, or of a volume, are taken
-    from."""
+    """Return the operator's annotations that the main container or a volume refers to. Only these
+    must be written to the pod.
+    """
     variables = (e.get("valueFrom") or {} for e in _container(spec, name).get("env") or ())
     files = (
         item
@@ -114,12 +118,14 @@ def _reads(spec: Body, name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _shared(names_: frozenset[str]) -> frozenset[str]:
-    """One object for the same names: a cluster has thousands of pods, and few kinds of them."""
+    """Return one shared object for equal sets, to save memory: a cluster has thousands of pods, but
+    few different ones.
+    """
     return names_
 
 
 def _probed(spec: Body) -> frozenset[str]:
-    """The containers that the kubelet ends if a probe of theirs fails."""
+    """Return the containers that the kubelet kills if their probe fails."""
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     probes = ("livenessProbe", "startupProbe")
     found = (str(c.get("name")) for c in every if any(c.get(probe) for probe in probes))
@@ -127,13 +133,15 @@ def _probed(spec: Body) -> frozenset[str]:
 
 
 def launched(spec: Body, name: str) -> bool:
-    """Whether the launcher stands before the command of this container."""
+    """Whether this container starts the launcher."""
     return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
 
 
 def _image(spec: Body, name: str) -> str:
-    """The image that the pod's gate and main container need; "" where each start of it asks the
-    registry, or where an init container of the template's own needs another one before.
+    """Return the image that the pod's gate and main container need.
+
+    Return "" if it cannot be inferred from another pod that the pod can start: each start asks the
+    registry, or an init container of the template needs its own image first.
     """
     main, before = _container(spec, name), spec.get("initContainers") or ()
     own = any(c.get("name") not in OURS for c in before)
@@ -142,9 +150,9 @@ def _image(spec: Body, name: str) -> str:
 
 
 def _grace(spec: Body, name: str) -> int:
-    """How long (seconds) the launcher in this container gives its program to end: its variable
-    DIJOB_KILL_SECONDS. Without one it is at most KILL_SECONDS: older operators set the variable
-    only where it was less.
+    """Return how long (seconds) the launcher in this container waits for its program to end:
+    DIJOB_KILL_SECONDS. Without that variable it is at most KILL_SECONDS, because older operators
+    set it only if it was less.
     """
     variable = _variable(spec, name, "DIJOB_KILL_SECONDS")
     own = int(spec.get("terminationGracePeriodSeconds") or 0)
@@ -152,7 +160,7 @@ def _grace(spec: Body, name: str) -> int:
 
 
 def _variable(spec: Body, name: str, variable: str) -> Body:
-    """An environment variable of a container, {} if it has none of this name."""
+    """Return an environment variable of a container; {} if it has none of this name."""
     given = _container(spec, name).get("env") or ()
     return next((one for one in given if one.get("name") == variable), {})
 
@@ -162,6 +170,6 @@ def _container(spec: Body, name: str) -> Body:
 
 
 def _labels(labels: Body, job: Any) -> tuple[bool, str]:
-    """Whether a pod has the labels by which this job finds it, and the rank that they name."""
+    """Return whether a pod has the labels by which this job is selected, and the rank in them."""
     rank = str(labels.get(names.LABEL_RANK, ""))
     return str(labels.get(names.LABEL_JOB, "")) == job and bool(rank), sys.intern(rank)

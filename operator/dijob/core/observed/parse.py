@@ -1,4 +1,8 @@
-"""What the apiserver gives: raw objects become the frozen views (views.py)."""
+"""Turns raw objects of the API server into the frozen views (views.py).
+
+Anyone with write access can change labels and annotations, so identity comes from what cannot be
+forged without creating the object: names, ownerReferences and uids.
+"""
 
 import sys
 from collections.abc import Mapping
@@ -19,12 +23,13 @@ from dijob.core.observed.views import Child, Placement, Pod, Refused
 
 Body = Mapping[str, Any]
 
-# The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s.
+# The activeDeadlineSeconds that end a crash-looping pod and keep its logs. The pod is Failed 1.6 s
+# after the write.
 END_SECONDS = 1
 
 
 def child(body: Body) -> Child:
-    """Read an object of which little matters but its existence."""
+    """Read an object of which mainly its existence matters."""
     meta = body["metadata"]
     return Child(
         name=meta["name"],
@@ -35,10 +40,10 @@ def child(body: Body) -> Child:
 
 
 def owner_of(meta: Body) -> str:
-    """The job that an object belongs to; "" where its controller is none.
+    """Return the key of the job that controls an object; "" if no job does.
 
-    A reference holds within a namespace only, and the garbage collector leaves one alone whose kind
-    does not exist: all of its fields must be as we write them.
+    An ownerReference is valid within its namespace only, and the garbage collector ignores one
+    whose kind does not exist. So all of its fields must be as the operator writes them.
     """
     owner = controller(meta)
     if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):
@@ -49,12 +54,12 @@ def owner_of(meta: Body) -> str:
 
 
 def namesake(body: Body, job: str, uid: str) -> Refused | None:
-    """What the object is that has a name we wanted; None: this job's own, which the watch has not
-    shown yet.
+    """Classify an object that already has the name of one that the job needs; None if it is the
+    job's own object, which the watch has not shown yet.
 
-    The leftovers of a deleted job of the same name are on their way out (the garbage collector
-    follows within seconds), as is everything that is being deleted: `kubectl delete` and `apply` at
-    once is what everyone does.
+    An object that is being deleted, and the leftovers of a deleted job of the same name (which the
+    garbage collector deletes within seconds), will free the name soon. This is common: users often
+    run `kubectl delete` and `kubectl apply` right after each other.
     """
     meta = body["metadata"]
     owner = controller(meta)
@@ -67,8 +72,8 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
 
 
 def owner_in_words(body: Body) -> str:
-    """Whose an object is, by its controller, else by the labels that a deletion with
-    `--cascade=orphan` leaves on it; "" if neither says.
+    """Describe the owner of an object, from its controller, else from the labels that a deletion
+    with `--cascade=orphan` leaves on it; "" if neither is known.
     """
     meta = body["metadata"]
     if owner := controller(meta):
@@ -79,8 +84,9 @@ def owner_in_words(body: Body) -> str:
 
 
 def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
-    """The port of a service that is there, and the one that it was to have; None where it has that
-    one, or is none. A headless one's does not matter: its names lead to the pods themselves.
+    """Return the port of an existing Service and the one that it needs; None if it has that port,
+    or is not a Service. The port of a headless Service does not matter, because its names resolve
+    to the pods themselves.
     """
     if manifest["kind"] != "Service" or manifest["spec"].get("clusterIP") == "None":
         return None
@@ -90,8 +96,8 @@ def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
 
 
 def pod(body: Body) -> Pod:
-    """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can
-    write; -1: none.
+    """Read one pod. Its rank comes from its computed name JOB-RANK, never from a label, which
+    anyone can write; -1 if it has none.
     """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
@@ -157,7 +163,7 @@ def _placement(body: Body, main: Body) -> Placement:
 
 
 def list_copy(annotations: Mapping[str, str]) -> ListCopy:
-    """What a pod's annotations say of address lists. The text is interned: all pods of a job share
+    """Read the peer list from a pod's annotations. The text is interned, so all pods of a job share
     one string.
     """
     listed = number(annotations.get(names.ANNOTATION_LIST_NUMBER))
@@ -173,7 +179,9 @@ def list_copy(annotations: Mapping[str, str]) -> ListCopy:
 
 
 def _conditions(status: Body) -> tuple[str, ...]:
-    """Those that a rule of the failure policy can be about: not what every pod goes through."""
+    """Return the conditions that a rule of the failure policy can match. The conditions that every
+    pod has are left out.
+    """
     found = (
         c for c in status.get("conditions") or () if c.get("type") not in names.ORDINARY_CONDITIONS
     )
@@ -190,21 +198,21 @@ def _is(status: Body, kind: str) -> bool:
 
 
 def _since(status: Body, kind: str) -> str:
-    """When the condition became True; "" while it is not."""
+    """Return when the condition became True; "" if it is not True."""
     found = condition(status, kind)
     return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
 
 
 def _succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool:
-    """The main container exited 0 by itself: sidecars that never end do not count, nor does an end
-    on demand. `in_front`: the launcher runs its program.
+    """Whether the main container exited 0 by itself, although sidecars may still run. An exit 0
+    because the pod was ended is not a success. `in_front`: the launcher runs the program.
     """
     if meta.get("deletionTimestamp") or disruptions.was_ended(status):
         return False
     if sandbox.ended_with_it(status, main, in_front):
         return False
-    # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by
-    # itself.
+    # A pod that is selected to be ended and still runs may succeed by itself or be ended, so its
+    # main container's exit code does not count yet.
     return status.get("phase") == "Succeeded" or (
         containers.exit_code(main) == 0 and not disruptions.targeted(status)
     )

@@ -1,5 +1,5 @@
-"""What the events of a pod tell that its status does not: why nothing starts in it, and which probe
-ended a container.
+"""Reads from a pod's events what its status does not show: why nothing starts in it, and which
+probe has killed a container.
 """
 
 import re
@@ -16,23 +16,23 @@ Body = Mapping[str, Any]
 # Pod uid, container, and when it ended.
 End = tuple[str, str, str]
 
-# What a kubelet reports once it has what it warned about before.
+# Reasons of events which show that an earlier warning no longer applies.
 PROGRESS = ("Pulling", "Pulled", "Created", "Started")
-# What it says when it ends a container for a probe (1.30 to 1.37, pkg/kubelet/kuberuntime:
-# computePodActions), and when a probe fails (pkg/kubelet/prober).
+# The messages of a kubelet that kills a container because of a probe (1.30 to 1.37,
+# pkg/kubelet/kuberuntime: computePodActions), and of a failed probe (pkg/kubelet/prober).
 KILLED = re.compile(r"Container (\S+) failed (liveness|startup) probe")
 PROBED = re.compile(r"(Liveness|Startup) probe (?:failed|errored[^:]*): *(.*)", re.DOTALL)
 
 
 def newest_warning(events: Iterable[Body], main: str) -> tuple[str, str]:
-    """The newest warning about a pod with this main container, and when it came first ("":
-    unknown). No text if there is none, or if the kubelet has got further since.
+    """Return the newest warning about a pod with this main container, and when it first occurred
+    ("": unknown). The text is "" if there is no warning, or if the kubelet has made progress since.
     """
     events = sorted(events, key=_last, reverse=True)
     for event in events:
         if event.get("type") == "Warning" and (text := warning(event, main)):
             return text, str(event.get("firstTimestamp") or event.get("eventTime") or "")
-        # A pull that fails is tried again, and is no progress.
+        # A retry of a failed pull is not progress.
         if event.get("reason") in PROGRESS and not _pull_failed(events, main):
             break
     return "", ""
@@ -43,8 +43,8 @@ def _pull_failed(events: Iterable[Body], main: str) -> bool:
 
 
 def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, Ending, Pod]]:
-    """The last ends that a probe may have caused. Only an event says so: in the container's status
-    they look like any other end by SIGTERM.
+    """Yield the last ends that a probe may have caused. Only an event can confirm it: in the
+    container's status they look like any other end by SIGTERM.
     """
     for pod in pods:
         end = pod.containers.last_end
@@ -53,7 +53,7 @@ def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, Ending, Pod]]:
 
 
 def failed_probe(events: Iterable[Body], container: str, end: Ending) -> str:
-    """Which probe ended a container, and what it found; "" if none did."""
+    """Return which probe killed a container, and why; "" if none did."""
     during = [event for event in events if end.began <= _last(event) <= (end.at or "~")]
     killed = (KILLED.match(str(event.get("message"))) for event in during)
     kind = next((found[2] for found in killed if found and found[1] == container), "")
@@ -68,7 +68,7 @@ def failed_probe(events: Iterable[Body], container: str, end: Ending) -> str:
 
 
 def with_causes(pod: Pod, causes: Mapping[End, str]) -> Pod:
-    """The pod with the probe that ended its container last, in its complaint as well."""
+    """Return the pod with the failed probe as the cause of its last end, and in its complaint."""
     for key, end, _ in ends_by_probe([pod]):
         if cause := causes.get(key, ""):
             known = replace(end, cause=cause)
@@ -84,7 +84,9 @@ def _is_about(event: Body, container: str) -> bool:
 
 
 def _last(event: Body) -> str:
-    """When the event came last, in whole seconds as the times of containers."""
+    """Return when the event last occurred, in whole seconds like the times of containers, so that
+    both can be compared as text.
+    """
     series = event.get("series") or {}
     at = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
     return re.sub(r"\.\d+Z$", "Z", str(at or ""))

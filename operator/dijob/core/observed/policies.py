@@ -1,7 +1,8 @@
-"""NetworkPolicies as the API server shows them.
+"""Reads NetworkPolicies, and compares their specs by a digest.
 
-Their specs are compared, not a mark that the operator leaves on them: an edit of the spec would
-leave such a mark as it is, and something may take the mark away.
+The specs themselves are compared, and not an annotation with the operator's own hash: an edit of
+the spec would not change that annotation, and a tool that removes unknown annotations would cause
+endless updates.
 """
 
 import hashlib
@@ -20,15 +21,15 @@ def policy(body: Mapping[str, Any]) -> Child:
 
 
 def digest(spec: Mapping[str, Any]) -> str:
-    """A hash of a policy's spec: the same for what was sent and for what the API server shows."""
+    """Return a hash of a policy's spec that is the same for the spec as sent and as stored."""
     text = json.dumps(_canonical(spec), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _canonical(value: Any, key: str = "") -> Any:
-    """Without lists, nulls and maps of labels that are empty, which the API server leaves out, and
-    with the protocol that it adds to a port. Other empty objects mean something: a selector selects
-    all.
+    """Normalize a spec like the API server does: without nulls, empty lists and empty matchLabels,
+    and with the default protocol of ports. Other empty objects have a meaning and stay: an empty
+    selector selects everything.
     """
     if isinstance(value, list):
         return [_canonical(each, key) for each in value]

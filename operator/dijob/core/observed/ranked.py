@@ -1,4 +1,6 @@
-"""The pods of a job by rank, with what they tell of each other."""
+"""Assigns the pods of a job to its ranks, and lets pods on the same node share what is known about
+their image.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,7 +10,7 @@ from dijob.core.observed.views import Pod
 
 
 def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod, ...]]:
-    """The pods of a gang by rank, and those of its job that none of its ranks has."""
+    """Return the pods of a gang by rank, and the pods of the job that have no rank in it."""
     ranked, unranked = dict[int, Pod](), list[Pod]()
     for pod in pods:
         if (rank := gang.rank_of(pod.name)) < 0:
@@ -19,11 +21,11 @@ def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod,
 
 
 def _with_images_of_others(pods: dict[int, Pod]) -> dict[int, Pod]:
-    """The pods; one whose own gate has not started yet has its image nevertheless where another pod
-    of the job uses that image on the same node.
+    """Return the pods. A pod whose gate has not started yet counts as arrived if another pod of the
+    job uses the same image on the same node.
 
-    So a rank that is lost gets its address list a second earlier: the kubelet shows the list when
-    it starts the gate, and not only when it looks again.
+    This publishes the peer list a second earlier after a loss: the kubelet then has the list when
+    it starts the gate of the new pod, and not only at its next periodic sync.
     """
     waiting = [p for p in pods.values() if p.ip and p.made.image and p.containers.unstarted]
     if not waiting:
@@ -37,7 +39,7 @@ def _with_images_of_others(pods: dict[int, Pod]) -> dict[int, Pod]:
     for pod in waiting:
         there = since.get((pod.placement.node, pod.made.image))
         if there is not None:
-            # What it lacked to arrive was the later of the two.
+            # It has arrived since the later of the two: the image was there, and it had its node.
             arrived = max(there, pod.placement.placed)
             containers = replace(pod.containers, unstarted=False, gate_started=arrived)
             found[pod.rank] = replace(pod, containers=containers)

@@ -1,5 +1,8 @@
-"""What a "no" from the apiserver means for a job: whose fault, what to say, and when to ask
-again.
+"""Interprets rejections by the API server: their kind, their message, and when to retry.
+
+Retries are needed because nothing reports when a quota has room again, when a missing object is
+created, or when a policy changes. The bounds below balance a quick recovery against the load that
+a thousand waiting jobs put on the API server.
 """
 
 import re
@@ -12,28 +15,30 @@ from dijob.api.printed import one_line
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Refusal, Refused
 
-# 400 and 422 do not change while the object is the same: asked again after this.
+# 400 and 422 stay the same while the object is the same, so a retry is rarely useful.
 FINAL_SECONDS = 300.0
-# Admission controllers, whose rejections end when something else changes. Policies answer with 422,
-# webhooks with any code.
+# Messages of admission controllers, whose rejections can end without a change of the object.
+# Policies respond with 422, webhooks with any code.
 ADMISSION = re.compile(r"AdmissionPolicy '|^admission webhook ")
-# Nobody tells when a foreign object that has our name goes: we see our own only.
+# The watch shows only the operator's own objects, so the deletion of a foreign object that has our
+# name is not reported.
 TAKEN_SECONDS = (5.0, 60.0)
-# An old pod has 30 s to end, unless its template says otherwise; 4 s more are little.
+# An old pod usually has 30 s to end. Waiting up to 4 s longer than necessary is acceptable.
 TERMINATING_SECONDS = (1.0, 4.0)
-# No event tells when a missing object appears, or a quota is free. With spread, a creation is asked
-# for again after 30 s at the latest, and a thousand such jobs cost 40 requests per second.
+# With jitter, a creation is retried after 30 s at the latest, and a thousand waiting jobs cost 40
+# requests per second.
 FORBIDDEN_SECONDS = (1.0, 25.0)
 UNAVAILABLE_SECONDS = (1.0, 60.0)
-# What somebody undoes so much later is another affair.
+# If something reverts a change only after this time, it counts as a new problem, without a back-off
+# from the last one.
 FORGET_SECONDS = 600.0
 
 
 def name_in_use(
     why: Refused, what: str, now: datetime, before: Refusal | None = None, about: str = ""
 ) -> Refusal:
-    """The name that we want belongs to another object (`what`: "pod x-0"), going or staying.
-    `about` says what that one waits for, or whose it is; "": unknown.
+    """Return the rejection of a creation because another object (`what`: "pod x-0") has the name.
+    `about` says what the deletion of that object waits for, or who owns it; "": unknown.
     """
     attempts = before.attempts + 1 if before and before.why is why else 1
     if why is Refused.TERMINATING:
@@ -49,17 +54,19 @@ def name_in_use(
 
 
 def renamed(text: str, name: str, other: str) -> str:
-    """Return a text with another name in the place of an object's name."""
+    """Return a text with an object's name replaced by another one."""
     return re.sub(rf"(?<![-.\w]){re.escape(name)}(?![-\w])", other, text)
 
 
 def of_sibling(no: Refusal, name: str, other: str) -> Refusal:
-    """The same answer to the creation of another object, which need not be tried."""
+    """Return the same rejection for a similar object, whose creation need not be tried."""
     return replace(no, message=renamed(no.message, name, other))
 
 
 def of_port(name: str, there: int, wanted: int, now: datetime, before: Refusal | None) -> Refusal:
-    """The Service of the job's own Redis server, which was made for another port."""
+    """Return the rejection for the Service of the job's own Redis server, which was created for
+    another port. The operator has no right to change Services.
+    """
     attempts = before.attempts + 1 if before and before.why is Refused.OUTDATED else 1
     again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
@@ -77,12 +84,12 @@ def of_creation(
     now: datetime,
     spread: Callable[[float], float] = float,
 ) -> Refusal:
-    """The API server's rejection of a creation (`status`: HTTP code, 0 for none).
+    """Return the API server's rejection of a creation (`status`: HTTP code, 0 for no response).
 
-    400 and 422 are wrong as they stand, unless a policy or a webhook has rejected the object. That,
-    403 (a missing service account, priority class or runtime class, a quota), 429 and 5xx end
-    without a change of the object: asked again after 1, 2, 4 ... seconds, to which `spread` adds
-    jitter.
+    With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. Such a
+    rejection, 403 (a missing service account, priority class or runtime class, or a quota), 429 and
+    5xx can end without a change of the object. They are retried after 1, 2, 4 ... seconds, to which
+    `spread` adds jitter.
     """
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
     if status in (400, 422) and not admission:
@@ -101,11 +108,10 @@ def of_creation(
 
 
 def of_change(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
-    """The apiserver's answer to a change of what is there (a patch, a deletion), in its own words.
+    """Return the API server's rejection of a patch or a deletion of an existing object.
 
-    What is changed is written by the operator, not by the user: a policy, a webhook or a limit says
-    no, whatever the code (an admission policy's is 422 unless it says otherwise), and may say yes
-    the next time.
+    The operator's own change is always valid. So a policy, a webhook or a limit has rejected it,
+    whatever the code (422 is the default of admission policies), and may accept it the next time.
     """
     lasting = 400 <= status < 500 and status != 429
     return _for_now(Refused.FORBIDDEN if lasting else Refused.UNAVAILABLE, message, before, now)
@@ -118,7 +124,7 @@ REVERTED = (
 
 
 def of_pods(what: str) -> str:
-    """REVERTED for a pod's "labels" or "annotations"."""
+    """Return the message for a pod whose "labels" or "annotations" something reverts."""
     return (
         f"something reverts its {what} under {names.GROUP}/ after each write by the operator:"
         " exclude them from the webhook or controller that does so"
@@ -126,8 +132,8 @@ def of_pods(what: str) -> str:
 
 
 def reverted(message: str, before: Refusal | None, now: datetime) -> Refusal:
-    """A change was accepted and has been made again, since something reverts it: that is as good as
-    rejected.
+    """Return a rejection for a change that the API server accepted but something reverts. Without
+    it, the operator and that controller would overwrite each other without end.
     """
     lately = before and now - before.retry_at < timedelta(seconds=FORGET_SECONDS)
     return _for_now(Refused.FORBIDDEN, message, before if lately else None, now)
@@ -144,7 +150,7 @@ def _for_now(
     now: datetime,
     wait: Callable[[int], float] = _usual_wait,
 ) -> Refusal:
-    """Asked again after `wait` seconds, by the number of attempts."""
+    """Return a temporary rejection, retried after wait(attempts) seconds."""
     attempts = before.attempts + 1 if before else 1
     since = before.since if before and before.why is why else now
     again = now + timedelta(seconds=wait(attempts))

@@ -1,14 +1,13 @@
-"""What to do about ends of containers whose own words name the operator's part of the pod, and not
-the cause.
+"""Remedies for container errors that name the operator's part of a pod instead of the cause.
 
-The launcher and the init containers stand before the user's program, so the cluster blames them for
-what the template says. Each remedy names the field of the template or the spec.
+The launcher and the gate run before the user's program, so the cluster reports an error for them
+even if the template causes it. Each remedy names the field of the template or the spec.
 """
 
 import re
 from typing import Final
 
-# An init system that refuses to be any other process: s6-overlay, runit, sysvinit, systemd.
+# Init systems that refuse to run as any other process: s6-overlay, runit, sysvinit, systemd.
 _NOT_PROCESS_1: Final = re.compile(
     r"\b(?:as|be|not|needs|requires)(?: the)? (?:pid|process(?: (?:no\.?|number|id))?) ?#?1\b"
     r"|\(PID 1\)",
@@ -29,11 +28,11 @@ _REMEDIES: Final = (
 
 
 def remedy(text: str) -> str:
-    """What to do about an end with these words; "" if that is not known."""
+    """Return the remedy for an error with this text; "" if none is known."""
     return next((what for pattern, what in _REMEDIES if pattern.search(text)), "")
 
 
 def with_remedy(text: str) -> str:
-    """The text, followed by what to do unless it says so already."""
+    """Return the text, followed by its remedy unless the text already contains it."""
     known = remedy(text)
     return text if not known or known in text else f"{text} ({known})"

@@ -1,15 +1,15 @@
-"""Who waits for room."""
+"""What is known about the capacity of the cluster, and who waits for it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Room:
-    """What is known of the room that the scheduler has.
+    """What is known about the capacity of the cluster.
 
-    `released` are the names of pods that were deleted so that a lower rank finds a node (from the
-    operator's memory). `contended`: pods of this job seek a node, and of other jobs too.
-    `strangers`: pods that belong to no job seek one.
+    `released` are the names of pods that were deleted to free a node for a lower rank (from the
+    operator's memory). `contended`: pods of this job and of other jobs wait for a node.
+    `strangers`: pods that belong to no job wait for one.
     """
 
     released: frozenset[str] = frozenset()
@@ -18,5 +18,5 @@ class Room:
 
     @property
     def wanted(self) -> bool:
-        """Whether room that a job gives back is of use to others."""
+        """Whether other pods could use the capacity that a job releases."""
         return self.contended or self.strangers

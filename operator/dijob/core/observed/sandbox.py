@@ -1,13 +1,13 @@
-"""Whether a pod's sandbox has died under it, read from its raw status.
+"""Detects from a pod's raw status that its sandbox has died.
 
-All that runs in a pod ends with its sandbox: when the pause process or its shim is killed, or when
-the node reboots. That is no failure of the program. With restartPolicy OnFailure the kubelet makes
-a new sandbox in the same pod. With Never, or if the program exits 0 when it is told to end, the pod
-is over, and only times show what happened: the kubelet reports that the sandbox is not ready
+All containers of a pod end with its sandbox: when the pause process or its shim is killed, or when
+the node reboots. This is not a failure of the program. With restartPolicy OnFailure the kubelet
+creates a new sandbox in the same pod. With Never, or if the program exits 0 on SIGTERM, the pod
+ends, and only time stamps show what happened: the kubelet reports that the sandbox is not ready
 (PodReadyToStartContainers) before it ends the containers, while in any other pod the containers end
-first. These times have whole seconds. So the launcher, once it is told to end, does not exit before
-the next second (images/launcher/told.go). Of a container without a launcher, an end by SIGTERM or
-SIGKILL in that very second is taken for one with the sandbox.
+first. These stamps have whole seconds. So the launcher does not exit before the next second after
+SIGTERM (images/launcher/told.go). If a container without a launcher ends by SIGTERM or SIGKILL in
+the same second, it counts as ended with its sandbox.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ KILLED = (137, 143)
 
 
 def died(status: Body, main: Body, launched: bool) -> bool:
-    """Whether the pod's sandbox has died, and no new one is known yet. `launched`: the launcher
-    runs the program of the main container.
+    """Whether the pod's sandbox has died and no new one is known yet. `launched`: the launcher runs
+    the program of the main container.
     """
     if status.get("phase") == "Running":
         return _died_under_it(status, main)
@@ -35,7 +35,7 @@ def died(status: Body, main: Body, launched: bool) -> bool:
 
 
 def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool:
-    """Whether a container that has ended did so because the kubelet had found its sandbox dead."""
+    """Whether a container has ended because its sandbox had died."""
     ready, ended = (
         condition(status, "PodReadyToStartContainers"),
         (container.get("state") or {}).get("terminated") or {},
@@ -47,18 +47,20 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
 
 
 def _died_under_it(status: Body, main: Body) -> bool:
-    """The kubelet reports the containers that died with a sandbox before it makes the new one, with
-    the old address or none. Then it may report nothing but when the new one was ready (1.37), as
-    long as the gate waits in it: it is newer than the container that is still said to run, or than
-    the end of one that has failed.
+    """Whether the sandbox of a Running pod has died.
+
+    The kubelet first reports the containers that died, with the old address or none, and then
+    creates the new sandbox. While the gate waits in the new sandbox, the kubelet (1.37) may report
+    nothing but the time when that sandbox was ready. This time is later than the start of the
+    container that still appears to run, or than the end of the container that failed.
     """
     ready = condition(status, "PodReadyToStartContainers")
     if not ready:
         return False
     last = containers.started(main)
     if containers.exit_code(main):
-        # After a reboot the new one may be ready, and its address not be known yet. Who did not see
-        # the container end has lost all that was in the sandbox.
+        # After a reboot the new sandbox may be ready before its address is known. A kubelet that
+        # did not observe the end of the container has lost everything in the old sandbox.
         if not status.get("podIP") or containers.unseen(containers.last_end({}, status, main)):
             return True
         last = containers.ended(main)

@@ -1,4 +1,4 @@
-"""What a pod's body tells about its scheduler and its node, besides their own messages."""
+"""Infers the state of a pod's scheduler and node from the pod, where they report nothing."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,12 @@ Body = Mapping[str, Any]
 
 
 def condition(status: Body, type_: str) -> Body:
-    """The pod's condition of this type; {} if it has none."""
+    """Return the pod's condition of this type; {} if it has none."""
     return next((c for c in status.get("conditions") or () if c.get("type") == type_), {})
 
 
 def unacknowledged(spec: Body, status: Body) -> str:
-    """The "node x" or "scheduler x" that has not reported on the pod yet; "" if it has."""
+    """Return the "node x" or "scheduler x" that has not reported on the pod yet; "" if it has."""
     if node := spec.get("nodeName"):
         known = status.get("startTime") or status.get("containerStatuses")
         return "" if known else sys.intern(f"node {node}")
@@ -25,8 +25,8 @@ def unacknowledged(spec: Body, status: Body) -> str:
 
 
 def gates(spec: Body) -> str:
-    """Which scheduling gates hold the pod; "" if there are none. The API server's own message does
-    not name them.
+    """Return a message that names the scheduling gates of the pod; "" if it has none. The API
+    server's own message does not name them.
     """
     held = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
     if not held:
@@ -37,7 +37,9 @@ def gates(spec: Body) -> str:
 
 
 def prerequisites(spec: Body, status: Body) -> tuple[str, ...]:
-    """The objects without which a scheduler does not even consider the pod, and reports nothing."""
+    """Return the objects that must exist before a scheduler considers the pod. If one is missing,
+    the scheduler reports nothing.
+    """
     return (*_claims(spec, status), *_groups(spec))
 
 
@@ -52,7 +54,9 @@ def _claims(spec: Body, status: Body) -> Iterator[str]:
 
 
 def _groups(spec: Body) -> Iterator[str]:
-    """Of Kubernetes' own gang scheduling: schedulingGroup from 1.36 on, workloadRef before."""
+    """Yield the objects of Kubernetes' gang scheduling: schedulingGroup since 1.36, workloadRef
+    before.
+    """
     if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
         yield f"{_needed('the PodGroup', name)} with at least minCount pods"
     if name := (spec.get("workloadRef") or {}).get("name"):
@@ -65,10 +69,10 @@ def _needed(what: str, name: str) -> str:
 
 
 def silent_since(status: Body) -> str:
-    """Since when the pod's node is silent; "" if it is not.
+    """Return since when the pod's node is unreachable; "" if it is not.
 
-    Then the node controller sets Ready to False, and leaves the kubelet's other words. A kubelet
-    gives a reason whenever it writes that itself.
+    The node controller then sets only the condition Ready to False, without a reason. A kubelet
+    that sets it to False always gives a reason.
     """
     ready = condition(status, "Ready")
     ours = ready.get("status") == "False" and not ready.get("reason")
@@ -77,8 +81,8 @@ def silent_since(status: Body) -> str:
 
 
 def eviction_seconds(spec: Body) -> int | None:
-    """Seconds from the time at which its node is silent until Kubernetes evicts the pod; None:
-    never.
+    """Return the seconds from the loss of contact to its node until Kubernetes evicts the pod; None
+    if it never does.
     """
     times = [
         toleration.get("tolerationSeconds")

@@ -1,11 +1,11 @@
-"""The shape of a pod's containers: what of their spec can be changed while they run, and restarts
-them.
+"""The shape of a pod's containers: the part of their spec whose change restarts them.
 
-The kubelet restarts a container, whatever the pod's restartPolicy, if its image is changed, and if
-its CPU or memory is resized and its resizePolicy for that says RestartContainer. Afterwards nothing
-in the status says why it ended: the condition PodResizeInProgress is gone, and events are neither
-complete nor kept. (Seen on 1.37; in-place resize is on by default from 1.33 on.) So each pod
-carries the shape that its containers started with, and a restart under another shape is no failure.
+The kubelet restarts a container, whatever the pod's restartPolicy, if its image is changed, or if
+its CPU or memory is resized and its resizePolicy is RestartContainer. Afterwards the status does
+not show why it ended: the condition PodResizeInProgress is gone, and events are neither complete
+nor kept. (Observed with 1.37; in-place resize is enabled by default since 1.33.) So each pod
+carries the shape that its containers started with, and a restart with another shape is not counted
+as a failure.
 """
 
 import hashlib
@@ -16,15 +16,17 @@ from typing import Any
 
 Body = Mapping[str, Any]
 
-# A shape that is longer than status.restartsSeen can hold is not recorded.
+# The limit of the field in status.restartsSeen; a longer shape is not recorded.
 LONGEST = 1024
 DIGITS = 8
 
 
 def shape_of(spec: Body, uncounted: frozenset[str], status: Body) -> str:
-    """Return the fingerprints of a pod's containers in the order of its spec, which cannot change,
-    without the `uncounted` ones, whose ends are no failures. "": unknown, which it is as well while
-    the node has no room for a resize, since the kubelet does not act on that yet.
+    """Return the fingerprints of a pod's containers, in the order of its spec (which cannot
+    change), without the `uncounted` containers, whose ends are never failures.
+
+    Return "" (unknown) while the node has no capacity for a resize: the spec has changed then, but
+    the kubelet has not restarted the container yet.
     """
     if any(
         c.get("type") == "PodResizePending" and c.get("status") == "True"
@@ -38,7 +40,7 @@ def shape_of(spec: Body, uncounted: frozenset[str], status: Body) -> str:
 
 
 def split(shape: str) -> list[str]:
-    """Return the fingerprint of each container; none if the shape is unknown."""
+    """Return the fingerprint of each container; [] if the shape is unknown."""
     return shape.split(",") if shape else []
 
 

@@ -1,4 +1,8 @@
-"""Reports pods about which a scheduler or a node says nothing: no status and no event would."""
+"""Adds warnings about pods whose scheduler or node reports nothing.
+
+Such a pod has neither a status nor an event that explains why it does not start, so the operator
+infers the reason from the silence itself.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,23 +11,25 @@ from datetime import datetime, timedelta
 from dijob.api.status import parse_time, timestamp
 from dijob.core.observed.views import Observed, Pod, age
 
-# A node or a scheduler that reports nothing of a pod for so long is named.
+# A node or a scheduler that reports nothing about a pod for this long is named in a warning.
 UNACKNOWLEDGED_SECONDS = 10.0
 
 
 def with_silence(observed: Observed, now: datetime) -> Observed:
-    """The same, with a warning for each pod whose node is silent, or to which neither node nor
-    scheduler has reacted for a while.
+    """Return the observed state with a warning for each pod whose node is unreachable, or that
+    neither a node nor a scheduler has handled for UNACKNOWLEDGED_SECONDS.
     """
     lost, unacknowledged = dict(_on_silent_nodes(observed)), dict(_unacknowledged(observed, now))
     if not (lost or unacknowledged):
         return observed
-    # What events said of a pod was before its node fell silent.
+    # The loss of the node is newer than any event about its pods, so it takes precedence.
     return replace(observed, warnings={**unacknowledged, **observed.warnings, **lost})
 
 
 def _on_silent_nodes(observed: Observed) -> Iterator[tuple[str, str]]:
-    """A pod that was not Ready shows no sign of its own; others on its node may."""
+    """Yield a warning for each pod on an unreachable node. A pod that was not Ready before shows no
+    sign of it, so the other pods on its node are used as well.
+    """
     there = [pod for pod in observed.all_pods if not (pod.deleting or pod.finished)]
     nodes = {pod.placement.node: silent for pod in there if (silent := pod.placement.silent_since)}
     for pod in there:

@@ -1,8 +1,8 @@
-"""Why a pod that is being deleted is still there: which container still runs, how long it may, and
-which finalizers keep the object.
+"""Explains why a pod that is being deleted still exists: which container still runs, until when it
+may, and which finalizers block the deletion.
 
 The operator waits for such pods after a loss, a scale-down, a suspension and a deletion, and
-`kubectl dijob doctor` explains them: both say the same.
+`kubectl dijob doctor` reports them. Both use the same messages.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,18 +14,18 @@ from dijob.api.status import parse_time
 
 Body = Mapping[str, Any]
 
-# For a kubelet that is only late.
+# Added to the grace period, for a kubelet that is only late.
 SLACK_SECONDS = 5.0
-# Names of one kind in a sentence; the rest is counted.
+# How many names a message lists; the rest is counted.
 NAMED = 3
 
 
 @dataclass(frozen=True)
 class Termination:
-    """What keeps a pod that is being deleted.
+    """Why a pod that is being deleted still exists.
 
-    `until` is when its grace period of `grace_seconds` ends, as Kubernetes writes a time ("": the
-    pod is not being deleted). `running` are the containers that still run, `node` is where.
+    `until` is when its grace period of `grace_seconds` ends, in Kubernetes' format ("": the pod is
+    not being deleted). `running` are the containers that still run, on `node`.
     """
 
     until: str = ""
@@ -35,7 +35,7 @@ class Termination:
     node: str = ""
 
     def reason(self, now: datetime) -> str:
-        """What the pod waits for, as the rest of a sentence about it; "" if nothing is known."""
+        """Return what the deletion waits for; "" if nothing is known."""
         if self.running:
             return self._of_containers(now)
         if self.finalizers:
@@ -48,7 +48,8 @@ class Termination:
         return ""
 
     def _of_containers(self, now: datetime) -> str:
-        # A kubelet reports the ends of containers only when all have ended, so some may have.
+        # A kubelet reports the ends of containers only when all of them have ended. So some of
+        # these may have ended already, and the message refers to the last report.
         one = len(self.running) == 1
         who = f"{'container' if one else 'containers'} {listed(self.running)}"
         who += f" {'was' if one else 'were'} still running at the node's last report"
@@ -65,7 +66,7 @@ NOT_DELETED = Termination()
 
 
 def termination(body: Body) -> Termination:
-    """Read it from a raw pod; NOT_DELETED if the pod is not being deleted."""
+    """Read the termination of a raw pod; NOT_DELETED if it is not being deleted."""
     meta, status = body["metadata"], body.get("status") or {}
     if not meta.get("deletionTimestamp"):
         return NOT_DELETED
@@ -84,7 +85,7 @@ def termination(body: Body) -> Termination:
 
 
 def held_by(finalizers: Iterable[str]) -> str:
-    """Finalizers of somebody else, as the rest of a sentence about the object that they keep."""
+    """Describe foreign finalizers, as the rest of a sentence about the object that they keep."""
     given = tuple(finalizers)
     if len(given) == 1:
         return (
@@ -97,6 +98,6 @@ def held_by(finalizers: Iterable[str]) -> str:
 
 
 def listed(given: tuple[str, ...]) -> str:
-    """The first names, and how many more there are."""
+    """Return the first NAMED names, and how many more there are."""
     more = len(given) - NAMED
     return ", ".join(given[:NAMED]) + (f" and {more} more" if more > 0 else "")

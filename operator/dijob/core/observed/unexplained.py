@@ -1,4 +1,8 @@
-"""Pods whose events are read, since nothing else tells why nothing starts in them."""
+"""Selects the pods whose events are read, because nothing else explains why they do not start.
+
+Events are not watched: a cluster has far more of them than pods. They are read only for pods that
+have no other explanation, and more rarely if the API server is slow.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -6,18 +10,20 @@ from datetime import datetime
 from dijob.core import pace
 from dijob.core.observed.views import Pod, age
 
-# The events of a pod are read if its status gives no reason for so long after its creation.
+# The events of a pod are read if its status gives no reason for this long after its creation. Most
+# pods have started by then.
 UNEXPLAINED_SECONDS = 2.5
-# Between two readings of a pod's events: the kubelet repeats one after some minutes, if at all.
+# The interval between two readings of a pod's events. A kubelet repeats an event only after some
+# minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
 
 
 def unexplained(
     pods: Iterable[Pod], now: datetime, patience: float = UNEXPLAINED_SECONDS
 ) -> tuple[Pod, ...]:
-    """The pods of which only an event can say why nothing starts in them: they have a node, or no
-    scheduler has reported on them (a ResourceClaim cannot be made). They are older than `patience`
-    (seconds), and their status gives no reason.
+    """Return the pods that only an event can explain: older than `patience` (seconds), without a
+    reason in their status, and either on a node, or not reported on by any scheduler (for example,
+    because a ResourceClaim cannot be created).
     """
     return tuple(
         p
@@ -32,11 +38,12 @@ def unexplained(
 def events_due(
     pods: Iterable[Pod], due: Mapping[str, datetime], now: datetime, latency: float = 0.0
 ) -> tuple[Pod, ...]:
-    """Those of the unexplained pods whose events are to be read, the longest overdue first; `due`
-    is when those of each are read again, by uid.
+    """Return the unexplained pods whose events must be read now, the longest overdue first. `due`
+    is when the events of each pod are read again, by uid.
 
-    With `latency`, the seconds that a write takes now, patience grows: the apiserver reads all
-    events of the namespace to find those of one pod, and where it is slow, so is every start.
+    `latency` is the time (seconds) that a write takes now. Patience grows with it: the API server
+    reads all events of the namespace to find those of one pod, and while it is slow, each pod takes
+    longer to start.
     """
     patience = pace.interval(UNEXPLAINED_SECONDS, latency)
     silent = unexplained(pods, now, patience)

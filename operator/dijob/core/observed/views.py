@@ -1,5 +1,8 @@
-"""What is there: frozen views that hold just what the plan asks about (parse.py makes them of raw
-objects).
+"""Frozen views of the current state, with just the fields that the plan needs (parse.py creates
+them from raw objects).
+
+The operator keeps a view of each pod of each job in memory, so a view holds little, and strings
+that many pods share are interned.
 """
 
 from collections.abc import Mapping
@@ -13,26 +16,27 @@ from dijob.core.observed.containers import Containers
 from dijob.core.observed.room import Room
 from dijob.core.observed.termination import NOT_DELETED, Termination
 
-# What the complaint about a pod with scheduling gates begins with.
+# The prefix of the complaint about a pod with scheduling gates.
 GATED = "SchedulingGated"
-# In Observed.list_seen, in the place of a list's number: lists are counted from 1.
+# Used instead of a revision in Observed.list_seen. Revisions start at 1.
 ARRIVAL = 0
 
 
 @dataclass(frozen=True)
 class MadeWith:
-    """What a pod was made with.
+    """What a pod was created with.
 
-    `main` is the name of its main container ("": unknown), `image` that container's image ("": each
-    start asks the registry for it, also where the node has it); `reads` are the annotations of the
-    operator's that its spec names: those are to be written with a list. `restartable`: its launcher
-    can start its process again in place; `confirmable`: after a failure it waits until that is
-    counted; `grace` is how long it gives the process to end, in
-    seconds. `has_others`: it has other containers than the main one; `sidecars`: some always start
-    again; `probed` are those that a failing probe ends. Three of them tell of now:
-    `shape` is that of its containers (shape.py; "": unknown);
-    `labelled` false, somebody has changed the label by which its service and its job's autoscaler
-    find it; `rank_label` is the rank that its label names ("": unknown).
+    `main` is the name of its main container ("": unknown). `image` is the image of that container
+    ("": unusable for inference, see made.py). `reads` are the operator's annotations that its spec
+    refers to; these are written together with a peer list. `restartable`: its launcher can restart
+    the process in place. `confirmable`: after a failure, its launcher waits until the failure is
+    counted. `grace` is how long (seconds) its launcher waits for the process to end. `has_others`:
+    it has other containers than the main one. `sidecars`: some containers always restart. `probed`
+    are the containers that a failing probe kills.
+
+    Three fields are about the present: `shape` is the shape of its containers (shape.py; "":
+    unknown). `labelled` is false if somebody has changed the label by which its Service and the
+    job's autoscaler select it. `rank_label` is the rank in its label ("": unknown).
     """
 
     template_hash: str = ""
@@ -54,13 +58,13 @@ class MadeWith:
 class Placement:
     """Where a pod is, and what the cluster does with it there.
 
-    `placed` is when it got its node. `unacknowledged`: the "node x" or "scheduler x" that has not
-    reported on it yet; `prerequisites` are the objects without which that scheduler does not
-    consider it. `silent_since` is when its node fell silent ("": it did not), `eviction_seconds`
-    how long after that Kubernetes evicts it (None: never). `disrupted`: the cluster has ended it,
-    or has chosen it to go. `node_lost`: the cluster has given its node up, and deleted it.
-    `termination` is why it is still there, if it is being deleted. `conditions` are those that not
-    every pod has, as "DisruptionTarget=True".
+    `placed` is when it was bound to its node. `unacknowledged` is the "node x" or "scheduler x"
+    that has not reported on it yet. `prerequisites` are the objects that must exist before that
+    scheduler considers it. `silent_since` is when its node became unreachable ("": it is not), and
+    `eviction_seconds` how long after that Kubernetes evicts the pod (None: never). `disrupted`: the
+    cluster has ended it, or has selected it to be ended. `node_lost`: the cluster has deleted it
+    because its node is lost. `termination` is why it still exists, if it is being deleted.
+    `conditions` are those that not every pod has, as "DisruptionTarget=True".
     """
 
     created: str = ""
@@ -78,12 +82,12 @@ class Placement:
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod of the job as last seen.
+    """One pod of the job as last observed.
 
-    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion
-    of this view. `complaint` is why it has no address or does not run, in the cluster's own words.
-    `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is the address list
-    that it was given.
+    `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
+    view. `complaint` is why it has no address or does not run, in the words of the cluster.
+    `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is its copy of the
+    peer list.
     """
 
     rank: int
@@ -104,7 +108,7 @@ class Pod:
 
     @property
     def scheduled(self) -> bool:
-        """Whether it has a node."""
+        """Whether it is bound to a node."""
         return bool(self.placement.node)
 
     @property
@@ -114,12 +118,14 @@ class Pod:
 
     @property
     def lacks_room(self) -> bool:
-        """Whether it would take room that others give back: a gated pod would not."""
+        """Whether it would use capacity that others release. A pod with scheduling gates would
+        not.
+        """
         return self.seeks_node and not self.complaint.startswith(GATED)
 
     @property
     def has_arrived(self) -> bool:
-        """Whether an address list may have it: it has an address, and its program can start."""
+        """Whether it can be part of a peer list: it has an address, and its program can start."""
         return bool(self.ip) and not self.containers.unstarted
 
     @property
@@ -129,7 +135,9 @@ class Pod:
 
     @property
     def is_idle(self) -> bool:
-        """Whether its program has never started, and no other container that comes before runs."""
+        """Whether its program has never started, and no container of the template runs before it.
+        Such a pod can be deleted with a short grace period.
+        """
         all_before = bool(self.containers.gate_started)
         return not (self.has_started or self.made.sidecars) and (
             self.containers.unstarted or all_before
@@ -137,18 +145,18 @@ class Pod:
 
     @property
     def has_list(self) -> bool:
-        """Whether it has been given an address list."""
+        """Whether it has a peer list."""
         return bool(self.copy.address_list.text)
 
     @property
     def recognized(self) -> bool:
-        """Whether its labels are as we have written them."""
+        """Whether its labels are as the operator has written them."""
         return self.made.labelled and self.made.rank_label in ("", str(self.rank))
 
     @property
     def failed(self) -> bool:
-        """Whether nothing starts in it any more, and its rank has not succeeded. The phase is
-        Succeeded if its program exits 0 as it is ended for another reason.
+        """Whether it has ended for good and its rank has not succeeded. Its phase can be Succeeded:
+        a program that exits 0 because its pod is ended has not succeeded.
         """
         over = self.phase in ("Failed", "Succeeded") or self.containers.broken
         return over and not self.containers.succeeded
@@ -159,20 +167,20 @@ class Pod:
 
 
 class Refused(StrEnum):
-    """Why the apiserver did not do what was asked, by what helps."""
+    """The kinds of rejections by the API server; each has a remedy of its own."""
 
-    TAKEN = "Taken"  # somebody else's object has the name
-    TERMINATING = "Terminating"  # a namesake is on its way out: wait
-    OUTDATED = "Outdated"  # the job's own, from an older spec, and there is no right to change it
-    REJECTED = "Rejected"  # 400, 422: wrong as it is written
-    FORBIDDEN = "Forbidden"  # 403: heals when the missing thing comes
+    TAKEN = "Taken"  # a foreign object has the name
+    TERMINATING = "Terminating"  # an object of the same name is still being deleted
+    OUTDATED = "Outdated"  # the job's own object has an old spec, and must not be changed
+    REJECTED = "Rejected"  # 400, 422: the object is invalid
+    FORBIDDEN = "Forbidden"  # 403: a missing object, a quota or a policy
     UNAVAILABLE = "Unavailable"  # 429, 5xx, no connection
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The apiserver's last "no" to the creation or a change of one object, in its own words, when
-    to ask again, and since when it has been the same one.
+    """The API server's last rejection of the creation or a change of one object: its message, when
+    to retry, and since when the rejections have been of the same kind.
     """
 
     why: Refused
@@ -183,14 +191,14 @@ class Refusal:
 
     @property
     def of_quota(self) -> bool:
-        """Whether a quota has no room: other jobs may give it back."""
+        """Whether a quota is exhausted. Other jobs may release capacity in it."""
         return self.why is Refused.FORBIDDEN and "exceeded quota" in self.message
 
 
 @dataclass(frozen=True)
 class Creation:
-    """How often this operator has created a pod of this name lately, when it last did, and why a
-    node has not admitted the last one ("": none has refused it).
+    """How often this operator has recently created a pod of this name, when it last did, and why a
+    node did not admit the last one ("": it was admitted).
     """
 
     count: int
@@ -200,8 +208,8 @@ class Creation:
 
 @dataclass(frozen=True)
 class Child:
-    """An object of a job of which little matters but its existence, as a service. `digest` is of a
-    network policy's spec (policies.py); "" for other kinds.
+    """An object of a job of which mainly its existence matters, such as a Service. `digest` is that
+    of a NetworkPolicy's spec (policies.py); "" for other kinds.
     """
 
     name: str
@@ -213,9 +221,8 @@ class Child:
 
 @dataclass(frozen=True)
 class Isolation:
-    """The NetworkPolicies of the job, by name: whether its ranks are to have one, and what there
-    is. That of its Redis server always exists, but policies are watched only if jobs have their
-    own.
+    """The NetworkPolicies of the job: whether its ranks need one, and the existing ones by name.
+    The Redis server always has a policy, but policies are watched only if each job has its own.
     """
 
     wanted: bool = False
@@ -224,27 +231,25 @@ class Isolation:
 
 @dataclass(frozen=True)
 class Observed:
-    """Everything that one pass decides on, besides the job itself.
+    """Everything that a reconciliation decides on, besides the job itself.
 
-    From the watches: `pods` maps a rank to its pod; `unranked` are pods of the job that have no
-    rank (its own Redis server's; those of tasks that had other names before it was suspended);
-    `existing` are its other objects that are watched, as "service/x".
+    From the watches: `pods` maps ranks to pods. `unranked` are the job's pods without a rank (its
+    own Redis server, and pods of tasks that had other names before a suspension). `existing` are
+    its other watched objects, as "service/x".
 
-    From the operator's memory (shell/memory.py), so that a new operator learns it again: `refusals`
-    maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal;
-    `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to the
-    newest warning event about it. `room` is about nodes. `first_seen` is when the first pass over
-    the job was; None: now.
-    `list_seen` maps the uid of a pod that is to act on a list, and the list's number, to when that
-    list was first seen on the pod, and the uid of any pod, and ARRIVAL, to when it was first seen
-    to have arrived; `reminded` maps the same to when its kubelet was last reminded of the list.
-    `published` maps a pod's uid to the number of the newest list
-    that this operator has written on it.
+    From the operator's memory (shell/memory.py), which a new operator fills again: `refusals` maps
+    an object ("pod/x-0", "service/x") or a change (changes.py) to its last rejection. `creations`
+    maps the name of a pod to its recent creations, `warnings` the uid of a pod to its newest
+    warning event. `room` is about capacity. `first_seen` is when the job was first reconciled
+    (None: now). `list_seen` maps the uid of a pod that must act on a peer list, and the revision,
+    to when that list was first seen on the pod. It also maps the uid of any pod, and ARRIVAL, to
+    when the pod was first seen to have arrived. `reminded` maps the same keys to when the pod's
+    kubelet was last reminded of the list. `published` maps the uid of a pod to the newest revision
+    that this operator has written to it.
 
-    From its settings and its measurements: `notes` are problems of the job with these settings;
-    `isolation` is about its NetworkPolicy;
-    `latency` is how long a write takes now, in seconds; `reminder_budget` is how many kubelets may
-    be reminded now (pace.py).
+    From settings and measurements: `notes` are problems of the job with these settings, `isolation`
+    is about its NetworkPolicy, `latency` is how long (seconds) a write takes now, and
+    `reminder_budget` is how many kubelets may be reminded now (pace.py).
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -264,12 +269,12 @@ class Observed:
     reminder_budget: int = 1
 
     def unranked_pod(self, name: str) -> Pod | None:
-        """The pod of this name that no rank has."""
+        """Return the pod of this name among those without a rank."""
         return next((pod for pod in self.unranked if pod.name == name), None)
 
     def run_of(self, name: str) -> str:
-        """One run of the main container of a pod that no rank has, as uid/restarts; "" while it
-        does not run.
+        """Return the current run of the main container of a pod without a rank, as uid/restarts; ""
+        if it does not run.
         """
         pod = self.unranked_pod(name)
         return (
@@ -280,12 +285,12 @@ class Observed:
 
     @property
     def all_pods(self) -> tuple[Pod, ...]:
-        """All pods of the job, those with a rank first, in rank order."""
+        """All pods of the job: first those with a rank, in rank order."""
         return (*(pod for _, pod in sorted(self.pods.items())), *self.unranked)
 
 
 def since(time: str, now: datetime) -> float | None:
-    """Seconds since a time as Kubernetes writes it; None where it is none."""
+    """Return the seconds since a time in Kubernetes' format; None if it is not a valid time."""
     try:
         return (now - datetime.fromisoformat(time)).total_seconds()
     except ValueError:
@@ -293,5 +298,7 @@ def since(time: str, now: datetime) -> float | None:
 
 
 def age(pod: Pod, now: datetime) -> float:
-    """Seconds since the pod was created; 0 also where the apiserver's clock is ahead of ours."""
+    """Return the seconds since the pod was created; 0 at least, since the API server's clock may be
+    ahead of ours.
+    """
     return max(0.0, since(pod.placement.created, now) or 0.0)
