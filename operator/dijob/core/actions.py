@@ -1,7 +1,7 @@
-"""What a plan can ask the shell to do: frozen data, one class per call to the apiserver.
+"""The actions of a plan: frozen data, one class per kind of API call. The shell carries them out.
 
-`changes` is what the action changes, by which a refusal is remembered (decide/changes.py); "" for a
-creation, whose refusal is remembered by the kind and name of its object.
+`changes` names the kind of change; a rejection is stored under it (decide/changes.py). It is "" for
+a creation, whose rejection is stored under the kind and name of the object.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,9 @@ from dijob.core.options import Options
 
 @dataclass(frozen=True)
 class SetReplicas:
-    """Write spec.replicas once where the user left it out: without it GET scale answers 500."""
+    """Write spec.replicas once if the user left it out. Without it, GET on the scale subresource
+    returns 500.
+    """
 
     replicas: int
     changes: ClassVar = "patch dijob"
@@ -32,7 +34,9 @@ class CreatePod:
 
 @dataclass(frozen=True)
 class CreateInOrder:
-    """Create these pods one after the other, and none after one that is refused."""
+    """Create these pods one after the other, and stop after a rejection. A scheduler with capacity
+    for some of them then finds the lowest rank first.
+    """
 
     members: tuple[Member, ...]
     changes: ClassVar = ""
@@ -40,9 +44,9 @@ class CreateInOrder:
 
 @dataclass(frozen=True)
 class CreateShared:
-    """Create what is missing of the objects that the job's ranks share, in this order.
+    """Create the missing ones of the objects that the job's ranks share, in this order.
 
-    `manifests` makes them, for example render/service.py's.
+    `manifests` returns them, for example render/service.py:manifests.
     """
 
     manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
@@ -51,20 +55,20 @@ class CreateShared:
 
 @dataclass(frozen=True)
 class ChangePolicy:
-    """Make an existing NetworkPolicy of the job what it is to be: the job has changed, or somebody
-    has edited the policy.
+    """Update an existing NetworkPolicy of the job, because the job has changed or somebody has
+    edited the policy.
     """
 
     name: str
     uid: str
-    # What it is to be. Compared by itself: a dict has no hash.
+    # The desired spec. It is left out of the hash, because a dict has none.
     spec: Mapping[str, Any] = field(hash=False)
     changes: ClassVar = "patch networkpolicy"
 
 
 @dataclass(frozen=True)
 class PodAction:
-    """What is done to one pod that is there."""
+    """An action on one existing pod."""
 
     name: str
     uid: str
@@ -73,8 +77,8 @@ class PodAction:
 
 @dataclass(frozen=True)
 class PublishAddresses(PodAction):
-    """Give one pod its copy of the address list; its gate opens on it. `copy.derived` is
-    empty here: render/annotations.py makes it, for what the pod `reads` (MadeWith).
+    """Write the peer list to one pod, which opens its gate. `copy.derived` is empty here:
+    render/annotations.py fills it for the annotations that the pod `reads` (MadeWith).
     """
 
     copy: ListCopy
@@ -83,8 +87,9 @@ class PublishAddresses(PodAction):
 
 @dataclass(frozen=True)
 class RemindPod(PodAction):
-    """Remind the kubelet of a pod in which the list of this number has had no effect yet; `at` is
-    any new text."""
+    """Remind the kubelet of a pod in which this revision of the peer list has had no effect yet.
+    `at` is any new text: every change of the pod makes the kubelet sync it.
+    """
 
     number: int
     at: str
@@ -92,8 +97,8 @@ class RemindPod(PodAction):
 
 @dataclass(frozen=True)
 class ConfirmEnds(PodAction):
-    """Tell the launcher in a pod that this many ends of its program are counted: after a failure,
-    it starts the program again only then.
+    """Confirm to the launcher in a pod that this many ends of its program are counted. After a
+    failure it restarts the program only then.
     """
 
     ends: int
@@ -101,7 +106,7 @@ class ConfirmEnds(PodAction):
 
 @dataclass(frozen=True)
 class DeletePod(PodAction):
-    """Delete one pod. `grace` is how long it has to end, in seconds; None: its own grace period."""
+    """Delete one pod. `grace` is its grace period in seconds; None: the pod's own."""
 
     grace: int | None = None
     changes: ClassVar = "delete pod"
@@ -109,26 +114,28 @@ class DeletePod(PodAction):
 
 @dataclass(frozen=True)
 class ReleasePod(DeletePod):
-    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has
-    its place.
+    """Delete a pod that holds a node while a lower rank finds none. It is re-created when that rank
+    has a node.
     """
 
 
 @dataclass(frozen=True)
 class ForceDeletePod(PodAction):
-    """Remove the object of a pod whose node will never say that it has ended."""
+    """Force-delete a pod whose node will never report that it has ended."""
 
     changes: ClassVar = "delete pod"
 
 
 @dataclass(frozen=True)
 class EndPod(PodAction):
-    """End a crash-looping pod by its deadline: it becomes Failed and its logs stay."""
+    """End a crash-looping pod through activeDeadlineSeconds: it becomes Failed and keeps its
+    logs.
+    """
 
 
 @dataclass(frozen=True)
 class DeleteJob:
-    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is
+    """Delete the DIJob and everything that belongs to it, because its time to live after the end is
     over.
     """
 
@@ -144,7 +151,7 @@ Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfPod
 
 @dataclass(frozen=True)
 class Event:
-    """One line for `kubectl describe`. `warning` false is type Normal."""
+    """A Kubernetes event of the job, of type Warning or Normal."""
 
     reason: str
     message: str

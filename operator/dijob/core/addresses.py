@@ -1,6 +1,4 @@
-"""Address lists: the addresses of all ranks under one number, and the copy of one that a pod
-has.
-"""
+"""Peer lists: the addresses of all ranks under one revision, and a pod's copy of such a list."""
 
 import hashlib
 import sys
@@ -11,10 +9,11 @@ from functools import lru_cache
 
 @dataclass(frozen=True)
 class AddressList:
-    """The addresses of all ranks, and the number of the list (0: none yet).
+    """A peer list: the addresses of all ranks, and the revision (`number`; 0: no list yet).
 
-    `text` has them comma-separated in rank order, as in annotations; "" where they are not known.
-    It is interned where it is made or read: of 1,500 copies each is compared in every pass.
+    `text` has the addresses comma-separated in rank order, as in annotations; "" if they are not
+    known. It is interned when it is created or read, because each reconciliation compares up to
+    1,500 copies.
     """
 
     number: int = 0
@@ -22,7 +21,7 @@ class AddressList:
 
     @staticmethod
     def of(number: int, addresses: Iterable[str]) -> "AddressList":
-        """The list of these addresses, which are in rank order."""
+        """Return the list of these addresses, which are in rank order."""
         return AddressList(number, sys.intern(",".join(addresses)))
 
     @property
@@ -41,16 +40,15 @@ NO_LIST = AddressList()
 
 @dataclass(frozen=True)
 class ListCopy:
-    """What a pod's annotations say of address lists.
+    """The peer list in a pod's annotations, and what is stored with it.
 
-    `pod_ip` is the address that the pod had when it was given the list, where that is not in it.
-    `redis_run` identifies the run of the job's own Redis server that the list goes with.
-    `renew_from` is the number of the first list that the pod's process may have: one with an older
-    list starts again (0: any list will do). `first_shape` is that of the pod's containers when it
-    was given its first list (observed/shape.py; "": unknown). `ends_counted` is how many ends of
-    its program it has been told are counted. `derived` are the fingerprints of the annotations that
-    are made of the list. `tampered`: somebody else has written some of this
-    (address_list.py).
+    `pod_ip` is the address that the pod had when it got the list, if the list has names instead of
+    addresses. `redis_run` identifies the run of the job's own Redis server that belongs to the
+    list. `renew_from` is the oldest revision that the pod's process may have: a process with an
+    older one restarts (0: any revision). `first_shape` is the shape of the pod's containers when it
+    got its first list (observed/shape.py; "": unknown). `ends_counted` is the number of ends of its
+    program that were confirmed as counted. `derived` are the fingerprints of the annotations that
+    are derived from the list. `tampered`: somebody else has written some of this (address_list.py).
     """
 
     address_list: AddressList = NO_LIST
@@ -65,8 +63,8 @@ class ListCopy:
 
 @lru_cache(maxsize=256)
 def _split(text: str) -> tuple[str, ...]:
-    # Remembered: all pods of a job share one text, and each of 1,500 is asked for its entry in
-    # every pass.
+    # Cached: all pods of a job share one text, and each reconciliation looks up the address of each
+    # of up to 1,500 pods.
     return tuple(text.split(",")) if text else ()
 
 

@@ -1,10 +1,10 @@
-"""How long to wait after something has failed several times in a row."""
+"""Exponential back-off."""
 
 
 def doubled(times: int, bounds: tuple[float, float]) -> float:
-    """Seconds to wait after so many failures in a row: the first bound, twice that, ... the last
-    bound.
+    """Return the seconds to wait after this many failures in a row: the first bound, twice that,
+    and so on up to the last bound.
     """
     first, last = bounds
-    # 2.0 ** 1024 raises.
+    # The exponent is bounded, because 2.0 ** 1024 raises OverflowError.
     return min(last, first * 2.0 ** min(times - 1, 30))

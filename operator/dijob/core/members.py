@@ -1,5 +1,7 @@
-"""The gang, the pods that the spec asks for: ranks, names, node ids. Every name is computed, so
-that no two writers can disagree.
+"""The gang: the pods that the spec asks for, with their ranks, names and node ids.
+
+All names are computed from the job, so two operators, or one before and after a crash, create the
+same objects, and the API server rejects duplicates.
 """
 
 from collections.abc import Iterable
@@ -23,7 +25,7 @@ from dijob.topology import connected_from
 
 @dataclass(frozen=True)
 class GangTask:
-    """The ranks of one task: `size` of them from `first` on."""
+    """One task: `size` ranks, starting with rank `first`."""
 
     name: str
     type: TaskType
@@ -33,15 +35,14 @@ class GangTask:
 
 @dataclass(frozen=True)
 class Gang:
-    """The pods that a job's spec asks for, as each of them has to know them.
+    """The pods that a job's spec asks for, and what they have in common.
 
-    `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is
-    the number of pods without which no world begins, from 1 to `size`. `tasks` are the tasks in
-    rank order, () where the job has none. `scope` says who starts again when one
-    is lost. `gpus` is the number of GPUs that each pod may use, 0 where none is asked for. `queue`
-    is DI-engine's --mq-type, `redis` host and port of its server, where they are known. `server`
-    names the pod and the service of the Redis server that the operator runs for this job, "" where
-    it runs none.
+    `size` is the desired number of pods, `workers` the number of processes in each. `minimum` is
+    the number of pods that are required for a start, from 1 to `size`. `tasks` are the tasks in
+    rank order; () if the job has none. `scope` says which ranks restart when one is lost. `gpus` is
+    the number of GPUs of each pod. `queue` is DI-engine's --mq-type, and `redis` the host and port
+    of its server, if they are known. `server` is the name of the pod and the Service of the Redis
+    server that the operator runs for this job; "" if it runs none.
     """
 
     job: str
@@ -61,10 +62,12 @@ class Gang:
     server: str = ""
 
     def dialers(self, rank: int) -> frozenset[int]:
-        """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a
-        mesh each rank dials all below it, in a star all dial rank 0. The dialers of a dialer are
-        among them. Empty with `addressing: Hostname`, since a name stays valid
-        (docs/decisions/010), and with redis, where all dial the server alone.
+        """Return the ranks that connect to this one by its address (DI-engine 0.5.3,
+        k8s_parser.py). In a mesh each rank connects to all lower ranks, in a star all ranks connect
+        to rank 0. The result is transitive: it includes the dialers of its members.
+
+        It is empty with `addressing: Hostname`, because a name stays valid (docs/decisions/010),
+        and with redis, because ranks then connect only to the server.
         """
         if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
@@ -72,12 +75,14 @@ class Gang:
 
     @property
     def renews_all_on_loss(self) -> bool:
-        """Whether all ranks are renewed when one is lost."""
+        """Whether all ranks restart when one is lost."""
         return self.scope is RestartScope.JOB
 
     @property
     def begins_together(self) -> bool:
-        """Whether no rank can begin without all others, those that have succeeded among them."""
+        """Whether the job needs a gang restart: no rank can start without all others, including
+        those that have succeeded.
+        """
         return self.renews_all_on_loss and self.runtime.traits.fixed_membership
 
     @property
@@ -86,15 +91,17 @@ class Gang:
         return tuple(map(self.member, range(self.size)))
 
     def address(self, rank: int, ip: str) -> str:
-        """What stands for a rank in address lists. The name is that of the headless service, in the
-        pods' namespace.
+        """Return the entry of a rank in peer lists: its IP, or its name in the headless Service,
+        which resolves in the pods' namespace.
         """
         return (
             f"{self.member(rank).name}.{self.job}" if self.addressing is Addressing.HOSTNAME else ip
         )
 
     def member(self, rank: int) -> "Member":
-        """The member of this rank; one beyond the wish belongs to the last task."""
+        """Return the member of this rank. A rank beyond the desired size belongs to the last
+        task, which is the only one that can be scaled.
+        """
         if not self.tasks:
             return Member(rank, f"{self.job}-{rank}", rank)
         ends = (task for task in self.tasks if rank < task.first + task.size)
@@ -103,8 +110,8 @@ class Gang:
         return Member(rank, f"{self.job}-{task.name}-{index}", index, task)
 
     def rank_of(self, name: str) -> int:
-        """The rank of the pod of this name; -1 where no rank of this gang, or of a larger one, has
-        it.
+        """Return the rank of the pod of this name; -1 if no rank has it, in this gang or in a
+        larger one.
         """
         prefix, index = split(name)
         if not self.tasks:
@@ -115,8 +122,8 @@ class Gang:
 
     @property
     def task_sizes(self) -> str:
-        """The tasks, by which a rank's number means what it means: "learner 1 evaluator 1
-        collector". The last one may have any size; "" where there are none.
+        """The tasks that give the ranks their meaning: "learner 1 evaluator 1 collector". The
+        size of the last one is left out, because it can be scaled. "" if there are no tasks.
         """
         sized = [f"{task.name} {task.size}" for task in self.tasks[:-1]]
         return " ".join([*sized, *(task.name for task in self.tasks[-1:])])
@@ -130,16 +137,16 @@ class Gang:
         return {f"{self.job}-{task.name}": task for task in self.tasks}
 
     def ranks_of(self, task: str) -> range:
-        """The ranks of the task of this name."""
+        """Return the ranks of the task of this name."""
         found = self._by_prefix[f"{self.job}-{task}"]
         return range(found.first, found.first + found.size)
 
 
 @dataclass(frozen=True)
 class Member:
-    """One pod of the gang: its rank (0 ... size-1) and its name, which is also its hostname.
+    """One pod of the gang: its rank (0 to size-1) and its name, which is also its hostname.
 
-    `index` counts the ranks of its task; where there are none it is the rank.
+    `index` is its position in its task; without tasks it is the rank.
     """
 
     rank: int
@@ -149,19 +156,21 @@ class Member:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What DI-engine's match_labels can select it by: its task's type, and its name."""
+        """The labels for DI-engine's match_labels: type and name of its task."""
         if self.task is None:
             return ()
         kind = "" if self.task.type is TaskType.NONE else self.task.type.value
         return tuple(dict.fromkeys(filter(None, (kind, self.task.name))))
 
     def node_ids(self, workers: int) -> range:
-        """The DI-engine node ids of this pod's processes: rank * workers + i (k8s_parser.py)."""
+        """Return the DI-engine node ids of this pod's processes: rank * workers + i
+        (k8s_parser.py).
+        """
         return range(self.rank * workers, (self.rank + 1) * workers)
 
 
 def gang_of(job: DIJob) -> Gang:
-    """The gang that the job's spec asks for."""
+    """Return the gang that the job's spec asks for."""
     meta, queue = job.metadata, job.spec.message_queue
     host = job.server or (queue.host if queue else "")
     return Gang(
@@ -188,15 +197,15 @@ def gang_of(job: DIJob) -> Gang:
 
 
 def split(name: str) -> tuple[str, int]:
-    """A pod's name without its last number, and that number; -1 where it is none, not as we write
-    it, or too large.
+    """Split a pod's name into its prefix and its number. The number is -1 if it is missing, too
+    large, or not in canonical form (as in "x-01").
     """
     prefix, _, digits = name.rpartition("-")
     return prefix, rank if (rank := _rank(digits)) >= 0 and str(rank) == digits else -1
 
 
 def compact(ranks: Iterable[int]) -> str:
-    """Write a set of ranks as "0-3,7"; nothing as ""."""
+    """Format a set of ranks as "0-3,7"; the empty set as ""."""
     runs: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if runs and rank == runs[-1][1] + 1:
@@ -207,9 +216,7 @@ def compact(ranks: Iterable[int]) -> str:
 
 
 def expand(text: str) -> frozenset[int]:
-    """Read "0-3,7" back; a part that is no number or range is left out (status can be edited by
-    hand).
-    """
+    """Parse "0-3,7". Invalid parts are ignored, because a status can be edited by hand."""
     ranks: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -219,19 +226,19 @@ def expand(text: str) -> frozenset[int]:
 
 
 def _rank(text: str) -> int:
-    """The rank that plain digits say; -1 where no job has one of that number: no status could be
-    written about it.
+    """Return the rank in a text of digits; -1 if no job can have that rank. A larger one would not
+    fit into a status.
     """
     rank = natural(text)
     return rank if rank is not None and rank < MAX_REPLICAS else -1
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number of things in a sentence: "1 failure", "2 failures"."""
+    """Format a number of things: "1 failure", "2 failures"."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def say(ranks: Iterable[int]) -> str:
-    """Name ranks in a sentence: "rank 2", "ranks 0-3,7"."""
+    """Format ranks for a sentence: "rank 2", "ranks 0-3,7"."""
     wanted = sorted(set(ranks))
     return f"rank {wanted[0]}" if len(wanted) == 1 else f"ranks {compact(wanted)}"

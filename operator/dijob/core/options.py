@@ -1,4 +1,6 @@
-"""What the operator was started with."""
+"""The operator's settings that influence what it creates, and warnings about jobs that do not fit
+these settings.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,15 +12,15 @@ from dijob.api.model import DIJob
 from dijob.api.problems import Problem
 from dijob.names import LOST_NODE_SECONDS, Priority
 
-# The last line of Redis under the BSD licence.
+# The last minor version of Redis with the BSD license.
 REDIS_IMAGE = "redis:7.2-alpine"
 LAUNCHER_IMAGE = f"dijob/launcher:{__version__}"
 
 
 class Delivery(StrEnum):
-    """How the launcher's programs come into a pod: an init container copies them into an emptyDir,
-    or the kubelet mounts their image (KEP-4639: by default from Kubernetes 1.35 on, with containerd
-    2.1).
+    """How the launcher's programs get into a pod: an init container copies them into an emptyDir,
+    or the kubelet mounts their image (KEP-4639: enabled by default since Kubernetes 1.35, with
+    containerd 2.1).
     """
 
     INIT_CONTAINER = "InitContainer"
@@ -27,15 +29,15 @@ class Delivery(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """What the operator was started with.
+    """The operator's settings.
 
-    `launcher_image` holds the programs of images/launcher, and comes into each rank's pod by
-    `launcher_delivery`. `cluster_domain` ends the names of services. `priority_classes` are the
-    names of the priority classes that spec.priority stands for; one that is missing, or "", is
-    none. `redis_image` has a redis-server in its PATH, and `redis_resources` are those of its
-    container. `server_url` is that of the HTTP server for jobs (dijob.server); "": there is none.
-    `isolates`: each job has a NetworkPolicy, since the cluster's network enforces them.
-    `lost_node_seconds` is how long pods stay on a silent node, if their job does not say it.
+    `launcher_image` holds the programs of images/launcher, which get into each rank's pod by
+    `launcher_delivery`. `cluster_domain` is the domain of Service names. `priority_classes` maps
+    values of spec.priority to names of priority classes; a missing value, or "", means none.
+    `redis_image` has redis-server in its PATH, and `redis_resources` are the resources of its
+    container. `server_url` is the URL of the HTTP server for jobs (dijob.server); "": there is
+    none. `isolates`: each job gets a NetworkPolicy, because the cluster's network enforces them.
+    `lost_node_seconds` is how long pods stay on an unreachable node, unless their job sets it.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -50,19 +52,19 @@ class Options:
 
 
 def isolated(job: DIJob, options: Options) -> bool:
-    """Whether the job is to have a NetworkPolicy. No policy holds in a node's own network, and one
-    would cut off the ranks in it from those that have networks of their own.
+    """Whether the job gets a NetworkPolicy. Policies do not apply to pods with hostNetwork, and one
+    would block such ranks from the ranks that have their own network.
     """
     return options.isolates and not on_host(job)
 
 
 def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
-    """Problems of the job with the operator's settings."""
+    """Return the warnings about this job with the operator's settings."""
     return (*_no_class(job, options), *_not_isolated(job, options), *_open_server(job))
 
 
 def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
-    """A priority without a class."""
+    """Warn if no priority class is configured for the job's priority."""
     priority = job.spec.priority
     if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
         return
@@ -74,7 +76,7 @@ def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
 
 
 def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
-    """Pods that no policy protects, although somebody may think so."""
+    """Warn if no NetworkPolicy protects the pods although users may expect one."""
     if options.isolates and (path := on_host(job)):
         message = (
             "is true, and network policies do not apply to the host network, so none protects the"
@@ -90,7 +92,7 @@ def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
 
 
 def _open_server(job: DIJob) -> Iterator[Problem]:
-    """A Redis server of the job's own that cannot be for its ranks alone."""
+    """Warn if access to the job's own Redis server cannot be restricted to its ranks."""
     if job.server and (path := on_host(job)):
         message = (
             "is true, so the ranks' traffic has the address of their node, and no network policy"
@@ -102,6 +104,6 @@ def _open_server(job: DIJob) -> Iterator[Problem]:
 
 
 def on_host(job: DIJob) -> str:
-    """Where the job asks for a node's own network; "" for nowhere."""
+    """Return the path of the first pod template with hostNetwork; "" if there is none."""
     found = (each.path for each in job.pod_sets if each.pod.get("hostNetwork"))
     return next(found, "")

@@ -1,27 +1,31 @@
-"""Throttles the writes that can wait, reminders and intermediate statuses, by how slow the
-apiserver is, and says how many of all writes may be under way at once.
+"""Throttles writes: those that can wait (reminders and intermediate statuses) by the latency of the
+API server, and all writes by the number that may be in flight at once.
+
+While many jobs start, the control plane is the bottleneck. A write that could have waited then
+delays the writes that jobs wait for.
 """
 
 from dataclasses import dataclass, replace
 
-# Between two writes that can wait are at least so many times the seconds that one write takes now:
-# those of a start take 10 ms at rest and half a second on a machine that is busy.
+# The interval between two writes that can wait is at least this many times the current latency. A
+# write during a start takes 10 ms on an idle machine and half a second on a busy one.
 TIMES = 30.0
 LONGEST_SECONDS = 60.0
-# A write that was refused for want of room (429) counts as one that took this long.
+# A write that was rejected with 429 (too many requests) counts as one that took this long.
 REFUSED_SECONDS = 2.0
-# WEIGHT is the share of the newest write in the average, which halves in HALF_LIFE_SECONDS without
-# a write.
+# WEIGHT is the share of the newest write in the average. Without writes, the average halves in
+# HALF_LIFE_SECONDS, since an old measurement says little about the present.
 WEIGHT = 0.125
 HALF_LIFE_SECONDS = 30.0
-# One write that can wait is earned by ten that cannot, and one by each minute; at most SAVED are
-# kept.
+# Ten writes that cannot wait earn one write that can, and so does each minute. At most SAVED writes
+# are saved.
 SHARE = 0.1
 SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60
 
-# Writes at once: how many at first and at most. A write that takes SLOW_SECONDS halves them, but
-# not below LEAST_SLOW: it may be a webhook that is slow. One that is refused for want of room does.
+# Writes in flight: their initial and maximum number. A write that takes SLOW_SECONDS halves the
+# number, but not below LEAST_SLOW, since only a webhook may be slow. A 429 halves it further, down
+# to LEAST_REFUSED.
 FIRST_WINDOW = 32
 MOST_WINDOW = 64
 LEAST_SLOW = 16
@@ -31,21 +35,24 @@ SLOW_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Window:
-    """How many writes may be under way at once: one more after a round of quick ones, half as many
-    after one that is refused or slow (additive increase, multiplicative decrease).
+    """How many writes may be in flight at once: one more after a round of quick writes, half as
+    many after a rejected or slow one (additive increase, multiplicative decrease, as in TCP).
 
-    `cut` is the monotonic time of the last decrease: what was asked before says nothing new.
+    `cut` is the monotonic time of the last decrease. Writes that were sent before are ignored,
+    because they suffered from the old, larger window.
     """
 
     size: float = FIRST_WINDOW
     cut: float = float("-inf")
 
     def refused(self, began: float, at: float) -> "Window":
-        """After a write, begun at a monotonic time, for which the apiserver had no room."""
+        """Return the window after a write that was rejected with 429. `began` is the monotonic time
+        at which it was sent.
+        """
         return self if began < self.cut else Window(max(LEAST_REFUSED, self.size / 2), at)
 
     def answered(self, began: float, at: float) -> "Window":
-        """After any other write."""
+        """Return the window after any other write."""
         if began < self.cut:
             return self
         if at - began >= SLOW_SECONDS:
@@ -55,33 +62,34 @@ class Window:
 
 @dataclass(frozen=True)
 class Latency:
-    """How long our own writes take, smoothed: `seconds`, as of the monotonic time `at`."""
+    """The smoothed latency of our own writes: `seconds`, as of the monotonic time `at`."""
 
     seconds: float = 0.0
     at: float = 0.0
 
     def now(self, at: float) -> float:
-        """What is believed of it at a later time."""
+        """Return the estimate for a later time."""
         return float(self.seconds * 0.5 ** (max(0.0, at - self.at) / HALF_LIFE_SECONDS))
 
     def after(self, seconds: float, at: float) -> "Latency":
-        """With one more write."""
+        """Return the latency after one more write."""
         before = self.now(at)
         return Latency(before + WEIGHT * (seconds - before), at)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How many writes that may wait may still be made, as of the monotonic time `at`."""
+    """How many writes that can wait may be sent, as of the monotonic time `at`."""
 
     writes: float = 1.0
     at: float = 0.0
 
     def now(self, at: float) -> int:
+        # Sums of 0.1 can be slightly less than an integer.
         return int(self._saved(at) + 1e-9)
 
     def earned(self, writes: int, at: float) -> "Budget":
-        """After so many writes that may not wait."""
+        """Return the budget after this many writes that cannot wait."""
         return replace(self, writes=min(SAVED, self._saved(at) + SHARE * writes), at=at)
 
     def spent(self, at: float) -> "Budget":
@@ -92,5 +100,5 @@ class Budget:
 
 
 def interval(base: float, latency: float) -> float:
-    """Seconds between two writes that may wait, `base` where the apiserver is quick."""
+    """Return the seconds between two writes that can wait; `base` if the API server is quick."""
     return max(base, min(LONGEST_SECONDS, TIMES * latency))

@@ -1,1 +1,1 @@
-"""Who is in the world: the address list in force, who is lost, who joins, what is counted."""
+"""Decides who is a member: the active peer list, lost ranks, ranks that join, counted failures."""

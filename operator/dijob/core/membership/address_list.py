@@ -1,10 +1,9 @@
-"""The newest address list, and what proves it: the status has its number and digest first.
+"""Finds and verifies the newest peer list by its revision and digest in the job's status.
 
-A pod's annotations can be written by whoever may patch pods. So they are copies, never the source:
-a list is genuine if it has the digest in the status (and in force until lastRenewal names it,
-list_state.py). It is rebuilt from the addresses that the kubelets report; a copy counts where it
-has that digest too, which shows that it is the list that the operator has made
-(docs/decisions/015).
+Anyone who may patch pods can write their annotations. So these are copies and never the source. A
+list is genuine if it has the digest in the status (and active until lastRenewal names it,
+list_state.py). It is rebuilt from the addresses that the kubelets report. A pod's copy is used only
+if it has that digest, too, which shows that the operator has created it (docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -16,23 +15,23 @@ from dijob.core.addresses import NO_LIST, AddressList
 from dijob.core.members import Gang, compact, expand
 from dijob.core.observed.views import Observed, Pod
 
-# Stands in a list for a rank that has succeeded. Its own address may be another job's by now, or
-# nobody's, where NNG hangs without a word. A refused connection is tried again for ever, and no
-# DI-engine process listens here: they listen on the pod's own address
-# (ding/entry/cli_parsers/k8s_parser.py).
+# The placeholder for a rank that has succeeded. Its own address may belong to another job by now,
+# or to no pod, in which case NNG hangs silently. A connection to this address is refused, and NNG
+# retries it indefinitely without harm. No DI-engine process listens here, because they listen on
+# the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
 NOBODY = "127.0.0.2"
-# Stands for the list of a pod that has one whose addresses are not known.
+# The text of a list that a pod has, but whose addresses are not known.
 UNKNOWN = "?"
 
 
 def proof_of(made: AddressList) -> ListProof:
-    """What the status keeps of a list, besides its number."""
+    """Return what the status stores about a list, besides its revision."""
     finished = compact(rank for rank, address in enumerate(made.addresses) if address == NOBODY)
     return ListProof(size=len(made.addresses), digest=made.digest, finished=finished)
 
 
 def newest(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
-    """The newest list; without addresses where nothing that is known now has its digest."""
+    """Return the newest list; without addresses if nothing that is known now has its digest."""
     number, proof = status.list_number, status.address_list
     if proof is not None:
         copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
@@ -43,7 +42,9 @@ def newest(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
 
 
 def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof) -> AddressList:
-    """The list from what the kubelets say; without addresses where a rank of it has none."""
+    """Rebuild the list from the addresses that the kubelets report; without addresses if a rank has
+    none.
+    """
     finished, found = expand(proof.finished), []
     for rank in range(proof.size):
         ip = pods[rank].ip if rank in pods else ""
@@ -55,12 +56,12 @@ def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof)
 
 
 def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
-    """The status, with the number or the list that it lacks where the pods run with one all the
-    same.
+    """Return the status, with its revision and digest restored from the pods if it lacks them.
 
-    A status of a former version has no digest, and a status can be wiped. The copy on the pods with
-    the highest number is taken where the kubelets report the very same addresses: then it is what
-    would be made now. Numbers that this operator itself has given out are never used again.
+    The status of an older version has no digest, and somebody can delete a status. The copy with
+    the highest revision is accepted if the kubelets report exactly its addresses: then it is the
+    list that the operator would create now. A revision that this operator has published is never
+    used again.
     """
     pods = observed.pods
     published = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)
@@ -80,10 +81,10 @@ def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
 
 
 def verified(pod: Pod, newest: AddressList, published: int, status: Status) -> Pod:
-    """The pod with what its annotations claim put right, `tampered` where something was.
+    """Return the pod with the false claims in its annotations corrected, and `tampered` set if
+    there were any.
 
-    `published` is the number of the newest list that this operator has written on the pod, 0 where
-    it does not know.
+    `published` is the newest revision that this operator has written to the pod; 0 if unknown.
     """
     claimed, held = pod.copy, NO_LIST
     if number := _number_of(pod, newest, published):
@@ -91,20 +92,20 @@ def verified(pod: Pod, newest: AddressList, published: int, status: Status) -> P
         held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0
     tampered = (held, renew_from) != (claimed.address_list, claimed.renew_from)
-    # A program can write the launcher's words as well, with a number that never was.
+    # A program can write the launcher's termination message, with a revision that never existed.
     ended_for = pod.containers.ended_for if pod.containers.ended_for <= newest.number else 0
     if not tampered and ended_for == pod.containers.ended_for:
-        return pod  # of 1,500 pods each copy counts
+        return pod  # No copy without need, because a job can have 1,500 pods.
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
     return replace(pod, copy=copy, containers=replace(pod.containers, ended_for=ended_for))
 
 
 def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
-    """The number of the list that the pod really has, 0 for none, whatever it claims.
+    """Return the revision that the pod really has, whatever its annotations claim; 0 if it has no
+    list.
 
-    Where a claim is known to be false and nothing else is known: nothing has been started without a
-    list, and what runs is taken to have the newest one, so that it is written again and nothing
-    else happens.
+    If a claim is false and nothing else is known, a pod that runs is assumed to have the newest
+    list, since no program starts without one. Then the operator only writes the list again.
     """
     claimed = pod.copy.address_list
     if newest.text and claimed == newest:
@@ -119,7 +120,9 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
-    """Whether the operator itself can have written the pod's `renew-from`: its rank was renewed."""
+    """Whether the operator itself can have written the pod's `renew-from`, because its rank had to
+    restart.
+    """
     last, renew_from = status.last_renewal, pod.copy.renew_from
     if renew_from == 0:
         return True
@@ -130,16 +133,16 @@ def _may_renew(pod: Pod, status: Status) -> bool:
 
 
 def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
-    """The ranks of the newest list that have neither succeeded nor a pod that is known.
+    """Return the ranks of the newest list that have neither succeeded nor a known pod.
 
-    Before such a pod is called lost it is asked for by its name: somebody may have taken our label
-    off, and then no watch shows it any more.
+    The shell gets such a pod by its name before the rank counts as lost: somebody may have removed
+    the label by which the watch selects it.
     """
     if status.address_list is None:
         return ()
     size, known = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)
     if status.last_renewal is not None and status.last_renewal.list_number == status.list_number:
-        # Lost already, or re-created by the operator itself.
+        # These ranks are lost already, or the operator re-creates their pods.
         known |= expand(status.last_renewal.ranks)
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 
@@ -147,7 +150,7 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
 def all_verified(
     gang: Gang, pods: Mapping[int, Pod], given: Mapping[str, int], status: Status
 ) -> tuple[dict[int, Pod], AddressList]:
-    """The pods by rank as `verified`, and the newest list."""
+    """Return the pods by rank as `verified`, and the newest list."""
     listed = newest(gang, pods, status)
     return {
         rank: verified(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()

@@ -1,5 +1,7 @@
-"""Not enough room: a job that cannot start deletes its pods that have a node, and creates them
-again later (docs/decisions/007).
+"""Releases capacity that a job cannot use: a job that cannot start deletes its pods that have a
+node, and re-creates them later (docs/decisions/007).
+
+Otherwise two jobs that each hold half of the cluster would wait for each other indefinitely.
 """
 
 import hashlib
@@ -15,17 +17,17 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.grouping import shorten
 from dijob.core.observed.views import Observed, Pod, Refused, age
 
-# Between two tries: 30, 60, 120 ... seconds, each times SPREAD: two jobs that each hold half
-# must not meet again.
+# The pause between two tries: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
+# factor two jobs that each hold half of the nodes would try again at the same time.
 RETRY_SECONDS = (30.0, 600.0)
 SPREAD = (0.5, 1.5)
 
 
 def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
-    """What to write down when it is time to give the pods back; None when it is not.
+    """Return the record to store if the job must release its capacity now; else None.
 
-    `timeout` (seconds) is how long a rank may look for a node, or be refused its pod, while others
-    of a job in which nobody runs hold theirs.
+    `timeout` (seconds) is the admission timeout: how long a rank may wait for a node, or for room
+    in a quota, while other ranks of a job that does not run hold theirs.
     """
     world, observed, now = gathering.world, gathering.observed, gathering.now
     if (
@@ -37,7 +39,7 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
     waited = sorted(_waited(gathering, status))
-    # A pod without a node fills a quota all the same.
+    # A pod without a node still uses a quota.
     quota = any(rank not in world.pods for rank in waited)
     kept = () if quota else (rank for rank, pod in world.pods.items() if not pod.scheduled)
     what = "all its pods" if quota else "the nodes that its pods had"
@@ -53,28 +55,32 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
 
 
 def found_node(world: World, given: GivenBack) -> bool:
-    """Whether room has come for a job that waits for its next try: a pod that was kept has a node.
-
-    If another job waited too, that pod has only taken what was given back for the other job.
+    """Whether there is capacity for a job that waits for its next try, because a pod that it has
+    kept was bound to a node. If another job waits too, that pod has only taken the capacity that
+    was released for the other job.
     """
     kept = (world.pods.get(rank) for rank in expand(given.kept_ranks))
     return not given.contended and any(pod and pod.scheduled for pod in kept)
 
 
 def to_give_back(world: World, given: GivenBack) -> tuple[Pod, ...]:
-    """The pods to delete until the next try: all but those that were kept and have no node."""
+    """Return the pods to delete until the next try: all except the kept ones without a node. These
+    stay, so that a cluster autoscaler adds nodes for them.
+    """
     kept = expand(given.kept_ranks)
     pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
     return tuple(pod for pod in pods if pod.scheduled or pod.rank not in kept)
 
 
 def until_given_back(gathering: Gathering, status: Status, timeout: int) -> float | None:
-    """Seconds until pods are given back if nothing changes; None where there is no cause to."""
+    """Return the seconds until the job releases its capacity if nothing changes; None if it has no
+    reason to.
+    """
     world = gathering.world
     if not (world.nobody_runs and (waited := _waited(gathering, status))):
         return None
-    # What fills a quota, or has a node. If nothing else waits for a node, the job's own pods would
-    # take what it gives back, and a cluster autoscaler would lose sight of those that wait.
+    # If no other pod waits for a node, a release is useless: the job's own pods would take the
+    # nodes again, and a cluster autoscaler would no longer see pods that wait.
     quota, wanted = any(rank not in world.pods for rank in waited), gathering.observed.room.wanted
     pods = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
     held = any(quota or (wanted and pod.scheduled) for pod in pods)
@@ -82,10 +88,8 @@ def until_given_back(gathering: Gathering, status: Status, timeout: int) -> floa
 
 
 def refused(world: World, observed: Observed, status: Status, now: datetime) -> dict[int, float]:
-    """For how long (seconds) each rank without a pod has been refused one: a quota is full, a
-    policy says no.
-
-    The time in which the job itself asked for none does not count.
+    """Return for how long (seconds) the API server has rejected the pod of each rank without a pod,
+    because of a quota or a policy. The time in which the job did not try does not count.
     """
     if not observed.refusals:
         return {}
@@ -102,21 +106,22 @@ def refused(world: World, observed: Observed, status: Status, now: datetime) -> 
 
 
 def seconds_until_retry(status: Status, now: datetime) -> float:
-    """Seconds until a job that has given its pods back tries again; 0 or less: it may. No pause
-    lasts longer than the longest one: then the clock has been set back since.
-    """
+    """Return the seconds until a job that has released its capacity tries again; 0 or less: now."""
     until = parse_time(status.given_back.until) if status.given_back else None
     left = (until - now).total_seconds() if until else 0.0
+    # A pause beyond the maximum means that the clock has been set back, so it is ignored.
     return left if left <= RETRY_SECONDS[1] * SPREAD[1] else 0.0
 
 
 def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
-    """For how long each rank has found no node, or no room in a quota. Ranks that the world can do
-    without are not waited for: they join later. A pod that is rejected for another reason gets no
-    room from other jobs: giving back would only keep the job from trying again soon.
+    """Return for how long (seconds) each required rank has found no node, or no room in a quota.
+
+    Ranks that are not required are ignored, because they can join later. So are pods that are
+    rejected for another reason than a quota: no other job can release capacity for them, and the
+    pause after a release would only delay the next try.
     """
     world, now, refusals = gathering.world, gathering.now, gathering.observed.refusals
-    # A pod that was kept is older than this try.
+    # A pod that was kept is older than this try, so its age alone would be too much.
     tried = min(((now - time).total_seconds() for time in _tries(status)), default=math.inf)
     without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
     waited = {rank: min(tried, age(world.pods[rank], now)) for rank in without_node}
@@ -127,13 +132,15 @@ def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
 
 
 def _tries(status: Status) -> list[datetime]:
-    """When the job was to ask for room again: after it was suspended, or had given room back."""
+    """Return when the job started its last tries: after a suspension, and after a release."""
     stamps = (status.resume_time, status.given_back.until if status.given_back else None)
     return [time for time in map(parse_time, stamps) if time]
 
 
 def _pause(uid: str, before: int) -> float:
-    """Pure, and different for each job and try."""
+    """Return the pause (seconds) after a release. The jitter comes from a hash instead of a random
+    number, so the plan stays pure.
+    """
     dice = hashlib.sha256(f"{uid}/{before}".encode()).digest()[0] / 255
     least, most = SPREAD
     return doubled(before + 1, RETRY_SECONDS) * (least + (most - least) * dice)

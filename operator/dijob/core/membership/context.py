@@ -1,5 +1,5 @@
-"""The context of a pass: the job, its world and what has been counted, as every decision sees
-them.
+"""The context of a reconciliation: the job, its world and what has been counted. All functions that
+decide or report take it as `ctx`, so they all see the same state.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,12 @@ from dijob.names import FailureAction
 
 @dataclass(frozen=True)
 class Pass:
-    """Everything that one pass knows.
+    """Everything that one reconciliation knows.
 
-    `status` has this pass's counts in it, and `has_unstored_counts` says that a failure or success
-    among them is not stored yet. `new_failures` are the ranks that have failed since the last pass,
-    oldest first, and what that leads to.
+    `job.status` is the stored status. `status` is the new one: it includes the counts of this
+    reconciliation, and `has_unstored_counts` says that a failure or success among them is not
+    stored yet. `new_failures` maps the ranks that have failed since the last reconciliation to the
+    actions of the failure policy, oldest failure first.
     """
 
     job: DIJob
@@ -36,7 +37,7 @@ class Pass:
 
     @cached_property
     def loss(self) -> Loss | None:
-        """Why the newest list is not true any more; None while it is."""
+        """Why the newest peer list is stale for some ranks; None if it is not."""
         return loss_of(self.world)
 
     @property

@@ -1,5 +1,9 @@
-"""What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure
-of all.
+"""Failure accounting: which ranks have succeeded, how many failures count against backoffLimit, and
+what the first failure was.
+
+A pod's status shows only totals and last ends, and it is deleted with the pod. So the job's status
+keeps what has been counted for each pod (status.restartsSeen), and only the difference is new. This
+makes the count exact across crashes of the operator (docs/decisions/045).
 """
 
 from collections.abc import Mapping
@@ -19,27 +23,25 @@ from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
 MESSAGE_LIMIT = 1024
-# redis-py tries to connect again three times, after up to 2, 4 and 8 s (7.1, Redis.__init__), and
-# its clients come back one after the other.
+# redis-py reconnects three times, after up to 2, 4 and 8 s (7.1, Redis.__init__), and its clients
+# reconnect one after the other.
 RECONNECT_SECONDS = 20
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The part of the status that cannot be observed again, once the pods that it came from are
-    gone.
-    """
+    """The part of the status that cannot be observed again once its pods are deleted."""
 
     succeeded: frozenset[int]
     charges: Mapping[int, Charge]
     restarts: int
     first_failure: FirstFailure | None
-    # The failures that this very pass has found, oldest first, and what they lead to. Not stored:
-    # what acts on them does so in the write that stores the charge.
+    # The failures that this reconciliation has found, oldest first, and the actions of the failure
+    # policy. They are not stored, because the write that stores the count also records the action.
     new: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
-        """The status with this ledger written into it."""
+        """Return the status with this ledger in it."""
         return status.model_copy(
             update={
                 "succeeded_ranks": compact(self.succeeded),
@@ -51,8 +53,8 @@ class Ledger:
 
 
 def read(status: Status, gang: Gang) -> Ledger:
-    """The ledger as the last pass left it. Where the tasks are others now (they can be changed
-    while the job is suspended), a rank's number means another rank: none of them has succeeded.
+    """Return the stored ledger. If the tasks have changed (which is possible during a suspension),
+    a rank is another one now, so no rank has succeeded.
     """
     same = gang.task_sizes == status.tasks
     charges = {charge.rank: charge for charge in status.restarts_seen if same}
@@ -66,7 +68,7 @@ def read(status: Status, gang: Gang) -> Ledger:
 
 
 def with_successes(ledger: Ledger, world: World, policy: Policy) -> Ledger:
-    """The ledger with the ranks that have succeeded, as their pods show."""
+    """Return the ledger with the ranks that have succeeded according to their pods."""
     done = frozenset(
         rank for rank in together.successes(world) if policy.is_counted(world.pods[rank])
     )
@@ -80,16 +82,18 @@ def with_failures(
     now: datetime,
     failed_without_redis: frozenset[int] = frozenset(),
 ) -> Ledger:
-    """Enter the failures that the pods show and the ledger does not have yet.
+    """Return the ledger with the failures that the pods show and the ledger does not have yet.
 
-    A failure is every bad end of a pod that nobody is deleting, that is not about to be deleted
-    with its dead list, and that no rule forgives (policy.py). What is new about a pod whose address
-    changed is free: its sandbox died under it (a node's reboot). One whose sandbox has just died
-    and has no new one yet is judged when it has. A process that was ended to start again with a new
-    list has not failed. The `failed_without_redis` ranks cost nothing, unless a rule is about
-    their failure. Every other failure is charged. If one of them renews all ranks, all that this
-    pass finds are charged as one, since what rank 1 breaks ends every rank's program, and one
-    restart follows.
+    A failure is an end with an error of a pod that is neither being deleted nor about to be deleted
+    because of its stale peer list. These are not counted:
+    - failures that a rule of the failure policy ignores (policy.py);
+    - failures of a pod whose address has changed, because its sandbox died (a reboot of its node);
+      a pod whose sandbox has just died is judged when it has a new one;
+    - requested restarts with a new peer list;
+    - failures of the `failed_without_redis` ranks, unless a rule matches them.
+
+    If one failure restarts all ranks, all failures found in this reconciliation count as one: the
+    failure of one rank ends the programs of the others, and one restart follows.
     """
     charges, found, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
@@ -120,8 +124,8 @@ def with_failures(
 
 
 def failed_without_redis(gang: Gang, observed: Observed) -> frozenset[int]:
-    """The ranks that may have failed for want of the server, if they have: DI-engine's emit raises
-    where it cannot send (ding/framework/message_queue/redis.py, publish).
+    """Return the ranks whose failure, if there is one, may be due to a missing Redis server.
+    DI-engine's emit raises if it cannot send (ding/framework/message_queue/redis.py, publish).
     """
     if not gang.server:
         return frozenset()
@@ -136,15 +140,15 @@ def failed_without_redis(gang: Gang, observed: Observed) -> frozenset[int]:
 
 
 def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
-    """In the order in which they ended: who fails first pulls others down. The stamps have whole
-    seconds.
+    """Sort key by the time of the end, then by rank, since time stamps have whole seconds. The
+    first failure usually causes the others.
     """
     rank, pod = ranked
     return (pod.containers.last_end.at if pod.containers.last_end else "") or "~", rank
 
 
 def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
-    """What is known of a pod with `new` more ends."""
+    """Return the updated accounting of a pod with `new` more ends."""
     uncharged = restart.uncharged_ends(pod, before, new)
     on_purpose = _restarted_on_purpose(pod, before, new - uncharged)
     return Charge(
@@ -161,16 +165,18 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
 
 
 def was_excused(pod: Pod, charge: Charge) -> bool:
-    """Whether the main container's last end was a restart that is no failure."""
+    """Whether the main container's last end was a restart on purpose and not a failure."""
     at = charge.excused_at
     return _restarted_with_all(pod) or (bool(at) and at == pod.containers.ended)
 
 
 def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
-    """Return how many of a pod's `new` ends the kubelet made to restart containers, whatever their
-    exit codes then are: one of each container that has got another image, or resources for which it
-    restarts, since they started or since such a change was last counted; and one of each if a rule
-    of one of them restarts all.
+    """Return how many of a pod's `new` ends were restarts by the kubelet, whatever their exit
+    codes.
+
+    That is one end for each container whose image, or whose resources with a restarting resize
+    policy, have changed since it started or since such a change was last counted. It is one end for
+    each container if a rule of one container restarts all of them.
     """
     now = shape.split(pod.made.shape)
     was = shape.split(before.shape or pod.copy.first_shape)
@@ -185,12 +191,12 @@ def _restarted_with_all(pod: Pod) -> bool:
 
 
 def _new(pod: Pod, before: Charge, policy: Policy) -> int:
-    """How many failures of a pod are to be judged.
+    """Return how many failures of a pod are new.
 
-    Of a pod that is being deleted: none. Of one that is disrupted and has not succeeded: one where
-    a rule is about the disruption and has not counted it yet, else none. Of any other: the failures
-    of its containers that have not been seen before; init containers are counted apart, since once
-    they are through nothing tells how often they had failed.
+    For a disrupted pod that has not succeeded it is 1 if a rule matches the disruption and has not
+    counted it yet, else 0. For another pod that is being deleted it is 0. Otherwise it is the
+    number of failures of its containers that have not been counted. Init containers are counted
+    separately, because once they succeed their status no longer shows how often they had failed.
     """
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
@@ -202,8 +208,9 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
 
 
 def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
-    """The failure that a pod shows."""
-    # Only the last end can be seen. If that one is excused, the failure came before it.
+    """Return the failure that a pod shows."""
+    # Only the last end is visible. If it was a restart on purpose, the failure came before it and
+    # its details are lost.
     end = None if was_excused(pod, charge) else pod.containers.last_end
     return FirstFailure(
         rank=pod.rank,
@@ -220,8 +227,8 @@ def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
 
 
 def _message(pod: Pod, end: Ending | None) -> str:
-    """The last words of what failed, or why the pod was ended as a whole: its complaint says of a
-    container only how that ended.
+    """Return the termination message of the container that failed, or the reason why the pod was
+    ended as a whole.
     """
     if end is None or (pod.phase == "Failed" and not end.message):
         return pod.complaint

@@ -1,11 +1,13 @@
-"""Which ranks the next address list has, and when it is made: those from 0 on that have addresses,
-without a gap, once enough of them have waited long enough for the others. A pass asks it before it
-numbers a list (decide/address_writes.py), and to know which pods to create, or to release.
+"""The rendezvous: which ranks the next peer list has, and when it is published.
 
-All sizes count ranks from 0 on: `gang.size` is the desired one, `world.size` that of the world
-now, `world.possible_size` the largest that a list could have now, `required_size` the one that
-the job cannot do without, `minimum_size` the smallest of a next list, `next_size` that of the
-list to publish now.
+A list has the ranks from 0 on that have addresses, without a gap, because programs compute their
+peers from ranks. It is published once the required ranks have addresses and the join window for
+the others is over. This module also decides which pods to create and which to release.
+
+All sizes count ranks from 0 on: `gang.size` is the desired size, `world.size` the current one,
+`world.possible_size` the largest size that a list could have now, `required_size` what the job
+needs, `minimum_size` the smallest size of the next list, and `next_size` the size of the list to
+publish now.
 """
 
 from dataclasses import dataclass
@@ -18,17 +20,18 @@ from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
 from dijob.core.observed.views import ARRIVAL, Observed, Pod, Refused, age, since
 
-# While this operator itself is still creating pods, the window is not over.
+# The join window stays open at least this long while this operator is still creating pods, because
+# the missing ranks cannot have addresses yet.
 CREATING_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Gathering:
-    """The world, and the rule by which it starts and grows.
+    """The world, and the rules by which it starts and grows.
 
-    `window` (seconds) is how long ranks with an address wait for desired ranks without one.
-    `refused` are the ranks whose pods the apiserver has refused for so long, for want of room in a
-    quota, that they count like ranks without a node (capacity.py).
+    `window` is the join window: how long (seconds) ranks with an address wait for desired ranks
+    without one. `refused` are the ranks whose pods have been rejected for the admission timeout;
+    they count as ranks without a node (capacity.py).
     """
 
     world: World
@@ -39,7 +42,7 @@ class Gathering:
 
     @cached_property
     def next_size(self) -> int:
-        """How many ranks the list to publish now has; 0: no list is to be published."""
+        """The size of the peer list to publish now; 0 if none is due."""
         world = self.world
         if world.in_force and world.gang.size < world.size:
             return world.gang.size
@@ -50,16 +53,16 @@ class Gathering:
 
     @cached_property
     def required_size(self) -> int:
-        """How many ranks the job cannot do without. A job that runs needs no more than it has:
-        where it says `replicas` alone, minReplicas is the same number, and grows when it is scaled.
+        """How many ranks the job needs. A running job needs only those that it has: if it sets only
+        `replicas`, minReplicas is the same number, and grows when the job is scaled up.
         """
         world = self.world
         return world.size if world.in_force else min(world.gang.minimum, world.size)
 
     @cached_property
     def minimum_size(self) -> int:
-        """How many ranks the next list has at least: one more than the list in force; where none is
-        in force, the required size and all ranks that run.
+        """The smallest size of the next list: one more than that of the active list, or without an
+        active list, the required size and all ranks that run.
         """
         world = self.world
         return (
@@ -69,13 +72,13 @@ class Gathering:
         )
 
     def next_list(self, number: int) -> AddressList:
-        """The list that is to be published now, under this number."""
+        """Return the list to publish now, with this revision."""
         return AddressList.of(number, (_address(self.world, r) for r in range(self.next_size)))
 
     @cached_property
     def unschedulable(self) -> tuple[int, ...]:
-        """The ranks for which the scheduler has found no node, or the apiserver no place for the
-        pod, in order.
+        """The ranks for which the scheduler has found no node, or whose pods have been rejected for
+        the admission timeout, in order.
         """
         world = self.world
         pods = ((rank, world.pods.get(rank)) for rank in world.wanted)
@@ -84,15 +87,14 @@ class Gathering:
 
     @cached_property
     def seconds_left(self) -> float:
-        """Seconds until the ranks with an address no longer wait for the others; 0 or less: they do
-        not wait.
-        """
+        """The seconds until the join window is over; 0 or less: it is over."""
         world = self.world
         complete = world.list_is_dead and world.possible_size >= world.size
         if not self._enough or complete or world.possible_size == world.gang.size:
             return 0.0
         if world.list_is_dead:
-            # A member that finds no node; one that was refused its pod has been waited for.
+            # The first rank that is missing finds no node: the window counts from the creation of
+            # its pod. If its pod was rejected instead, the window is over.
             pod = world.pods.get(world.possible_size)
             waited = age(pod, self.now) if pod else self.window
         else:
@@ -104,10 +106,11 @@ class Gathering:
 
     @cached_property
     def pod_to_release(self) -> Pod | None:
-        """The pod of the highest rank that has a node and no list while a lower rank finds no node:
-        it is deleted, so that the lower one can have its place. None where there is no such pod.
+        """The pod of the highest rank that has a node and no peer list while a lower rank finds no
+        node; None if there is no such pod. It is deleted, so that the lower rank gets its node: a
+        list has no gaps, so the higher rank could not join without the lower one.
 
-        Ranks below the required size stay (capacity.py is about them).
+        Ranks below the required size are not released here (see capacity.py).
         """
         world = self.world
         present = {rank: pod for rank in world.wanted if (pod := world.pods.get(rank))}
@@ -125,16 +128,18 @@ class Gathering:
 
     @cached_property
     def needed(self) -> tuple[int, ...]:
-        """The ranks of this world that have no pod: all are created at once."""
+        """The ranks of the current world without a pod; all of their pods are created at once."""
         return tuple(rank for rank in self.world.missing if rank < self.world.size)
 
     @cached_property
     def ranks_to_add(self) -> tuple[int, ...]:
-        """The ranks whose pods are created one after the other, once all of this world have pods.
+        """The ranks that join: their pods are created one after the other, once all ranks of the
+        current world have pods.
 
-        In rank order, so that a scheduler with room for some finds the lowest first. All of them,
-        even those without a node, since a cluster autoscaler must see them; a rank whose pod was
-        released for a lower one comes back only when that one has a node.
+        They are created in rank order, so that a scheduler with capacity for some finds the lowest
+        rank first. Pods that find no node are created, too, because a cluster autoscaler must see
+        them. A rank whose pod was released for a lower one comes back only when that one has a
+        node.
         """
         world, released = self.world, self.observed.room.released
         if self.needed:
@@ -152,10 +157,8 @@ class Gathering:
 
     @cached_property
     def _enough(self) -> bool:
-        """Whether the ranks that have addresses are enough for a list.
-
-        A rank of the old list is waited for, unless the scheduler says that there is no node for
-        it.
+        """Whether the ranks that have addresses are enough for a list. Ranks of a stale list are
+        required as well, unless the scheduler finds no node for them.
         """
         world = self.world
         if world.possible_size < self.minimum_size or not any(
@@ -170,9 +173,9 @@ class Gathering:
 
 
 def is_outdated(world: World) -> bool:
-    """Whether a rank that has crashed would, on its restart, dial the old address of a rank that
-    has succeeded, which is now unused or another job's. (All other ranks have their connections,
-    and need no new list.)
+    """Whether a crashed rank would, on its restart, connect to the old address of a rank that has
+    succeeded. That address may be unused or belong to another job by now, so a new list with
+    placeholders is needed. (All other ranks have their connections and need no new list.)
     """
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
@@ -182,9 +185,9 @@ def is_outdated(world: World) -> bool:
 
 
 def _waited(gathering: Gathering, pod: Pod) -> float:
-    """Seconds since a pod has arrived; the window where it does not say when: then it was long ago.
-    Its node's clock may be ahead of the operator's, by minutes: it has waited at least since it was
-    first seen to have arrived.
+    """Return the seconds since a pod has arrived; the join window if the time is unknown, because
+    then it was long ago. The clock of its node may be minutes ahead of the operator's, so the time
+    counts at least since the operator first saw it.
     """
     seconds, now = since(_arrival(pod), gathering.now), gathering.now
     if seconds is None:
@@ -194,8 +197,8 @@ def _waited(gathering: Gathering, pod: Pod) -> float:
 
 
 def _arrival(pod: Pod) -> str:
-    """When its image was there: all nodes pull it at once, for minutes where it is large, and the
-    ranks whose nodes take a little longer are still to come then.
+    """Return when its image was on the node. All nodes pull a large image at once, for minutes. The
+    window must start after that, or ranks whose nodes take a little longer would miss it.
     """
     return pod.containers.gate_started or pod.placement.placed
 
@@ -205,8 +208,8 @@ def _address(world: World, rank: int) -> str:
 
 
 def _is_creating(gathering: Gathering) -> bool:
-    """Whether the next rank's pod is being created: the apiserver has not refused it, or only
-    because an old pod of its name still ends.
+    """Whether the pod of the next rank is being created: it was not rejected, or only because an
+    old pod of its name is still ending.
     """
     refusals, member = gathering.observed.refusals, gathering.world.gang.member
     first = (refusals.get(f"pod/{member(rank).name}") for rank in gathering.ranks_to_add[:1])

@@ -1,19 +1,20 @@
-"""The state of the newest address list; it follows from the status alone.
+"""The state of the newest peer list. It follows from the job's status alone.
 
-| from         | to       | when                                                               |
-|--------------|----------|--------------------------------------------------------------------|
-| NONE         | IN_FORCE | enough ranks have addresses (gathering.py): a number is written    |
-| IN_FORCE     | IN_FORCE | ranks join or leave, or one restarts that would dial a rank that   |
-|              |          | has succeeded: the next number is written                          |
-| IN_FORCE     | DEAD     | a rank is lost (losses.py), a failure renews all ranks, or a job   |
-|              |          | whose ranks all restart together is scaled: lastRenewal is         |
-|              |          | written, with the number                                           |
-| DEAD         | DEAD     | one more rank is lost: lastRenewal is written again                |
-| DEAD         | IN_FORCE | enough ranks have addresses again (gathering.py): the next number  |
-|              |          | is written                                                         |
-| each of them | NONE     | the job is suspended: lastRenewal is written, as Suspended         |
+| from     | to       | when                                                                   |
+|----------|----------|------------------------------------------------------------------------|
+| NONE     | IN_FORCE | enough ranks have addresses (gathering.py): a revision is written      |
+| IN_FORCE | IN_FORCE | ranks join or leave, or a rank restarts that would connect to a rank   |
+|          |          | which has succeeded: the next revision is written                      |
+| IN_FORCE | DEAD     | a rank is lost (losses.py), a failure restarts all ranks, or a job     |
+|          |          | whose ranks all restart together is scaled: lastRenewal is written,    |
+|          |          | with the revision                                                      |
+| DEAD     | DEAD     | another rank is lost: lastRenewal is written again                     |
+| DEAD     | IN_FORCE | enough ranks have addresses again (gathering.py): the next revision is |
+|          |          | written                                                                |
+| any      | NONE     | the job is suspended: lastRenewal is written, with reason Suspended    |
 
-Each of these is a write of the status, before anything is done to a pod because of it.
+In prose an IN_FORCE list is active, and a DEAD list is stale. Each transition is one write of the
+status, before any action on a pod follows from it.
 """
 
 from enum import Enum
@@ -21,20 +22,21 @@ from enum import Enum
 from dijob.api.status import Status
 from dijob.reasons import AddressesReady
 
-# The reason of the renewal that a suspension is: no pod is left that had the list.
+# The reason in lastRenewal for a suspension. No pod is left that had the list, so it is not stale
+# for anyone, and the job starts as if there had been none.
 SUSPENDED = AddressesReady.Suspended.name
 
 
 class ListState(Enum):
-    """What the newest list is to the pods."""
+    """What the newest list means for the pods."""
 
-    NONE = "no list has been made since the job began, or was resumed"
-    IN_FORCE = "the pods have it, or are given it"
-    DEAD = "it is not true for some ranks, and these wait for the next one"
+    NONE = "no list has been published since the job started or was resumed"
+    IN_FORCE = "active: the pods have it, or are about to get it"
+    DEAD = "stale: it is wrong for some ranks, which wait for the next one"
 
 
 def list_state(status: Status) -> ListState:
-    """The state that the status says."""
+    """Return the state of the newest list according to the status."""
     last = status.last_renewal
     if not status.list_number:
         return ListState.NONE

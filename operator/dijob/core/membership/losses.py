@@ -1,4 +1,8 @@
-"""Who is lost: the rules by which the newest address list is no longer true for a rank."""
+"""The rules by which a rank is lost, so that the newest peer list becomes stale for it.
+
+A lost rank comes back under a new address. A rank that connects to its old address would never find
+it again, so it restarts with the next list (docs/decisions/006).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,8 +17,8 @@ from dijob.reasons import AddressesReady
 
 @dataclass(frozen=True)
 class Loss:
-    """Why an address list has died: a reason for programs, a sentence for people, and the ranks to
-    renew.
+    """Why a peer list is stale: a reason for programs, a message for people, and the ranks that
+    must restart.
     """
 
     reason: AddressesReady
@@ -26,22 +30,23 @@ Rule = Callable[[World, Pod], Loss | None]
 
 
 def loss_of(world: World) -> Loss | None:
-    """What has become untrue for ranks that are not being renewed yet, None while all of it
-    holds.
+    """Return the loss of ranks that are not restarting already; None if the list is still correct
+    for them.
     """
     if world.nobody_runs or not world.unfinished:
         return None
     everybody = together.everybody(world)
     unproven = world.in_force and not world.address_list.text
-    # Ranks that were added after the list was made are not in it, and so are not lost.
+    # Ranks that were added after the list was published are not in it, so they cannot be lost.
     size = world.listed_size or world.size
     known = [rank for rank in world.unfinished if rank not in world.renewing and rank < size]
     lost = _stranded(world) | {rank: loss for rank in known if (loss := _loss(world, rank))}
     if lost:
         renewed = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
-        # Ranks whose restart has not been requested since the last loss have a dead list too.
+        # Ranks whose restart has not been requested since the last loss have a stale list, too.
         renewed |= world.renewing | world.restarts.unrequested
-        # Without a list that is proven, nothing that runs knows whom it dials.
+        # Without a verified list, the operator does not know to which addresses the running
+        # programs connect.
         all_are = world.gang.renews_all_on_loss or unproven
         return replace(lost[min(lost)], ranks=everybody if all_are else renewed & everybody)
     if unproven:
@@ -52,7 +57,7 @@ def loss_of(world: World) -> Loss | None:
 
 
 def _stranded(world: World) -> dict[int, Loss]:
-    """Who would begin again alone, whatever its failure costs."""
+    """Return the ranks that are blocked on a completed peer, as losses."""
     return {
         rank: Loss(
             AddressesReady.PodFailed,
@@ -63,7 +68,7 @@ def _stranded(world: World) -> dict[int, Loss]:
 
 
 def _loss(world: World, rank: int) -> Loss | None:
-    """The first rule that finds the rank lost."""
+    """Return the loss according to the first rule that applies."""
     pod = world.pods.get(rank)
     if pod is None:
         return Loss(AddressesReady.PodLost, f"rank {rank}: its pod is gone")
@@ -88,9 +93,10 @@ def _failed(world: World, pod: Pod) -> Loss | None:
 
 
 def _without_sandbox(world: World, pod: Pod) -> Loss | None:
-    """The kubelet (1.34 to 1.37) may never report the new address: it reports nothing while an init
-    container that had succeeded runs again, and the gate, which runs again, waits for a list that
-    needs that address."""
+    """The sandbox died. The rank is lost at once, because the kubelet (1.34 to 1.37) may never
+    report the new address: it reports nothing while an init container that had succeeded runs
+    again. The gate is such a container, and it waits for a list that needs this address.
+    """
     if pod.containers.sandbox:
         return None
     return Loss(
@@ -110,13 +116,14 @@ def _moved(world: World, pod: Pod) -> Loss | None:
 def _not_restarted(world: World, pod: Pod) -> Loss | None:
     if pod.rank not in world.restarts.overdue:
         return None
-    said = f"pod {pod.name} did not restart its process within its grace period"
-    return Loss(AddressesReady.NotRestarted, f"{said} (its command may not forward SIGTERM)")
+    late = f"pod {pod.name} did not restart its process within its grace period"
+    return Loss(AddressesReady.NotRestarted, f"{late} (its command may not forward SIGTERM)")
 
 
 def _without_its_redis(world: World, pod: Pod) -> Loss | None:
-    """redis-py may never notice that a connection is dead, and one that was begun as the server
-    went can take TCP two minutes."""
+    """The job's own Redis server was replaced. The ranks restart, because redis-py may never notice
+    that a connection is dead, and a connection attempt to the old server can take TCP two minutes.
+    """
     began, now = pod.copy.redis_run, world.redis_run
     if now and began not in ("", now) and pod.rank not in world.restarts.unrequested:
         return Loss(
@@ -126,7 +133,7 @@ def _without_its_redis(world: World, pod: Pod) -> Loss | None:
     return None
 
 
-# In the order in which they are asked.
+# The first rule that applies gives the reason, so the most specific causes come first.
 RULES: tuple[Rule, ...] = (
     _deleted,
     _without_sandbox,
@@ -138,12 +145,12 @@ RULES: tuple[Rule, ...] = (
 
 
 def has_moved(world: World, pod: Pod) -> bool:
-    """Whether the pod has another address than its list says: its sandbox was made again."""
+    """Whether the pod's address differs from the list, because its sandbox was re-created."""
     return "" not in (was := _known_ip(world, pod), pod.ip) and was != pod.ip
 
 
 def _known_ip(world: World, pod: Pod) -> str:
-    """The pod's IP by the newest list, if that is about this pod; "" where it is not."""
+    """Return the pod's IP in the newest list; "" if that list is not about this pod."""
     if world.gang.addressing is Addressing.HOSTNAME:
         return pod.copy.pod_ip
     ips = world.address_list.addresses

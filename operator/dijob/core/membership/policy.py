@@ -1,5 +1,5 @@
-"""What a failure leads to, and whose success is the job's: spec.failurePolicy and
-spec.successPolicy.
+"""Applies spec.failurePolicy and spec.successPolicy: what a failure leads to, and which ranks must
+succeed for the job to succeed.
 """
 
 from collections.abc import Set
@@ -12,15 +12,17 @@ from dijob.core.members import Gang
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
 
-# Asked to end, and did: 128 + SIGTERM.
+# The exit code of a program that SIGTERM has ended: 128 + 15.
 ASKED_TO_END = 143
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of one job, for its gang. `preemptible`: an end by SIGTERM is no failure.
-    `success` is whose success is the job's: of all ranks, of rank 0, or of the task of this name.
-    `suspended`: a suspension is written down, so that pods end because they are deleted.
+    """The policies of one job, for its gang.
+
+    `preemptible`: an end by SIGTERM is not a failure. `success` names the decisive ranks: all
+    ranks, rank 0, or the task of this name. `suspended`: a suspension is stored, so pods end
+    because the operator deletes them.
     """
 
     gang: Gang
@@ -41,16 +43,19 @@ class Policy:
         )
 
     def is_counted(self, pod: Pod) -> bool:
-        """Whether what the pod shows is counted."""
+        """Whether failures and successes of the pod are counted. A pod that ends because of a
+        suspension is ignored.
+        """
         return not (self.suspended and pod.deleting)
 
     def rule(self, pod: Pod) -> int | None:
-        """The index of the first rule that is about the failure of this pod."""
+        """Return the index of the first rule that matches the failure of this pod, or None."""
         return next((at for at, rule in enumerate(self.rules) if self._matches(rule, pod)), None)
 
     def action(self, pod: Pod) -> FailureAction:
-        """What its failure leads to. Without a rule: disruptions cost nothing, nor does an end on
-        demand where the job says that it is preemptible (DI-orchestrator 1.1, pkg/utils/util.go).
+        """Return what the failure of this pod leads to. If no rule matches, disruptions are
+        ignored, and so is an end by SIGTERM if the job is preemptible (DI-orchestrator 1.1,
+        pkg/utils/util.go).
         """
         if (at := self.rule(pod)) is not None:
             return self.rules[at].action
@@ -61,19 +66,19 @@ class Policy:
         return FailureAction.RESTART_JOB if self.gang.begins_together else FailureAction.RESTART
 
     def fulfilled(self, succeeded: Set[int], waiting: Set[int]) -> bool:
-        """Whether those have succeeded whose success is the job's."""
+        """Whether the decisive ranks have succeeded, or no rank is left that could."""
         return not waiting or (self.success != names.ALL_REPLICAS and self.decisive <= succeeded)
 
     @property
     def decisive(self) -> Set[int]:
-        """The ranks whose success is the job's."""
+        """The ranks whose success is the success of the job."""
         if self.success == names.ALL_REPLICAS:
             return frozenset(range(self.gang.size))
         return frozenset({0} if self.success == names.RANK_0 else self.gang.ranks_of(self.success))
 
     @property
     def decisive_in_words(self) -> str:
-        """Those ranks in words, with the verb."""
+        """The decisive ranks as the subject of a sentence, with "has" or "have"."""
         if self.success == names.ALL_REPLICAS:
             return "all ranks have"
         return "rank 0 has" if self.decisive == {0} else f"all ranks of task {self.success} have"
@@ -84,7 +89,7 @@ class Policy:
             and not rule.on_pod_conditions
             and rule.action is not FailureAction.IGNORE
         ):
-            return False  # nobody's failure, unless a rule says that it is one
+            return False  # A disruption is a failure only for a rule that names a pod condition.
         if rule.task and (
             (task := self.gang.member(pod.rank).task) is None or task.name != rule.task
         ):

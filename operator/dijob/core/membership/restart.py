@@ -1,10 +1,10 @@
-"""Renewal in place: which ranks that dial a lost rank restart in their own pods, and how far each
-is. The world (world.py) has the answer; the failures (failures.py) do not charge these restarts.
+"""In-place restart: which ranks that connect to a lost rank restart in their own pods, and how far
+each of them is. These restarts do not count as failures (failures.py).
 
-A pod whose process has to restart is given the next list with the annotation `renew-from`: that is
-the request. Its launcher ends the program and exits with 85; the kubelet starts the container
-again, with the new list in its environment. The pod keeps its node, its devices and its emptyDirs
-(docs/decisions/009-in-place-restart.md).
+A process that must restart is requested to do so by the annotation `renew-from`, which its pod gets
+together with the next peer list. Its launcher ends the program and exits with 85. Then the kubelet
+restarts the container, with the new list in its environment. The pod keeps its node, its devices
+and its emptyDirs, and saves the time of a new pod (docs/decisions/009-in-place-restart.md).
 """
 
 from collections.abc import Mapping
@@ -16,25 +16,25 @@ from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Pod, since
 from dijob.pod import RENEWAL_CODE
 
-# The kubelet starts a container again at once when its last end is this long ago, else after 10 s
-# and more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod
-# is there sooner.
+# The kubelet restarts a container at once if its last end is this long ago, otherwise after 10 s or
+# more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that). In that case a new
+# pod is faster.
 CALM_SECONDS = 600.0
-# How much longer than its grace period a restart may take before the pod is re-created: also for a
-# kubelet that has missed the list and is reminded (requeue.REMIND_SECONDS).
+# How much longer than its grace period a restart may take before the pod is re-created. It leaves
+# time to remind a kubelet that has missed the list (requeue.REMIND_SECONDS).
 SLACK_SECONDS = 15.0
-# A process that has started after the request, and that the launcher has left alone for this long,
+# If a process has started after the request and its launcher has not ended it within this time, it
 # has the new list.
 SETTLED_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Restarts:
-    """The ranks by how far their renewal in place is.
+    """The ranks by the progress of their in-place restart.
 
-    `possible`: they can restart in their pods. `unrequested`: their process has the list that died,
-    and no restart has been requested. `pending`: it has been requested, and they have not restarted
-    yet. `overdue`: those of the pending whose time is over.
+    `possible`: they can restart in their pods. `unrequested`: their process has the stale list, and
+    no restart has been requested. `pending`: the restart has been requested and has not happened
+    yet. `overdue`: those of the pending ranks whose time is over.
     """
 
     possible: frozenset[int]
@@ -46,15 +46,15 @@ class Restarts:
 def restarts_of(
     gang: Gang, observed: Observed, status: Status, renewed: frozenset[int], now: datetime
 ) -> Restarts:
-    """How far each rank is. `renewed` are the ranks of the last renewal; the pods are verified
-    (address_list.py).
+    """Return the progress of each rank. `renewed` are the ranks that the last loss restarts. The
+    pods must be verified (address_list.py).
     """
     pods, last = observed.pods, status.last_renewal
     requested = frozenset(
         rank for rank, pod in pods.items() if is_pending(pod, observed, status, now)
     )
-    # A rendezvous must not find a process of the old world that is still ending: pods that are
-    # re-created start only when all of those are gone.
+    # With torch and OneFlow, a rendezvous must not meet a process of the old world that is still
+    # ending. So their pods are re-created, which start only when all old pods are gone.
     able = (
         ()
         if gang.runtime.traits.fixed_membership
@@ -71,8 +71,8 @@ def restarts_of(
 
 
 def can_restart(pod: Pod, now: datetime) -> bool:
-    """Whether the pod can stay while its process restarts: nothing is wrong with it, and the
-    kubelet would start it without back-off.
+    """Whether the process can restart in its pod: the pod is healthy, and the kubelet would restart
+    the container without a back-off.
     """
     addresses = pod.copy.address_list.addresses
     sound = pod.containers.sandbox and not (pod.deleting or pod.failed or pod.containers.succeeded)
@@ -87,9 +87,9 @@ def can_restart(pod: Pod, now: datetime) -> bool:
 
 
 def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
-    """Whether the pod's process still runs with the dead list although its restart has been
-    requested. One that has never started (its image is still being pulled) has no list, and one
-    that has succeeded will never restart.
+    """Whether the pod's process still runs with the stale list although its restart has been
+    requested. A process that has never started (its image is still being pulled) has no list, and
+    one that has succeeded will not restart.
     """
     if pod.containers.succeeded or not pod.has_started:
         return False
@@ -97,9 +97,9 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
     if renew_from <= pod.containers.ended_for or renew_from <= _last_counted(pod, status):
         return False
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
-    # One that has started since the request has the new list, or is ended by its launcher within
-    # seconds. Stamps have whole seconds: one that started in that very second counts as pending,
-    # and its pod is re-created if need be.
+    # A process that has started after the request has the new list, or its launcher ends it within
+    # seconds. Time stamps have whole seconds, so a process that started in the same second counts
+    # as pending. If it does have the new list, its pod is re-created without need, which is rare.
     return (
         pod.containers.started <= timestamp(requested)
         or (since(pod.containers.started, now) or 0.0) < SETTLED_SECONDS
@@ -107,8 +107,8 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
 
 
 def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
-    """Seconds until a pod whose restart is pending is re-created; 0 or less: now. They count from
-    the request, or from its process's last start where that was later.
+    """Return the seconds until a pod whose restart is pending is re-created; 0 or less: now. They
+    count from the request, or from the last start of its process if that was later.
     """
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - requested).total_seconds()
@@ -118,22 +118,22 @@ def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
 
 
 def unrequested(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
-    """Those of the renewed `ranks` whose process has the list that died (`last`), and of which no
-    restart has been requested.
+    """Return those of the restarting `ranks` whose process has the stale list of the `last` loss,
+    and whose restart has not been requested.
     """
     had = (pod for rank in ranks if (pod := pods.get(rank)) and pod.has_list)
     return frozenset(pod.rank for pod in had if pod.copy.address_list.number <= last.list_number)
 
 
 def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
-    """Return how many of a pod's `new` container ends were restarts that the operator had
-    requested, which are not charged: 0 or 1. `before` is what has been counted.
+    """Return how many of a pod's `new` container ends were requested restarts, which do not count
+    as failures: 0 or 1. `before` is what has been counted.
 
-    Each request excuses one end. A message of the launcher alone excuses none: a program can write
-    the same words. Only a container's last end can be seen, and sometimes not even that: when there
-    are several new ends, or one of which nothing is known, one of them is taken for the requested
-    restart. So is an end with the launcher's exit code and without its message, for which a full
-    disk has no room.
+    Each request excuses one end. The launcher's message alone excuses none, because a program can
+    write the same message. Only a container's last end is visible, and sometimes not even that. So
+    if there are several new ends, or the last one is not recorded, one of them is assumed to be the
+    requested restart. So is an end with the launcher's exit code but without its message, which
+    cannot be written if the disk is full.
     """
     if pod.copy.renew_from <= before.renewed:
         return 0
@@ -142,7 +142,7 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
 
 
 def answered_request(pod: Pod, before: Charge) -> int:
-    """Return the number of the list of the request that an uncharged end has answered.
+    """Return the revision of the request that an excused end has answered.
 
     That is not always the newest request. If another rank is lost after the launcher has read a
     request and before its end is observed, the pod gets the next request in between. The program
@@ -153,15 +153,15 @@ def answered_request(pod: Pod, before: Charge) -> int:
 
 
 def _ended_without_a_word(pod: Pod) -> bool:
-    """Whether the main container ended last as its launcher ends it, and does not say for which
-    list.
+    """Whether the main container ended last with the launcher's exit code, but without the message
+    that names the revision.
     """
     end = pod.containers.last_end
     return end is not None and end.exit_code == RENEWAL_CODE and not pod.containers.ended_for
 
 
 def _last_counted(pod: Pod, status: Status) -> int:
-    """The number of the list of this very pod's last restart that has been counted; 0: none."""
+    """Return the revision of this pod's last requested restart that has been counted; 0: none."""
     return max(
         (charge.renewed for charge in status.restarts_seen if charge.uid == pod.uid), default=0
     )

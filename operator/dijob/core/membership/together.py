@@ -1,27 +1,28 @@
-"""Ranks that begin together, or not at all (Gang.begins_together): what that means where some have
-succeeded (docs/decisions/025-gang-restart.md).
+"""Gang restart: jobs whose ranks can only start together (Gang.begins_together), such as those of
+torchrun (docs/decisions/025-gang-restart.md).
 
-Their success lasts as long as the list under which it came. If any rank has to begin again, all do.
+If one rank of such a job must restart, all must, including those that have succeeded. So a success
+is valid only as long as the peer list under which it happened.
 """
 
 from dijob.core.membership.world import World
 
 
 def everybody(world: World) -> frozenset[int]:
-    """The ranks that start again where all do."""
+    """Return the ranks that restart if all must."""
     if world.gang.begins_together:
         return frozenset(range(min(world.size, world.gang.size)))
     return frozenset(world.unfinished)
 
 
 def lasting_successes(world: World) -> frozenset[int]:
-    """The ranks whose success a renewal, or a suspension, leaves as it is."""
+    """Return the ranks whose success is kept by a restart or a suspension."""
     return frozenset() if world.gang.begins_together else world.succeeded
 
 
 def successes(world: World) -> frozenset[int]:
-    """The ranks that have succeeded, as their pods show. Where ranks begin together, one that exits
-    0 under a list that has died begins again with the others.
+    """Return the ranks that have succeeded according to their pods. With gang restart, a rank that
+    exits 0 under a stale list restarts with the others.
     """
     void = world.died if world.gang.begins_together else -1
     done = (rank for rank, pod in world.pods.items() if pod.containers.succeeded)
@@ -29,15 +30,15 @@ def successes(world: World) -> frozenset[int]:
 
 
 def is_closing(world: World) -> bool:
-    """Whether nobody joins any more: all would do again what they have done, for one that comes
-    when the others begin to leave.
+    """Whether no rank may join any more, because one has succeeded. A late join would restart every
+    rank just as they finish.
     """
     return world.gang.begins_together and world.in_force and bool(world.succeeded)
 
 
 def stranded(world: World) -> frozenset[int]:
-    """The ranks that crashed after another one had succeeded, whose pod is still there: those that
-    start again in their pods would wait for it for ever.
+    """Return the ranks that are blocked on a completed peer: they crashed after another rank had
+    succeeded, and would wait for it indefinitely after a restart in their pods.
     """
     if not is_closing(world):
         return frozenset()

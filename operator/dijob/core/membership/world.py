@@ -1,4 +1,4 @@
-"""Who is in the world: the pods, compared with the newest address list."""
+"""The world: the job's pods, compared with the newest peer list."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,16 +17,15 @@ from dijob.core.render.annotations import derived
 
 @dataclass(frozen=True)
 class World:
-    """The job's pods, compared with the newest address list.
+    """The job's pods, compared with the newest peer list.
 
-    `pods` are as they are verified (address_list.py). `address_list` is the newest list, without
-    addresses where nothing is left that proves it, `listed_size` its length by the status, `state`
-    whether it is in force, dead or void; `died` the number of the last one that has died
-    (-1: none has). `renewing` are the ranks that are to be renewed while it
-    is dead (none from the next list on): those that were lost, and those that dial them. NNG never
-    finds a peer under another address (docs/decisions/006); all others run on, and are given the
-    next list too. `redis_run` identifies the run of the job's own Redis server (its pod's
-    uid and restart count), "" while there is none.
+    `pods` are verified (address_list.py). `address_list` is the newest list, without addresses if
+    nothing is left that verifies it. `listed_size` is its length according to the status, `state`
+    whether it is active or stale, and `died` the revision of the last stale list (-1: none).
+    `renewing` are the ranks that must restart while the list is stale: the lost ranks and those
+    that connect to them, because NNG never finds a peer under another address
+    (docs/decisions/006). All others keep running and get the next list, too. `redis_run` identifies
+    the run of the job's own Redis server (its pod's uid and restart count); "" if it does not run.
     """
 
     gang: Gang
@@ -42,7 +41,7 @@ class World:
 
     @staticmethod
     def of(gang: Gang, observed: Observed, status: Status, now: datetime) -> "World":
-        """The world as the pods and the status show it; the status as `recovered` leaves it
+        """Return the world according to the pods and the status. The status must be `recovered`
         (address_list.py).
         """
         pods, newest = all_verified(gang, observed.pods, observed.published, status)
@@ -64,40 +63,42 @@ class World:
 
     @property
     def in_force(self) -> bool:
-        """Whether an address list is in force."""
+        """Whether a peer list is active."""
         return self.state is ListState.IN_FORCE
 
     @property
     def list_is_dead(self) -> bool:
-        """Whether ranks wait for a list instead of the newest."""
+        """Whether the newest list is stale and ranks wait for the next one."""
         return self.state is ListState.DEAD
 
     @cached_property
     def size(self) -> int:
-        """How many ranks the world has: those of the list in force; where it is dead, those that
-        were in it and are still desired; where there is none yet, the gang's minimum.
+        """How many ranks the world has: those of the active list; those of a stale list that are
+        still desired; without a list, the gang's minimum.
         """
         if self.in_force:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
         if self.state is ListState.NONE:
-            # At least the first rank that has not succeeded before the job was suspended.
+            # At least one rank that has not succeeded, or a resumed job would have nothing to run.
             return max(self.gang.minimum, self.wanted[0] + 1) if self.wanted else self.gang.minimum
         return min(self.gang.size, max({*self.renewing, *self.survivors}) + 1)
 
     @cached_property
     def wanted(self) -> tuple[int, ...]:
-        """The ranks that are wished for and have not succeeded, in order."""
+        """The desired ranks that have not succeeded, in order."""
         return tuple(rank for rank in range(self.gang.size) if rank not in self.succeeded)
 
     @cached_property
     def unfinished(self) -> tuple[int, ...]:
-        """The ranks of this world that run, or still have to, in order; others may join later."""
+        """The ranks of this world that run or must still run, in order. Others may join later."""
         return tuple(rank for rank in self.wanted if rank < self.size)
 
     @cached_property
     def ranks_to_recreate(self) -> frozenset[int]:
-        """The ranks whose pod is to be re-created: its list is dead, and it cannot restart."""
-        # No list has been made: what a pod has started with is not of our making.
+        """The ranks whose pods must be re-created, because their list is stale and they cannot
+        restart in place.
+        """
+        # Without a list no program can have started, unless somebody has forged its annotations.
         if self.state is ListState.NONE:
             return frozenset(
                 rank for rank, pod in self.pods.items() if pod.copy.tampered and pod.has_started
@@ -110,39 +111,41 @@ class World:
 
     @cached_property
     def survivors(self) -> tuple[int, ...]:
-        """The ranks that run, or may run, on a list that is true for all that they dial."""
+        """The ranks that run, or may run, with a list that is correct for all peers that they
+        connect to.
+        """
         going = (rank for rank in self.wanted if rank not in self.renewing)
         return tuple(rank for rank in going if (pod := self.pods.get(rank)) and pod.has_list)
 
     @property
     def nobody_runs(self) -> bool:
-        """Whether nobody runs, or may run, on a list that holds."""
+        """Whether no rank runs, or may run, with a correct list."""
         return not (self.in_force or self.survivors)
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:
-        """The pods that have not been given the list in force (an operator can be killed half way),
-        have lost it or their labels to somebody's edit, or were given it while the job's Redis
-        server was away.
+        """The pods to which the active list must be written: it has not been written yet (an
+        operator can be killed halfway), somebody has edited it or their labels, or it was written
+        while the job's Redis server was not running.
         """
         pods = (self.pods.get(rank) for rank in self.unfinished)
         return tuple(pod for pod in pods if pod and not _has_newest(self, pod))
 
     @cached_property
     def to_delete(self) -> tuple[Pod, ...]:
-        """The pods that are part of no list that holds, and cannot become part of the next one."""
+        """The pods that are not part of a correct list and cannot become part of the next one."""
         return tuple(
             pod for rank, pod in sorted(self.pods.items()) if self._must_be_deleted(rank, pod)
         )
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
-        """The ranks that have no pod at all."""
+        """The ranks without any pod."""
         return tuple(rank for rank in self.wanted if rank not in self.pods)
 
     @cached_property
     def addressless(self) -> tuple[int, ...]:
-        """The ranks that keep the next list from being complete, without address or image."""
+        """The ranks that the next list lacks, because they have no address or no image yet."""
         doomed = {pod.rank for pod in self.to_delete}
         pods = ((rank, self.pods.get(rank)) for rank in self.wanted)
         usable = {r for r, p in pods if p and p.has_arrived and not p.deleting and r not in doomed}
@@ -150,7 +153,7 @@ class World:
 
     @cached_property
     def possible_size(self) -> int:
-        """How many ranks the next list could have now: all from 0 on have an address."""
+        """How many ranks the next list could have now: those from 0 on that all have an address."""
         return self.addressless[0] if self.addressless else self.gang.size
 
     def _must_be_deleted(self, rank: int, pod: Pod) -> bool:
@@ -158,15 +161,16 @@ class World:
             return False
         if rank in self.succeeded:
             return rank >= self.gang.size and not pod.finished
-        # A success that does not count has a pod that stands in the way of the next one.
+        # The pod of a success that does not count must be deleted, because the next one needs its
+        # name.
         over = pod.failed or pod.containers.succeeded
         return over or rank in self.ranks_to_recreate or rank >= self.gang.size
 
 
 def _has_newest(world: World, pod: Pod) -> bool:
-    """Whether the pod has the newest list, with what follows from it, and its own labels."""
+    """Whether the pod has the newest list, everything derived from it, and its own labels."""
     copy, newest = pod.copy, world.address_list
     if not newest.text or copy.address_list != newest:
-        return False  # nobody has a list of which nothing is known, and nothing follows from it
+        return False  # Without verified addresses no copy can be correct.
     sound = pod.recognized and not copy.tampered and bool(copy.redis_run or not world.redis_run)
     return sound and derived(world.gang, newest, pod.made.reads) <= copy.derived
