@@ -142,6 +142,7 @@ class DeleteJob:
     changes: ClassVar = "delete dijob"
 
 
+# Grouped by the object that they change, as the shell dispatches them.
 OfPod = (
     PublishAddresses | RemindPod | ConfirmEnds | DeletePod | ReleasePod | ForceDeletePod | EndPod
 )

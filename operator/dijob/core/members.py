@@ -104,6 +104,7 @@ class Gang:
         """
         if not self.tasks:
             return Member(rank, f"{self.job}-{rank}", rank)
+        # Ranks of tasks are consecutive, so the first task that ends after the rank has it.
         ends = (task for task in self.tasks if rank < task.first + task.size)
         task = next(ends, self.tasks[-1])
         index = rank - task.first
@@ -113,6 +114,8 @@ class Gang:
         """Return the rank of the pod of this name; -1 if no rank has it, in this gang or in a
         larger one.
         """
+        # Larger gangs are included, because the pods of a job that was scaled down still exist for
+        # a while and must be deleted.
         prefix, index = split(name)
         if not self.tasks:
             return index if prefix == self.job else -1
@@ -172,6 +175,7 @@ class Member:
 def gang_of(job: DIJob) -> Gang:
     """Return the gang that the job's spec asks for."""
     meta, queue = job.metadata, job.spec.message_queue
+    # The operator's own server takes precedence: it exists only if the job names no host.
     host = job.server or (queue.host if queue else "")
     return Gang(
         job=meta.name,

@@ -65,6 +65,7 @@ def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
 
 def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
     """Warn if no priority class is configured for the job's priority."""
+    # Without a class for Normal, pods have the cluster's default priority, which is what it means.
     priority = job.spec.priority
     if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
         return

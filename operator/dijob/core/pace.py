@@ -55,6 +55,7 @@ class Window:
         """Return the window after any other write."""
         if began < self.cut:
             return self
+        # A slow response is treated like a rejection, since API servers queue before they reject.
         if at - began >= SLOW_SECONDS:
             return Window(min(self.size, max(LEAST_SLOW, self.size / 2)), at)
         return replace(self, size=min(MOST_WINDOW, self.size + 1 / self.size))

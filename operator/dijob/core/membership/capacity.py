@@ -41,6 +41,7 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
     waited = sorted(_waited(gathering, status))
     # A pod without a node still uses a quota.
     quota = any(rank not in world.pods for rank in waited)
+    # Pods without a node are kept, so that a cluster autoscaler still sees them.
     kept = () if quota else (rank for rank, pod in world.pods.items() if not pod.scheduled)
     what = "all its pods" if quota else "the nodes that its pods had"
     why = diagnose.without_address(world.gang, waited, observed, now)

@@ -102,11 +102,13 @@ def with_failures(
             or rank in world.ranks_to_recreate
         ):
             continue
+        # A new pod starts with a new count; its uid tells it from the one before.
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
         new = _new(pod, before, policy)
         if new <= 0:
             continue
+        # An ignored failure is entered, too, or the next reconciliation would judge it again.
         action = policy.action(pod)
         without = rank in failed_without_redis and policy.rule(pod) is None
         forgiven = without or has_moved(world, pod) or action is FailureAction.IGNORE
@@ -130,6 +132,7 @@ def failed_without_redis(gang: Gang, observed: Observed) -> frozenset[int]:
     if not gang.server:
         return frozenset()
     server = observed.unranked_pod(gang.server)
+    # While the server is not ready, any rank may fail because of it.
     if server is None or not server.ready:
         return frozenset(observed.pods)
     back = parse_time(server.containers.started)

@@ -44,6 +44,7 @@ class Gathering:
     def next_size(self) -> int:
         """The size of the peer list to publish now; 0 if none is due."""
         world = self.world
+        # A smaller list needs no new address, so it never waits for the join window.
         if world.in_force and world.gang.size < world.size:
             return world.gang.size
         if is_outdated(world):

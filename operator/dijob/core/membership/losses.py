@@ -72,6 +72,7 @@ def _loss(world: World, rank: int) -> Loss | None:
     pod = world.pods.get(rank)
     if pod is None:
         return Loss(AddressesReady.PodLost, f"rank {rank}: its pod is gone")
+    # The rules see one pod at a time. What a loss means for other ranks is decided in loss_of.
     for rule in RULES:
         if loss := rule(world, pod):
             return replace(loss, message=f"rank {rank}: {loss.message}")

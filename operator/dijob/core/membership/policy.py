@@ -97,6 +97,7 @@ class Policy:
         if rule.on_exit_codes is not None:
             code = pod.containers.last_end.exit_code if pod.containers.last_end else None
             listed = code in rule.on_exit_codes.values
+            # A rule about exit codes matches neither an unknown exit code nor 0.
             if not code or listed != (rule.on_exit_codes.operator == "In"):
                 return False
         wanted = [

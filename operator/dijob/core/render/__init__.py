@@ -1,3 +1,5 @@
-"""What is written: the objects that are created, and the annotations that an address list
-becomes.
+"""Renders what is written: the objects that the operator creates, and a peer list as annotations.
+
+Objects that are created depend only on the job and on the operator's settings, so tests can compare
+them with those of an older version (tests/golden).
 """

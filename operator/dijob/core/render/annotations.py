@@ -1,5 +1,8 @@
-"""What is written on a pod that is there: an address list, which becomes variables and files in it,
-or its end.
+"""Renders patches of existing pods: the peer list, which becomes variables and files in the pod,
+and the end of a pod that keeps its logs.
+
+Annotations are the only part of a running pod that the operator can change and its containers can
+read (docs/decisions/003).
 """
 
 import json
@@ -16,7 +19,7 @@ from dijob.core.render.fields import Manifest
 from dijob.core.render.runtimes import RUNTIMES
 from dijob.names import Addressing, Runtime
 
-# What an address list decides.
+# The variables that depend on the peer list, each with the annotation that holds its value.
 VARIABLES: Final = {
     "DI_NODES": names.ANNOTATION_IPS,
     "DI_NODE_IPS": names.ANNOTATION_IPS,
@@ -24,10 +27,10 @@ VARIABLES: Final = {
     "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
 }
-# A deadline is the one way to end a pod that starts again and again and to keep its logs, which go
-# with a pod that is deleted: the status of a pod could be written as well, but the right to do so
-# is one over all pods. The words for it are the kubelet's, and nobody has set such a deadline, so
-# they are explained where they are seen.
+# A deadline is the only way to end a pod that restarts repeatedly and to keep its logs, which a
+# deletion would remove. (Writing the pod's status would work as well, but that right applies to all
+# pods.) The kubelet then reports a deadline that the user has not set, so this text explains it on
+# the pod itself.
 ENDED = (
     "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
     " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"
@@ -36,7 +39,9 @@ ENDED = (
 
 
 def variables(gang: Gang) -> list[tuple[str, str]]:
-    """The variables of the main container, each with its annotation."""
+    """Return the variables of the main container that depend on the peer list, each with its
+    annotation.
+    """
     common = [
         (k, v)
         for k, v in VARIABLES.items()
@@ -47,16 +52,16 @@ def variables(gang: Gang) -> list[tuple[str, str]]:
 
 
 def listed(runtime: Runtime, taken: frozenset[str]) -> dict[str, str]:
-    """The runtime's variables that follow from the list, each with the annotation, without its
-    prefix, that the launcher takes it from; without those that are `taken` by the user.
+    """Return the runtime's variables that depend on the list, each with the name (without prefix)
+    of the annotation from which the launcher reads it. Variables `taken` by the user are left out.
     """
     found = RUNTIMES[runtime].list_env
     return {name: key.rpartition("/")[2] for name, key in found.items() if name not in taken}
 
 
 def slices(gang: Gang, taken: frozenset[str]) -> str:
-    """How the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2", the rest
-    is the last's. "_" is a variable that is `taken` by the user.
+    """Return how the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2".
+    The last task gets the rest. "_" stands for a variable that is `taken` by the user.
     """
     words = (
         "_" if names.nodes_variable(task.name) in taken else names.task_word(task.name)
@@ -67,7 +72,9 @@ def slices(gang: Gang, taken: frozenset[str]) -> str:
 
 @lru_cache(maxsize=64)
 def tasks_lists(gang: Gang, address_list: AddressList) -> dict[str, str]:
-    """The annotations that hold each task's part of a list. One that has none left yet is empty."""
+    """Return the annotations that hold each task's part of a list. They are empty for a task
+    without members.
+    """
     ips = address_list.addresses
     ends = [task.first + task.size for task in gang.tasks[:-1]] + [len(ips)] * bool(gang.tasks)
     return {
@@ -81,23 +88,23 @@ def _annotation(task: GangTask) -> str:
 
 
 def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
-    """The merge patch that opens a pod's gate: the address list, its number, and what follows from
-    it.
+    """Return the merge patch that opens a pod's gate: the peer list, its revision, and what is
+    derived from it.
 
-    managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this
-    and every later write of the pod cheaper for the apiserver (0.76 of the time,
-    docs/decisions/003).
+    It also clears managedFields (with [{}], as Kubernetes documents), which makes this and every
+    later write of the pod cheaper for the API server (0.76 of the time, docs/decisions/003).
     """
     copy = action.copy
     annotations = {
         names.ANNOTATION_IPS: copy.address_list.text,
         **made_for(gang, copy.address_list, action.reads),
         **({names.ANNOTATION_POD_IP: copy.pod_ip} if copy.pod_ip else {}),
-        # None takes away what somebody else may have written there.
+        # None removes what somebody else may have written there.
         names.ANNOTATION_RENEW: str(copy.renew_from) if copy.renew_from else None,
         **({names.ANNOTATION_BROKER: copy.redis_run} if copy.redis_run else {}),
         **({names.ANNOTATION_SHAPE: copy.first_shape} if copy.first_shape else {}),
     }
+    # The labels are written again, because somebody may have edited them.
     labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(action.name))}
     return {
         "metadata": {
@@ -111,8 +118,8 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
 
 @lru_cache(maxsize=16)
 def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
-    """The annotations that follow from a list, the same on each pod of the job (to be read
-    only).
+    """Return the annotations that are derived from a list. They are the same on each pod of the
+    job. The result is cached and must not be modified.
     """
     ips = address_list.addresses
     return {
@@ -129,8 +136,8 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
 
 
 def made_for(gang: Gang, address_list: AddressList, reads: frozenset[str]) -> dict[str, str]:
-    """Those of `made_of` that a pod needs which `reads` annotations of these names: the launcher
-    makes all others of the list itself.
+    """Return those of `made_of` that a pod needs which `reads` the annotations of these names. The
+    launcher derives all others from the list itself (docs/decisions/024).
     """
     needed = {names.ANNOTATION_LIST_NUMBER, *gang.runtime.traits.annotations, *reads}
     made = made_of(gang, address_list)
@@ -141,18 +148,19 @@ def made_for(gang: Gang, address_list: AddressList, reads: frozenset[str]) -> di
 def derived(
     gang: Gang, address_list: AddressList, reads: frozenset[str]
 ) -> frozenset[tuple[str, str]]:
-    """The fingerprints of `made_for`."""
+    """Return the fingerprints of `made_for`."""
     return list_fingerprints(made_for(gang, address_list, reads))
 
 
 @lru_cache(maxsize=16)
 def topology_json(gang: Gang, address_list: AddressList) -> str:
-    """/run/dijob/topology.json: the world as it is now, for programs that live through growth and
-    shrinkage. Where a launcher stands, it makes the same of the list (images/launcher/topology.go).
+    """Return /run/dijob/topology.json: the current world, for programs that handle a change of size
+    without a restart. A launcher creates the same file from the list (images/launcher/topology.go).
 
-    Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one
-    on. Short, because each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of
-    an object at 256 KiB in sum. Remembered, because it is the same for each of them.
+    The index in nodeIps and firstNodeIds is the rank. A rank has parallelWorkers consecutive node
+    ids. The format is compact, because each of up to 1,500 pods carries it, and Kubernetes limits
+    the annotations of an object to 256 KiB in total. The result is cached, because it is the same
+    for all pods.
     """
     ips = address_list.addresses
     world = {
@@ -168,13 +176,13 @@ def topology_json(gang: Gang, address_list: AddressList) -> str:
 
 
 def ends_patch(action: ConfirmEnds) -> Manifest:
-    """What is written to a pod whose program may start again after a failure."""
+    """Return the patch for a pod whose program may restart after a failure."""
     annotations = {names.ANNOTATION_ENDS: str(action.ends)}
     return {"metadata": {"uid": action.uid, "annotations": annotations}}
 
 
 def end_patch(uid: str) -> dict[str, Any]:
-    """What is written to a pod that is ended and keeps its logs."""
+    """Return the patch that ends a pod and keeps its logs."""
     return {
         "metadata": {"uid": uid, "annotations": {names.ANNOTATION_ENDED: ENDED}},
         "spec": {"activeDeadlineSeconds": END_SECONDS},

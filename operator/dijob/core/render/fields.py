@@ -1,5 +1,7 @@
-"""Reads and extends fields of a pod that users have written in any form: what is none of theirs to
-give is left as it is, and the apiserver refuses it by its name.
+"""Reads and extends fields of a pod template, which may have values of any type.
+
+A value of the wrong type is passed on unchanged. Then the API server rejects it with the path of
+the field, which explains more than an exception in the operator.
 """
 
 from collections.abc import Mapping
@@ -9,20 +11,24 @@ Manifest = dict[str, Any]
 
 
 def more(given: Any, *added: Manifest) -> Any:
-    """The user's list with ours after it; what is no list is left as it is."""
+    """Return the user's list followed by `added`; a value that is not a list is returned
+    unchanged.
+    """
     return [*(given or ()), *added] if given is None or isinstance(given, list) else given
 
 
 def objects(given: Any) -> list[Manifest]:
-    """The objects of a list."""
+    """Return the objects in a list; [] if it is not a list."""
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 
 def mapping(given: Any) -> Mapping[str, Any]:
-    """An object; {} where it is none."""
+    """Return an object; {} if the value is not one."""
     return given if isinstance(given, dict) else {}
 
 
 def field_variable(name: str, path: str) -> Manifest:
-    """A variable that the kubelet takes from a field of the pod when it starts the container."""
+    """Return a variable that the kubelet reads from a field of the pod when it starts the
+    container.
+    """
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

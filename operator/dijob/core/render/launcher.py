@@ -1,5 +1,8 @@
-"""How the programs of images/launcher come into a rank's pod: the containers and volumes that the
-operator adds for them.
+"""Adds gate and launcher (images/launcher) to a rank's pod: their containers, volumes and mounts.
+
+The gate is an init container that runs from the main container's image. So the pod counts as ready
+for a peer list only when its node has that image, and no program starts before all can
+(docs/decisions/026).
 """
 
 from collections.abc import Mapping
@@ -11,16 +14,16 @@ from dijob.core.options import Delivery, Options
 from dijob.core.render.fields import Manifest, field_variable, mapping
 from dijob.names import Addressing
 
-# The kubelet may start a container with a view of the pod that is older than the list which opened
-# the gate: where it takes variables from that view, the gate waits until it has passed.
+# The kubelet may start a container with a view of the pod that is older than the peer list which
+# opened the gate. If variables come from that view, the gate waits this long for the next one.
 SETTLE_SECONDS = "3"
 
 
 def containers(
     main: Manifest, gang: Gang, member: Member, options: Options, waits: Mapping[str, str]
 ) -> list[Manifest]:
-    """The init containers that go after the template's own: one that brings the programs, unless
-    the kubelet mounts their image, and the gate. `waits` are variables of the gate, by name.
+    """Return the init containers that follow the template's own: one that installs the programs,
+    unless the kubelet mounts their image, and the gate. `waits` are variables of the gate.
     """
     gate = _gate(main, gang, member, options)
     gate["env"] += [{"name": name, "value": value} for name, value in waits.items()]
@@ -30,7 +33,9 @@ def containers(
 
 
 def mounts(options: Options) -> list[Manifest]:
-    """Where the programs and the pod's files are, in the gate and in the main container."""
+    """Return the mounts of the programs and the pod's files, for the gate and the main
+    container.
+    """
     programs = {"name": names.LAUNCHER_VOLUME, "mountPath": pod.BIN_DIR}
     return [
         _folder(),
@@ -40,8 +45,9 @@ def mounts(options: Options) -> list[Manifest]:
 
 
 def volumes(launched: bool, options: Options) -> list[Manifest]:
-    """The volumes behind the mounts. The pod's annotations are one file: the launcher makes the
-    rest of it, and where there is none (not `launched`), the kubelet makes topology.json.
+    """Return the volumes of the mounts. The pod's annotations are one file, from which the launcher
+    derives everything else. Without a launcher (not `launched`), the kubelet provides
+    topology.json.
     """
     items = [_file(pod.ANNOTATIONS_FILE, "metadata.annotations")]
     if not launched:
@@ -67,8 +73,8 @@ def _installer(main: Manifest, options: Options) -> Manifest:
 
 
 def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manifest:
-    """The last init container. It runs from the main container's image: once it does, that image is
-    on the node.
+    """Return the last init container. It runs from the main container's image: once it runs, that
+    image is on the node.
     """
     gate: Manifest = {
         "name": names.GATE_CONTAINER,
@@ -87,14 +93,15 @@ def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manif
     if "imagePullPolicy" in main:
         gate["imagePullPolicy"] = main["imagePullPolicy"]
     if gang.addressing is Addressing.HOSTNAME:
-        # Of the names in the list, it waits for those that this rank connects to.
+        # The gate waits until the names of the ranks that this one connects to resolve.
         gate["env"].append({"name": "DI_TOPOLOGY", "value": gang.topology.value})
     return gate
 
 
 def _like(main: Manifest) -> Manifest:
-    """What makes a container look like the main one, so that quotas and policies see nothing new:
-    its security context, and its CPU, memory and disk, never its GPUs or claims.
+    """Return the main container's security context, and its resources except GPUs and claims. With
+    these, quotas and policies that accept the main container accept the added container, too, and
+    the pod's effective request does not grow.
     """
     found = {"securityContext": main["securityContext"]} if "securityContext" in main else {}
     resources = _plain_resources(main.get("resources"))

@@ -1,7 +1,8 @@
-"""Who an object is: the labels, annotations and owner of what the operator creates.
+"""Identity metadata: labels, annotations and ownerReferences of the objects that the operator
+creates.
 
-The keys below diengine/ are DI-orchestrator's (1.0 and 1.1, pkg/common/config.go): its users'
-selectors find our pods.
+The keys below diengine/ are those of DI-orchestrator (1.0 and 1.1, pkg/common/config.go), so the
+selectors of its users find our pods.
 """
 
 from typing import Any
@@ -14,14 +15,14 @@ Metadata = dict[str, Any]
 
 
 def of_service(job: DIJob) -> Metadata:
-    """The metadata of the job's headless service."""
-    # Its template's labels, where all pods have the same.
+    """Return the metadata of the job's headless Service."""
+    # The labels of the template, if all pods have the same one.
     common = job.spec.template.metadata.labels if job.spec.template else None
     return _metadata(job, job.metadata.name, common)
 
 
 def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metadata:
-    """The metadata of a rank's pod."""
+    """Return the metadata of a rank's pod."""
     pod_set = job.pod_set_of(member.rank)
     given = pod_set.template.metadata
     meta = _metadata(job, member.name, given.labels)
@@ -31,7 +32,8 @@ def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metada
         names.LEGACY_RANK: str(member.rank),
     }
     meta["annotations"] = {
-        # `kubectl logs` and `exec` without -c take the program, and not the first container.
+        # Without it, `kubectl logs` and `exec` without -c would use the first container, which may
+        # be an injected proxy.
         names.DEFAULT_CONTAINER: str(pod_set.main_container.get("name")),
         **(given.annotations or {}),
         names.ANNOTATION_TEMPLATE: template_hash,
@@ -49,8 +51,8 @@ def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metada
 
 
 def of_server(job: DIJob) -> Metadata:
-    """The metadata of what makes up the job's own Redis server. It is no rank, so nothing that
-    selects the job's ranks may find it.
+    """Return the metadata of the objects of the job's own Redis server. It is not a rank, so
+    selectors of the job's ranks must not match it.
     """
     meta = _metadata(job, job.server, None)
     meta["labels"].pop(names.LABEL_JOB)
@@ -72,7 +74,7 @@ def _metadata(job: DIJob, name: str, labels: dict[str, str] | None) -> Metadata:
             names.LEGACY_JOB: meta.name,
             **({names.LEGACY_GROUP: job.spec.group} if job.spec.group else {}),
         },
-        # blockOwnerDeletion: a deletion in the foreground waits for the object.
+        # With blockOwnerDeletion, a foreground deletion of the job waits for the object.
         "ownerReferences": [
             {
                 "apiVersion": names.API_VERSION,

@@ -1,4 +1,8 @@
-"""The pod of a member of the gang."""
+"""Renders the pod of a rank: the user's template, with identity, gate, launcher and environment.
+
+The template wins wherever it sets a field, except for what makes the pod a member of its job: name,
+hostname, command wrapper and the DI_ variables of its identity.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,26 +17,25 @@ from dijob.core.render import launcher, metadata, server, tolerations, variables
 from dijob.core.render.fields import Manifest, mapping, more, objects
 from dijob.names import DIALLING, Addressing, Launcher
 
-# A probe asks every second from the start, so that Ready costs no more than the program's own
-# start. It never gives up by itself (a probe of readiness restarts nobody).
+# The readiness probe asks every second from the start, so that a rank is Ready soon after its
+# program listens. A failing readiness probe does not restart a container.
 PROBE_PERIOD_SECONDS = 1
-# Below it a process needs a privilege to open a port.
+# Below this port, a process needs a capability to listen.
 PRIVILEGED_PORTS = 1024
-# The values of dnsPolicy (None: the default) with which a pod asks the cluster's DNS first.
+# The values of dnsPolicy (None: the default) with which a pod uses the cluster's DNS.
 CLUSTER_DNS = (None, "ClusterFirst", "ClusterFirstWithHostNet")
 
 
 def template_hash(job: DIJob) -> str:
-    """A fingerprint of what its pods are made from."""
+    """Return a fingerprint of everything that the job's pods are created from."""
     return job.fingerprint
 
 
 def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
-    """The pod of one member: the user's template, with identity, gate, launcher and environment
-    added.
+    """Return the pod of one member.
 
-    What stays as the user wrote it is the template's own, of which there may be thousands of
-    values, and not a copy: it is to be read only.
+    Unchanged parts of the template are shared and not copied, because a template can have thousands
+    of values. So the result must not be modified.
     """
     gang = gang_of(job)
     pod_set = job.pod_set_of(member.rank)
@@ -46,13 +49,15 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     _fit_priority(spec, job, options)
     tolerations.fit(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
-        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or it would know no names of the cluster
+        # With ClusterFirst, a pod with hostNetwork could not resolve the names of the cluster.
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     if job.spec.runtime.traits.requires_hostnames:
         _fit_dns(spec, f"{gang.job}.{gang.namespace}.svc.{options.cluster_domain}")
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
-    # In-place restarts heal a crash within seconds, and need this policy. Null is as good as
-    # absent: the apiserver would take it for its own default, Always.
+    # In-place restarts recover from a crash within seconds and need OnFailure. Service links would
+    # add variables for each Service of the namespace. Null counts as absent, because the API server
+    # would replace it by its own defaults (Always, true).
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value
@@ -66,12 +71,12 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
 
 
 def _waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[str, str]:
-    """Variables of the gate that say what it waits for besides the list."""
+    """Return the variables of the gate that say what it waits for besides the list."""
     waits = {}
-    # Where the launcher cannot mend what the kubelet takes from an older view of the pod.
+    # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
     if variables.from_fields(main, gang_of(job), launched):
         waits["DIJOB_SETTLE_SECONDS"] = launcher.SETTLE_SECONDS
-    # With other policies the pod may not ask the cluster's DNS at all.
+    # With other policies the pod may not use the cluster's DNS at all.
     asks_cluster = spec.get("dnsPolicy") in CLUSTER_DNS
     if job.wants_service and job.addressing is Addressing.IP and asks_cluster:
         waits["DIJOB_SERVICE"] = job.metadata.name
@@ -79,7 +84,7 @@ def _waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[s
 
 
 def _with_main(pod_set: PodSet, main: Manifest, member: Member, gang: Gang) -> list[Any]:
-    """The template's containers, with this one in the place of the main one."""
+    """Return the template's containers, with the main one replaced by `main`."""
     given = pod_set.pod["containers"]
     return [
         main if before is pod_set.main_container else container
@@ -88,7 +93,9 @@ def _with_main(pod_set: PodSet, main: Manifest, member: Member, gang: Gang) -> l
 
 
 def _beside(given: Any, member: Member, gang: Gang) -> Any:
-    """The template's containers, each with the variables of a container beside the main one."""
+    """Return these containers of the template, each with the variables of a container that is not
+    the main one.
+    """
     if not isinstance(given, list):
         return given
     return [
@@ -100,9 +107,9 @@ def _beside(given: Any, member: Member, gang: Gang) -> Any:
 
 
 def _with_last_words(container: Mapping[str, Any]) -> Manifest:
-    """A copy of a container whose termination message is the end of its log, if it fails without
-    one of its own: the best words on why it failed, and they outlive the container
-    (status.firstFailure).
+    """Return a copy of a container whose termination message is the end of its log, if it fails
+    without writing one. This usually explains the failure, and the job's status keeps it after the
+    container is gone (status.firstFailure).
     """
     made = dict(container)
     if made.get("terminationMessagePolicy") is None:
@@ -111,13 +118,13 @@ def _with_last_words(container: Mapping[str, Any]) -> Manifest:
 
 
 def _launched(job: DIJob, member: Member) -> bool:
-    """Whether the launcher stands before the main container's command."""
+    """Whether the main container starts the launcher."""
     return job.spec.launcher is Launcher.AUTO and job.pod_set_of(member.rank).has_command
 
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
-    """Give the main container (both are copies) environment, port, launcher and, where it visibly
-    fits, a probe.
+    """Add environment, port and launcher to the main container, and a readiness probe if the
+    command shows its port. Spec and container are copies.
     """
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
@@ -142,21 +149,22 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
 
 
 def _probed_port(main: Manifest, job: DIJob, member: Member, gang: Gang) -> int | None:
-    """The port whose being open shows that the program is ready; None if that cannot be told, or
-    the template has its own probe.
+    """Return the port that is open when the program is ready; None if it is not known, or if the
+    template has its own probe.
     """
     command = job.pod_set_of(member.rank).command
-    # A ditask without --platform k8s listens on another port, where a probe would never succeed.
+    # A ditask without --platform k8s listens on another port, so a probe would never succeed.
     joins = command.platform == "k8s" or (_launched(job, member) and command.bypass is None)
     known = joins and gang.queue in DIALLING and "readinessProbe" not in main
     return listen_port(command) if known else None
 
 
 def _answering_port(port: int, spec: Manifest) -> int | None:
-    """The port on which the launcher answers the readiness probe, since it knows more of its
-    program than whether the program's port is open (images/launcher/readiness.go): the next one
-    below that no container of the template declares. None if there is none that any user may open,
-    and in the node's network, where it may be another pod's.
+    """Return the port on which the launcher answers the readiness probe. The launcher knows more
+    about its program than whether its port is open (images/launcher/readiness.go).
+
+    It is the next port below `port` that no container of the template declares. Return None if no
+    unprivileged port is left, and with hostNetwork, where the port may belong to another pod.
     """
     if spec.get("hostNetwork"):
         return None
@@ -170,9 +178,11 @@ def _answering_port(port: int, spec: Manifest) -> int | None:
 
 
 def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manifest]:
-    """The port of the first worker, unless the template names it. In the node's network all
-    workers': a container's ports are the node's there, and the scheduler gives no two pods one of
-    them, so that no two ranks share a node.
+    """Return the ports that the main container declares in addition: that of the first worker,
+    unless the template declares it.
+
+    With hostNetwork, the ports of all workers are declared, because they are ports of the node. The
+    scheduler then never places two ranks on one node.
     """
     given = objects(main.get("ports"))
     taken = {n for port in given if isinstance(n := port.get("containerPort"), int)}
@@ -190,8 +200,8 @@ def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manife
 
 
 def _fit_priority(spec: Manifest, job: DIJob, options: Options) -> None:
-    """The template's own class wins. (priority: null would be the apiserver's default, and ours
-    too.)
+    """Set the priority class of spec.priority, unless the template sets a class or a priority.
+    (`priority: null` counts as absent, as for the API server.)
     """
     name = options.priority_classes.get(job.spec.priority.value, "")
     if name and not spec.get("priorityClassName") and spec.get("priority") is None:
@@ -199,7 +209,9 @@ def _fit_priority(spec: Manifest, job: DIJob, options: Options) -> None:
 
 
 def _fit_dns(spec: Manifest, domain: str) -> None:
-    """The ranks' names resolve without a dot in them; the template's own searches come first."""
+    """Add a search domain, so that the ranks' names resolve without a domain. The template's own
+    search domains come first.
+    """
     given = spec.get("dnsConfig")
     if given is None or isinstance(given, dict):
         searches = mapping(given).get("searches")

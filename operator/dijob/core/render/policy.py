@@ -1,6 +1,8 @@
-"""The NetworkPolicy that lets nobody but a job's own ranks in to them, and whom the job names:
-DI-engine unpickles what arrives at its ports (ding/framework/parallel.py), so whoever reaches one
-can run code there.
+"""The NetworkPolicy that restricts ingress to a job's ranks: only they themselves, and the peers
+that the job names, can connect.
+
+DI-engine unpickles what arrives at its ports (ding/framework/parallel.py), so anyone who can
+connect to one can run code in the rank.
 """
 
 from typing import Any
@@ -13,7 +15,9 @@ from dijob.core.render.fields import Manifest
 
 
 def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
-    """The policy alone. Policies add up: a user's own one lets in whom it names besides."""
+    """Return the job's NetworkPolicy. Policies are additive: a policy of the user can allow more
+    peers.
+    """
     return (
         {
             "apiVersion": "networking.k8s.io/v1",
@@ -25,19 +29,21 @@ def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
 
 
 def ranks(job: DIJob) -> dict[str, Any]:
-    """Selects the pods of the job's ranks, and no other's."""
+    """Return a selector for the pods of the job's ranks."""
     return {"matchLabels": {names.LABEL_JOB: job.metadata.name}}
 
 
 def spec(job: DIJob) -> dict[str, Any]:
-    """Who may connect to the job's ranks."""
+    """Return the spec of the policy: which peers may connect to the job's ranks."""
     return {"podSelector": ranks(job), "policyTypes": ["Ingress"], "ingress": _ingress(job)}
 
 
 def _ingress(job: DIJob) -> list[dict[str, Any]]:
-    """The user's rules come first: the apiserver's words about one have its number in the job.
+    """Return the ingress rules. The user's rules come first, so that their index in an API error is
+    the index in the job.
 
-    Everybody, where ranks are in a node's own network: a job has a policy then only from before.
+    With hostNetwork everything is allowed: such a job has a policy only from an earlier spec, and
+    policies cannot distinguish pods with hostNetwork from their node.
     """
     if on_host(job):
         return [{}]

@@ -1,9 +1,9 @@
-"""The job's own Redis server: one pod, the service that names it, and a policy that lets in the
-job's ranks alone.
+"""The job's own Redis server: one pod, its Service, and a NetworkPolicy that admits only the job's
+ranks.
 
-It keeps nothing (DI-engine uses publish and subscribe, ding/framework/message_queue/redis.py), so a
-new pod is as good as the old one, for ranks that begin with it (losses.py renews those that
-began with another). It is no rank: it goes with the ranks when the job is suspended, or has ended.
+It stores nothing (DI-engine uses publish and subscribe, ding/framework/message_queue/redis.py), so
+a new pod can replace the old one. The ranks that started with the old one restart (losses.py). The
+server is not a rank. It is deleted with the ranks when the job is suspended or has ended.
 """
 
 import copy
@@ -15,22 +15,25 @@ from dijob.core.render import metadata, policy, tolerations
 from dijob.core.render.fields import Manifest
 from dijob.core.render.pod import PROBE_PERIOD_SECONDS
 
-# What of the ranks' own pods says where they may run, and with which credentials: so may the
-# server.
+# The fields of the ranks' pods that the server's pod copies: where it may run, and how its image is
+# pulled.
 PLACEMENT = ("priorityClassName", "nodeSelector", "tolerations", "imagePullSecrets")
-# What has not been read by a subscriber yet: Redis's own bound, 32 MB, would cut off all who are
-# sent one message of 64 MB. Whoever falls behind by this much is cut off, and subscribes again.
+# The limit of unread output per subscriber. Redis' default of 32 MB would disconnect every
+# subscriber at a message of 64 MB. A subscriber that falls behind by more than this limit is
+# disconnected and subscribes again.
 BUFFER = "pubsub 1gb 512mb 60"
 COMMAND = (
     *("redis-server", "--save", "", "--appendonly", "no"),
-    # Who may connect is the policy's business: DI-engine's client knows no password.
+    # The NetworkPolicy restricts access, because DI-engine's client does not support a password.
     *("--protected-mode", "no", "--client-output-buffer-limit", BUFFER),
 )
 GRACE_SECONDS = 2
 
 
 def manifests(job: DIJob, options: Options) -> tuple[Manifest, ...]:
-    """What is created, in this order: where the pod is, all of it has been."""
+    """Return the objects in the order of their creation. The pod is last: if it exists, all others
+    have been created.
+    """
     port = _port(job)
     return _policy(job), _service(job, port), _pod(job, port, options)
 
@@ -49,8 +52,8 @@ def _policy(job: DIJob) -> Manifest:
 
 
 def policy_spec(job: DIJob) -> Manifest:
-    """Who may connect to the server: the job's ranks, if the cluster's network applies policies.
-    Everybody, if ranks are in a node's own network: their traffic comes from the node.
+    """Return the spec that restricts ingress to the job's ranks (if the CNI enforces policies).
+    With hostNetwork it allows all peers, because the ranks' traffic has the address of their node.
     """
     whom = {} if on_host(job) else {"from": [{"podSelector": policy.ranks(job)}]}
     return {
@@ -61,8 +64,8 @@ def policy_spec(job: DIJob) -> Manifest:
 
 
 def _service(job: DIJob, port: int) -> Manifest:
-    """An address that stays when the pod is re-created; a headless one would be looked up in vain
-    until it is there.
+    """Return a Service with a cluster IP, which stays the same when the pod is re-created. The name
+    of a headless Service would not resolve until the pod exists.
     """
     spec = {"selector": _selector(job), "ports": [{"name": "redis", "port": port}]}
     return {
@@ -74,8 +77,8 @@ def _service(job: DIJob, port: int) -> Manifest:
 
 
 def _pod(job: DIJob, port: int, options: Options) -> Manifest:
-    """It runs where the restricted pod security standard is enforced, and it needs no right and no
-    disk.
+    """Return the server's pod. It complies with the restricted pod security standard, and needs
+    neither API access nor a disk.
     """
     ranks = job.pod_sets[0].pod
     redis: Manifest = {
@@ -97,7 +100,7 @@ def _pod(job: DIJob, port: int, options: Options) -> Manifest:
         "enableServiceLinks": False,
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        # 999 is redis in the official images; any other would do.
+        # 999 is the user redis in the official images. Any other uid would work.
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": 999,

@@ -1,5 +1,5 @@
-"""What the main container needs for the HTTP server (dijob.server): its address, and a token that
-is for it alone and ends with the pod.
+"""Gives the main container access to the HTTP server (dijob.server): its URL, and a token that is
+valid only for this server and only as long as the pod exists.
 """
 
 from typing import Final
@@ -10,13 +10,13 @@ from dijob.core.render.fields import Manifest, more, objects
 
 AUDIENCE: Final = "di-server"
 TOKEN: Final = "token"
-# The kubelet renews it before.
+# The kubelet refreshes the token before it expires.
 TOKEN_SECONDS: Final = 3600
 
 
 def fit(spec: Manifest, main: Manifest, options: Options) -> None:
-    """Add both to the pod's spec and to its main container (both are copies), where there is a
-    server. A variable that the template has stands.
+    """Add both to the pod's spec and its main container (both are copies) if there is a server.
+    Variables of the template are not overwritten.
     """
     if not options.server_url:
         return

@@ -1,4 +1,4 @@
-"""The headless service that gives every rank of a job a name."""
+"""The headless Service that gives each rank of a job a DNS name."""
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -8,7 +8,8 @@ from dijob.core.render.fields import Manifest
 
 
 def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
-    """The service alone. Ranks that use IPs do not wait for it."""
+    """Return the headless Service."""
+    # Names must resolve before a pod is Ready, because programs connect to each other to get there.
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,

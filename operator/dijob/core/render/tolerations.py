@@ -1,4 +1,4 @@
-"""How long a pod stays on a node that is lost (docs/decisions/041)."""
+"""Sets how long a pod stays on a lost node before Kubernetes evicts it (docs/decisions/041)."""
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -7,10 +7,10 @@ from dijob.core.render.fields import Manifest, more, objects
 
 
 def fit(spec: Manifest, job: DIJob, options: Options) -> None:
-    """Bound the time that the pod tolerates a lost node, if its template does not.
+    """Limit how long the pod tolerates a lost node, unless its template does.
 
-    Without these, the API server adds 300 s for each (the admission plugin
-    DefaultTolerationSeconds, whose test of what the template has is the same).
+    Without these tolerations, the API server adds 300 s for each taint (admission plugin
+    DefaultTolerationSeconds, which checks the template in the same way).
     """
     own = job.spec.lost_node_seconds
     seconds = options.lost_node_seconds if own is None else own

@@ -1,5 +1,5 @@
-"""The environment of a pod's containers: what is known when the pod is made, and, if no launcher
-reads it from the pod's files, what the address list will say to the main container.
+"""The environment of a pod's containers: what is known when the pod is created and, if no launcher
+reads the pod's files, references to the annotations that will hold the peer list.
 """
 
 import re
@@ -15,13 +15,13 @@ from dijob.core.render.runtimes import ditask, environment
 from dijob.names import RESERVED_ENV
 from dijob.pod import KILL_SECONDS, RESTART_POLICY
 
-# How command, args and values name a variable that the kubelet puts in their place.
+# How command, args and values refer to a variable that the kubelet substitutes.
 REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 
 def of_launched(job: DIJob) -> dict[str, str]:
-    """Variables of the launcher, and of what runs under it, for what differs from their defaults in
-    this job.
+    """Return the variables of the launcher, and of the programs that it starts, for the settings of
+    this job that differ from the defaults.
     """
     seconds = job.spec.connect_seconds
     differs = {
@@ -34,8 +34,8 @@ def of_launched(job: DIJob) -> dict[str, str]:
 def of_main(
     main: Manifest, spec: Manifest, member: Member, gang: Gang, launcher: dict[str, str] | None
 ) -> Any:
-    """The environment of the main container. `launcher` are the launcher's own variables
-    (of_launched); None if it does not stand before the command.
+    """Return the environment of the main container. `launcher` are the launcher's own variables
+    (of_launched); None if the container does not start the launcher.
     """
     taken = _taken(main)
     fields = [
@@ -49,16 +49,17 @@ def of_main(
 
 
 def of_other(container: Manifest, member: Member, gang: Gang) -> Any:
-    """The environment of a container beside the main one: what is fixed with the pod. An init
-    container starts before there is a list, so DI_NUM_NODES is the size that the job has now.
+    """Return the environment of a container that is not the main one: what is fixed when the pod is
+    created. An init container starts before there is a peer list, so DI_NUM_NODES is the job's
+    current size.
     """
     known = {**ditask.of_job(member, gang), "DI_NUM_NODES": str(gang.size)}
     return _before_users(container, _own_address(), *_literals(known))
 
 
 def _before_users(container: Manifest, *ours: Manifest) -> Any:
-    """Variables of ours, and then the user's, which may name them. The user's own value wins, but
-    for what makes the pod a member of its job.
+    """Return our variables, followed by the user's, which may refer to ours. User-defined variables
+    are not overwritten, except those that make the pod a member of its job.
     """
     users, taken = container.get("env"), _taken(container)
     if users is not None and not isinstance(users, list):
@@ -80,9 +81,12 @@ def _literals(known: Mapping[str, str]) -> Iterator[Manifest]:
 
 
 def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, str]]:
-    """The variables that the kubelet takes from an annotation when it starts the container, each
-    with that annotation: all that follow from the list; of a container with a launcher, which sets
-    them itself, those that the template names as $(NAME).
+    """Return the variables that the kubelet reads from an annotation when it starts the container,
+    each with that annotation.
+
+    These are all variables that depend on the list. If the container has a launcher, which sets
+    them itself, only those to which the template refers as $(NAME), because the kubelet substitutes
+    these before the launcher runs.
     """
     named = _named(main)
     return [
@@ -103,8 +107,8 @@ def _named(main: Manifest) -> frozenset[str]:
 def _of_launcher(
     main: Manifest, spec: Manifest, gang: Gang, taken: frozenset[str]
 ) -> dict[str, str]:
-    """Variables of the launcher (images/launcher) for what differs from its defaults in this
-    pod.
+    """Return the variables of the launcher (images/launcher) for the settings of this pod that
+    differ from its defaults.
     """
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
     listed = annotations.listed(gang.runtime, taken)

@@ -95,6 +95,7 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
 
 def obstacle(ctx: Pass) -> str:
     """Return which rank keeps the job from being Running, and why."""
+    # Without addresses, Running only says "waiting for addresses".
     first = _addresses_ready(ctx)
     return (_running(ctx) if first.reason.entry.status else first).message
 
@@ -105,15 +106,16 @@ def _pods_created(ctx: Pass) -> Fact:
     if not missing:
         finished = "" if there == size else ", the other ranks have finished"
         return Fact(PodsCreated.AllCreated, f"{there} of {size} pods exist{finished}")
+    # An API error explains more than any state that the operator knows itself.
     if refusal := diagnose.refusal(ctx.world.gang, missing, ctx.observed):
         return Fact(*refusal)
-    said = f"{there} of {size} pods exist"
+    existing = f"{there} of {size} pods exist"
     if not (paused := diagnose.paused(ctx.world.gang, missing, ctx.observed, ctx.now)):
-        return Fact(PodsCreated.Creating, said)
+        return Fact(PodsCreated.Creating, existing)
     # If a node rejects the pod, its reason (in AddressesReady) explains more than the back-off.
     rejected = any(diagnose.not_admitted(ctx.world.gang, rank, ctx.observed) for rank in missing)
     reason = PodsCreated.Creating if rejected else PodsCreated.BackOff
-    return Fact(reason, f"{said}; {paused}")
+    return Fact(reason, f"{existing}; {paused}")
 
 
 def _addresses_ready(ctx: Pass) -> Fact:
@@ -145,6 +147,7 @@ def _without_list(ctx: Pass, lacking: str) -> Fact:
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
+    # Reported only when nothing else is missing, since the server usually starts before the ranks.
     if not lacking and (absent := redis.absence(world.gang, ctx.observed, ctx.now)):
         message = f"all ranks have addresses and wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
@@ -230,6 +233,7 @@ def _peers_ready(ctx: Pass) -> Fact:
     lagging = _lagging(world) if world.in_force else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
+        # Ready is not enough: a program that bypasses the launcher trains on its own, and listens.
         if without_peers(ctx):
             return Fact(PeersReady.LauncherBypassed, f"{ready}, but {NO_PEERS}")
         return Fact(PeersReady.AllRanksReady, ready)
@@ -239,6 +243,7 @@ def _peers_ready(ctx: Pass) -> Fact:
     message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, world.restarts.pending)
     if restart:
         return Fact(PeersReady.Renewing, message)
+    # Ranks that are only slow become a problem after NOT_READY_SECONDS.
     wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     wrong = wrong or ((left := until_problem(ctx.job.status, ctx.now)) is not None and left <= 0)
     return Fact(PeersReady.RankNotReady if wrong else PeersReady.Starting, message)

@@ -47,6 +47,7 @@ PAUSED = (
 def optional_conditions(ctx: Pass) -> list[Fact]:
     """Return the optional conditions that are, or were, relevant."""
     status, facts = ctx.job.status, []
+    # A change of an ended job has no effect, so the message says what to do instead.
     over = checks.ENDED_MESSAGE.format(status.phase) if status.ended else ""
     if ctx.template_changed:
         facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))
@@ -71,6 +72,7 @@ def _service(ctx: Pass) -> list[Fact]:
         taken = refusal.why is Refused.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, not_created(service, refusal))]
+    # While it is being created for the first time, there is nothing to report.
     if service in ctx.observed.existing:
         return [Fact(ServiceReady.Created)] if known else []
     again = _removed(ctx, service)
@@ -113,6 +115,7 @@ def _warnings(ctx: Pass) -> list[Fact]:
     """Return the warnings about a job that runs, but perhaps not as its author expects. They become
     False when the cause is gone.
     """
+    # LauncherBypassed is a condition of its own, because it can make a result worthless.
     alone = bypassed(ctx.job)
     about = (*warnings(ctx.job), *ctx.observed.notes)
     others = [str(one) for one in about if one not in alone]

@@ -21,6 +21,7 @@ def past_failures(ctx: Pass) -> str:
     charged = ctx.status.restarts
     if not charged:
         return ""
+    # Times in Kubernetes' format sort as text.
     time, words = max([*_of_pods(ctx), *_of_renewal(ctx)], default=("", ""))
     last = f", the last at {time}: {words}" if words else ""
     return f"; {count(charged, 'failure')} so far{last}"

@@ -24,6 +24,7 @@ REASONS = {Refused.TAKEN: BrokerReady.NameTaken, Refused.OUTDATED: BrokerReady.O
 def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     """Return whether the job's server is ready, and if not, why."""
     name = gang.server
+    # Rejections come first: as long as one object is missing, the state of the others is no help.
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
             words = not_created(f"{kind}/{name}", refusal)

@@ -81,6 +81,8 @@ def _doubts(status: Status) -> Iterator[str]:
 
 
 def _main_sentence(status: Status) -> str:
+    # In the order of significance: the end, what the user has asked for, what is wrong, and what a
+    # starting job waits for, from the pods to the peers.
     for type_, bad in (
         (reasons.Failed, "True"),
         (reasons.Succeeded, "True"),
@@ -125,6 +127,8 @@ def pressure(old: Status, new: Status) -> Pressure:
     """Return how soon the change from one status to the next must be written."""
     if _is_urgent(old, new):
         return Pressure.AT_ONCE
+    # The first status waits, because most jobs run within seconds and then need only one write. If
+    # something is wrong from the start, the user must see it at once.
     first = not old.phase
     if first and (problems(new) or _waits_for_old_pods(new)):
         return Pressure.AT_ONCE
@@ -248,6 +252,7 @@ def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | Non
     Each reconciliation derives it again, so a job that ended under an older operator without this
     condition gets it, too.
     """
+    # Finished exists so that `kubectl wait` can wait for one condition, however the job ends.
     ends = (stored.get(each.__name__) for each in (reasons.Failed, reasons.Succeeded))
     end = next((each for each in ends if each and each.status == "True"), None)
     if end is None:

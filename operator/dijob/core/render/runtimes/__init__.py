@@ -1,4 +1,4 @@
-"""The environment of a job's processes: one file per runtime, and one row here."""
+"""The environment of a job's processes: one file per runtime, and one row in the table below."""
 
 from typing import Final
 
@@ -8,7 +8,8 @@ from dijob.core.render.runtimes.row import Row
 from dijob.names import Runtime
 
 RUNTIMES: Final[dict[Runtime, Row]] = {
-    Runtime.DITASK: Row(lambda _member, _gang: {}),  # each job has its variables
+    # Empty, because the DI_ variables are set for every runtime (environment).
+    Runtime.DITASK: Row(lambda _member, _gang: {}),
     Runtime.TORCH: torch.ROW,
     Runtime.SLURM: slurm.ROW,
     Runtime.ONEFLOW: oneflow.ROW,
@@ -16,5 +17,7 @@ RUNTIMES: Final[dict[Runtime, Row]] = {
 
 
 def environment(member: Member, gang: Gang) -> dict[str, str]:
-    """Variables that are known before any pod has an address: DI-engine's, and the runtime's."""
+    """Return the variables that are known before any pod has an address: those of DI-engine and of
+    the runtime.
+    """
     return ditask.env(member, gang) | RUNTIMES[gang.runtime].env(member, gang)

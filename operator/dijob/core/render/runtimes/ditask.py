@@ -1,16 +1,16 @@
-"""The DI_ variables: what DI-engine's ditask, and every program that speaks its contract, reads."""
+"""The DI_ variables, which DI-engine's ditask and compatible programs read."""
 
 from dijob.core.members import Gang, Member
 from dijob.names import Queue
 
 
 def env(member: Member, gang: Gang) -> dict[str, str]:
-    """Variables that are known before any pod has an address.
+    """Return the variables that are known before any pod has an address.
 
-    DI_RANK (with DI_NODES, which the kubelet fills in from the pod's annotations) is all that
-    DI-engine's own parser reads (ding/entry/cli_parsers/k8s_parser.py); it takes the node id as
-    DI_RANK * workers + i. With another queue than nng it leaves the node ids out, so the launcher
-    gives them (images/launcher/ditask.go).
+    DI-engine's own parser reads only DI_RANK and DI_NODES (ding/entry/cli_parsers/k8s_parser.py).
+    It computes a node id as DI_RANK * workers + i. With another queue than nng it omits the node
+    ids, so the launcher passes them (images/launcher/ditask.go). The other variables are for other
+    programs.
     """
     return {
         **of_job(member, gang),
@@ -23,7 +23,7 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
 
 
 def of_job(member: Member, gang: Gang) -> dict[str, str]:
-    """Which job this is, and which rank of it: true in each container of the pod at any time."""
+    """Return the identity of the job and of the rank, which holds in each container at any time."""
     return {
         "DI_JOB_ID": gang.uid,
         "DI_JOB_NAME": gang.job,
@@ -33,17 +33,17 @@ def of_job(member: Member, gang: Gang) -> dict[str, str]:
 
 
 def _queue(gang: Gang) -> dict[str, str]:
-    """The variables of the message queue; {} for nng."""
+    """Return the variables of the message queue; {} for nng."""
     env = {} if gang.queue == Queue.NNG else {"DI_MQ_TYPE": gang.queue}
     if gang.redis is not None:
         env |= {"DI_REDIS_HOST": gang.redis[0], "DI_REDIS_PORT": str(gang.redis[1])}
     if gang.queue == Queue.REDIS:
-        # DI-engine's thread that listens ends when it logs a lost connection: its words do not fit
-        # their format, which rich's handler raises (ditk/logging/terminal.py). With the plain one
-        # it connects again.
+        # DI-engine's listener thread ends when it logs a lost connection, because the message does
+        # not fit its format, and rich's handler raises (ditk/logging/terminal.py). With the plain
+        # handler it reconnects.
         env |= {"DISABLE_RICH": "1"}
     if gang.queue.startswith(Queue.TORCHRPC):
-        # RDMA and fork do not go together without (rdmamojo.com, ibv_fork_init); nothing else reads
+        # RDMA does not support fork without these (rdmamojo.com, ibv_fork_init). Nothing else reads
         # them.
         env |= {"IBV_FORK_SAFE": "1", "RDMAV_FORK_SAFE": "1"}
     return env

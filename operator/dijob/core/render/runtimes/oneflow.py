@@ -1,8 +1,8 @@
-"""The variables of OneFlow's programs: the node list, the port and the GPUs for `flow.env` and
+"""The variables of OneFlow programs: the nodes, the port and the GPUs for `flow.env` and
 `flow.config`.
 
-The calls are those of its documentation of 0.3 (flow.env.machine, flow.env.ctrl_port,
-flow.config.gpu_device_num): dijob_runtime.oneflow makes them from the DI_ONEFLOW_ variables. Newer
+The documentation of OneFlow 0.3 has the calls flow.env.machine, flow.env.ctrl_port and
+flow.config.gpu_device_num. dijob_runtime.oneflow makes them from the DI_ONEFLOW_ variables. Newer
 versions read MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK. The master is rank 0.
 """
 
@@ -13,17 +13,17 @@ from dijob import names
 from dijob.core.members import Gang, Member
 from dijob.core.render.runtimes.row import MASTER, Row, first_process
 
-# The port of OneFlow's documentation.
+# The port in OneFlow's documentation.
 CTRL_PORT: Final = 9988
 
 
 def machines(_gang: Gang, addresses: tuple[str, ...]) -> str:
-    """The argument of flow.env.machine, as JSON."""
+    """Return the argument of flow.env.machine, as JSON."""
     return json.dumps([{"addr": address} for address in addresses], separators=(",", ":"))
 
 
 def env(member: Member, gang: Gang) -> dict[str, str]:
-    """Variables that are known before any pod has an address."""
+    """Return the variables that are known before any pod has an address."""
     return {
         **first_process(member, gang, CTRL_PORT),
         "DI_ONEFLOW_CTRL_PORT": str(CTRL_PORT),

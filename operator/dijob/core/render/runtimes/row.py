@@ -1,4 +1,4 @@
-"""What a runtime's file gives: a row of the table in runtimes."""
+"""A row of the table of runtimes, which each runtime's file defines."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from dijob import names
 from dijob.core.members import Gang, Member
 
 Env = Callable[[Member, Gang], dict[str, str]]
-# What an annotation says, given the gang and its addresses in rank order.
+# Returns the value of an annotation, given the gang and its addresses in rank order.
 AnnotationBuilder = Callable[[Gang, tuple[str, ...]], str]
 
 
@@ -16,9 +16,10 @@ AnnotationBuilder = Callable[[Gang, tuple[str, ...]], str]
 class Row:
     """One runtime.
 
-    `env` gives the variables that are known when the pod is created. `list_env` are those that
-    follow from the address list, each with the annotation that holds its value (annotations.py).
-    `annotation_builders` give the values of the annotations in the runtime's traits (names.Traits).
+    `env` returns the variables that are known when the pod is created. `list_env` are those that
+    depend on the peer list, each with the annotation that holds its value (annotations.py).
+    `annotation_builders` return the values of the annotations in the runtime's traits
+    (names.RuntimeTraits).
     """
 
     env: Env
@@ -26,13 +27,14 @@ class Row:
     annotation_builders: Mapping[str, AnnotationBuilder] = field(default_factory=dict)
 
 
-# The address of rank 0, where processes meet.
+# The address of rank 0, where the processes rendezvous.
 MASTER: Final[Mapping[str, AnnotationBuilder]] = {names.ANNOTATION_MASTER: lambda _, ips: ips[0]}
 
 
 def first_process(member: Member, gang: Gang, master_port: int) -> dict[str, str]:
-    """Variables of a pod's first process, for programs that are started without torch's
-    launchers."""
+    """Return the variables of a pod's first process, for programs that are started without torch's
+    launchers.
+    """
     return {
         "MASTER_PORT": str(master_port),
         "RANK": str(member.node_ids(gang.workers)[0]),

@@ -1,10 +1,10 @@
-"""What srun would set, for one task per pod: `ditask --platform slurm` and scripts that were
-written for srun.
+"""The variables that srun would set with one task per pod, for `ditask --platform slurm` and for
+scripts written for srun.
 
-DI-engine's parser (0.5.3, ding/entry/cli_parsers/slurm_parser.py) knows a node list
-`prefix[a-b,c]`, or one name, and nothing else. It repeats each name SLURM_NTASKS_PER_NODE times,
-takes the entry SLURM_PROCID for its own, and insists that this is SLURMD_NODENAME. Worker processes
-are not Slurm's tasks: `ditask --parallel-workers` starts them.
+DI-engine's parser (0.5.3, ding/entry/cli_parsers/slurm_parser.py) understands only a node list
+`prefix[a-b,c]` or a single name. It repeats each name SLURM_NTASKS_PER_NODE times, uses the entry
+SLURM_PROCID as its own, and requires that it equals SLURMD_NODENAME. Worker processes are not Slurm
+tasks: `ditask --parallel-workers` starts them.
 """
 
 from typing import Final
@@ -16,19 +16,20 @@ from dijob.core.render.runtimes.row import Row
 
 
 def nodelist(gang: Gang, addresses: tuple[str, ...]) -> str:
-    """The ranks' names in Slurm's own form: "job-[0-3]"."""
+    """Return the ranks' names in Slurm's notation: "job-[0-3]"."""
     return f"{gang.job}-[0-{len(addresses) - 1}]"
 
 
 def env(member: Member, gang: Gang) -> dict[str, str]:
-    """Variables that are known before any pod has an address."""
+    """Return the variables that are known before any pod has an address."""
     return {
         "SLURM_NTASKS_PER_NODE": "1",
         "SLURM_PROCID": str(member.rank),
         "SLURM_LOCALID": "0",
         "SLURM_NODEID": str(member.rank),
         "SLURMD_NODENAME": member.name,
-        "SLURM_JOB_ID": str(crc32(gang.uid.encode())),  # a number, as scripts expect
+        # Scripts expect a number.
+        "SLURM_JOB_ID": str(crc32(gang.uid.encode())),
         "SLURM_JOB_NAME": gang.job,
     }
 

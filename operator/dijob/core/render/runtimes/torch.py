@@ -1,8 +1,8 @@
-"""What torchrun, torch.distributed.launch and init_process_group("env://") read.
+"""The variables that torchrun, torch.distributed.launch and init_process_group("env://") read.
 
-torchrun takes a default for each of its options from PET_<OPTION> (torch 1.13 to 2.x,
-torch/distributed/run.py and argparse_util.py), and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR
-and MASTER_PORT of its children itself. A program that is started without it finds its own here:
+torchrun reads the default of each option from PET_<OPTION> (torch 1.13 to 2.x,
+torch/distributed/run.py and argparse_util.py). It sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR
+and MASTER_PORT for its child processes itself. A program that is started without torchrun gets
 those of the pod's first process.
 """
 
@@ -17,7 +17,7 @@ MASTER_PORT: Final = 29500
 
 
 def env(member: Member, gang: Gang) -> dict[str, str]:
-    """Variables that are known before any pod has an address."""
+    """Return the variables that are known before any pod has an address."""
     return {
         **first_process(member, gang, MASTER_PORT),
         "PET_NODE_RANK": str(member.rank),
