@@ -8,7 +8,7 @@ FROM ${BASE} AS build
 ENV DEBIAN_FRONTEND=noninteractive
 RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-venv
 COPY requirements.txt /tmp/requirements.txt
-# Wheels only: a compiler here would be one more thing to trust. pip and setuptools do not stay: nothing is installed later.
+# Install wheels only, so that the build needs no compiler. Remove pip and setuptools, because nothing is installed later.
 RUN --mount=type=secret,id=pip,target=/run/pip.conf \
     --mount=type=secret,id=ca,target=/run/ca.crt \
     python3 -m venv /opt/dijob \
@@ -16,18 +16,18 @@ RUN --mount=type=secret,id=pip,target=/run/pip.conf \
       --no-compile --no-deps --only-binary :all: --require-hashes -r /tmp/requirements.txt \
  && /opt/dijob/bin/python -m pip uninstall -q -y setuptools pip \
  && find /opt/dijob -depth -type d \( -name tests -o -name test -o -name __pycache__ \) -exec rm -rf {} +
-# Compiled here, since nothing can be written at run time; by hash, since a copied file's time is not its own.
+# Compile the code here, because the root is read-only at run time. Validate by hash, because COPY changes the times of files.
 RUN /opt/dijob/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dijob/lib
 
 FROM ${BASE}
-# Python's own library is compiled once more, as the rest below: to build the image again gives the same image, since all
-# files of its layers get one time (images/build.py), and that must not make what is compiled look old.
+# Compile Python's own library again, by hash like the rest. The build sets one time for all files of the layers, so that the
+# image is reproducible (images/build.py), and that must not invalidate the compiled files.
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3 \
  && python3 -m compileall -q -f -j 0 --invalidation-mode unchecked-hash /usr/lib/python3.11 /usr/lib/python3/dist-packages \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/ldconfig /var/log/*.log /var/log/apt
 COPY --from=build /opt/dijob /opt/dijob
-# The code comes last: its layers are all that a change of it makes anew.
+# Copy the code last, so that a change of it rebuilds only the last layers.
 COPY operator/dijob /opt/dijob/lib/python3.11/site-packages/dijob
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dijob/lib/python3.11/site-packages/dijob
 ENV PATH=/opt/dijob/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \

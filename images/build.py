@@ -39,12 +39,12 @@ from catalogue import (
 from golang import find_go
 from steps import SANDBOX, BuildError, Step, pip_secrets, say
 
-# Layers of the operator's image: after a change in its code only that is copied and compiled.
-# Docker keeps its own.
+# The layers of the operator's image, so that after a change of its code only the code is copied and
+# compiled. Docker has its own layer cache.
 LAYERS = CACHE / "layers"
 LAYERS_LIMIT = 2e9
-# An image of the last inputs is kept too, for who goes back and forth between two branches, unless
-# it is as large.
+# The image of the previous inputs is kept as well, for switching between two branches, if images
+# are smaller than this.
 SECOND_LIMIT = 1e9
 TOOLS = {
     "buildah": "buildah",
@@ -55,19 +55,21 @@ TOOLS = {
 
 
 def check_machine(image: Image) -> None:
-    """Say what is missing before minutes are spent; install the build tools that Debian has."""
+    """Check disk space and tools before a build that takes minutes, and install missing tools from
+    Debian. BuildError if the build cannot work here.
+    """
     free = shutil.disk_usage(CACHE).free / 1e9
     if free < image.free_gb:
         raise BuildError(
-            f"{image.reference} needs {image.free_gb} GB free in {CACHE}, there are {free:.1f}; "
-            "free some, or set XDG_CACHE_HOME to a larger disk"
+            f"{image.reference} needs {image.free_gb} GB of free disk in {CACHE}, but only"
+            f" {free:.1f} GB are free: free some, or set XDG_CACHE_HOME to a larger disk"
         )
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if docker_has_slim():
         return
     if os.geteuid() != 0:
         raise BuildError(
-            "without a Docker engine the build needs root (buildah, debootstrap): use sudo"
+            "without a Docker engine, the build needs root (buildah, debootstrap): use sudo"
         )
     if missing:
         say(f"installing {', '.join(missing)} with apt-get")
@@ -78,7 +80,7 @@ def check_machine(image: Image) -> None:
 
 
 def prepared_context(name: str, step: Step, work: Path) -> Path:
-    """The folder that an image is built from: the repository's, or a new one with its files."""
+    """Return the build context of an image: a folder of the repository, or a new one in `work`."""
     image = IMAGES[name]
     if not image.rootfs:
         return ROOT / image.context
@@ -93,15 +95,15 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
         mirror = next(line.split()[1] for line in debian_sources() if line.split()[2] == "bookworm")
         step.run(*SANDBOX, script, str(context), str(sources), mirror)
     else:
-        # With Docker the build needs no root, which the sandbox does.
+        # The sandbox needs root; with Docker, the build does not.
         sandbox = [] if docker_has_slim() else SANDBOX
         step.run(*sandbox, script, find_go(), image.arch, str(context), sys.executable)
     return context
 
 
 def on_rootfs(dockerfile: str) -> str:
-    """The last stage of a Dockerfile on a rootfs.tar in place of its base and of what it runs and
-    copies.
+    """Return the last stage of a Dockerfile with a rootfs.tar instead of its base image and of its
+    RUN and COPY instructions.
     """
     stage = dockerfile.rpartition("\nFROM ")[2].partition("\n")[2]
     settings = re.sub(r"^(RUN|COPY) (.*\\\n)*.*\n", "", stage, flags=re.MULTILINE)
@@ -109,7 +111,7 @@ def on_rootfs(dockerfile: str) -> str:
 
 
 def common_options(image: Image, base: str, work: Path) -> list[str]:
-    """The options of a build that docker and buildah share."""
+    """Return the build options that docker and buildah have in common."""
     file = ROOT / image.context / "Dockerfile"
     if image.context == CROSS:
         file = work / "Dockerfile"
@@ -123,7 +125,7 @@ def common_options(image: Image, base: str, work: Path) -> list[str]:
 
 
 def build_with_docker(name: str, out: Path, step: Step, work: Path) -> None:
-    """docker build and docker save."""
+    """Run docker build and docker save."""
     image, context = IMAGES[name], prepared_context(name, step, work)
     os.environ["DOCKER_BUILDKIT"] = "1"
     step.run("docker", "build", "--load", *common_options(image, slim(), work), str(context))
@@ -131,8 +133,8 @@ def build_with_docker(name: str, out: Path, step: Step, work: Path) -> None:
 
 
 def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
-    """buildah in chroot isolation, with a store that goes away with the build, or keeps the
-    operator's layers.
+    """Build with buildah in chroot isolation. Its store is removed after the build, except for the
+    operator, whose layers are kept.
     """
     image, context = IMAGES[name], prepared_context(name, step, work)
     store = LAYERS if name == "operator" and not image.rootfs else work / "store"
@@ -142,7 +144,7 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     options = ["--isolation", "chroot", "--network", "host", "--pull-never"]
     if store == LAYERS:
         options.append("--layers")
-    # Docker's format keeps the id of the container that it was built in.
+    # Docker's format contains the ID of the build container, so it would not be reproducible.
     options += ["--format", "oci", "--timestamp", "0"] if image.timeless else ["--format", "docker"]
     options += common_options(image, IMAGES["base"].reference, work)
     step.run(*buildah, "bud", *options, str(context))
@@ -152,21 +154,21 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
 
 
 def cached(name: str) -> bool:
-    """The cache has the image of the present inputs; note that it is in use, so that it is among
-    the newest.
+    """Whether the cache has the image of the current inputs. If so, update its access time, by
+    which old archives are removed.
     """
     target = archive(name)
     if target.exists():
-        # The time of access alone: by the time of change others tell whether they have loaded this
-        # very archive.
+        # Only the access time: by the modification time, the test cluster recognizes an archive
+        # that it has already loaded.
         os.utime(target, ns=(time.time_ns(), target.stat().st_mtime_ns))
         say(f"{name} is in the cache: {target}")
     return target.exists()
 
 
 def build(name: str) -> Path:
-    """The archive of an image, built if the cache has none for these inputs. The newest stays, and
-    a small one more.
+    """Return the archive of an image, and build it if the cache has none for these inputs. Remove
+    old archives of the image.
     """
     target = archive(name)
     if cached(name):
@@ -185,7 +187,7 @@ def build(name: str) -> Path:
         else:
             build_with_buildah(name, out, step, work)
         if archive(name) != target:
-            say(f"the inputs of {name} changed during its build; building it again")
+            say(f"the inputs of {name} changed during the build; building it again")
             return build(name)
         out.rename(target)
     for old in _superseded(name, target):
@@ -199,13 +201,13 @@ def build(name: str) -> Path:
 
 @contextmanager
 def locked_cache() -> Iterator[None]:
-    """One build at a time per cache; what a killed one left is removed."""
+    """Allow one build at a time per cache, and remove the files of killed builds."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another build of images is running; waiting for it")
+            say("another image build is running; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         killed = list(CACHE.glob("work-*"))
         for left in killed:
@@ -220,8 +222,8 @@ def locked_cache() -> Iterator[None]:
 
 
 def _superseded(name: str, newest: Path) -> list[Path]:
-    """An image's archives that go: all but the newest and, where they are small, the one that was
-    used last.
+    """Return an image's archives to remove: all except the newest and, if they are small, the one
+    that was used last.
     """
     others = sorted(
         (p for p in CACHE.glob(f"{stem(name)}-*.tar") if p != newest),
@@ -237,39 +239,43 @@ def _bytes_in(folder: Path) -> int:
 
 
 def with_base(names: list[str]) -> list[str]:
-    """The images to build, the base before those that buildah builds on it."""
+    """Return the images to build, with the base before the images that buildah builds on it."""
     if all(IMAGES[name].rootfs for name in names) or docker_has_slim():
         return names
     return list(dict.fromkeys(["base", *names]))
 
 
 def parsed() -> argparse.Namespace:
-    """The command line; the architecture that it names is put into the catalogue."""
+    """Parse the command line, and set the architecture that it names in the catalogue."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)} (default: all)"
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(IMAGES)} (default: all)"
     )
     parser.add_argument(
-        "--print", dest="show", choices=IMAGES, help="print the archive's path and stop"
+        "--print", dest="show", choices=IMAGES, help="print the archive's path and exit"
     )
     parser.add_argument(
         "--arch",
         choices=ARCHES,
-        help=f"of {' and '.join(OF_ANY_ARCH)} (default: this machine's)",
+        help=f"the architecture, for {' and '.join(OF_ANY_ARCH)} (default: this machine's)",
     )
     options = parser.parse_args()
     if unknown := set(options.names) - set(IMAGES):
-        parser.error(f"no such image: {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
+        parser.error(
+            f"unknown image: {', '.join(sorted(unknown))}; known images: {', '.join(IMAGES)}"
+        )
     if options.arch:
         asked = {*options.names, options.show} - {None}
         if not asked or asked - set(OF_ANY_ARCH):
-            parser.error(f"--arch is for {' and '.join(OF_ANY_ARCH)} alone: name one of them")
+            parser.error(f"--arch works only with {' and '.join(OF_ANY_ARCH)}: name one of them")
         for_arch(options.arch)
     return options
 
 
 def main() -> int:
-    """Build what the command line names; 1 with one message on an error, 130 when interrupted."""
+    """Build the images of the command line. Exit code 1 with one message on an error, 130 after an
+    interrupt.
+    """
     options = parsed()
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     os.chdir(ROOT)
@@ -277,7 +283,7 @@ def main() -> int:
         if options.show:
             print(archive(options.show))
             return 0
-        # Without the lock first: who needs no build waits for none.
+        # First without the lock, so that a call that needs no build does not wait for another one.
         if missing := [name for name in options.names or ORDER if not cached(name)]:
             with locked_cache():
                 for name in with_base(list(dict.fromkeys(missing))):
@@ -288,7 +294,7 @@ def main() -> int:
         print(f"images: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("images: interrupted; nothing is left behind", file=sys.stderr)
+        print("images: interrupted; all temporary files are removed", file=sys.stderr)
         return 130
     return 0
 

@@ -1,7 +1,7 @@
-"""`make release VERSION=...`: all that one version is, in a folder to be pushed from.
+"""`make release VERSION=...`: writes all artifacts of a version to a folder, ready to be pushed.
 
-Images as OCI archives, the Helm chart, the wheels of the operator with its command line and of what
-runs in pods, a bill of materials for each image, notes, and SHA256SUMS. It pushes nothing.
+They are the images as OCI archives, the Helm chart, the wheels of the operator with its command
+line and of the runtime in pods, an SBOM for each image, notes, and SHA256SUMS. It pushes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from catalogue import CACHE, IMAGES, ROOT, archive
 from steps import SANDBOX, BuildError, Step, say
 
 RELEASED = ("operator", "launcher", "stacks", "ditask")
-# Where a version stands, and how it is written there.
+# The files that contain the version, and a pattern for it.
 PLACES: Mapping[str, str] = {
     "operator/dijob/__init__.py": r'^__version__ = "(.+)"$',
     "pyproject.toml": r'^version = "(.+)"$',
@@ -35,28 +35,27 @@ UNRELEASED = "Unreleased"
 
 
 def said(texts: Mapping[str, str]) -> dict[str, set[str]]:
-    """The versions that each place says."""
+    """Return the versions that each file contains."""
     return {
         place: set(re.findall(PLACES[place], text, re.MULTILINE)) for place, text in texts.items()
     }
 
 
 def checked(version: str, texts: Mapping[str, str]) -> None:
-    """BuildError names each place that says another version."""
+    """Raise BuildError with each file that contains another version."""
     wrong = [
-        f"{place} says {', '.join(sorted(found)) or 'none'}"
+        f"{place} has {', '.join(sorted(found)) or 'none'}"
         for place, found in said(texts).items()
         if found != {version}
     ]
     if wrong:
         places = "; ".join(wrong)
-        raise BuildError(f"this is not {version}: {places} (see CONTRIBUTING.md, releases)")
+        raise BuildError(f"the version is not {version}: {places} (see CONTRIBUTING.md)")
 
 
 def section(changelog: str, version: str) -> str:
-    """What CHANGELOG.md says of a version; of one that ends in -dev, what is not released.
-
-    BuildError where there is nothing.
+    """Return the section of a version in CHANGELOG.md, or the unreleased changes for a version that
+    ends in -dev. BuildError if there is none.
     """
     heading = UNRELEASED if version.endswith("-dev") else version
     parts = re.split(r"(?m)^## (.+)$", changelog)
@@ -67,7 +66,7 @@ def section(changelog: str, version: str) -> str:
 
 
 def digest_of(image: Path) -> str:
-    """The digest by which a registry will know an OCI archive's image."""
+    """Return the digest that the image of an OCI archive has in a registry."""
     with tarfile.open(image) as files:
         index = files.extractfile("index.json")
         assert index is not None
@@ -81,8 +80,8 @@ NOTES = """\
 |---|---|
 {rows}
 
-Check what you have with `sha256sum -c SHA256SUMS`. Push the images to a registry of yours, with any
-tool that reads OCI archives:
+Check the files with `sha256sum -c SHA256SUMS`. Push the images to your registry with any tool that
+reads OCI archives:
 
 {pushes}
 
@@ -93,8 +92,9 @@ or load them into a node's containerd (`ctr -n k8s.io images import FILE`; kind:
       --set image.repository=REGISTRY/dijob/operator --set image.digest=DIGEST \\
       --set launcher.image=REGISTRY/dijob/launcher@DIGEST
 
-Without a registry the `--set` are left out. The command line: `pip install "{wheel}[cli]"`; its
-`doctor --stacks` takes `--stacks-image REGISTRY/dijob/stacks@DIGEST`.
+Without a registry, omit the `--set` options. To install the command line, run
+`pip install "{wheel}[cli]"`. For `kubectl dijob doctor --stacks`, add
+`--stacks-image REGISTRY/dijob/stacks@DIGEST`.
 
 ## Changes
 
@@ -103,7 +103,7 @@ Without a registry the `--set` are left out. The command line: `pip install "{wh
 
 
 def notes(version: str, changes: str, images: Mapping[str, str], wheel: str) -> str:
-    """The release notes: how to bring it in, and what has changed. `images`: digests by file."""
+    """Return the release notes: how to install, and the changes. `images`: digests by file."""
     rows = "\n".join(f"| `{file}` | `{digest}` |" for file, digest in images.items())
     pushes = "\n".join(
         f"    skopeo copy oci-archive:{file} docker://REGISTRY/dijob/{file.partition('-')[0]}:TAG"
@@ -114,7 +114,7 @@ def notes(version: str, changes: str, images: Mapping[str, str], wheel: str) -> 
 
 
 def sums(files: Iterable[Path]) -> str:
-    """As sha256sum writes and reads them."""
+    """Return the checksums of files in sha256sum's format."""
     lines = []
     for file in sorted(files):
         with file.open("rb") as content:
@@ -123,7 +123,7 @@ def sums(files: Iterable[Path]) -> str:
 
 
 def make(version: str, out: Path) -> None:
-    """Write the folder anew."""
+    """Replace the folder with all artifacts of the version."""
     checked(version, {place: (ROOT / place).read_text() for place in PLACES})
     changes = section((ROOT / "CHANGELOG.md").read_text(), version)
     shutil.rmtree(out, ignore_errors=True)
@@ -144,13 +144,13 @@ def make(version: str, out: Path) -> None:
 
 
 def _images(version: str, out: Path, step: Step) -> dict[str, str]:
-    """The images as OCI archives; their digests by file."""
+    """Write the images as OCI archives, and return their digests by file."""
     build = [sys.executable, str(Path(__file__).with_name("build.py")), *RELEASED]
     subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
     digests = {}
     for name in RELEASED:
         reference = IMAGES[name].reference
-        # What is DI-engine's own has DI-engine's version.
+        # The image of DI-engine has DI-engine's version.
         tag = reference.rpartition(":")[2]
         file = out / f"{name}-{tag}.oci.tar"
         with tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as work:
@@ -164,7 +164,7 @@ def _images(version: str, out: Path, step: Step) -> dict[str, str]:
 
 
 def main() -> int:
-    """1 with one sentence where the version or a build is wrong."""
+    """Exit code 1 with one message if the version is wrong or a build fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version")
     parser.add_argument("--out", type=Path)

@@ -1,4 +1,4 @@
-"""The project's container images: what each is built from, and where in the cache it is."""
+"""The project's container images: their inputs, and their archives in the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from steps import BuildError, quiet, say
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob" / "images"
 SLIM = "debian:bookworm-slim"
-# The version that operator, chart and packages say; our own images have it as their tag.
+# The version of the operator, the chart and the packages, and the tag of the project's images.
 (VERSION,) = re.findall(
     r'^__version__ = "(.+)"$', (ROOT / "operator/dijob/__init__.py").read_text(), re.MULTILINE
 )
@@ -26,7 +26,7 @@ SLIM = "debian:bookworm-slim"
 @dataclass(frozen=True)
 class Image:
     """One image: its reference, its inputs relative to the repository (files, folders, patterns),
-    and what a build takes (2 cores).
+    and the time (on 2 cores) and disk space of a build.
     """
 
     reference: str
@@ -34,23 +34,26 @@ class Image:
     inputs: tuple[str, ...]
     seconds: int
     free_gb: int
-    # Its Dockerfile starts FROM scratch with the rootfs.tar that the rootfs.sh beside it makes.
+    # Its Dockerfile starts FROM scratch with a rootfs.tar, which rootfs.sh in the same folder
+    # makes.
     rootfs: bool = False
-    # Only of an image that can be built for another machine than this one; in Go's words.
+    # The architecture in Go's notation, for images that can be built for other architectures.
     arch: str = ""
-    # Nothing in it compares the times of files, so they can all be the same, whenever it is built.
+    # Nothing in it compares file times, so all files get the same time and the image is
+    # reproducible.
     timeless: bool = False
-    # Folders below its inputs that its build does not see.
+    # Folders below its inputs that the build does not see.
     without: tuple[str, ...] = ()
 
 
-# What runs in users' pods: a second context of the images that have it.
+# The Python code that runs in users' pods: a second build context.
 RUNTIME = "images/dijob-runtime"
 OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
 OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
-# Programs of people's own machines: a change of theirs makes no new image of the operator.
+# Programs for users' machines. Their changes do not rebuild the operator's image.
 NOT_OPERATOR = ("operator/dijob/cli", "operator/dijob/client")
-# Of an operator that is made for another machine without running anything of it.
+# The context of an operator image for another architecture, which is built without running code of
+# it.
 CROSS = "images/operator"
 LAUNCHER_INPUTS = (
     *(f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")),
@@ -101,14 +104,15 @@ IMAGES = {
 }
 ORDER = ("launcher", "stacks", "light", "operator", "ditask")
 OF_ANY_ARCH = ("launcher", "stacks", "operator")
-# Static programs and nothing below them: no Debian.
+# Images from scratch with static programs, without Debian.
 STATIC = ("launcher", "stacks")
 
 
 def for_arch(arch: str) -> None:
-    """From now on the images of OF_ANY_ARCH are those of this architecture.
+    """Set the architecture of the images of OF_ANY_ARCH.
 
-    A Docker engine runs the operator's Dockerfile for another machine by emulation, if it can.
+    A Docker engine runs the operator's Dockerfile for another architecture by emulation. Without
+    one, CROSS is the context.
     """
     for name in OF_ANY_ARCH:
         IMAGES[name] = replace(IMAGES[name], arch=arch)
@@ -119,13 +123,15 @@ def for_arch(arch: str) -> None:
 
 @cache
 def docker_has_slim() -> bool:
-    """A Docker engine with BuildKit answers and has, or can pull, Debian's slim image."""
+    """Whether a Docker engine with BuildKit is available that has, or can pull, Debian's slim
+    image.
+    """
     if shutil.which("docker") is None or quiet("docker", "version").returncode:
         return False
     if quiet("docker", "buildx", "version").returncode:
         say(
-            "the Docker engine has no buildx, which build secrets need; building with buildah"
-            " instead"
+            "the Docker engine has no buildx, which is needed for build secrets; building with"
+            " buildah instead"
         )
         return False
     if (
@@ -133,14 +139,14 @@ def docker_has_slim() -> bool:
         or not quiet("docker", "pull", SLIM).returncode
     ):
         return True
-    say(f"the Docker engine cannot pull {SLIM}; building with buildah on a base of our own instead")
+    say(f"the Docker engine cannot pull {SLIM}; building with buildah on its own base instead")
     return False
 
 
 @cache
 def slim() -> str:
-    """Debian's slim image by its digest, where the Docker engine knows it: the tag names another
-    image each month.
+    """Return Debian's slim image with its digest if the Docker engine knows it, because the tag
+    moves every month.
     """
     said = quiet("docker", "image", "inspect", "--format", "{{index .RepoDigests 0}}", SLIM)
     _, _, digest = said.stdout.strip().partition("@")
@@ -149,7 +155,7 @@ def slim() -> str:
 
 @cache
 def debian_sources() -> tuple[str, ...]:
-    """The machine's own apt sources of Debian bookworm, as sources.list lines."""
+    """Return this machine's apt sources of Debian bookworm, as lines of a sources.list."""
     listing = quiet(
         "apt-get",
         "indextargets",
@@ -163,18 +169,18 @@ def debian_sources() -> tuple[str, ...]:
     )
     if not any(line.split()[2] == "bookworm" for line in found):
         raise BuildError(
-            "no Docker engine with a registry, and no Debian bookworm in apt's sources: need one of"
-            " them"
+            "found neither a Docker engine that can pull images nor Debian bookworm in apt's"
+            " sources; the build needs one of them"
         )
     return tuple(found)
 
 
 def input_files(image: Image) -> Iterator[Path]:
-    """Every file that the build of an image can see."""
+    """Yield every file that the build of an image can see."""
     for name in image.inputs:
         paths = sorted(ROOT.glob(name))
         if not paths:
-            raise BuildError(f"{name} is missing; {image.reference} is built from it")
+            raise BuildError(f"{name}, an input of {image.reference}, is missing")
         for path in paths:
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             yield from (f for f in files if f.is_file() and not _is_left_out(f, image))
@@ -187,7 +193,7 @@ def _is_left_out(path: Path, image: Image) -> bool:
 
 
 def _built_on(name: str) -> str:
-    """What an image is built on, besides its inputs."""
+    """Return the identity of an image's base, which is part of its hash."""
     if name in STATIC:
         return ""
     if docker_has_slim():
@@ -196,8 +202,8 @@ def _built_on(name: str) -> str:
 
 
 def archive(name: str) -> Path:
-    """Where the image of the present inputs is, or will be: the name carries a hash over them, the
-    base's, the reference and the architecture.
+    """Return the path of the image of the current inputs, whether it exists or not. Its name
+    contains a hash over the inputs, the base, the reference and the architecture.
     """
     image = IMAGES[name]
     digest = hashlib.sha256(f"{image.reference} {image.arch or platform.machine()}".encode())
@@ -212,6 +218,6 @@ def archive(name: str) -> Path:
 
 
 def stem(name: str) -> str:
-    """What the archives of an image have in common in their names."""
+    """Return the prefix of the names of an image's archives."""
     arch = IMAGES[name].arch
     return f"{arch}-{name}" if arch not in ("", MACHINE) else name

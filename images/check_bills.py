@@ -1,5 +1,5 @@
-"""Check bills of materials (sbom.py) against CycloneDX's schema, and their package URLs against the
-reference implementation of these. Usage: check_bills.py FILE...; it needs images/audit.txt.
+"""Validates SBOMs (sbom.py) against CycloneDX's schema, and their package URLs against the
+reference implementation. Usage: check_bills.py FILE...; it needs the packages of images/audit.txt.
 """
 
 import json
@@ -12,7 +12,7 @@ from packageurl import PackageURL
 
 
 def wrong(text: str) -> list[str]:
-    """What is wrong with a bill; [] where nothing is."""
+    """Return the errors of an SBOM."""
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if error is not None:
         return [str(error)]
@@ -21,7 +21,7 @@ def wrong(text: str) -> list[str]:
 
 
 def main() -> int:
-    """1 where a bill is wrong."""
+    """Exit code 1 if an SBOM is invalid."""
     bad = 0
     for path in map(Path, sys.argv[1:]):
         found = wrong(path.read_text())

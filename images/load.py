@@ -1,7 +1,7 @@
-"""`make images-load`: bring image archives into the nodes of a cluster, without a registry.
+"""`make images-load`: loads image archives into the nodes of a cluster, without a registry.
 
-Into kind by kind's own command, into any other node by containerd's `ctr`, which reads the archive
-from its standard input: by ssh, or by whatever else runs a program on the node.
+For kind, it uses kind's own command. For other nodes, it runs containerd's `ctr`, which reads the
+archive from its standard input, through ssh or another command that runs a program on the node.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from pathlib import Path
 from catalogue import IMAGES, archive
 from steps import BuildError, say
 
-# What the chart and the examples need; the fourth image is for tests.
+# The images that the chart and the examples need.
 NEEDED = ("operator", "launcher", "ditask")
 
 
 @dataclass(frozen=True)
 class Where:
-    """The nodes: a kind cluster, hosts that ssh reaches, commands that enter a node."""
+    """The nodes: a kind cluster, hosts for ssh, or commands that enter a node."""
 
     kind: str = ""
     hosts: tuple[str, ...] = ()
     enter: tuple[str, ...] = ()
-    # Its name on the node, with what it takes to be root there: "sudo k3s ctr".
+    # The ctr command on the node, with sudo if needed, for example "sudo k3s ctr".
     ctr: str = "ctr"
 
 
 @dataclass(frozen=True)
 class Import:
-    """One command, and the archive that it reads from its standard input, if it does."""
+    """One command, and the archive for its standard input, if it reads one."""
 
     argv: tuple[str, ...]
     stdin: Path | None = None
 
 
 def imports(where: Where, archives: Sequence[Path]) -> list[Import]:
-    """The commands that bring each archive into each node. BuildError where no node is named."""
+    """Return the commands that load each archive into each node. BuildError if no node is named."""
     if where.kind:
         kind = ("kind", "load", "image-archive")
         return [Import((*kind, str(each), f"--name={where.kind}")) for each in archives]
     ctr = (*shlex.split(where.ctr), "--namespace=k8s.io", "images", "import", "-")
-    # ssh gives its words to a shell: they are quoted for that.
+    # ssh passes its arguments to a shell, so they are quoted.
     nodes: list[tuple[str, ...]] = [("ssh", host, shlex.join(ctr)) for host in where.hosts]
     nodes += [(*shlex.split(each), *ctr) for each in where.enter]
     if not nodes:
         raise BuildError(
-            "into which nodes? KIND=NAME for a kind cluster, NODES='HOST HOST' for hosts that ssh"
-            " reaches, ENTER='COMMAND' for a command that runs another one on a node"
+            "no nodes are given: use KIND=NAME for a kind cluster, NODES='HOST HOST' for hosts with"
+            " ssh, or ENTER='COMMAND' for a command that runs another one on a node"
         )
     return [Import(node, each) for each in archives for node in nodes]
 
 
 def load(one: Import) -> None:
-    """Run it. BuildError with its last words where it fails."""
+    """Run the command. BuildError with the end of its output if it fails."""
     try:
         with (one.stdin or Path("/dev/null")).open("rb") as stdin:
             done = subprocess.run(one.argv, stdin=stdin, capture_output=True, check=False)
@@ -71,21 +71,23 @@ def load(one: Import) -> None:
 
 
 def parsed(argv: Sequence[str]) -> tuple[Where, list[Path]]:
-    """Where to, and which archives. BuildError where an image has not been built."""
+    """Parse the command line. BuildError if an image is unknown or not built."""
     parser = argparse.ArgumentParser(prog="python3 images/load.py", description=__doc__)
     parser.add_argument("--kind", default="", metavar="NAME", help="a kind cluster")
-    parser.add_argument("--node", action="append", default=[], metavar="HOST", help="by ssh")
+    parser.add_argument("--node", action="append", default=[], metavar="HOST", help="through ssh")
     parser.add_argument("--enter", action="append", default=[], metavar="COMMAND")
-    parser.add_argument("--ctr", default="ctr", metavar="COMMAND", help="as 'sudo k3s ctr'")
+    parser.add_argument(
+        "--ctr", default="ctr", metavar="COMMAND", help="for example 'sudo k3s ctr'"
+    )
     parser.add_argument("--file", action="append", default=[], type=Path, help="an archive")
-    parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"of {', '.join(IMAGES)}")
+    parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"one of {', '.join(IMAGES)}")
     given = parser.parse_args(argv)
     if unknown := set(given.images) - IMAGES.keys():
-        raise BuildError(f"no image {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
+        raise BuildError(f"unknown image {', '.join(sorted(unknown))}; known: {', '.join(IMAGES)}")
     names = given.images or ([] if given.file else NEEDED)
     archives = [*given.file, *map(archive, names)]
     if missing := [str(each) for each in archives if not each.is_file()]:
-        raise BuildError(f"{missing[0]} is not there: make images builds the project's own")
+        raise BuildError(f"{missing[0]} does not exist; `make images` builds the project's images")
     return Where(given.kind, tuple(given.node), tuple(given.enter), given.ctr), archives
 
 

@@ -1,7 +1,7 @@
-"""Write a bill of materials (SBOM) for each image: what is really in its archive, as CycloneDX 1.6.
+"""Writes an SBOM (CycloneDX 1.6) for each image, from the actual content of its archive.
 
-Debian's packages from dpkg's own list, Python's from the metadata that pip left, the Go program
-from what the Go tool has put into it. Usage: sbom.py [NAME...]; it prints the paths.
+Debian packages come from dpkg's list, Python packages from pip's metadata, and Go modules from the
+build information in the binary. Usage: sbom.py [NAME...]; it prints the paths.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ Files = dict[str, bytes]
 
 DPKG = "var/lib/dpkg/status"
 GO_PROGRAMS = ("launch", "stacks")
-# What pip has installed; Python packages of Debian are in dpkg's list.
+# Packages installed by pip. Python packages from Debian are in dpkg's list.
 METADATA = re.compile(r"(?!usr/lib/python3/).*\.dist-info/METADATA")
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
 
 
 def is_wanted(path: str) -> bool:
-    """Whether a file of an image says what is in the image."""
+    """Whether a file of an image lists packages."""
     return path in (DPKG, *GO_PROGRAMS) or METADATA.fullmatch(path) is not None
 
 
 def files_of(archive: Path) -> tuple[str, Files]:
-    """The image's id, which is the digest of its configuration, and the wanted files by path."""
+    """Return the image's ID (the digest of its configuration), and the wanted files by path."""
     found: Files = {}
     with tarfile.open(archive) as outer:
         manifest = json.loads(_read(outer, "manifest.json"))[0]
@@ -63,7 +63,7 @@ def _read(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def _apply(layer: tarfile.TarFile, found: Files) -> None:
-    """One layer over those below; `.wh.NAME` says that NAME of a layer below is gone."""
+    """Apply a layer to the files of the layers below. `.wh.NAME` removes NAME of a layer below."""
     new: Files = {}
     gone: list[str] = []
     for member in layer:
@@ -83,7 +83,7 @@ def _apply(layer: tarfile.TarFile, found: Files) -> None:
 
 
 def components(files: Files) -> list[Json]:
-    """What the files name, in order of their package URLs."""
+    """Return the packages that the files list, sorted by package URL."""
     found: list[Json] = []
     for path, data in files.items():
         if path == DPKG:
@@ -96,7 +96,7 @@ def components(files: Files) -> list[Json]:
 
 
 def debian_packages(status: str) -> Iterator[Json]:
-    """Those that dpkg's list says are installed."""
+    """Yield the packages that are installed according to dpkg's list."""
     for stanza in status.split("\n\n"):
         fields = email.parser.Parser().parsestr(stanza, headersonly=True)
         if fields["Package"] and (fields["Status"] or "").endswith(" installed"):
@@ -105,7 +105,7 @@ def debian_packages(status: str) -> Iterator[Json]:
 
 
 def python_package(metadata: str) -> Json:
-    """The package that a METADATA file is of, with the licence that it says."""
+    """Return the package of a METADATA file, with its license."""
     fields = email.parser.Parser().parsestr(metadata, headersonly=True)
     # https://packaging.python.org/en/latest/specifications/name-normalization
     name = re.sub(r"[-_.]+", "-", fields["Name"]).lower()
@@ -118,7 +118,7 @@ def python_package(metadata: str) -> Json:
 
 
 def licence_of(fields: Message[str, str]) -> str:
-    """The licence in the older fields, "" where they say none: the classifier, or one line."""
+    """Return the license from the older fields (classifiers, or one line), or ""."""
     said = [value for name, value in fields.items() if name == "Classifier"]
     found = [value.rpartition(" :: ")[2] for value in said if value.startswith("License :: ")]
     line = (fields["License"] or "").strip()
@@ -126,7 +126,7 @@ def licence_of(fields: Message[str, str]) -> str:
 
 
 def go_modules(program: bytes) -> Iterator[Json]:
-    """The standard library, and the modules, that a Go program was made from."""
+    """Yield the standard library and the modules of a Go program."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(program)
         file.flush()
@@ -145,7 +145,7 @@ def go_modules(program: bytes) -> Iterator[Json]:
 def component(
     kind: str, name: str, version: str, qualifiers: Mapping[str, str] | None = None
 ) -> Json:
-    """A library, identified by its package URL (https://github.com/package-url/purl-spec)."""
+    """Return a library with its package URL (https://github.com/package-url/purl-spec)."""
     purl = f"pkg:{kind}/{quote(name, safe='/~')}@{quote(version, safe=':~')}"
     if qualifiers:
         purl += "?" + "&".join(f"{key}={value}" for key, value in sorted(qualifiers.items()))
@@ -153,7 +153,7 @@ def component(
 
 
 def bill(reference: str, archive: Path) -> Json:
-    """The bill of one image. The same archive always gives the same bill."""
+    """Return the SBOM of an image. The same archive always has the same SBOM."""
     digest, files = files_of(archive)
     name, _, version = reference.partition(":")
     image = {
@@ -175,9 +175,9 @@ def bill(reference: str, archive: Path) -> Json:
 
 
 def main() -> int:
-    """Build what the command line names, where it is not in the cache, and write its bill."""
+    """Build the images of the command line if the cache lacks them, and write their SBOMs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(IMAGES)}")
     names = parser.parse_args().names or list(ORDER)
     build = [sys.executable, str(Path(__file__).with_name("build.py")), *names]
     built = subprocess.run(build, check=False, stdout=subprocess.PIPE, text=True)

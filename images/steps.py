@@ -1,5 +1,5 @@
-"""Runs the commands of an image's build: progress, log, a sandbox that dies with it, the machine's
-settings for pip.
+"""Runs the commands of an image build, with progress output, a log, a sandbox that ends with the
+build, and this machine's settings for pip.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# Everything a build starts dies with this program, and its mounts with it: both live in namespaces
-# of their own.
+# All processes and mounts of a build are in their own namespaces, so that they end with this
+# program, even if it is killed.
 SANDBOX = [
     "setpriv",
     "--pdeathsig",
@@ -29,26 +29,26 @@ CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 class BuildError(Exception):
-    """What is wrong and what the user can do about it."""
+    """The message says what is wrong, and what the user can do about it."""
 
 
 def say(text: str) -> None:
-    """Progress goes to stderr: stdout carries what --print prints."""
+    """Print progress to stderr, because stdout is for the paths of the archives."""
     print(f"==> images: {text}", file=sys.stderr, flush=True)
 
 
 def quiet(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run and keep what it said; a command that hangs counts as failed after 2 minutes."""
+    """Run a command and capture its output. A command that hangs fails after 2 minutes."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", "no answer in 120 s")
+        return subprocess.CompletedProcess(command, 1, "", "no response within 120 s")
 
 
 @dataclass(frozen=True)
 class Step:
-    """Runs commands of one build: output to a log, progress to the terminal, nothing left running
-    after it.
+    """Runs the commands of one build, with the output in a log and the progress on the terminal. No
+    process survives it.
     """
 
     name: str
@@ -90,8 +90,8 @@ class Step:
 
 
 def pip_secrets(work: Path) -> list[str]:
-    """The machine's certificates and index for pip, mounted for the build and in no layer: --secret
-    arguments.
+    """Return the --secret arguments that mount this machine's certificates and pip settings for the
+    build, without leaving them in a layer.
     """
     bundles = (os.environ.get(name) for name in CERTIFICATES)
     bundle = next(
