@@ -1,6 +1,4 @@
-"""A simulated apiserver: what it stores, and by which rules. Nothing that is stored is ever changed
-in place.
-"""
+"""A simulated apiserver with its rules for writes. Stored objects are never changed in place."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +18,7 @@ CHANGED = (
 
 @dataclass(frozen=True)
 class Change:
-    """One write as watches show it; `before` is None for what is new."""
+    """One write as watches deliver it; `before` is None for a new object."""
 
     type: str
     target: Target
@@ -31,10 +29,10 @@ class Change:
 
 @dataclass
 class ApiServer:
-    """The objects by path, what has happened to them, and who is told of it.
+    """Objects by path, their history, and the watches.
 
-    `admission` is asked before anything is created, `pruned` are fields of a DIJob's status that
-    its CRD does not know.
+    `admission` is called before each creation. `pruned` are fields of a DIJob's status that an
+    older CRD does not have.
     """
 
     now: Callable[[], datetime]
@@ -48,7 +46,7 @@ class ApiServer:
     pages: dict[str, tuple[list[Body], int]] = field(default_factory=dict)
 
     def copy(self, now: Callable[[], datetime]) -> "ApiServer":
-        """Another one that stores the same; nobody is told of what it does."""
+        """Return a copy with the same objects and without watches."""
         return replace(
             self,
             now=now,
@@ -75,8 +73,8 @@ class ApiServer:
         ]
 
     def page(self, selector: Selector, limit: int, token: str) -> tuple[list[Body], int, str]:
-        """So many objects (0: all) of one moment, that moment's version, and the token for the
-        rest.
+        """Return a page of a list (all objects if `limit` is 0), its version, and the token for the
+        next page.
         """
         if token and token not in self.pages:
             raise No(410, "The provided continue parameter is too old")
@@ -88,7 +86,7 @@ class ApiServer:
         return items[:limit], version, following
 
     def create(self, target: Target, body: Mapping[str, Any]) -> Body:
-        """POST to a collection."""
+        """Create an object (POST to a collection)."""
         name = body["metadata"]["name"]
         target = Target(target.plural, target.namespace, name)
         for admit in self.admission:
@@ -111,11 +109,11 @@ class ApiServer:
         return self._store("ADDED", target, made)
 
     def put(self, target: Target, body: Body) -> Body:
-        """An object as another apiserver has stored it."""
+        """Store an object unchanged, as if another apiserver had written it."""
         return self._store("ADDED", target, body)
 
     def patch(self, target: Target, patch: Mapping[str, Any]) -> Body:
-        """A merge patch of an object or of its status."""
+        """Apply a merge patch to an object or to its status."""
         old, meta = self.get(target), patch.get("metadata") or {}
         if (
             meta.get("resourceVersion", old["metadata"]["resourceVersion"])
@@ -131,7 +129,7 @@ class ApiServer:
         if target.sub:
             status = {k: v for k, v in (patch.get("status") or {}).items() if k not in self.pruned}
             return self.replace(target, merged(old, {"status": status}))
-        # Its status is another resource.
+        # The status is a subresource and is not changed here.
         new: Body = merged(old, {name: value for name, value in patch.items() if name != "status"})
         if new["metadata"].get("managedFields") == [{}]:
             new["metadata"]["managedFields"] = []
@@ -145,7 +143,7 @@ class ApiServer:
         return self.replace(target, new)
 
     def replace(self, target: Target, body: Body) -> Body:
-        """Store another body for an object that there is; the same is no write."""
+        """Replace an existing object. Without a change, there is no write."""
         old = self.get(target)
         if body == old:
             return old
@@ -158,8 +156,8 @@ class ApiServer:
         return self._store("MODIFIED", target.whole, body)
 
     def delete(self, target: Target, options: Mapping[str, Any] | None = None) -> Body:
-        """DELETE: a pod on a node that runs waits for its kubelet; a finalizer holds what it is
-        on.
+        """Delete an object. A pod on a running node waits for its kubelet, and an object with a
+        finalizer for the removal of the finalizer.
         """
         body, options = self.get(target), options or {}
         only = options.get("preconditions") or {}
@@ -176,20 +174,18 @@ class ApiServer:
         return self._store("MODIFIED", target.whole, {**body, "metadata": meta})
 
     def remove(self, target: Target) -> Body:
-        """An object is gone: its end shows under a version of its own."""
+        """Remove an object. The DELETED event has a new version."""
         body = self.get(target)
         return self._store("DELETED", target.whole, body)
 
     def compact(self) -> None:
-        """Forget what has happened: watches can begin from now on only, lists that are half read
-        begin anew.
-        """
+        """Forget the history: watches can start only from now on, and lists in pages expire."""
         self.compacted = self.version
         self.history.clear()
         self.pages.clear()
 
     def since(self, version: str) -> Iterable[Change]:
-        """What has happened after this version."""
+        """Return the changes after a version."""
         if int(version) < self.compacted:
             raise No(410, f"too old resource version: {version} ({self.compacted})")
         return [change for change in self.history if change.version > int(version)]
@@ -216,7 +212,7 @@ def _check(body: Mapping[str, Any]) -> None:
 
 
 def _fixed(body: Mapping[str, Any]) -> Body:
-    """The part of a pod's spec that nobody may change."""
+    """Return the immutable part of a pod's spec."""
     return {name: value for name, value in body["spec"].items() if name != "activeDeadlineSeconds"}
 
 

@@ -1,4 +1,4 @@
-"""What runs in a pretended pod: a container, and the process in it."""
+"""The containers of a simulated pod, and their processes."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,7 @@ from unit.objects import Body
 
 @dataclass(frozen=True)
 class Process:
-    """What a process of a main container was started with: resolved as the kubelet does it, at its
-    start.
-    """
+    """The environment of a main container's process, resolved at its start as the kubelet does."""
 
     rank: int
     uid: str
@@ -26,7 +24,7 @@ class Process:
 
 @dataclass
 class Box:
-    """One container: waiting, running or dead, and how it ended last."""
+    """One container: waiting, running or ended, and how it ended the last time."""
 
     name: str
     state: str = "waiting"
@@ -34,12 +32,12 @@ class Box:
     last: int | None = None
     message: str = ""
     since: str = ""  # when it started
-    until: str = ""  # when it ended last
-    collected: bool = False  # the kubelet has thrown the record of its last end away
+    until: str = ""  # when it ended the last time
+    collected: bool = False  # the kubelet has deleted the record of its last end
 
     @property
     def failed_before(self) -> bool:
-        """Whether it has ended in another way than for a new list."""
+        """Whether it has ended for another reason than a re-rendezvous."""
         return self.last is not None and not self.message.startswith("dijob: renewal")
 
     def start(self, now: str) -> None:

@@ -1,6 +1,4 @@
-"""Builders of the unit tests: a job, a pod as the apiserver would show it, a view of a pod, what a
-pass observes.
-"""
+"""Builders for the unit tests: jobs, pods as the apiserver shows them, parsed pods."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -42,7 +40,7 @@ def later(seconds: float) -> datetime:
 
 
 def container(**fields: Any) -> Body:
-    """The main container; `fields` replace its own, None removes one."""
+    """Return the main container. `fields` replace its own; None removes a field."""
     made = {"name": names.MAIN_CONTAINER, "image": "img:1", "command": list(COMMAND), **fields}
     return {key: value for key, value in made.items() if value is not None}
 
@@ -50,11 +48,11 @@ def container(**fields: Any) -> Body:
 def job_body(
     pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any
 ) -> Body:
-    """A DIJob as the apiserver gives it: three ranks unless `spec` says otherwise; `pod` goes into
+    """Return a DIJob as the apiserver shows it, by default with three ranks. `pod` is merged into
     its pod spec.
     """
     sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"replicas": 3}
-    # With all that a job can have.
+    # With every feature that a job can have.
     given = {"service": "Always", **sizes, **spec}
     made = copy.deepcopy(dijob("job", container(), dict(pod or {}), **given))
     made["metadata"] |= {"namespace": "ns", "uid": UID, "generation": 1, "resourceVersion": "1"}
@@ -87,12 +85,12 @@ def gang(
 
 
 def manifest(owner: DIJob, rank: int = 0, options: Options | None = None) -> Body:
-    """What the operator would create for this rank."""
+    """Return the manifest that the operator would create for a rank."""
     return pod_manifest(owner, gang_of(owner).members[rank], options or Options())
 
 
 def pod_body(rank: int = 0, owner: DIJob | None = None, **status: Any) -> Body:
-    """A pod of the job as the apiserver shows it: the real manifest, and a status."""
+    """Return a pod of the job as the apiserver shows it: the real manifest with a status."""
     made = copy.deepcopy(manifest(owner or job(), rank))
     made["metadata"] |= {
         "uid": f"uid-{rank}",
@@ -107,8 +105,8 @@ def main(body: Body) -> Body:
 
 
 def pod_env(body: Body) -> Body:
-    """The variables of a pod's main container: values, and the paths of those that the kubelet
-    fills in.
+    """Return the variables of a pod's main container: values, or field paths for those that the
+    kubelet sets.
     """
     return {
         e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"]
@@ -117,8 +115,8 @@ def pod_env(body: Body) -> Body:
 
 
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
-    """A pod of the job as a pass sees it: on a node, with an address, without a list. `fields` are
-    those of Pod and of its parts, `number` and `ips` those of the list in its copy."""
+    """Return a parsed pod of the job: on a node, with an address, without a peer list. `fields` are
+    fields of Pod and of its parts; `number` and `ips` are those of its peer list."""
     made: dict[str, Any] = {
         "node": "node-a",
         "ip": f"10.0.0.{rank}",
@@ -130,7 +128,7 @@ def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
 
 
 def changed(pod: Pod, **fields: Any) -> Pod:
-    """The pod with other fields, named as in `view`."""
+    """Return the pod with changed fields, named as in `view`."""
     before = pod.copy.address_list
     told = AddressList(fields.pop("number", before.number), fields.pop("ips", before.text))
     pod = replace(pod, copy=replace(pod.copy, address_list=told))
@@ -147,7 +145,7 @@ STARTED = "2026-05-04T11:00:00Z"
 
 
 def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
-    """A pod that runs in a world of three, with list 1."""
+    """Return a pod that runs in a job of three ranks with revision 1."""
     told: dict[str, Any] = {"ips": LIST, "number": 1, **fields}
     given = AddressList(told["number"], told["ips"])
     made = list_fingerprints(made_of(gang_of(owner or job()), given)) if given.text else frozenset()
@@ -164,8 +162,8 @@ def observed(*pods: Pod, services: Iterable[str] = ("job",), **fields: Any) -> O
 
 
 def written(status: Status, seen: Observed) -> Status:
-    """The status as the operator has left it where pods have lists: with number and digest of the
-    newest.
+    """Return the status that the operator has stored if pods have lists: with revision and digest
+    of the newest one.
     """
     held = (pod.copy.address_list for pod in seen.pods.values())
     newest = max(held, key=lambda one: one.number, default=NO_LIST)
@@ -178,37 +176,37 @@ def written(status: Status, seen: Observed) -> Status:
 
 
 def record(number: int, text: str) -> ListProof:
-    """What the status keeps of this list."""
+    """Return what the status stores about a list."""
     return proof_of(AddressList(number, text))
 
 
 def gives(rank: int, number: int, text: str, **fields: Any) -> PublishAddresses:
-    """The action that gives the job's pod of this rank a list; `fields` are those of its copy."""
+    """Return the action that publishes a list to a rank's pod. `fields` are those of its copy."""
     return PublishAddresses(f"job-{rank}", f"uid-{rank}", given(number, text, **fields))
 
 
 def lists_of(actions: Iterable[Action]) -> set[AddressList]:
-    """The lists that these actions give to pods."""
+    """Return the lists that these actions publish."""
     return {one.copy.address_list for one in actions if isinstance(one, PublishAddresses)}
 
 
 def given(number: int, text: str, **fields: Any) -> ListCopy:
-    """A pod's copy of this list."""
+    """Return a pod's copy of a list."""
     return ListCopy(AddressList(number, text), **fields)
 
 
 def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:
-    """One pass over a job whose status is as the operator has left it."""
+    """Plan for a job whose status is as the operator has stored it."""
     return real_plan(owner.model_copy(update={"status": written(owner.status, seen)}), seen, now)
 
 
 def stored(owner: DIJob, decided: Plan) -> DIJob:
-    """The job with the status that a pass has written."""
+    """Return the job with the status that a plan has decided."""
     return DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
 
 
 def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple[Plan, DIJob]:
-    """A user's edit of the spec, one pass, and the job with the status that it wrote."""
+    """Edit the spec and plan. Return the plan, and the job with the resulting status."""
     spec = owner.spec.model_copy(update=edit)
     edited = DIJob(metadata=owner.metadata, spec=spec, status=owner.status)
     decided = plan(edited, seen, later(seconds))
@@ -216,7 +214,7 @@ def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple
 
 
 def running(**spec: Any) -> DIJob:
-    """A job whose three ranks run under list 1, as its status says."""
+    """Return a job whose three ranks run with revision 1, as its status says."""
     owner = job(**spec)
     ranks = observed(*(listed(rank, owner) for rank in range(3)))
     owner = stored(owner, plan(owner, ranks, NOW))
@@ -225,19 +223,19 @@ def running(**spec: Any) -> DIJob:
 
 
 def paused(owner: DIJob, value: str | None = "true") -> DIJob:
-    """The job with the annotation that tells the operator to change nothing; without it (None)."""
+    """Return the job with the annotation that pauses the operator, or without it (None)."""
     annotations = {} if value is None else {names.ANNOTATION_PAUSED: value}
     meta = owner.metadata.model_copy(update={"annotations": annotations})
     return DIJob(metadata=meta, spec=owner.spec, status=owner.status)
 
 
 def conditions_of(decided: Plan) -> dict[str, Condition]:
-    """What a pass says, by type."""
+    """Return the conditions of a plan by type."""
     return {condition.type: condition for condition in decided.status.conditions}
 
 
 def says(decided: Plan) -> dict[str, tuple[str, str]]:
-    """Status and reason of each condition, by type."""
+    """Return status and reason of each condition by type."""
     return {
         condition.type: (condition.status, condition.reason)
         for condition in decided.status.conditions
@@ -256,8 +254,8 @@ def say(seen: Observed, owner: DIJob | None = None) -> dict[str, Condition]:
 
 
 def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
-    """The pass that hands a new list out; the one before writes its number and digest down, and
-    nothing else.
+    """Return the plan that publishes a new list. The plan before it only stores revision and
+    digest.
     """
     first = plan(owner, seen, now)
     assert (first.actions, first.requeue_after) == ((), 0.0)
@@ -266,7 +264,7 @@ def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
 
 
 def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World:
-    """The world of a job whose status is as the operator has left it."""
+    """Return the World of a job whose status is as the operator has stored it."""
     return World.of(gang, seen, written(status, seen), now)
 
 
@@ -275,8 +273,8 @@ def read(body: Body) -> Pod:
 
 
 def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -> Body:
-    """A DIJob with a learner, an evaluator and collectors, as many of each as `sizes` says (1, 1,
-    2).
+    """Return a DIJob with tasks: learners, evaluators and collectors, in the numbers of `sizes`
+    (default: 1, 1, 2).
     """
     template = {"spec": {"containers": [container()], **(pod or {})}}
     kinds = zip(("learner", "evaluator", "collector"), sizes or (1, 1, 2), strict=False)

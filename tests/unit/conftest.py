@@ -1,7 +1,6 @@
-"""Hypothesis for the unit tests: the same examples on every run; `--hypothesis-profile=search`
-looks for new ones.
-
-Tests marked `virtual_time` run in a loop that never waits.
+"""Configures the unit tests. Hypothesis uses the same examples in every run;
+`--hypothesis-profile=search` looks for new ones. Tests marked `virtual_time` run in an event loop
+that never waits.
 """
 
 import asyncio
@@ -28,6 +27,6 @@ def pytest_asyncio_loop_factories(
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now lives as long as the process: the collector need not visit it."""
+    """Exclude all imported objects from garbage collections: they live as long as the process."""
     gc.collect()
     gc.freeze()

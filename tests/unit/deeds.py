@@ -1,4 +1,4 @@
-"""What can happen to one pod: by its kubelet, and by fate."""
+"""What can happen to a pod: actions of its kubelet, and faults."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from dijob import names
 from unit.kubelet import SimPod
 from unit.simulator import Cluster, Nodes
 
-FORGED = "77"  # ranks, as somebody wrote by hand
+FORGED = "77"  # a forged number in an annotation
 
 
 class Surroundings(Protocol):
-    """What a deed needs besides the pod."""
+    """What a deed needs in addition to the pod."""
 
     cluster: Cluster
     exact: bool
@@ -21,7 +21,7 @@ class Surroundings(Protocol):
 
 @dataclass(frozen=True)
 class Deed:
-    """Something that can be done to a pod: to which ones, and what."""
+    """Something that can be done to a pod, and the pods to which it applies."""
 
     possible: Callable[[SimPod], bool]
     do: Callable[[Surroundings, SimPod], object]
@@ -33,15 +33,15 @@ def crash(pod: SimPod, main: bool) -> None:
 
 
 def fail_for_good(pod: SimPod) -> None:
-    """The user's own deadline, or an init container under Never: Failed, also before any list was
-    there.
+    """Make a pod Failed permanently, by the user's own deadline or a failed init container with
+    restartPolicy Never. This is possible before the first peer list.
     """
     pod.crashes += max(1, sum(box.state == "running" for box in pod.boxes))
     pod.kill("DeadlineExceeded")
 
 
 def lose_sandbox(chaos: Surroundings, pod: SimPod) -> None:
-    """Under Never the kubelet makes no new one, and the pod has Failed."""
+    """End the sandbox. With restartPolicy Never, the pod fails without a new one."""
     chaos.exact = False
     pod.kill()
 
@@ -63,8 +63,8 @@ def evict(pod: SimPod) -> None:
 
 
 def collect(chaos: Surroundings, pod: SimPod) -> None:
-    """A kubelet that looks for dead containers between the creation of one and its start keeps that
-    one alone.
+    """Garbage-collect dead containers. A kubelet that does so between the creation of a container
+    and its start keeps only the new one.
     """
     pod.main.collected = True
 
@@ -107,7 +107,7 @@ KUBELET = {
 
 
 def forge(chaos: Surroundings, pod: SimPod) -> None:
-    """Somebody edits what the operator has written on the pod."""
+    """Edit the operator's annotations of a pod by hand."""
     meta = {
         "labels": {names.LABEL_JOB: "another"},
         "annotations": {names.ANNOTATION_NUM_NODES: FORGED},
@@ -116,20 +116,19 @@ def forge(chaos: Surroundings, pod: SimPod) -> None:
 
 
 def write(annotations: dict[str, str]) -> Deed:
-    """Somebody writes annotations that only the operator writes."""
+    """Write annotations by hand that only the operator should write."""
     patch = {"metadata": {"annotations": annotations}}
     return Deed(
         lambda pod: not pod.deleting, lambda c, pod: c.cluster.patch("pods", pod.name, patch)
     )
 
 
-# A number beyond all others, and a list in which the pod's peers are somebody else's.
+# A revision above all others, and a list with addresses of other pods.
 LURE = {
     names.ANNOTATION_LIST_NUMBER: "999999999999999",
     names.ANNOTATION_IPS: ",".join(["10.6.6.6"] * 3),
 }
-# Not among what happens at random: a program that starts before this is repaired has what somebody
-# else has told it.
+# Not part of the random faults: a program that starts before the repair uses the forged values.
 FORGERY = {
     "its list is forged": write(LURE),
     "its renewal is forged": write({names.ANNOTATION_RENEW: "777"}),

@@ -1,4 +1,4 @@
-"""How the operator and its cluster are made to go on: round by round, to a fault, to rest."""
+"""Advances the operator and its cluster: by rounds, until a fault, or until they are idle."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from unit.wire import Request
 
 ROUNDS = 150
 ROUND_SECONDS = 0.5
-# While nothing happens: longer than a finished job of the tests is kept.
+# Idle time in seconds: longer than ttlSecondsAfterFinished of the jobs in these tests.
 LONG_ROUND_SECONDS = 120.0
 QUIET_SECONDS = RESYNC_SECONDS + 10
 PLENTY = 1_000_000
-# As many passes as a stretch may have at most: so many, and one for each of so many seconds.
+# The most reconciliations in a period: a base number, and one more per some seconds.
 PASSES = 20
 PASS_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong while the operator goes on: after how many writes it is killed, or waits for
-    the apiserver while other things happen, and how many of its first writes come after the others.
+    """Faults while the operator runs: the number of writes after which it is killed, or waits for
+    the apiserver while other things happen, and how many of its first writes are delivered last.
     """
 
     writes: int = PLENTY
@@ -32,15 +32,13 @@ class Faults:
 
 
 class Driven(Watched):
-    """The operator runs for as long as it is told to; pods do what they do only when they are told
-    to.
-    """
+    """The operator runs for a given time only, and pods change only when the test says so."""
 
-    # Of nothing happening that are rest: longer than anything waits.
+    # Idle seconds after which the system is at rest: longer than any wait.
     patience = QUIET_SECONDS
-    # Seconds in which it was to run on when it was killed.
+    # The rest of the period (seconds) in which the operator was killed.
     left = 0.0
-    # Called when the operator is about to write.
+    # Called before each write of the operator.
     about_to_write: Callable[[], None] | None = None
 
     def watch(self, cluster: Cluster) -> None:
@@ -53,9 +51,9 @@ class Driven(Watched):
         super().check_write(request)
 
     def killed(self, twin: "Driven") -> None:
-        """Make `twin` the same world, in which the operator is killed now.
+        """Copy this world to `twin`, in which the operator is killed now.
 
-        What an operator has in its memory is lost with it: the rest is all that there is to copy.
+        The operator's memory is lost, so only the cluster is copied.
         """
         twin.watch(self.cluster.copy())
         twin.operator.wire.dead = True
@@ -68,9 +66,7 @@ class Driven(Watched):
         twin.left = self.cluster.loop.left
 
     def goes_on(self, faults: Faults, seconds: float) -> None:
-        """The operator runs for so long, or until it is killed: then another one begins in its
-        place.
-        """
+        """Run the operator for some seconds. If it is killed, start another one."""
         self.line.go_on()
         if faults.writes < PLENTY:
             self.line.fuse, self.line.kills = faults.writes, faults.kills
@@ -81,13 +77,13 @@ class Driven(Watched):
             self.line.fuse = PLENTY
 
     def time_passes(self, seconds: float) -> None:
-        """With an operator that runs, and kubelets that do nothing."""
+        """Let time pass with a running operator and idle kubelets."""
         self.since = self.cluster.loop.time(), bool(self.job.status.suspend_time)
         self.time_goes_on(seconds)
 
     def time_goes_on(self, seconds: float) -> None:
-        """To the end of what began `since` then. An operator that never comes to rest is found at
-        once: it makes hundreds of passes in a minute, and a sound one has made 9 at most.
+        """Let time pass, and check the number of reconciliations. An operator in a busy loop makes
+        hundreds in a minute; a correct one made 9 at most.
         """
         loop, (begin, suspended) = self.cluster.loop, self.since
         passes = self.operator.passes
@@ -99,7 +95,7 @@ class Driven(Watched):
             raise self.line.problems[0]
 
     def recovers(self) -> None:
-        """Where the operator has been killed, another one begins in its place."""
+        """Start another operator if it was killed."""
         if self.operator.wire.dead:
             self.restart()
 
@@ -131,7 +127,7 @@ class Driven(Watched):
             self.calm()
 
     def succeeds(self) -> None:
-        """Every rank exits 0."""
+        """Let every rank exit 0."""
         for pod in self.pods():
             if pod.process is not None and not self.job.status.ended:
                 pod.end(pod.main, 0)
@@ -143,7 +139,7 @@ class Driven(Watched):
         assert self.job.status.ended, self.job.status
 
     def calm(self) -> None:
-        """Until nothing happens any more, which must come soon and must be the right end."""
+        """Run until nothing happens any more, which must be soon, and check the end state."""
         self.line.faults.clear()
         self.cluster.quota, self.nodes.room = False, 4
         self.strangers_leave()
@@ -172,7 +168,7 @@ class Driven(Watched):
             self.check_running()
 
     def hears_old_news(self) -> None:
-        """They change nothing."""
+        """Deliver old watch events again, and check that they change nothing."""
         version = self.cluster.server.version
         for back in (3, 2):
             self.cluster.watches.repeat(back)

@@ -1,4 +1,4 @@
-"""The series that the operator exposes, with their labels, from the objects that make them."""
+"""The series that the operator exposes, with their labels, from the metric objects."""
 
 from collections.abc import Collection
 from typing import Any
@@ -13,14 +13,14 @@ SUFFIXES = {
 
 
 def _labels(name: str) -> Collection[str]:
-    """The library gives labels of series that have samples only."""
+    """Return a metric's label names. The samples have labels only for series that exist already."""
     made: Any = metrics.REGISTRY._names_to_collectors.get(name)
     return getattr(made, "_labelnames", ())
 
 
 def families() -> dict[str, set[str]]:
-    """The labels of each metric, by the name that a counter has in the text and a histogram has
-    without its suffix.
+    """Return the labels of each metric by name: with the suffix `_total` for counters, and without
+    a suffix for histograms.
     """
     found = metrics.REGISTRY.collect()
     return {
@@ -30,7 +30,7 @@ def families() -> dict[str, set[str]]:
 
 
 def series() -> dict[str, set[str]]:
-    """The labels of each series, by its name in a query."""
+    """Return the labels of each series by its name in a query."""
     return {
         each.name + suffix: {*_labels(each.name), *(("le",) if suffix == "_bucket" else ())}
         for each in metrics.REGISTRY.collect()

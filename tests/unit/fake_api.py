@@ -1,6 +1,4 @@
-"""An apiserver in memory for the shell's tests: it answers what it was told to, and keeps what it
-was asked.
-"""
+"""An apiserver in memory for the shell's tests: scripted responses, recorded requests."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
@@ -16,8 +14,8 @@ Body = dict[str, Any]
 
 @dataclass
 class FakeApi:
-    """Lists and watches come from scripts, one entry per call; writes are kept. The end of a script
-    is silence.
+    """Lists and watches come from scripts, one entry per request. Writes are recorded. After the
+    end of a script, nothing is returned.
     """
 
     lists: list[Body | ApiError] = field(default_factory=list)
@@ -28,7 +26,7 @@ class FakeApi:
     pulse: Pulse = field(default_factory=Pulse)
     clock: Clock = SYSTEM
     throttle: Throttle = field(default_factory=Throttle)
-    streams: bool = False  # whether it can begin a watch with a list
+    streams: bool = False  # whether it supports streaming lists
 
     def api(self) -> Api:
         return cast(Api, self)
@@ -72,4 +70,4 @@ class FakeApi:
 
 
 class Over(Exception):
-    """The script is at its end: what runs for ever stops here."""
+    """The script has ended. Raised to stop loops that would run forever."""

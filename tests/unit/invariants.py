@@ -1,4 +1,4 @@
-"""What must hold of a job whatever happens: after each step, at each start, and in the end."""
+"""Invariants of a job: after each step, at the start of each process, and at the end."""
 
 from dijob import names
 from dijob.core.members import expand
@@ -14,7 +14,7 @@ from unit.kubelet import SimPod
 
 
 class Watched(Judged):
-    """All that is asserted while things happen, and when they have come to rest."""
+    """All assertions, during faults and after the system has come to rest."""
 
     @invariant()
     def no_more_pods_than_wished(self) -> None:
@@ -27,7 +27,7 @@ class Watched(Judged):
         old, new = self.before, self.job.status
         for field in ("list_number", "restarts", "renewals"):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
-        # Where ranks begin together, a success lasts as long as the list under which it came.
+        # If a loss restarts all ranks, a success is valid only for its list.
         again = self.together and old.last_renewal != new.last_renewal
         assert again or expand(new.succeeded_ranks) >= expand(old.succeeded_ranks)
         for field in ("first_failure", "start_time", "completion_time"):
@@ -50,7 +50,7 @@ class Watched(Judged):
             ), charge
             self.charged[charge.uid] = charge.failures
         failures = sum(self.charged.values())
-        # Those that renew all ranks are charged together.
+        # Failures that restart all ranks count as one.
         together = self.together or any(
             rule.action is FailureAction.RESTART_JOB for rule in self.job.spec.failure_policy.rules
         )
@@ -63,7 +63,7 @@ class Watched(Judged):
 
     @invariant()
     def one_number_means_one_list(self) -> None:
-        """Among all that can meet: what lives now, and what the annotations would start now."""
+        """A revision has only one list, among running processes and those that could start now."""
         shown = [(p.list_number, p.env["DI_NODES"]) for p in self.cluster.processes]
         shown += [told(pod) for pod in self.pods() if told(pod)[0]]
         assert len({number for number, _ in shown}) == len(set(shown)), shown
@@ -73,14 +73,16 @@ class Watched(Judged):
         self.met[pod.uid] = self.run_of()
 
     def check_start(self, process: Process) -> None:
-        """A process that starts is told the truth: about itself always, about those that it dials
-        as far as anyone could know. (Of the others it may have an old list: it waits for them, and
-        needs no address.)
+        """Check the peer list with which a process starts.
+
+        Its own address must be correct, and the addresses of the peers that it dials must be as
+        correct as the operator could know. Other addresses may be old: the process waits for these
+        peers and does not use them.
         """
         nodes, env = process.nodes, process.env
         own = self.named_address(process.rank)
         assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
-        # Somebody's edit, until it is repaired.
+        # FORGED: an edit by hand that has not been repaired yet.
         assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env
         assert not (self.together and NOBODY in nodes), f"it waits for nobody: {env}"
         assert env.get("DI_NODE_IPS", "") == ("" if self.named else env["DI_NODES"])
@@ -88,7 +90,7 @@ class Watched(Judged):
         for rank in self.dialled(process.rank):
             ip = nodes[rank]
             if ip == self.named_address(rank) and self.named:
-                continue  # whoever has the name is found
+                continue  # the name leads to the current pod
             peers = [pod for pod in every if pod.rank == rank and ip in pod.addresses]
             finished = any(pod.main.last == 0 for pod in every if pod.rank == rank)
             assert peers or (finished and ip == NOBODY), f"rank {rank} in {env}"
@@ -97,12 +99,12 @@ class Watched(Judged):
         return f"{self.gang.member(rank).name}.job"
 
     def dialled(self, rank: int) -> list[int]:
-        """Whom a rank connects to, written down once more (DI-engine 0.5.3, k8s_parser.py)."""
+        """Return the ranks that a rank dials, as in DI-engine 0.5.3 (k8s_parser.py)."""
         topology = self.job.topology if self.job.queue == Queue.NNG else Topology.ALONE
         return {"mesh": list(range(rank)), "star": [0] if rank else [], "alone": []}[topology.value]
 
     def check_everything(self) -> None:
-        """The invariants, for who drives the machine by hand."""
+        """Check the invariants, for tests that do not use Hypothesis."""
         self.a_deadline_comes_in_time()
         self.no_more_pods_than_wished()
         self.status_only_grows()
@@ -111,17 +113,15 @@ class Watched(Judged):
 
     @invariant()
     def a_deadline_comes_in_time(self) -> None:
-        """Neither early, nor while the job is suspended."""
+        """A deadline is never early, and does not count while the job is suspended."""
         failed = next((c for c in self.job.status.conditions if c.type == "Failed"), None)
         limit = self.job.spec.active_deadline_seconds
         if failed and failed.reason == "DeadlineExceeded":
             assert limit is not None
-            assert self.active > limit - 5, (self.active, failed)  # stamps have whole seconds
+            assert self.active > limit - 5, (self.active, failed)  # times have whole seconds
 
     def check_rare(self, before: int) -> None:
-        """Where nothing happens the operator looks rarely: at most so often in the time after which
-        it always does.
-        """
+        """Check that an idle job is reconciled rarely: 12 times at most until the resync."""
         passes = self.operator.passes - before
         assert passes <= 12, f"{passes} passes over a job to which nothing happens"
 
@@ -137,7 +137,9 @@ class Watched(Judged):
         if self.cluster.gone():
             return  # the garbage collector takes the rest
         assert not self.servers()
-        left = [pod for pod in self.pods() if not pod.silent]  # what a lost node holds goes with it
+        left = [
+            pod for pod in self.pods() if not pod.silent
+        ]  # pods on a lost node are removed with the node
         if self.policy is CleanPodPolicy.ALL:
             assert not left, left
         elif self.policy is CleanPodPolicy.RUNNING:
@@ -148,7 +150,9 @@ class Watched(Judged):
     def check_running(self) -> None:
         status, size = self.job.status, self.job.spec.desired
         if self.together and status.succeeded_ranks and status.address_list:
-            size = min(size, status.address_list.size)  # nobody joins a world that is nearly done
+            size = min(
+                size, status.address_list.size
+            )  # no rank joins a job that is nearly finished
         waiting = [rank for rank in range(size) if rank not in expand(status.succeeded_ranks)]
         processes = {process.rank: process for process in self.cluster.processes}
         assert is_true(status, Running), status
@@ -180,7 +184,7 @@ class Watched(Judged):
             )
 
     def check_together(self) -> None:
-        """Nobody began after another had left: it would wait for that one for ever."""
+        """No rank started after another one had exited: it would wait for that rank forever."""
         assert len({process.list_number for process in self.cluster.processes}) <= 1
         left = [pod.main.until for pod in self.pods() if pod.main.last == 0]
         began = [pod.main.since for pod in self.pods() if pod.process]
@@ -188,7 +192,7 @@ class Watched(Judged):
 
 
 def told(pod: SimPod) -> tuple[int, str]:
-    """The number and the list in the pod's annotations."""
+    """Return the revision and the list in the pod's annotations."""
     annotations = pod.body["metadata"].get("annotations") or {}
     return int(annotations.get(names.ANNOTATION_LIST_NUMBER, 0)), annotations.get(
         names.ANNOTATION_IPS, ""

@@ -1,5 +1,5 @@
-"""What must hold of each single write of the operator: by what it does, and by what the pass that
-makes it knew.
+"""Checks each write of the operator against the cluster's state, and against what the
+reconciliation that sends it had observed.
 """
 
 from dijob import names
@@ -23,20 +23,18 @@ from unit.wire import Line, Request
 
 
 class Judged(RuleBasedStateMachine):
-    """The cluster and the operator, and what is asserted of each write of it, as the write
-    comes.
-    """
+    """The cluster and the operator, with assertions about each write before it is executed."""
 
     cluster: Cluster
     nodes: Nodes
     line: Line
     operator: Operator
     policy: CleanPodPolicy
-    most: int  # ranks ever wished for at a time
-    exact: bool  # no failure so far that is free
+    most: int  # the largest size that the job ever had
+    exact: bool  # no failure so far that may be ignored
 
     def process_starts(self, pod: SimPod, process: Process) -> None:
-        """Told by the nodes."""
+        """Called by the nodes when a process starts."""
 
     def watch(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -50,12 +48,12 @@ class Judged(RuleBasedStateMachine):
         self.before = Status()
         self.lists: dict[int, str] = {}
         self.charged: dict[str, int] = {}
-        # The server that a pod's process has begun with, by the pod's uid.
+        # By the pod's uid: the run of the Redis server with which its process started.
         self.met: dict[str, str] = {}
 
     @property
     def job(self) -> DIJob:
-        """As it is stored, or was last."""
+        """The job as it is stored, or its last version if it is gone."""
         return self.cluster.job()
 
     @property
@@ -63,7 +61,7 @@ class Judged(RuleBasedStateMachine):
         return gang_of(self.job)
 
     def pods(self) -> list[SimPod]:
-        """The pods of the job's ranks, in rank order."""
+        """Return the pods of the job's ranks in rank order."""
         others = [*self.unranked(), *self.servers()]
         return sorted(
             (pod for pod in self.cluster.pods.values() if pod not in others),
@@ -71,7 +69,7 @@ class Judged(RuleBasedStateMachine):
         )
 
     def servers(self) -> list[SimPod]:
-        """The pod of the job's own Redis server, where there is one."""
+        """Return the pod of the job's Redis server, if there is one."""
         return [
             pod
             for pod in self.cluster.pods.values()
@@ -79,7 +77,7 @@ class Judged(RuleBasedStateMachine):
         ]
 
     def run_of(self) -> str:
-        """What is another one once the server was made anew, or its container has started again."""
+        """Identify a run of the Redis server: it changes if the pod or its container restarts."""
         return "".join(f"{pod.uid} {pod.main.restarts}" for pod in self.servers())
 
     def unranked(self) -> list[SimPod]:
@@ -91,19 +89,17 @@ class Judged(RuleBasedStateMachine):
 
     @property
     def named(self) -> bool:
-        """Whether the ranks are told names."""
+        """Whether the peer list has DNS names."""
         return self.job.spec.addressing is Addressing.HOSTNAME
 
     @property
     def together(self) -> bool:
-        """Whether ranks begin together, or not at all; written down once more."""
+        """Whether a loss restarts all ranks, computed independently of the product's code."""
         spec = self.job.spec
         return spec.runtime in ("torch", "oneflow") and self.job.restart_scope == "Job"
 
     def check_write(self, request: Request) -> None:
-        """What is true of each single write, judged just before it is made: by what it does, and by
-        what the pass that makes it could know.
-        """
+        """Check one write just before it is executed."""
         if currently_in_test_context():
             note(
                 f"{request.method} {request.target.plural} {request.target.name}"
@@ -138,18 +134,18 @@ class Judged(RuleBasedStateMachine):
 
     @staticmethod
     def named_uid(request: Request) -> str:
-        """The uid of the only object that is meant."""
+        """Return the uid in the precondition of a write."""
         part = "preconditions" if request.method == "DELETE" else "metadata"
         return str((request.body.get(part) or {}).get("uid", ""))
 
     def is_ours(self, request: Request) -> bool:
-        """Whether the object that is meant belongs to the job, or is gone."""
+        """Whether the target of a write belongs to the job, or is gone."""
         body = self.cluster.server.objects.get(request.target.whole)
         owners = body["metadata"].get("ownerReferences") or () if body else ()
         return body is None or any(owner["uid"] == self.job.metadata.uid for owner in owners)
 
     def check_clean_up(self, request: Request) -> None:
-        """Nothing else happens after the end."""
+        """Check a write after the job has finished: only the clean-up is allowed."""
         deadline = (request.body.get("spec") or {}).get("activeDeadlineSeconds") == END_SECONDS
         assert deadline or request.method == "DELETE", request
         if request.method == "DELETE" and self.policy is CleanPodPolicy.NONE:
@@ -168,8 +164,8 @@ class Judged(RuleBasedStateMachine):
         assert 0 <= rank < spec.desired, name
 
     def check_list(self, number: int, ips: str, status: Status, runs: bool) -> None:
-        """`runs`: the program that gets the list runs, or has run, and so needs no server to begin
-        with.
+        """Check that a published list is the stored one. `runs` is whether the program has started
+        already, and so does not need the Redis server to start.
         """
         assert status.address_list is not None, number
         shown, kept = (
@@ -181,33 +177,33 @@ class Judged(RuleBasedStateMachine):
         self.lists[number] = ips
 
     def served(self) -> bool:
-        """Whether the job's Redis server can be used, as far as the operator could know; nobody
-        begins without.
+        """Whether the job's Redis server is ready, as far as the operator could know. No rank may
+        start without it.
         """
         views = [view for view in self.operator.views().values() if view.name == self.gang.server]
         return not self.gang.server or any(view.ready for view in views)
 
     def check_deletion(self, request: Request, status: Status) -> None:
-        """What only the pod knows is written down before the pod goes."""
+        """Check that what only the pod's status has is stored before the pod is deleted."""
         view = self.operator.views()[request.body["preconditions"]["uid"]]
         if request.body.get("gracePeriodSeconds") == 0:
             pod = self.cluster.pods.get(view.uid)
             assert pod is None or pod.silent, view
         if view.name == self.gang.server or view.deleting:
-            return  # it knows nothing
+            return  # such a pod has no such state
         died = status.last_renewal.list_number if status.last_renewal else 0
-        # Those of a dead list were counted when it died; what happens in them until they go is
-        # nobody's fault, nor is what happens in those who are in no list any more.
+        # Failures of pods with a stale list were counted when it became stale. Later failures of
+        # these pods, and of pods that are in no list any more, are not counted.
         rank = self.gang.rank_of(view.name)
         doomed = died >= view.copy.address_list.number > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
         assert doomed or self.is_counted(view, status), view
-        void = doomed and self.together  # it begins again with the others
+        void = doomed and self.together  # it restarts with the others
         known = void or rank in expand(status.succeeded_ranks)
         assert known or not view.containers.succeeded, view
 
     def check_status(self, request: Request) -> None:
-        """Whatever else is put off: when a list dies, all that its pods have shown is counted."""
+        """Check that all failures of its pods are counted when a list becomes stale."""
         meta, old = request.body["metadata"], self.job
         assert meta.get("resourceVersion"), "a status that is written over whatever there is"
         if meta["resourceVersion"] != old.metadata.resource_version:
@@ -229,7 +225,7 @@ class Judged(RuleBasedStateMachine):
             assert all(self.is_counted(view, status) for view in known), status
 
     def check_event(self, request: Request) -> None:
-        """What is told has been written down."""
+        """Check that an event reports a condition that is stored."""
         reason, conditions = request.body["reason"], self.job.status.conditions
         size = self.job.status.address_list.size if self.job.status.address_list else 0
         written = reason == "Scaled" and request.body["message"].endswith(
@@ -247,7 +243,7 @@ class Judged(RuleBasedStateMachine):
         return rank in expand(status.last_renewal.ranks) or rank >= self.operator.job().spec.desired
 
     def is_beyond(self, rank: int) -> bool:
-        """Whether no list, and no wish, has this rank any more."""
+        """Whether neither the peer list nor the spec has this rank any more."""
         held = (pod.copy.address_list for pod in self.operator.views().values())
         newest = max(held, key=lambda one: (one.number, one.text))
         return rank >= min(len(newest.addresses) or 1, self.operator.job().spec.desired)

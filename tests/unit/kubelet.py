@@ -1,5 +1,5 @@
-"""A pretended kubelet: one pod's sandbox, gate and containers, and the status that a real one would
-report of them.
+"""A simulated kubelet: the sandbox, gate and containers of a pod, and the status that a real
+kubelet would report.
 """
 
 import copy
@@ -21,34 +21,34 @@ CONFIRM_SECONDS = 30
 
 @dataclass
 class SimPod:
-    """One pod object and what goes on behind it."""
+    """One pod object with its simulated containers."""
 
     body: Body
     boxes: list[Box]
     clock: Callable[[], datetime]
     ip: str = ""
     sandbox: bool = False
-    new_sandbox: bool = False  # its gate has forgotten how the program ended before
-    imaged: bool = False  # its image is on its node
+    new_sandbox: bool = False  # the gate does not know how the program ended before
+    imaged: bool = False  # the image is on the node
     ready: bool = False
     disrupted: bool = False
     homeless: bool = False
-    silent: bool = False  # its node is lost: nobody will end it
-    stuck: bool = False  # its launcher, or its program, hears nothing
+    silent: bool = False  # the node is lost, so the pod is never ended
+    stuck: bool = False  # the launcher or the program does not respond
     failed: str = ""
     process: Process | None = None
     placed: str = ""
-    sandbox_gone: str = ""  # when its kubelet found it so
+    sandbox_gone: str = ""  # when the kubelet noticed it
     addresses: set[str] = field(default_factory=set)
-    waits_since: datetime | None = None  # its launcher waits until a failure is counted
-    crashes: int = 0  # failures of the program's own making: what may be charged
+    waits_since: datetime | None = None  # the launcher waits until a failure is counted
+    crashes: int = 0  # failures of the program itself, which may be counted
 
     @staticmethod
     def of(body: Body, clock: Callable[[], datetime]) -> "SimPod":
         return SimPod(body, [Box(c["name"]) for c in body["spec"]["containers"]], clock)
 
     def copy(self, clock: Callable[[], datetime]) -> "SimPod":
-        """The same pod with a life of its own from now on."""
+        """Return an independent copy of the pod."""
         boxes = [replace(box) for box in self.boxes]
         return replace(self, boxes=boxes, addresses=set(self.addresses), clock=clock)
 
@@ -62,7 +62,7 @@ class SimPod:
 
     @property
     def rank(self) -> int:
-        return int(self._annotations.get(names.LEGACY_RANK, -1))  # another one's has none
+        return int(self._annotations.get(names.LEGACY_RANK, -1))  # a pod of another owner has none
 
     @property
     def main(self) -> Box:
@@ -75,7 +75,7 @@ class SimPod:
 
     @property
     def gated(self) -> bool:
-        """Whether it is a rank's: it has the gate."""
+        """Whether the pod is a rank, which has the gate."""
         return any(
             c["name"] == names.GATE_CONTAINER for c in self.body["spec"].get("initContainers") or ()
         )
@@ -90,7 +90,7 @@ class SimPod:
 
     @property
     def done(self) -> bool:
-        """Whether the kubelet has nothing more to do with it."""
+        """Whether the kubelet is finished with the pod."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
@@ -103,7 +103,7 @@ class SimPod:
         return "Running" if started else "Pending"
 
     def place(self, ip: str) -> None:
-        """Make a sandbox: the first one, or a new one under the same pod. The gate runs (again)."""
+        """Create a sandbox: the first one, or a new one for the same pod. The gate runs (again)."""
         self.ip, self.sandbox, self.homeless = ip, True, False
         self.new_sandbox = True
         self.addresses.add(ip)
@@ -114,12 +114,12 @@ class SimPod:
 
     @property
     def has_image(self) -> bool:
-        """Whether its containers can start: the gate, where it has one, brings the image along."""
+        """Whether the containers can start. If there is a gate, it provides the image."""
         return self.sandbox and (self.imaged or not self.gated)
 
     def gate_opens(self) -> bool:
-        """The rule of images/launcher/gate.go: the list's entry of this rank is this pod's own
-        address, or its name.
+        """Whether the gate opens, as in images/launcher/gate.go: the list must have this pod's
+        address or name at the position of its rank.
         """
         if not self.gated:
             return True
@@ -127,7 +127,7 @@ class SimPod:
         return len(ips) > self.rank and ips[self.rank] in (self.ip, f"{self.name}.job")
 
     def startable(self) -> list[Box]:
-        """The containers that the kubelet would start now."""
+        """Return the containers that the kubelet would start now."""
         if not self.has_image or self.done or self.deleting or self.silent:
             return []
         waiting = [box for box in self.boxes if box.state == "waiting"]
@@ -135,7 +135,9 @@ class SimPod:
         return dead + (waiting if waiting and self.gate_opens() else [])
 
     def start(self) -> Process | None:
-        """Start what can be started; the process of the main container where it is among them."""
+        """Start all containers that can start. Return the process of the main container if it
+        started.
+        """
         boxes = self.startable()
         for box in boxes:
             box.start(timestamp(self.clock()))
@@ -150,8 +152,8 @@ class SimPod:
 
     @property
     def confirmed(self) -> bool:
-        """The rule of images/launcher/runs.go: after a failure the program starts if its end has
-        been counted, or if the operator does not say so for 30 s.
+        """Whether the program may restart after a failure, as in images/launcher/runs.go: the
+        failure was counted, or the operator has not confirmed it for 30 s.
         """
         if self.waits_since is None or self.main.state != "running":
             return False
@@ -162,13 +164,13 @@ class SimPod:
         )
 
     def start_program(self) -> Process:
-        """The launcher starts the program."""
+        """Start the program, as the launcher does."""
         self.waits_since = None
         self.process = Process(self.rank, self.uid, environment_of(self.body, self.ip))
         return self.process
 
     def end(self, box: Box, code: int) -> None:
-        """A container ends by itself."""
+        """End a container with an exit code."""
         box.end(code, timestamp(self.clock()))
         self.crashes += 1 if code else 0
         self.ready = False
@@ -176,8 +178,8 @@ class SimPod:
             self.process = None
 
     def resize(self, memory: str) -> None:
-        """Somebody resizes the main container, whose resizePolicy is RestartContainer: the kubelet
-        ends it and starts it again at once.
+        """Resize the main container with the resizePolicy RestartContainer: the kubelet ends it and
+        restarts it at once.
         """
         spec = copy.deepcopy(self.body["spec"])
         main = next(c for c in spec["containers"] if c["name"] == self.main.name)
@@ -190,7 +192,7 @@ class SimPod:
 
     @property
     def due(self) -> bool:
-        """The rule of images/launcher/launch.go: its program has an older list than it may have."""
+        """Whether the containers can start. If the pod has a gate, the gate provides the image."""
         told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
         return (
             self.process is not None
@@ -199,8 +201,8 @@ class SimPod:
         )
 
     def renew(self) -> None:
-        """The launcher ends its program, and says that this was no failure: which the operator
-        believes only if it has asked for it.
+        """End the program for a re-rendezvous, as the launcher does. Its message says that this is
+        not a failure; the operator accepts that only if it requested the restart.
         """
         number = int(self._annotations[names.ANNOTATION_RENEW])
         asked = number <= int(self._annotations.get(names.ANNOTATION_LIST_NUMBER) or 0)
@@ -210,8 +212,8 @@ class SimPod:
         self.ready, self.process = False, None
 
     def kill(self, reason: str = "", code: int = 137) -> None:
-        """The sandbox dies with all that runs in it; with a reason the pod is Failed for good, and
-        its containers end before its sandbox. `code` is that with which they end.
+        """End the sandbox with all its containers, which end with `code`. With a reason, the pod
+        becomes Failed permanently, and its containers end before the sandbox.
         """
         self.sandbox, self.ready, self.process, self.failed = (
             False,
@@ -230,7 +232,7 @@ class SimPod:
         return bool(self.body["spec"].get("activeDeadlineSeconds") == END_SECONDS and not self.done)
 
     def shown(self) -> Body:
-        """The object as the apiserver gives it (to be read only)."""
+        """Return the object as the apiserver shows it. The caller must not change it."""
         gone = {} if self.sandbox else {"lastTransitionTime": self.sandbox_gone}
         conditions = [
             {"type": "PodReadyToStartContainers", "status": str(self.sandbox), **gone},
@@ -263,7 +265,7 @@ class SimPod:
         return {**self.body, "status": status}
 
     def _gate(self) -> Body:
-        """Its state: it runs until the first container has started in this sandbox."""
+        """Return the gate's state. It runs until the first container has started in the sandbox."""
         if not self.imaged:
             return {"waiting": {"reason": "PodInitializing"}}
         runs = self.sandbox and not self.done and any(box.state == "waiting" for box in self.boxes)

@@ -1,5 +1,5 @@
-"""Operators that hold a Lease in turns: the apiserver that keeps it, and the ways to it that can be
-cut.
+"""A lab for leader election: operators, the apiserver with the Lease, and connections that can
+fail.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from unit.virtual import VirtualClock
 
 Body = dict[str, Any]
 PATH = "/apis/coordination.k8s.io/v1/namespaces/home/leases/dijob"
-# From the end of an operator that frees nothing: it has renewed just before, the other one has
-# seen that one look later, and looks again.
+# The longest takeover after a crash: the leader has just renewed, the standby observes that one
+# poll later, and needs another poll after the Lease has expired.
 TAKE_OVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS
 
 
 @dataclass
 class Server:
-    """Keeps one Lease as the apiserver does: a write is for the version that it names."""
+    """Stores one Lease as the apiserver does: a write with an old version is rejected."""
 
     lease: Body | None = field(default_factory=dict)
     version: int = 1
@@ -44,8 +44,8 @@ class Server:
 
 @dataclass
 class Wire:
-    """One operator's way to the server: it takes so many seconds there, and so many back; while it
-    is cut, a request arrives when it is whole again.
+    """One operator's connection to the server, with a delay in each direction. While it is cut,
+    requests wait, and arrive when it is repaired.
     """
 
     server: Server
@@ -67,7 +67,7 @@ class Wire:
         return answer
 
     async def call(self, call: Call) -> Body:
-        """What has been sent arrives, although nobody may wait for the answer any more."""
+        """Deliver a request, even if the caller no longer waits for the response."""
         if call.method == "GET":
             assert call.path == PATH
             return await self._sent(self.server.read)
@@ -81,7 +81,7 @@ class Wire:
 
 
 class Operator:
-    """One operator: it waits for the lease, acts, and waits no more once another one has it."""
+    """One operator: it waits for the Lease, leads, and ends when another one holds it."""
 
     def __init__(self, server: Server, identity: str) -> None:
         self.wire = Wire(server)
@@ -91,7 +91,7 @@ class Operator:
         self._task: asyncio.Task[None]
 
     def start(self) -> "Operator":
-        """Also again, after `kill`: a new process in the same pod."""
+        """Start a process; after `kill`, a new process in the same pod."""
         loop = asyncio.get_running_loop()
         name = LeaseName("home", "dijob", self.identity)
         self.lease = Lease(cast(Api, self.wire), name, VirtualClock(loop))
@@ -109,18 +109,18 @@ class Operator:
         return not self._task.cancelled() and self.lease.may_act
 
     async def kill(self) -> None:
-        """kill -9: it does nothing any more."""
+        """Kill the process without a shutdown (kill -9)."""
         self._task.cancel()
         await asyncio.sleep(0)
 
     async def end(self) -> None:
-        """SIGTERM."""
+        """Shut the process down (SIGTERM)."""
         await self.kill()
         await self.lease.release()
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> float:
-    """How long it takes; it fails after so many seconds."""
+    """Wait for a condition, and return how long it took. Fail after `seconds`."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     while not condition():

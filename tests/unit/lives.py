@@ -1,6 +1,4 @@
-"""What a kubelet shows of a pod that ends: its status, the reason, and the pod as a pass then sees
-it.
-"""
+"""How a kubelet reports a pod that ends, and how the operator parses it."""
 
 from typing import Any
 
@@ -30,7 +28,7 @@ def disruption(reason: str) -> Body:
 
 
 def failed(code: int, reason: str = "", message: str = "", **fields: Any) -> Body:
-    """The last status of a pod whose main container ended with `code`."""
+    """Return the last status of a pod whose main container ended with `code`."""
     why: Body = {"reason": reason, "message": message} if reason else {}
     return status(main_status(state=terminated(code)), phase="Failed", **why, **fields)
 
@@ -50,9 +48,7 @@ def owner(policy: str) -> DIJob:
 
 
 def seen(policy: str, shown: Body) -> Pod:
-    """The pod as a pass sees it: in a job that has its list, where the kubelet still shows it at
-    its address.
-    """
+    """Return the parsed pod of a job with a peer list. Its address is still reported."""
     body = pod_body(1, owner(policy), **{"podIP": "10.0.0.1", **shown})
     body["metadata"]["annotations"] |= {
         names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2",

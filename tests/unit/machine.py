@@ -1,5 +1,5 @@
-"""The state machine: all that can happen to a job's pods and to the operator, and what must hold
-all the while.
+"""The state machine: everything that can happen to a job's pods and to the operator, with
+invariants that must hold at all times.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from unit.virtual import VirtualLoop
 from unit.wire import Fault
 
 DEADLINE = 900
-# Ranks that begin together, or not at all.
+# Runtimes whose ranks start together or not at all.
 TORCH: Body = {"runtime": "torch", "restart": {"scope": "Job"}}
-# What else a job can ask for.
+# Additional features of a job.
 EXTRAS: dict[str, Body] = {
     "nothing": {},
     "tasks": {},
@@ -49,7 +49,7 @@ FAULTS = st.builds(
     kills=st.booleans(),
     turn=st.integers(0, 3),
 )
-# What an apiserver can answer, or fail to: 0 is a connection that breaks.
+# Status codes of failing requests; 0 is a broken connection.
 NOES = st.builds(
     Fault,
     method=st.sampled_from(["PATCH", "POST", "DELETE", "GET", "WATCH"]),
@@ -61,8 +61,8 @@ NOES = st.builds(
 
 
 class Chaos(Driven):
-    """Each rule is one thing that happens; the operator's passes are rules too: anything can come
-    in between.
+    """Each rule is one thing that can happen. Running the operator is a rule too, so anything can
+    happen between its requests.
     """
 
     @initialize(
@@ -96,10 +96,10 @@ class Chaos(Driven):
         extra: str = "nothing",
         rounds: int = 0,
     ) -> None:
-        """`rounds`: in which all goes well at first, for half of what can happen can happen to a
-        whole world only.
+        """Create a job. First it runs `rounds` rounds without faults, because half of the rules
+        apply only to a job that runs.
         """
-        # Without the launcher, the command itself has to say that the program has peers.
+        # Without the launcher, the command itself must tell the program that it has peers.
         joins = [] if launcher is Launcher.AUTO else ["--platform", "k8s"]
         pod: Body = {
             "containers": [
@@ -133,8 +133,8 @@ class Chaos(Driven):
 
     @rule(faults=FAULTS, hears=st.booleans(), seconds=st.sampled_from([0, 0.5, 4]))
     def operator_goes_on(self, faults: Faults, hears: bool, seconds: float) -> None:
-        """For a while; of what happens meanwhile, and until it goes on again, it hears nothing
-        unless it `hears`.
+        """Run the operator for a while. Unless it `hears`, the watches deliver nothing from then
+        until it runs again.
         """
         self.hears(hears)
         self.goes_on(faults, seconds)
@@ -142,8 +142,8 @@ class Chaos(Driven):
 
     @rule(rounds=st.integers(0, 6), faults=FAULTS)
     def it_goes_on_until_a_fault(self, rounds: int, faults: Faults) -> None:
-        """Without this the deep states (a whole world, running) would be found once in a blue
-        moon.
+        """Run several rounds. Without this rule, a job with all ranks running would be reached very
+        rarely.
         """
         self.hears(True)
         for fault in [Faults()] * rounds + [faults]:
@@ -170,7 +170,7 @@ class Chaos(Driven):
         index=INDEX,
     )
     def watches_break(self, how: str, lose: bool, index: int) -> None:
-        """Where they lose something, a pod has vanished in the gap."""
+        """Break the watches. If they lose events, a pod disappears unnoticed."""
         if how == "again":
             self.cluster.watches.repeat(index + 1)
         elif how == "silence":
@@ -225,7 +225,7 @@ class Chaos(Driven):
         seconds=st.sampled_from([0, 5, 60, 700]),
     )
     def surroundings_change(self, rank: int, exhausted: bool, leave: bool, seconds: float) -> None:
-        """The quota, pods of other people, time."""
+        """Change the quota, the pods of others, or the time."""
         self.cluster.quota = exhausted
         self.time_passes(seconds)
         name = self.gang.member(rank).name
@@ -247,11 +247,11 @@ class Chaos(Driven):
             self.close()
 
     def happens(self, deed: str, index: int) -> None:
-        """One deed by its name."""
+        """Do a deed by its name."""
         self.at(index, {**KUBELET, **FATE, **FORGERY}[deed])
 
     def at(self, index: int, deed: Deed) -> None:
-        """Do something to one of the pods to which it can happen."""
+        """Do a deed to one of the pods to which it applies."""
         found = [pod for pod in self.pods() if deed.possible(pod)]
         if found:
             pod = pick(found, index)
@@ -260,7 +260,7 @@ class Chaos(Driven):
 
 
 def in_tasks(size: int, pod: Body, spec: Body) -> Body:
-    """The same job with tasks: one learner, and collectors."""
+    """Return the same job with tasks: one learner, the rest collectors."""
     template = {"spec": pod}
     tasks: list[Body] = [{"type": "learner", "template": template}]
     tasks += [{"type": "collector", "replicas": size - 1, "template": template}] if size > 1 else []

@@ -1,6 +1,4 @@
-"""What an apiserver makes of a request: which object it is about, selectors, merge patches, its
-words for a no.
-"""
+"""How the simulated apiserver reads a request: paths, selectors, merge patches, errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ REASONS = {
 
 
 class No(Exception):
-    """The apiserver's refusal."""
+    """An error response of the apiserver."""
 
     def __init__(self, status: int, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -42,9 +40,7 @@ class No(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """An object, or where the name is "" a collection; without a namespace that of all
-    namespaces.
-    """
+    """An object, or a collection if `name` is "". Without a namespace, all namespaces."""
 
     plural: str
     namespace: str = ""
@@ -65,13 +61,13 @@ class Target:
 
     @property
     def whole(self) -> "Target":
-        """The object itself where this is a subresource of it."""
+        """Return the object of a subresource."""
         return Target(self.plural, self.namespace, self.name)
 
 
 @dataclass(frozen=True)
 class Selector:
-    """The objects that a list or watch is about."""
+    """The selectors of a list or watch."""
 
     target: Target
     labels: str = ""
@@ -107,7 +103,7 @@ def _field(body: Mapping[str, Any], path: str) -> Any:
 
 
 def merged(old: Any, patch: Any) -> Any:
-    """RFC 7396, in new objects: what is stored never changes."""
+    """Apply a merge patch (RFC 7396) to a copy: stored objects never change in place."""
     if not isinstance(patch, dict):
         return patch
     new = dict(old) if isinstance(old, dict) else {}
@@ -120,7 +116,7 @@ def merged(old: Any, patch: Any) -> Any:
 
 
 def only_metadata(body: Mapping[str, Any]) -> Body:
-    """What is given to who asks for PartialObjectMetadata."""
+    """Return an object as PartialObjectMetadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",

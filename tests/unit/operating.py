@@ -1,5 +1,5 @@
-"""One process of the operator: the product's own shell as main.py puts it together, with kopf's
-watch played.
+"""One process of the operator: the product's own shell, built as in main.py, with a simulation of
+kopf's watch.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Seen = tuple[DIJob, Observed]
 
 
 class Recorded(Reconciler):
-    """The real one; what its passes last decided on is kept."""
+    """The real reconciler, which records the last observation of each job."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -42,8 +42,8 @@ class Recorded(Reconciler):
 
 
 class Operator:
-    """It begins with an empty memory. `passes` is how many it has made, `line.problems` keeps what
-    it must not do.
+    """A process with an empty memory. `passes` counts its reconciliations; `line.problems` records
+    what it must not do.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Operator:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to run, in the cluster's loop."""
+        """Start the process in the cluster's event loop."""
         parts: list[Callable[[], Awaitable[None]]] = [
             partial(self.children.run, self.api),
             self.queue.run,
@@ -84,27 +84,27 @@ class Operator:
         self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
 
     async def takes_over(self) -> None:
-        """What it does first where it has waited for another one to go (main.py)."""
+        """Do what main.py does first after a time as a standby."""
         self.children.renew()
         await self.audit.catch_up()
 
     async def stop(self) -> None:
-        """The process is gone; what it was about to do is never done."""
+        """Kill the process. What it was about to do is never done."""
         self.wire.dead = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def job(self, key: Key = ("ns", "job")) -> DIJob:
-        """What the newest pass took the job for."""
+        """Return the job as the newest reconciliation parsed it."""
         return self.reconciler.seen[key][0]
 
     def views(self, key: Key = ("ns", "job")) -> dict[str, Pod]:
-        """The pods on which the newest pass decided, by uid."""
+        """Return the pods that the newest reconciliation observed, by uid."""
         return {pod.uid: pod for pod in self.reconciler.seen[key][1].all_pods}
 
     def check_known(self) -> None:
-        """At rest it knows all that there is of its jobs, as it is, and nothing else."""
+        """Check that the stores equal the cluster; to be called when nothing happens any more."""
         server, shown = self.cluster.server, f"{names.MANAGED_BY}={names.MANAGER}"
         jobs_there = {
             body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))
@@ -121,10 +121,10 @@ class Operator:
 
     async def _pass(self, key: Key) -> float | None:
         self.passes += 1
-        await asyncio.sleep(0)  # also a pass that asks the apiserver nothing lets others come in
+        await asyncio.sleep(0)  # let others run even if this reconciliation sends no request
         try:
             again = await self.reconciler.reconcile(key)
-            # What breaks a pass is set aside, so that others are served: here nothing may.
+            # An exception would only quarantine the job. In this simulation, it must fail the test.
             if broken := self.reconciler.aside.why("/".join(key)):
                 self.line.problems.append(AssertionError(broken))
             return again
@@ -135,15 +135,15 @@ class Operator:
             raise
 
     async def _part(self, part: Callable[[], Awaitable[None]]) -> None:
-        """None of these may ever end by an error."""
+        """Run a part of the operator, which must never end with an error."""
         try:
             await part()
         except Exception as error:
             self.line.problems.append(error)
 
     async def _watch_jobs(self, path: str) -> None:
-        """As kopf does: a list, whose objects have no type; then watches, and a new list where one
-        says 410. What is deleted in between is never told.
+        """Watch as kopf does: a list whose objects have no event type, then watches, and a new list
+        after a 410. Deletions in between are never reported.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Documents that are nested too deep, and an apiserver whose lists and watches hold one."""
+"""Documents that are nested too deep, and an apiserver whose lists and watches contain one."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from aiohttp import web
 from dijob import names
 from unit.builders import Body, job_body
 
-# Go's decoder admits so many, and so does the apiserver.
+# The limit of Go's decoder, and therefore of the apiserver.
 DEEPEST = 10_000
 
 
@@ -16,7 +16,7 @@ def nested(levels: int, opening: str = '{"a":', closing: str = "}") -> str:
 
 
 def listed(levels: int, opening: str = '{"a":', closing: str = "}") -> bytes:
-    """A list of a poisoned job and a healthy one."""
+    """Return a list of a poisoned job and a healthy one."""
     made = [job_body(pod={"x": 0}), job_body()]
     made[0]["metadata"]["uid"] = "poison"
     return (
@@ -49,7 +49,7 @@ DISCOVERY: Body = {
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
-    """An apiserver with a poisoned job and a healthy one in its list, and again in its watch."""
+    """Serve a list with a poisoned and a healthy job, and a watch with both."""
     if request.path in DISCOVERY:
         return web.json_response(DISCOVERY[request.path])
     if "watch" not in request.query:
@@ -59,7 +59,7 @@ async def answer(request: web.Request) -> web.StreamResponse:
     poisoned = nested(DEEPEST).encode()
     healthy = json.dumps(job_body(status={"phase": "Running"})).encode()
     for object_ in (b'{"metadata":{"uid":"poison"},"spec":%s}' % poisoned, healthy):
-        # In pieces, as a network gives it.
+        # In pieces, as they arrive from a network.
         line = b'{"type":"MODIFIED","object":%s}\n' % object_
         for piece in (line[:1000], line[1000:]):
             await response.write(piece)

@@ -1,6 +1,4 @@
-"""Changes that are refused: an apiserver that protects pods, its words, and what a refusal is
-remembered as.
-"""
+"""Rejected changes: an apiserver that protects pods, and the remembered rejections."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,9 +22,7 @@ def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> Refusal
 
 @dataclass
 class Protected(FakeApi):
-    """It keeps the job, and meets every change of the pods that are named here with the same
-    answer.
-    """
+    """Stores the job, and rejects every change of the protected pods with the same error."""
 
     body: Body = field(default_factory=dict)
     protected: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Keys that are queued, and a worker that keeps what was done with each."""
+"""Keys for the work queue, and a worker that records its calls."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ A, B = ("ns", "a"), ("ns", "b")
 
 
 class Worker:
-    """Keeps what was done; each key's answers come from a script (None at its end), an exception is
-    raised.
+    """Records its calls. The results for each key come from a script, then None; exceptions in it
+    are raised.
     """
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ async def started(queue: WorkQueue) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], bool], seen: Callable[[], object]) -> None:
-    """Give way to the others until it is so."""
+    """Let other tasks run until a condition is true."""
     await until_true_async("the passes", condition, evidence=seen)
 
 
 async def turns(count: int = 50) -> None:
-    """Let everything happen that can happen without time passing."""
+    """Let other tasks run without time passing."""
     for _ in range(count):
         await asyncio.sleep(0)

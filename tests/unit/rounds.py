@@ -1,4 +1,4 @@
-"""Worlds of the state machine that a test drives by hand, round by round."""
+"""Worlds of the state machine that a test advances round by round."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ WORLDS: list[Chaos] = []
 def world(
     size: int = 3, shape: str = "mesh", scope: str = "Pod", limit: int = 3, **more: Any
 ) -> Chaos:
-    """A job whose ranks all run."""
+    """Return a world with a job whose ranks all run."""
     chaos = Chaos()
     WORLDS.append(chaos)
     chaos.begin(
@@ -33,7 +33,7 @@ def world(
 
 
 def rounds(chaos: Chaos, count: int = 1) -> None:
-    """Everybody does what there is to do; what must hold is checked after each round."""
+    """Run the operator and the kubelets, and check the invariants after each round."""
     for _ in range(count):
         chaos.it_goes_on_until_a_fault(0, Faults())
         chaos.check_everything()
@@ -44,7 +44,7 @@ def now(chaos: Chaos) -> dict[int, tuple[str, Process | None]]:
 
 
 def changed(before: dict[int, tuple[str, Process | None]], chaos: Chaos) -> set[int]:
-    """The ranks whose pod or process is another one, or gone."""
+    """Return the ranks whose pod or process was replaced or is gone."""
     after = now(chaos)
     return {rank for rank in before if after.get(rank) != before[rank]}
 

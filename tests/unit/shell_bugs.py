@@ -1,6 +1,4 @@
-"""Bugs of the shell, to be put in by hand: each must be found by the test or story that it stands
-with.
-"""
+"""Seeded bugs of the shell. Each must be found by the test or story that is listed with it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""For a single test: a cluster in virtual time with the real shell in it.
+"""A simulated cluster with the real shell, in virtual time, for single tests.
 
 pytestmark = pytest.mark.virtual_time
 
@@ -28,7 +28,7 @@ POD_1 = Target("pods", "ns", "job-1")
 
 @dataclass
 class World:
-    """The cluster, its nodes, the way to its apiserver, and the operator."""
+    """The cluster, its nodes, the connection to its apiserver, and the operator."""
 
     cluster: Cluster
     nodes: Nodes
@@ -38,7 +38,7 @@ class World:
     options: Options = field(default_factory=Options)
 
     async def runs(self, seconds: float) -> None:
-        """So many seconds pass, in which kubelets do what they do."""
+        """Let time pass, with running kubelets."""
         end = self.cluster.loop.time() + seconds
         while (left := end - self.cluster.loop.time()) > 1e-3:
             self.nodes.work()
@@ -46,12 +46,12 @@ class World:
             self.check()
 
     async def operator_alone(self, seconds: float) -> None:
-        """So many seconds pass, in which nobody does anything but the operator."""
+        """Let time pass in which only the operator runs."""
         await asyncio.sleep(seconds)
         self.check()
 
     async def settle(self, quiet: float = QUIET_SECONDS) -> None:
-        """Until nothing has been written for so many seconds."""
+        """Run until nothing has been written for `quiet` seconds."""
         begin = since = self.cluster.loop.time()
         version = self.cluster.server.version
         while self.cluster.loop.time() - since < quiet:
@@ -65,19 +65,19 @@ class World:
     def refuse(
         self, method: str, plural: str, status: int, times: int = 1, done: bool = False
     ) -> None:
-        """The next calls of this kind are refused; `done`: they are carried out, and the answer is
-        lost.
+        """Let the next requests of a kind fail. With `done`, they are executed, and only their
+        responses are lost.
         """
         self.line.faults.append(Fault(method, plural, status, times, done))
 
     async def restart(self) -> None:
-        """The operator is killed, and another one begins with an empty memory."""
+        """Kill the operator, and start another one with an empty memory."""
         await self.operator.stop()
         self.operator = Operator(self.cluster, self.line, self.namespaces, self.options)
         self.operator.start()
 
     async def until(self, done: Callable[[], object], seconds: float = 60.0) -> float:
-        """Until it is so, which must be within so many seconds. Gives how many it took."""
+        """Run until a condition is true, within `seconds`. Return how many seconds it took."""
         begin = self.cluster.loop.time()
         while not done():
             assert self.cluster.loop.time() - begin < seconds, (
@@ -87,7 +87,7 @@ class World:
         return self.cluster.loop.time() - begin
 
     async def running(self) -> None:
-        """Until the job runs, and all about it is written down."""
+        """Run until the job is Running, and nothing is left to write."""
         await self.until(lambda: self.phase == "Running")
         await self.settle(5)
 
@@ -96,11 +96,11 @@ class World:
         return self.cluster.job().status.phase
 
     def writes(self, method: str = "", plural: str = "") -> list[Request]:
-        """The writes that were asked for so far."""
+        """Return the writes so far."""
         return [call for call in self.line.calls if call.writes and call.about(method, plural)]
 
     def check(self) -> None:
-        """Nothing in the operator has gone wrong for another reason than the apiserver's no."""
+        """Check that nothing in the operator failed except for API errors."""
         if self.line.problems:
             raise self.line.problems[0]
 
@@ -112,7 +112,7 @@ async def simulated(
     options: Options | None = None,
     starts: bool = True,
 ) -> AsyncIterator[World]:
-    """A cluster with these jobs, and an operator that runs in it (unless the test starts it)."""
+    """Yield a cluster with these jobs and a running operator (unless the test starts it)."""
     cluster = Cluster(cast(VirtualLoop, asyncio.get_running_loop()))
     line = Line()
     world = World(

@@ -1,6 +1,4 @@
-"""A simulated cluster: the apiserver, the pods behind it, and the garbage collector, in virtual
-time.
-"""
+"""A simulated cluster in virtual time: the apiserver, the pods behind it, the garbage collector."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +17,8 @@ NAMESPACE = "ns"
 
 
 class Cluster:
-    """What there is, and what its users do to it. `quota`: it is exhausted, pods are refused with
-    403.
+    """The objects of a cluster, and what its users do. With `quota`, the quota is exhausted, and
+    new pods are rejected with 403.
     """
 
     def __init__(self, loop: VirtualLoop, server: ApiServer | None = None) -> None:
@@ -36,7 +34,7 @@ class Cluster:
         self._parsed: dict[Target, tuple[Body, DIJob]] = {}
 
     def copy(self) -> "Cluster":
-        """The same cluster at the same time, in a loop of its own, with nobody who watches it."""
+        """Copy the cluster with its time into an own event loop, without watches."""
         twin = Cluster(VirtualLoop(self.loop.time()), self.server)
         twin.pods = {uid: pod.copy(twin.clock.now) for uid, pod in self.pods.items()}
         twin.buried = [pod.copy(twin.clock.now) for pod in self.buried]
@@ -49,15 +47,15 @@ class Cluster:
     # ----------------------------------------------------------------------------------------------
 
     def read(self, plural: str, name: str, namespace: str = NAMESPACE) -> Body:
-        """An object as it is stored."""
+        """Return a stored object."""
         return self.server.get(Target(plural, namespace, name))
 
     def names_of(self, plural: str) -> set[str]:
-        """Those of all objects of a kind."""
+        """Return the names of all objects of a kind."""
         return {target.name for target in self.server.objects if target.plural == plural}
 
     def job(self, name: str = "job", namespace: str = NAMESPACE) -> DIJob:
-        """A DIJob as it is stored, or as it was last."""
+        """Return a DIJob as it is stored, or its last version if it is gone."""
         target = Target(names.PLURAL, namespace, name)
         body, (before, known) = (
             self.server.objects.get(target),
@@ -87,7 +85,7 @@ class Cluster:
     # ----------------------------------------------------------------------------------------------
 
     def apply(self, body: Body) -> None:
-        """Create a DIJob, or write the spec of one that there is."""
+        """Create a DIJob, or replace the spec of an existing one."""
         meta = body["metadata"]
         target = Target(names.PLURAL, meta["namespace"], meta["name"])
         if target in self.server.objects:
@@ -100,7 +98,7 @@ class Cluster:
         self.server.patch(Target(names.PLURAL, namespace, name), {"spec": spec})
 
     def scale(self, replicas: int) -> None:
-        """In the tasks shape it is the last task that changes."""
+        """Scale the job; with tasks, its last task."""
         job, body = self.job(), self.read(names.PLURAL, "job")
         if job.spec.tasks is None:
             self.edit(replicas=replicas)
@@ -115,15 +113,15 @@ class Cluster:
         )
 
     def patch(self, plural: str, name: str, patch: Body, namespace: str = NAMESPACE) -> None:
-        """What somebody edits by hand."""
+        """Edit an object by hand."""
         self.server.patch(Target(plural, namespace, name), patch)
 
     def remove(self, plural: str, name: str, namespace: str = NAMESPACE) -> None:
-        """`kubectl delete`; children of a deleted job go with `collect`."""
+        """Delete an object; `collect` deletes the children of a deleted job."""
         self.server.delete(Target(plural, namespace, name))
 
     def create(self, plural: str, body: Body) -> Body:
-        """What somebody else makes."""
+        """Create an object of another owner."""
         return self.server.create(
             Target(plural, body["metadata"].get("namespace", NAMESPACE)), body
         )
@@ -132,21 +130,21 @@ class Cluster:
     # --------------------------------------------------------------------------------------
 
     def report(self, pod: SimPod) -> None:
-        """Its kubelet writes down what has become of it."""
+        """Let the kubelet update the pod's status."""
         if pod.uid in self.pods:
             self.server.replace(pod.target, pod.shown())
 
     def delete(self, pod: SimPod) -> None:
-        """By hand, or by the cluster: with its grace period."""
+        """Delete a pod with its grace period, by hand or by the cluster."""
         if pod.uid in self.pods:
             self.server.delete(pod.target)
 
     def bury(self, pod: SimPod) -> None:
-        """It has ended, and its kubelet takes the object away."""
+        """Remove the object of a pod that has ended, as its kubelet does."""
         self.server.delete(pod.target, {"gracePeriodSeconds": 0})
 
     def collect(self) -> None:
-        """The garbage collector: what belongs to a DIJob that is not there any more goes."""
+        """Run the garbage collector: delete the children of DIJobs that are gone."""
         there = {
             body["metadata"]["uid"] for body in self.server.find(Selector(Target(names.PLURAL)))
         }
@@ -179,8 +177,8 @@ class Cluster:
 
 
 class Nodes:
-    """The scheduler and all kubelets: `room` for so many pods; `started` is told of each process
-    that begins.
+    """The scheduler and all kubelets, with `room` for some pods. `started` is called for each
+    process that starts.
     """
 
     def __init__(
@@ -189,12 +187,12 @@ class Nodes:
         started: Callable[[SimPod, Process], None] = lambda pod, process: None,
     ) -> None:
         self.room = 1_000_000
-        self.ips = 0  # how many addresses there have been
+        self.ips = 0  # number of addresses assigned so far
         self._cluster = cluster
         self._started = started
 
     def work(self) -> None:
-        """One round of all that they, and the garbage collector, do by themselves."""
+        """Run one round of the scheduler, the kubelets and the garbage collector."""
         self._cluster.collect()
         for pod in list(self._cluster.pods.values()):
             if not pod.silent and pod.uid in self._cluster.pods:
@@ -239,7 +237,9 @@ class Nodes:
         self._cluster.bury(pod) if pod.deleting else pod.kill("DeadlineExceeded")
 
     def _has_room(self, pod: SimPod) -> bool:
-        """A pod that is on a node stays there; the scheduler says of another when it finds none."""
+        """Return whether a pod has a node or finds one. If not, the scheduler sets the pod's
+        condition.
+        """
         if not pod.gated:
             return True
         placed = sum(

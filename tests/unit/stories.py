@@ -1,4 +1,4 @@
-"""Stories of a job, told with each kill of the operator that there can be in them."""
+"""Stories of a job, played with every possible kill of the operator."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -9,9 +9,10 @@ from dijob.names import CleanPodPolicy
 from unit.driving import ROUND_SECONDS, Faults
 from unit.machine import Chaos
 
-# Until a whole set runs: created, placed and told, started, ready, written down with its service.
+# Rounds until a job runs: created, scheduled with lists, started, Ready, status and Service
+# written.
 TO_RUN = 4
-# Whatever is to happen happens by then, and not only when every job is looked at again.
+# Everything must happen within this time, and not only at the next resync.
 REST_SECONDS = 70.0
 # (rounds in which all goes well, then what happens, and to which of the pods to which it can
 # happen)
@@ -22,7 +23,7 @@ LOOK = "the operator looks"
 SCALE = "is scaled to"
 SUSPEND, RESUME, TIME = "is suspended", "is resumed", "seconds pass"
 SERVER = "loses its Redis server"
-# Ranks above the minimum come one after the other.
+# Ranks above the minimum are added one after the other.
 ELASTIC_TO_RUN = TO_RUN + 2
 STORIES: dict[str, tuple[Step, ...]] = {
     "starts": (),
@@ -63,7 +64,7 @@ STORIES: dict[str, tuple[Step, ...]] = {
 }
 
 
-# (what the job asks for besides, the steps)
+# (additional features of the job, the steps)
 LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "suspended and resumed": ("nothing", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
     "suspended before the list": ("nothing", ((1, SUSPEND, 0), (2, RESUME, 0))),
@@ -169,10 +170,10 @@ def begun(steps: Sequence[Step], **shape: Any) -> Chaos:
 
 
 def parts_of(steps: Sequence[Step]) -> list[Part]:
-    """A story from its beginning until all have come to rest.
+    """Return the parts of a story from its beginning until nothing happens any more.
 
-    One in which nothing happens goes on to the job's end. Each part is given twice: what it is, and
-    what is left of it when the operator has been killed in it.
+    A story without events continues to the job's end. Each part is a pair: the part itself, and
+    what remains of it if the operator was killed during it.
     """
     parts: list[Part] = []
     for rounds, deed, index in steps:
@@ -200,7 +201,7 @@ def end_of_step(chaos: Chaos) -> None:
 
 
 def nothing_more(chaos: Chaos) -> None:
-    """It is found dead later."""
+    """Do nothing more: the operator is restarted later."""
 
 
 def rests_again(chaos: Chaos) -> None:
@@ -232,10 +233,10 @@ def step(chaos: Chaos, deed: str, index: int) -> None:
 
 
 def play_with_each_kill(story: str, **shape: Any) -> None:
-    """Tell a story, and each of those in which the operator is killed before one of its writes.
+    """Play a story, and each variant in which the operator is killed before one of its writes.
 
-    They go apart where it is killed: all before that is the same, and is told only once. The kills
-    before the first thing happens are those of the story in which nothing happens.
+    The variants differ only after the kill, so what comes before it is played only once. Kills
+    before the first event belong to the story without events.
     """
     steps = {**STORIES, **RENEWALS, **{name: steps for name, (_, steps) in LIVES.items()}}[story]
     parts, kills = parts_of(steps), list[tuple[int, Chaos]]()

@@ -1,4 +1,4 @@
-"""A store of things, what an apiserver says of them, and watches of them that end after a while."""
+"""A store of simple objects, with an apiserver whose watches end after a while."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def made(*paths: str, clock: Clock = SYSTEM) -> Informer[Thing]:
 
 
 async def run(under_test: Informer[Thing], api: FakeApi) -> list[str]:
-    """Run the script to its end. Gives the owners that were told of a change."""
+    """Run the script to its end. Return the owners of which changes were reported."""
     told: list[str] = []
     under_test.on_change = told.append
     with pytest.raises(Over):
@@ -56,7 +56,7 @@ def uids(under_test: Informer[Thing], owner: str = "a") -> set[str]:
 
 
 class Sleeper(Clock):
-    """Time that passes while the store sleeps, and as long as a watch lasts."""
+    """A clock that advances while the store sleeps and while a watch lasts."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -74,7 +74,7 @@ class Sleeper(Clock):
 
 
 class Brief(FakeApi):
-    """Each watch ends after so many seconds as the script says; the lists have no end."""
+    """Each watch ends after the scripted number of seconds; the list repeats without end."""
 
     def __init__(self, clock: Sleeper, ending: list[Body | ApiError], seconds: list[float]) -> None:
         super().__init__()

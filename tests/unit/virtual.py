@@ -1,4 +1,4 @@
-"""Virtual time: an event loop that never waits, and the clock that goes with it."""
+"""Virtual time: an event loop that never waits, and a clock for it."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -7,22 +7,22 @@ from typing import Any
 from dijob.shell.clock import Clock
 from unit.builders import NOW
 
-# So many turns of the loop may follow each other at once; each one more takes time, as it would in
-# truth: what goes on for ever would else never come to the end of a test.
+# After this many turns of the loop without a pause, each turn takes time, as it would in reality.
+# Otherwise an endless loop would never reach the end of a test.
 TURNS_AT_ONCE = 500
 TURN_SECONDS = 0.01
-# Each turn takes a little: what is left of a wait by the rounding of floats (2e-13 s) would never
+# Each turn takes a little time. Otherwise the rest of a wait after rounding (2e-13 s) would never
 # be over.
 INSTANT_SECONDS = 1e-9
 
 
 class NothingLeftError(AssertionError):
-    """Everything waits for something that nobody will do."""
+    """All tasks wait, and no timer is left that could continue one of them."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Where others would wait for the next timer, its clock jumps to it. It serves no files and no
-    sockets.
+    """An event loop whose clock jumps to the next timer instead of waiting. It supports neither
+    files nor sockets.
     """
 
     def __init__(self, now: float = 0.0) -> None:
@@ -31,13 +31,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._until: float | None = None
         self._turns = 0
         self._clock_resolution = 1e-6
-        self._selector = self  # asyncio's name for what it asks when nothing is ready
+        self._selector = self  # asyncio calls its `select` if nothing is ready
 
     def time(self) -> float:
         return self._now
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Nothing is ready for so many seconds (None: for ever)."""
+        """Let `timeout` seconds pass (None: no timer is left)."""
         self._turns = self._turns + 1 if timeout == 0 else 0
         if timeout == 0:
             self._now += TURN_SECONDS if self._turns > TURNS_AT_ONCE else INSTANT_SECONDS
@@ -54,9 +54,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return []
 
     def run_for(self, seconds: float) -> None:
-        """Let everything happen that happens within so many seconds, what is ready at their end
-        included.
-        """
+        """Run for some seconds, and then everything that is ready at their end."""
         self._until = self._now + seconds
         try:
             self.run_forever()
@@ -65,23 +63,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @property
     def left(self) -> float:
-        """Seconds until `run_for` ends."""
+        """Return the seconds until `run_for` ends."""
         return 0.0 if self._until is None else self._until - self._now
 
     def cut(self, seconds: float) -> None:
-        """Let `run_for` end at the latest in so many seconds."""
+        """Let `run_for` end after at most `seconds`."""
         if self._until is not None:
             self._until = min(self._until, self._now + seconds)
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """Do nothing: there are no file events."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps."""
+        """Do nothing: the loop never sleeps."""
 
 
 class VirtualClock(Clock):
-    """The loop's time, which began at NOW; what is spread comes exactly then."""
+    """A clock with the loop's time, which starts at NOW. There is no jitter."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""The watches of the simulated apiserver: what they show at once, later, twice, or never."""
+"""The watches of the simulated apiserver, which can be delayed, silent, broken or repeated."""
 
 import asyncio
 from collections import deque
@@ -16,8 +16,8 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 @dataclass
 class Watches:
-    """All that are open. `held`: what happens is not shown until it is released. `lists`: a watch
-    can begin with a list (the feature gate WatchList).
+    """All open watches. With `held`, events are delayed until `release`. With `lists`, a watch can
+    begin with a list (the feature gate WatchList).
     """
 
     server: ApiServer
@@ -56,28 +56,24 @@ class Watches:
         return watch
 
     def release(self, count: int | None = None) -> None:
-        """Show what was held back: all of it, or so many events of each watch, in their order."""
+        """Deliver delayed events: all, or the first `count` of each watch."""
         for watch in self.open:
             watch.release(count)
 
     def silence(self) -> None:
-        """Those that are open now say nothing any more, as where a connection is gone and nobody
-        has told.
-        """
+        """Make all open watches silent, as if their connections were lost without an error."""
         for watch in self.open:
             watch.fall_silent()
 
     def end(self, how: str, lose: bool = True) -> None:
-        """All of them end: by the apiserver ("end"), by the network ("reset"), or since they are
-        too far behind ("expired"). `lose`: what was held back is never shown by them.
+        """End all watches: by the apiserver ("end"), by the network ("reset"), or because they lag
+        too far behind ("expired"). With `lose`, delayed events are never delivered.
         """
         for watch in list(self.open):
             watch.break_off(how, lose)
 
     def repeat(self, back: int = 1) -> None:
-        """Show once more what was shown so many events ago, as another apiserver that lags behind
-        would.
-        """
+        """Deliver old events again, as another apiserver that lags behind would."""
         for watch in self.open:
             if len(watch.shown) >= back:
                 watch.deliver(watch.shown[-back])
@@ -89,7 +85,9 @@ class Watches:
         return self._encoded[1]
 
     def _encode(self, body: Body) -> bytes:
-        """The spec, which is long and hardly ever changes, only once."""
+        """Return the JSON of an object. Specs are encoded once, because they are long and rarely
+        change.
+        """
         spec = body.get("spec")
         if spec is None:
             return to_json(body)
@@ -104,7 +102,7 @@ class Watches:
 
 
 class Watch:
-    """One of them, as aiohttp gives it: lines that come in their time."""
+    """One watch with the interface of aiohttp: lines that arrive over time."""
 
     def __init__(self, watches: Watches, selector: Selector, silence: float) -> None:
         self.shown: deque[bytes] = deque(maxlen=8)
@@ -165,8 +163,8 @@ class Watch:
         self._timer = self._loop.call_later(BOOKMARK_SECONDS, self._tick)
 
     def tell(self, change: Change) -> None:
-        """An object that comes to be selected is new, one that is selected no longer is gone: for
-        this watch.
+        """Deliver a change. For this watch, an object that is newly selected is ADDED, and one that
+        is no longer selected is DELETED.
         """
         if change.target.plural != self._selector.target.plural:
             return

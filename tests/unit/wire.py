@@ -1,6 +1,4 @@
-"""What the operator's Api takes for its connection: the way to the simulated apiserver, and
-what goes wrong.
-"""
+"""The connection of the operator's Api to the simulated apiserver, with faults."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -21,7 +19,7 @@ from unit.watches import Watch, Watches
 
 @dataclass(frozen=True)
 class Request:
-    """One call of the operator."""
+    """One request of the operator."""
 
     method: str
     target: Target
@@ -31,20 +29,20 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes what there is: an event is no state."""
+        """Whether it changes the state of the cluster; posting an event does not."""
         return self.method != "GET" and self.target.plural != "events"
 
     def about(self, method: str, plural: str = "") -> bool:
-        """Whether it is a call of this method ("": any) about this kind ("": any)."""
+        """Whether it has this method ("": any) and is about this kind ("": any)."""
         watching = "WATCH" if self.query.get("watch") else self.method
         return method in ("", watching) and plural in ("", self.target.plural)
 
 
 @dataclass
 class Fault:
-    """What is answered to the next calls of a kind: a status (0: the connection breaks).
+    """The status code for the next requests of a kind; 0 breaks the connection.
 
-    `done`: the apiserver has done what was asked for, and its answer is lost.
+    With `done`, the apiserver executes the request, and only its response is lost.
     """
 
     method: str
@@ -64,12 +62,11 @@ class Fault:
 
 @dataclass
 class Line:
-    """What goes on between the operators and the apiserver.
+    """All connections between the operators and the apiserver.
 
-    `fuse`: so many writes go through, then the operator is killed (`kills`) or waits until it is
-    let go on. `later`: so many of the next writes come after those that follow them. `judge` sees
-    each write before it is done, `problems` are what it has found. `dated`: responses have their
-    Date header, which a proxy may remove.
+    After `fuse` writes, the operator is killed (`kills`) or waits until `go_on`. The next `later`
+    writes are delivered after those that follow them. `judge` checks each write before it is
+    executed; `problems` are its findings. `dated` is whether responses have a Date header.
     """
 
     judge: Callable[[Request], None] = lambda request: None
@@ -83,7 +80,7 @@ class Line:
     dated: bool = True
 
     def go_on(self) -> None:
-        """What waits before a write is let through."""
+        """Continue writes that wait at the fuse."""
         if self.held is not None:
             self.held.set()
             self.held = None
@@ -100,7 +97,7 @@ class Line:
 
 
 class Wire:
-    """One operator's connection; it dies with it."""
+    """One operator's connection, which ends with the operator."""
 
     def __init__(self, server: ApiServer, watches: Watches, line: Line) -> None:
         self.dead = False
@@ -140,9 +137,9 @@ class Wire:
         return Answer(200, body, date if self._line.dated else {})
 
     async def _pass(self, request: Request) -> None:
-        """Wait for one's turn: for ever, once the operator is dead."""
+        """Wait until the request may be sent: forever if the operator was killed."""
         line = self._line
-        await asyncio.sleep(0)  # no answer comes at once
+        await asyncio.sleep(0)  # a response always takes at least one turn of the loop
         if request.writes and line.later > 0:
             line.later -= 1
             await asyncio.sleep(0.001)
@@ -161,7 +158,7 @@ class Wire:
         try:
             self._line.judge(request)
         except BaseException as error:
-            # The work queue would take it for a pass that has failed.
+            # The work queue would treat an exception as a failed reconciliation.
             self._line.problems.append(error)
             raise
 
@@ -199,7 +196,7 @@ def selector(request: Request) -> Selector:
 
 
 class Answer:
-    """An answer, as aiohttp gives it: a text, or a watch."""
+    """A response with the interface of aiohttp: a text, or a watch."""
 
     def __init__(
         self, status: int, body: bytes | Watch, headers: Mapping[str, str] = MappingProxyType({})

@@ -1,4 +1,4 @@
-"""Worlds of three ranks: before the start, with a list, without one of the ranks."""
+"""Jobs of three ranks: before the start, with a peer list, and without one of the ranks."""
 
 from typing import Any
 
