@@ -31,11 +31,11 @@ async def test_no_route_is_without_authentication() -> None:
 
 REFUSED = {
     "another job's token": ("GET", f"/v2alpha1/{OTHER}/replicas", None, 403, "its own job, ns.job"),
-    "another job by name": ("GET", "/v2alpha1/ns.other/replicas", None, 403, "and no other"),
-    "another namespace": ("GET", "/v2alpha1/other.job/replicas", None, 403, "and no other"),
+    "another job by name": ("GET", "/v2alpha1/ns.other/replicas", None, 403, "only for its own"),
+    "another namespace": ("GET", "/v2alpha1/other.job/replicas", None, 403, "only for its own"),
     "a bare name": ("GET", "/v2alpha1/job/replicas", None, 404, "NAMESPACE.NAME"),
     "no such path": ("GET", "/v1/jobs", None, 404, OPENAPI_PATH),
-    "no such method": ("PATCH", BY_UID, None, 405, "only DELETE,GET,POST,PUT"),
+    "no such method": ("PATCH", BY_UID, None, 405, "use DELETE,GET,POST,PUT"),
     "no JSON": ("POST", BY_UID, b"{", 400, "JSON"),
     "no number": ("POST", BY_UID, {"replicas": "2"}, 422, "replicas"),
     "none": ("POST", BY_UID, {"replicas": 0}, 422, "replicas"),
@@ -48,7 +48,7 @@ REFUSED = {
     "a large profiling": (
         "POST", f"/v2alpha1/{UID}/profilings", {"a": "x" * 5000}, 413, "at most 4096 bytes",
     ),
-    "no progress": ("POST", f"/v2alpha1/{UID}/progress", {}, 422, "must be there"),
+    "no progress": ("POST", f"/v2alpha1/{UID}/progress", {}, 422, "at least one of"),
     "infinite": ("POST", f"/v2alpha1/{UID}/progress", b'{"episode_return": 1e999}', 422, "finite"),
 }  # fmt: skip
 

@@ -112,7 +112,7 @@ async def test_progress_of_no_job_is_refused_at_once() -> None:
     async with lab() as it:
         it.apiserver.allowed.add(("bob", "update", "ns/none"))
         status, told = await it.ask("POST", "/v2alpha1/ns.none/progress", {"iteration": 1}, "bob")
-        assert (status, told["message"]) == (404, "there is no DIJob ns.none")
+        assert (status, told["message"]) == (404, "DIJob ns.none does not exist")
 
 
 async def test_a_metric_of_a_job_ends_with_what_it_says() -> None:

@@ -1,6 +1,7 @@
-"""The HTTP server that a running job asks for another size, and tells how far it is: the paths of
-DI-orchestrator's di-server (pkg/server/server.go), with authentication.
+"""The HTTP server through which a running job changes its size and reports its progress.
 
-A request's way: app (routes) -> callers (who asks, for which job) -> sizes or reports. It keeps
-nothing that another replica of it would need.
+It has the paths of DI-orchestrator's di-server (pkg/server/server.go), plus authentication and
+authorization. A request passes app (routes), callers (who sends it, and for which job), and then
+sizes or reports. The server keeps no state that another replica of it would need, so replicas can
+be added without coordination (docs/decisions/029).
 """

@@ -1,4 +1,4 @@
-"""The command line: `python -m dijob.server`."""
+"""The command line of the HTTP server: `python -m dijob.server`."""
 
 import asyncio
 import logging
@@ -24,7 +24,8 @@ from dijob.shell.safe_lines import make_safe
 
 log = logging.getLogger("dijob.server")
 
-# All ranks of a large job may ask at once, and people may share the address of a proxy.
+# Generous, because all ranks of a large job may connect at the same time, and many people may share
+# the address of a proxy.
 BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
 
 
@@ -36,27 +37,27 @@ BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
     "--health-port",
     default=8081,
     show_default=True,
-    help="Port of /livez, /readyz and /metrics, which ask nobody for a token (0: none).",
+    help="Port of /livez, /readyz and /metrics, which need no token (0: none).",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="How many of these serve together: they share what may be written.",
+    help="Number of replicas of this server. They share the limit on status writes.",
 )
 @click.option(
     "--job-metrics/--no-job-metrics",
     default=False,
     show_default=True,
-    help="A metric for each job with what it reports.",
+    help="Serve the reported progress of each job as a metric.",
 )
-@click.option("--kubeconfig", type=click.Path(exists=True), help="For runs outside a cluster.")
+@click.option("--kubeconfig", type=click.Path(exists=True), help="For use outside a cluster.")
 @click.version_option(__version__)
 def main(
     port: int, health_port: int, replicas: int, job_metrics: bool, kubeconfig: str | None
 ) -> None:
-    """Serve the API by which running jobs change their own size and report."""
+    """Serve the API with which running jobs change their size and report their progress."""
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
     make_safe(logging.getLogger())
     try:
@@ -67,7 +68,10 @@ def main(
 
 
 async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | None) -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve requests until SIGTERM or SIGINT.
+
+    A port of 0 disables the API, or the probes and metrics.
+    """
     stop = asyncio.Event()
     for which in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(which, stop.set)
@@ -76,15 +80,15 @@ async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | N
     reports = Reports(api, sizes, manner, api.clock)
     app = Server(Callers(api), sizes, reports).app()
     try:
-        # If the task that writes the reports ends, the error ends the process too: a server that
-        # accepts reports and never writes them looks healthy.
+        # If the task that writes the reports fails, the task group ends the process as well.
+        # Otherwise the server would look healthy while it accepts reports and writes none of them.
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             writes = group.create_task(reports.run())
             if port:
                 await stack.enter_async_context(listen(app, port, BOUNDS))
             if health_port:
                 await stack.enter_async_context(listen(health(), health_port))
-            log.info("serves on port %d", port)
+            log.info("serving on port %d", port)
             await stop.wait()
             writes.cancel()
     finally:
@@ -92,7 +96,11 @@ async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | N
 
 
 def health() -> web.Application:
-    """What probes and Prometheus ask."""
+    """Return the application for probes and Prometheus.
+
+    It has a separate port, because it needs no token. The probes check nothing else: as long as the
+    process responds, a restart would not help.
+    """
 
     async def well(_: web.Request) -> web.Response:
         return web.Response(text="ok")

@@ -1,4 +1,4 @@
-"""Routes, and what is the same for all of them: authentication, limits, the form of an answer."""
+"""The routes, and what all of them share: authentication, limits and the form of a response."""
 
 import asyncio
 import logging
@@ -25,11 +25,13 @@ from dijob.shell.clock import SYSTEM, Clock
 log = logging.getLogger(__name__)
 
 BODY_BYTES: Final = 64 * 1024
+# Shorter than the 10 s after which the runtime's client gives up (dijob_runtime/server.py), so that
+# the caller gets a message.
 ANSWER_SECONDS: Final = 8.0
-# Requests about one job.
+# Limit for the requests about one job. Each of them costs the API server at least one request.
 OF_A_JOB: Final = Rate(10.0, 30.0)
 
-# What `guarded` has found out.
+# Set by `guarded` for the routes: the job of the request, and the calling pod ("" for a person).
 JOB: Final = web.RequestKey("job", JobName)
 POD: Final = web.RequestKey("pod", str)
 
@@ -39,7 +41,7 @@ T = TypeVar("T", bound=BaseModel)
 
 @dataclass
 class Server:
-    """What the routes do. A caller reaches them through `guarded` alone."""
+    """The handlers of the routes. Requests reach them only through `guarded`."""
 
     callers: Callers
     sizes: Sizes
@@ -50,7 +52,7 @@ class Server:
         self._of_a_job = Limit(OF_A_JOB)
 
     def app(self) -> web.Application:
-        """The application, to be served."""
+        """Return the application with all routes."""
         app = web.Application(
             middlewares=[counted, enveloped, self.guarded], client_max_size=BODY_BYTES
         )
@@ -62,7 +64,10 @@ class Server:
 
     @web.middleware
     async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let in who may do what is asked for, for whatever path but the description's."""
+        """Authenticate and authorize a request. Only the API description needs no token.
+
+        Unknown paths pass as well, so that their response is 404 and costs the API server nothing.
+        """
         if request.match_info.http_exception is not None or handler is describe:
             return await handler(request)
         caller = await self.callers.of(
@@ -71,7 +76,7 @@ class Server:
         verb = "get" if request.method == "GET" else "update"
         job = await self.callers.job(caller, request.match_info["job"], verb)
         if wait := self._of_a_job.take(str(job), self.clock.monotonic()):
-            raise Refusal(429, f"too many requests are about the DIJob {job}", wait)
+            raise Refusal(429, f"too many requests for DIJob {job}", wait)
         request[JOB], request[POD] = job, caller.pod if isinstance(caller, Rank) else ""
         return await handler(request)
 
@@ -99,39 +104,44 @@ class Server:
         return answer("successfully report profilings")
 
     async def post_progress(self, request: web.Request) -> web.Response:
-        said = await body_of(request, ProgressRequest)
-        await self.reports.progress(request[JOB], said.progress)
+        report = await body_of(request, ProgressRequest)
+        await self.reports.progress(request[JOB], report.progress)
         return answer("successfully report progress")
 
 
 async def describe(_: web.Request) -> web.Response:
-    """What can be asked, for whoever reaches the port."""
+    """Return the API description. It contains no data of the cluster, so it needs no token."""
     return web.json_response(document())
 
 
 @web.middleware
 async def enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Whatever goes wrong is an answer in the same form, within ANSWER_SECONDS."""
+    """Turn every error into a response of the common form, within ANSWER_SECONDS."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await handler(request)
     except Refusal as refusal:
         return refused(refusal)
     except web.HTTPException as error:
-        return refused(Refusal(error.status, _words(request, error)), error)
+        return refused(Refusal(error.status, _message(request, error)), error)
     except TimeoutError:
-        return refused(Refusal(503, f"there was no answer within {ANSWER_SECONDS:g} s", 1.0))
+        return refused(
+            Refusal(503, f"the request was not completed within {ANSWER_SECONDS:g} s", 1.0)
+        )
     except ApiError as error:
-        log.warning("%s %s: the apiserver said: %s", request.method, request.path, error)
-        return refused(Refusal(503, f"the apiserver did not take it: {error.message}", 1.0))
+        log.warning("%s %s: API server error: %s", request.method, request.path, error)
+        return refused(Refusal(503, f"API server error: {error.message}", 1.0))
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
-        return refused(Refusal(500, "this is an error of the server, which has logged it"))
+        return refused(Refusal(500, "internal server error (see the server's log)"))
 
 
 @web.middleware
 async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Count the answer, by the route and not by the path."""
+    """Count the response by its route.
+
+    A path contains the job, so a label with the path would create a series for each job.
+    """
     with metrics.SECONDS.time():
         response = await handler(request)
     route = request.match_info.route.resource
@@ -140,38 +150,38 @@ async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def answer(message: str, data: Any = None) -> web.Response:
-    """Success, as di-server says it (pkg/server/types/types.go)."""
+    """Return a successful response in the form of di-server (pkg/server/types/types.go)."""
     return web.json_response({"success": True, "code": 0, "message": message, "data": data})
 
 
 def refused(refusal: Refusal, error: web.HTTPException | None = None) -> web.Response:
-    """Failure, in the same form."""
-    told = {"success": False, "code": 1, "message": refusal.message, "data": None}
+    """Return an error response in the form of di-server."""
+    body = {"success": False, "code": 1, "message": refusal.message, "data": None}
     headers = {"Allow": error.headers["Allow"]} if error and "Allow" in error.headers else {}
     if refusal.retry_after:
         headers["Retry-After"] = str(math.ceil(refusal.retry_after))
     if refusal.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    return web.json_response(told, status=refusal.status, headers=headers)
+    return web.json_response(body, status=refusal.status, headers=headers)
 
 
 async def body_of(request: web.Request, model: type[T]) -> T:
-    """The body as JSON of this form."""
+    """Return the body of a request, parsed and validated. Raises Refusal for an invalid body."""
     try:
         return model.model_validate_json(await request.read())
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        # What is no JSON at all has no field.
+        # A body that is not JSON has no field that an error could name.
         status = 400 if first["type"] == "json_invalid" else 422
         raise Refusal(status, f"{field or 'the body'}: {first['msg']}") from error
 
 
-def _words(request: web.Request, error: web.HTTPException) -> str:
+def _message(request: web.Request, error: web.HTTPException) -> str:
     if error.status == HTTPStatus.NOT_FOUND:
-        return f"there is no path {request.path}: {OPENAPI_PATH} lists them"
+        return f"path {request.path} does not exist: see {OPENAPI_PATH} for all paths"
     if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return f"the body must have at most {BODY_BYTES} bytes"
+        return f"the body must be at most {BODY_BYTES} bytes"
     if error.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return f"{request.method} is not allowed here, only {error.headers.get('Allow', '')}"
+        return f"{request.method} is not allowed here; use {error.headers.get('Allow', '')}"
     return error.reason

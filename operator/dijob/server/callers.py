@@ -1,5 +1,9 @@
-"""Who asks, and whether about this job: a pod with its projected token, about its own job; a person
-with a token of the apiserver, as RBAC has it for dijobs/scale.
+"""Authentication and authorization of requests.
+
+A pod presents its projected token, and can access only its own job. A person presents a token for
+the API server, and needs the RBAC permission for dijobs/scale. The server delegates both checks to
+the API server (TokenReview, SubjectAccessReview), so it stores no secrets and has no access rules
+of its own.
 """
 
 import hashlib
@@ -20,26 +24,27 @@ from dijob.shell.kinds import PODS
 
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-# So long an answer of the apiserver about a token holds. A pod's token ends with the pod; the
-# apiserver itself keeps that answer for 10 s.
+# How long the result of a TokenReview is reused. A pod's token becomes invalid when its pod is
+# gone, and the API server caches its own result for 10 s as well.
 KNOWN_SECONDS: Final = 10.0
 MOST_KNOWN: Final = 10_000
-# Tokens that are not known cost the apiserver two requests each: so many from one address.
+# Limit for new tokens from one address, because each of them costs the API server two requests.
 UNKNOWN: Final = Rate(5.0, 50.0)
-# Each request of a person costs the apiserver one more: so many of one user.
+# Limit for the requests of one person, because each of them costs a SubjectAccessReview.
 ASKED: Final = Rate(20.0, 100.0)
-# Nothing else gets into a path: a "/" in a name could lead to another namespace.
+# Only names that match these patterns are put into a path of the API server. A "/" in a name could
+# lead to another namespace.
 JOB: Final = re.compile(rf"([a-z0-9](?:[-a-z0-9]{{0,61}}[a-z0-9])?)\.({NAME_PATTERN})")
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# TokenReview's names for what is in a token that is bound to a pod (KEP-1205).
+# The keys under which a TokenReview returns the pod to which a token is bound (KEP-1205).
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
-NAME_A_JOB: Final = "name the job as NAMESPACE.NAME, or in its own pods by its uid (DI_JOB_ID)"
+NAME_A_JOB: Final = "name the job as NAMESPACE.NAME or, in its own pods, by its UID (DI_JOB_ID)"
 
 
 @dataclass(frozen=True)
 class JobName:
-    """A job; `uid` is "" where only its name is known."""
+    """The namespace and name of a job. `uid` is "" if the request has only the name."""
 
     namespace: str
     name: str
@@ -51,7 +56,7 @@ class JobName:
 
 @dataclass(frozen=True)
 class Rank:
-    """A pod of a job."""
+    """A caller that is a pod of a job."""
 
     pod: str
     job: JobName
@@ -59,7 +64,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Person:
-    """Whoever else the apiserver knows, as it describes them."""
+    """Any other caller that the API server authenticates, as its TokenReview describes them."""
 
     user: Mapping[str, Any]
 
@@ -68,7 +73,11 @@ Caller = Rank | Person
 
 
 class Callers:
-    """Asks the apiserver who has a token, and what a person may do; remembers it for a moment."""
+    """Identifies callers and checks their permissions through the API server.
+
+    The results of TokenReviews are cached for KNOWN_SECONDS. Permissions are not cached, so that a
+    revoked role has an effect on the next request.
+    """
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -78,17 +87,20 @@ class Callers:
         self._asked = Limit(ASKED)
 
     async def of(self, authorization: str, address: str) -> Caller:
-        """Who sends this header from this address; Refusal where nobody whom the apiserver
-        knows.
+        """Return the caller with this Authorization header and network address.
+
+        Raises Refusal if the API server does not recognize the token, or if the address has sent
+        too many new ones.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Refusal(401, "the request must have a header `Authorization: Bearer TOKEN`")
+        # The key of the cache is a hash, so that the cache holds no tokens.
         key, now = hashlib.sha256(token.encode()).hexdigest(), self._clock.monotonic()
         until, known = self._known.get(key, (0.0, None))
         if known is None or until < now:
             if wait := self._unknown.take(address, now):
-                raise Refusal(429, "too many new tokens come from this address", wait)
+                raise Refusal(429, "too many new tokens from this address", wait)
             known = await self._look_up(token.strip())
             if len(self._known) >= MOST_KNOWN:
                 self._known = {k: one for k, one in self._known.items() if one[0] > now}
@@ -99,20 +111,23 @@ class Callers:
         return known
 
     async def job(self, caller: Caller, given: str, verb: str) -> JobName:
-        """The job that a path names, where the caller may do this with its size; else Refusal."""
+        """Return the job that a path names. Raises Refusal if the caller may not use it this way.
+
+        `verb` is get or update, and applies to the job's scale subresource.
+        """
         named = JOB.fullmatch(given)
         if isinstance(caller, Rank):
             if given in (caller.job.uid, str(caller.job)):
                 return caller.job
             if named or UID.fullmatch(given):
                 raise Refusal(
-                    403, f"the token of this pod is for its own job, {caller.job}, and no other"
+                    403, f"the token of this pod is valid only for its own job, {caller.job}"
                 )
         if named is None or isinstance(caller, Rank):
             raise Refusal(404, f"there is no job {given!r}: {NAME_A_JOB}")
         user, job = str(caller.user.get("username")), JobName(named[1], named[2])
         if wait := self._asked.take(user, self._clock.monotonic()):
-            raise Refusal(429, f"too many requests come from {user}", wait)
+            raise Refusal(429, f"too many requests from {user}", wait)
         await self._may(caller, verb, job)
         return job
 
@@ -125,12 +140,15 @@ class Callers:
             return Person(user)
         return Refusal(
             401,
-            "the apiserver does not know this token: a pod's is in its file DI_SERVER_TOKEN_FILE"
-            f" (audience {AUDIENCE}), a person's is one that the apiserver itself takes",
+            "the API server does not recognize this token: in a pod, use the one in the file"
+            f" DI_SERVER_TOKEN_FILE (audience {AUDIENCE}); elsewhere, use one for the API server",
         )
 
     async def _review(self, token: str, audience: str) -> Mapping[str, Any] | None:
-        """The user of a token; None where it is none for this audience ("": the apiserver)."""
+        """Return the user of a token, or None if the token is not valid for the audience.
+
+        "" is the audience of the API server itself.
+        """
         spec: dict[str, Any] = {"token": token}
         if audience:
             spec["audiences"] = [audience]
@@ -138,14 +156,15 @@ class Callers:
         status = (await self._api.call(Call("POST", REVIEWS, body))).get("status") or {}
         if not status.get("authenticated"):
             return None
-        # An apiserver that knows nothing of audiences names none.
+        # An API server that does not support audiences returns none. The token is then valid for
+        # the API server, but not necessarily for this audience.
         if audience and audience not in (status.get("audiences") or ()):
             return None
         found: Mapping[str, Any] = status.get("user") or {}
         return found
 
     async def _rank(self, user: Mapping[str, Any]) -> Caller | Refusal:
-        """The pod to which a token is bound, and its job."""
+        """Return the pod to which a token is bound, with its job, or the reason to reject it."""
         extra = user.get("extra") or {}
         pod, uid = (str((extra.get(key) or [""])[0]) for key in (POD_NAME, POD_UID))
         parts = str(user.get("username")).split(":")
@@ -155,18 +174,19 @@ class Callers:
             body = await self._api.get(PODS.path(parts[2], pod))
         except ApiError as error:
             if error.not_found:
-                return Refusal(401, f"the pod {pod} of this token is gone")
+                return Refusal(401, f"pod {pod} of this token is gone")
             raise
         meta = body["metadata"]
+        # The API server still accepts the token for a while after the pod was deleted.
         if meta["uid"] != uid or "deletionTimestamp" in meta:
-            return Refusal(401, f"the pod {pod} of this token is gone")
+            return Refusal(401, f"pod {pod} of this token is gone")
         for owner in meta.get("ownerReferences") or ():
             ours = owner.get("kind") == names.KIND and owner.get("apiVersion") == names.API_VERSION
             job = JobName(parts[2], str(owner.get("name")), str(owner.get("uid")))
-            # The apiserver takes any name of an owner.
+            # The API server does not validate an owner's name, and this one is put into a path.
             if ours and owner.get("controller") and JOB.fullmatch(str(job)):
                 return Rank(pod, job)
-        return Refusal(403, f"the pod {pod} of this token belongs to no DIJob")
+        return Refusal(403, f"pod {pod} of this token does not belong to a DIJob")
 
     async def _may(self, person: Person, verb: str, job: JobName) -> None:
         user = person.user
@@ -190,6 +210,6 @@ class Callers:
         if not (answer.get("status") or {}).get("allowed"):
             raise Refusal(
                 403,
-                f"{user.get('username')} may not {verb} dijobs/scale of {job.name} in namespace"
-                f" {job.namespace}: ask for a role with that right, such as `edit`",
+                f"{user.get('username')} cannot {verb} dijobs/scale of {job.name} in namespace"
+                f" {job.namespace}: ask for a role with this permission, such as `edit`",
             )

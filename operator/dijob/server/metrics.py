@@ -1,4 +1,4 @@
-"""The server's own figures, served at /metrics."""
+"""Prometheus metrics of the HTTP server."""
 
 from contextlib import suppress
 from typing import Final
@@ -11,40 +11,43 @@ REGISTRY: Final = CollectorRegistry()
 
 REQUESTS: Final = Counter(
     "dijob_server_requests_total",
-    "What do jobs and people ask of the server, and what does it answer?",
+    "Requests to the HTTP server by route and status code.",
     ["route", "code"],
     registry=REGISTRY,
 )
 SECONDS: Final = Histogram(
     "dijob_server_request_duration_seconds",
-    "How long does an answer take?",
+    "Duration of a request to the HTTP server.",
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 8),
     registry=REGISTRY,
 )
 PROGRESS: Final = Gauge(
     "dijob_job_progress",
-    "What has a job reported last? Only where the chart's server.jobMetrics is on; 10 minutes after"
-    " its last report a job has no series any more.",
+    "Progress that a job last reported. Only if the chart value server.jobMetrics is true. The"
+    " series of a job are removed 10 minutes after its last report.",
     ["namespace", "job", "what"],
     registry=REGISTRY,
 )
 FAILED_WRITES: Final = Counter(
     "dijob_server_failed_writes_total",
-    "How often did writing a job's progress fail by an error of the server? Its log has each.",
+    "Writes of a job's progress that failed because of an unexpected error in the server. Its log"
+    " has a traceback for each.",
     registry=REGISTRY,
 )
 
 
-# A job that has said nothing for so long has no gauges any more.
+# The gauges of a job without reports are removed after this time, because the server does not watch
+# jobs and never learns that one was deleted.
 SILENT_SECONDS: Final = 600.0
 
 _FIGURES: Final = ("iteration", "env_step", "episode_return")
-_told: dict[tuple[str, str], float] = {}
+# When each job (namespace, name) last reported, in monotonic seconds.
+_reported: dict[tuple[str, str], float] = {}
 
 
 def tell(namespace: str, job: str, progress: Progress, now: float) -> None:
-    """Set the gauges of a job, at a time in monotonic seconds."""
-    _told[namespace, job] = now
+    """Set the gauges of a job. `now` is in monotonic seconds."""
+    _reported[namespace, job] = now
     for what in _FIGURES:
         value = getattr(progress, what)
         if value is not None:
@@ -52,9 +55,9 @@ def tell(namespace: str, job: str, progress: Progress, now: float) -> None:
 
 
 def forget_silent(now: float) -> None:
-    """Take away the gauges of jobs that have said nothing for SILENT_SECONDS."""
-    for job in [job for job, last in _told.items() if last + SILENT_SECONDS < now]:
-        del _told[job]
+    """Remove the gauges of jobs that have reported nothing for SILENT_SECONDS."""
+    for job in [job for job, last in _reported.items() if last + SILENT_SECONDS < now]:
+        del _reported[job]
         for what in _FIGURES:
             with suppress(KeyError):
                 PROGRESS.remove(*job, what)

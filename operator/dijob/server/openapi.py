@@ -1,4 +1,8 @@
-"""What can be asked, as OpenAPI 3.1: the routes, and the document that describes them."""
+"""The routes, and their description in OpenAPI 3.1.
+
+The application and the description are built from the same table, so no route can be missing in
+one of them.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,22 +14,25 @@ from dijob.server.requests import Posted, ProgressRequest, Replicas
 
 OPENAPI_PATH: Final = "/openapi.json"
 ANSWERS: Final = {
-    "200": "It is done.",
-    "400": "The body is no JSON.",
-    "401": "The apiserver does not know the token.",
-    "403": "The token is not for this job.",
-    "404": "There is no such job, or it is not named as NAMESPACE.NAME or by its uid.",
-    "409": "The job has ended, or others change it all the time.",
+    "200": "Success.",
+    "400": "The body is not JSON.",
+    "401": "The API server does not recognize the token.",
+    "403": "The token is not valid for this job.",
+    "404": "The job does not exist, or the path names it neither by its UID nor as NAMESPACE.NAME.",
+    "409": "The job has ended, or other clients keep changing it.",
     "413": "The body is too large.",
-    "422": "The job cannot be so, and why.",
-    "429": "Too many requests; Retry-After says when there may be more.",
-    "503": "The apiserver does not answer.",
+    "422": "The requested change is invalid; see message.",
+    "429": "Too many requests; Retry-After says when to retry.",
+    "503": "The API server does not respond.",
 }
 
 
 @dataclass(frozen=True)
 class Route:
-    """One thing to be asked. `name` is that of the method of Server; `body` what is sent."""
+    """One operation of the API.
+
+    `name` is the method of Server that handles it. `body` is the model of the request's body.
+    """
 
     method: str
     what: str
@@ -35,26 +42,34 @@ class Route:
 
     @property
     def paths(self) -> tuple[str, str]:
-        """As the project's design has it, and as di-server has it (pkg/server/server.go)."""
+        """The path of this API, and the path of di-server (pkg/server/server.go)."""
         return f"/v2alpha1/{{job}}/{self.what}", f"/v2alpha1/job/{{job}}/{self.what}"
 
 
 ROUTES: Final = (
-    Route("GET", "replicas", "get_replicas", "ADDRESS:PORT of each replica, by rank."),
-    Route("POST", "replicas", "add_replicas", "Ask for so many replicas more.", body=Replicas),
+    Route("GET", "replicas", "get_replicas", "List ADDRESS:PORT of each replica, in rank order."),
+    Route("POST", "replicas", "add_replicas", "Scale up by a number of replicas.", body=Replicas),
     Route(
-        "DELETE", "replicas", "delete_replicas", "Ask for so many replicas fewer.", body=Replicas
+        "DELETE",
+        "replicas",
+        "delete_replicas",
+        "Scale down by a number of replicas.",
+        body=Replicas,
     ),
-    Route("PUT", "replicas", "set_replicas", "Ask for so many replicas in all.", body=Replicas),
+    Route("PUT", "replicas", "set_replicas", "Set the number of replicas.", body=Replicas),
     Route(
-        "POST", "profilings", "post_profilings", "Keep an object in status.profilings.", body=Posted
+        "POST",
+        "profilings",
+        "post_profilings",
+        "Store an object in status.profilings.",
+        body=Posted,
     ),
-    Route("POST", "progress", "post_progress", "Say how far it is.", body=ProgressRequest),
+    Route("POST", "progress", "post_progress", "Report progress.", body=ProgressRequest),
 )
 
 
 def document() -> dict[str, Any]:
-    """The description of all routes."""
+    """Return the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         for path in route.paths:
@@ -62,14 +77,14 @@ def document() -> dict[str, Any]:
     token = {
         "type": "http",
         "scheme": "bearer",
-        "description": "A pod's projected token, or a person's.",
+        "description": "The projected token of a pod, or a person's token for the API server.",
     }
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "The DIJob operator's HTTP server",
+            "title": "HTTP server of the DIJob operator",
             "version": __version__,
-            "description": "A running job changes its own size, and says how far it is.",
+            "description": "Lets a running job change its size and report its progress.",
         },
         "paths": paths,
         "components": {"securitySchemes": {"token": token}, "schemas": {"Answer": _ANSWER}},
@@ -94,7 +109,7 @@ def _operation(route: Route) -> dict[str, Any]:
     job = {"name": "job", "in": "path", "required": True, "schema": {"type": "string"}}
     made: dict[str, Any] = {
         "summary": route.summary,
-        "parameters": [{**job, "description": "The job's uid (DI_JOB_ID), or NAMESPACE.NAME."}],
+        "parameters": [{**job, "description": "The job's UID (DI_JOB_ID), or NAMESPACE.NAME."}],
         "responses": {
             code: {"description": text, "content": content} for code, text in ANSWERS.items()
         },

@@ -1,8 +1,11 @@
-"""What a client is told when it does not get what it asks for."""
+"""The exception for a rejected request."""
 
 
 class Refusal(Exception):
-    """An HTTP status, and one sentence that says what to do; `retry_after` in seconds."""
+    """A request is rejected with an HTTP status and a message that says what to do.
+
+    `retry_after` is in seconds; 0 means that a retry does not help.
+    """
 
     def __init__(self, status: int, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)

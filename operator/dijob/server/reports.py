@@ -1,4 +1,9 @@
-"""What processes report: their progress, in one line of the job's status, and profilings."""
+"""Reports of a job's processes: progress and profilings, which the job's status stores.
+
+Processes may report as often as they like, but each status write costs the API server a write of
+the whole job and wakes every watch. So progress is collected in memory and written rarely. A
+restart of the server loses progress that is not written yet. The next report replaces it.
+"""
 
 import asyncio
 import json
@@ -22,20 +27,23 @@ from dijob.shell.kinds import JOBS
 log = logging.getLogger(__name__)
 
 PROFILING_BYTES: Final = 4096
-# Each of them is a write of the whole job.
+# Limit for the profilings of one job, because each of them is written immediately.
 PROFILINGS: Final = Rate(0.1, 5.0)
-# The line of a job is written at most so often, and all lines together so many times a second, by
-# all replicas of the server.
+# The shortest time between two writes of one job's progress.
 PROGRESS_SECONDS: Final = 60.0
+# Limit for the progress writes of all jobs, by all replicas of the server.
 WRITES_PER_SECOND: Final = 2.0
 LOOK_SECONDS: Final = 0.5
+# Bounds the memory for reports that have not been written yet.
 MOST_WAITING: Final = 10_000
 
 
 @dataclass(frozen=True)
 class Manner:
-    """`replicas` of the server share what may be written; `by_job`: there is a metric for each job
-    with what it reports.
+    """Options of the reports.
+
+    `replicas` is the number of servers that share WRITES_PER_SECOND. With `by_job`, each job's
+    progress is a metric.
     """
 
     replicas: int = 1
@@ -44,7 +52,7 @@ class Manner:
 
 @dataclass
 class Waiting:
-    """What is to be written of a job, and not before when (monotonic seconds)."""
+    """Progress of a job that is to be written, not before `due` (in monotonic seconds)."""
 
     job: JobName
     progress: Progress
@@ -52,7 +60,7 @@ class Waiting:
 
 
 class Reports:
-    """Keeps what is reported until it may be written."""
+    """Collects reports and writes them to the status of their jobs."""
 
     def __init__(
         self, api: Api, sizes: Sizes, manner: Manner = Manner(), clock: Clock = SYSTEM
@@ -64,19 +72,21 @@ class Reports:
         self._profilings = Limit(PROFILINGS)
         self._writes = Limit(Rate(WRITES_PER_SECOND / manner.replicas, 1.0))
         self._waiting: dict[str, Waiting] = {}
-        # When the line of a job may be written again.
+        # When the progress of each job may be written again, in monotonic seconds.
         self._next: dict[str, float] = {}
 
-    async def progress(self, job: JobName, said: Progress) -> None:
-        """Take in what a process says; what it does not say now stands as it was. Refusal where
-        there is no such job.
+    async def progress(self, job: JobName, report: Progress) -> None:
+        """Accept a report. Values that it does not have keep their last value.
+
+        Raises Refusal if the job does not exist, or if too many jobs have unwritten reports.
         """
         if self._known(job) is None:
             if len(self._waiting) >= MOST_WAITING:
-                raise Refusal(429, "too many jobs report their progress", PROGRESS_SECONDS)
+                raise Refusal(429, "too many jobs are reporting progress", PROGRESS_SECONDS)
+            # A process that reports to a deleted job should learn that now, not after a minute.
             await self._sizes.read(job)
         now = self._clock.monotonic()
-        news = said.model_dump(exclude_none=True) | {"time": timestamp(self._clock.now())}
+        news = report.model_dump(exclude_none=True) | {"time": timestamp(self._clock.now())}
         waiting = self._known(job)
         if waiting is None:
             waiting = Waiting(job, Progress(), max(now, self._next.get(str(job), now)))
@@ -86,18 +96,21 @@ class Reports:
             metrics.tell(job.namespace, job.name, waiting.progress, now)
 
     def _known(self, job: JobName) -> Waiting | None:
-        """What waits to be written of this very job."""
+        """Return the unwritten report of this job.
+
+        A job that was deleted and created again has the same name and another uid.
+        """
         waiting = self._waiting.get(str(job))
         return waiting if waiting and job.uid in ("", waiting.job.uid) else None
 
     async def run(self) -> None:
-        """Write what is due, until cancelled."""
+        """Write reports when they are due, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.write_due()
 
     async def write_due(self) -> None:
-        """Write the lines that may be written now, the oldest first."""
+        """Write the reports that are due, the one that has waited longest first."""
         now = self._clock.monotonic()
         metrics.forget_silent(now)
         self._next = {name: at for name, at in self._next.items() if at > now}
@@ -108,28 +121,29 @@ class Reports:
             try:
                 await self._write_progress(waiting)
             except Refusal as refusal:
-                log.info("%s: its progress is not written: %s", name, refusal.message)
+                log.info("dropped the progress of DIJob %s: %s", name, refusal.message)
             except ApiError as error:
-                log.warning("%s: its progress is written later: %s", name, error)
+                log.warning("will retry writing the progress of DIJob %s: %s", name, error)
                 self._put_back(waiting, now + PROGRESS_SECONDS)
             except Exception:
-                # One job's report must not stop the reports of all others.
-                log.exception("%s: its progress could not be written", name)
+                # An unexpected error in one job's report must not stop the reports of all others.
+                log.exception("failed to write the progress of DIJob %s", name)
                 metrics.FAILED_WRITES.inc()
                 self._put_back(waiting, now + PROGRESS_SECONDS)
 
     def _due(self, now: float) -> Waiting | None:
-        """The report that has been due for the longest time, None if none is due."""
+        """Return the report that has been due for the longest time, or None if none is due."""
         first = min(self._waiting.values(), key=lambda each: each.due, default=None)
         return first if first and first.due <= now else None
 
     def _put_back(self, waiting: Waiting, due: float) -> None:
-        """Write a report later, with what has been reported since."""
+        """Schedule a report again, merged with what has been reported in the meantime."""
         newer = self._waiting.setdefault(str(waiting.job), waiting)
-        # A person's report names no uid. Another uid: the job was created again under its name.
+        # A person's report has no uid, and belongs to the same job. If the uids differ, the job was
+        # created again under its name, and the old report is dropped.
         if newer.job == waiting.job or "" in (newer.job.uid, waiting.job.uid):
-            said = newer.progress.model_dump(exclude_none=True)
-            newer.progress = waiting.progress.model_copy(update=said)
+            since = newer.progress.model_dump(exclude_none=True)
+            newer.progress = waiting.progress.model_copy(update=since)
             newer.due = due
 
     async def _write_progress(self, waiting: Waiting) -> None:
@@ -138,7 +152,7 @@ class Reports:
         written = parse_time(old.get("written"))
         age = (now - written).total_seconds() if written else PROGRESS_SECONDS
         if 0 <= age < PROGRESS_SECONDS:
-            # Another replica of the server has just done it.
+            # Another replica of the server has written this job's progress less than a minute ago.
             self._put_back(waiting, self._clock.monotonic() + PROGRESS_SECONDS - age)
             return
         new = _newest(old, _dump(waiting.progress))
@@ -146,12 +160,17 @@ class Reports:
         await self._patch(body, {"progress": _dump(new.model_copy(update=shown))})
 
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:
-        """Keep what a process has posted, with the last ones before it."""
+        """Append a profiling to the job's status, which keeps the last MOST_PROFILINGS.
+
+        Raises Refusal if it is too large, if the job posts too often, or if the job does not exist.
+        """
         if len(json.dumps(data).encode()) > PROFILING_BYTES:
-            raise Refusal(413, f"a profiling must have at most {PROFILING_BYTES} bytes of JSON")
+            raise Refusal(413, f"a profiling must be at most {PROFILING_BYTES} bytes of JSON")
         if wait := self._profilings.take(str(job), self._clock.monotonic()):
-            raise Refusal(429, f"the DIJob {job} posts profilings too often", wait)
+            raise Refusal(429, f"DIJob {job} posts profilings too often", wait)
         new = {"pod": pod, "time": timestamp(self._clock.now()), "data": data}
+        # The list of profilings is read and written, so a write by another replica in between must
+        # not be lost: the API server rejects an outdated resourceVersion.
         for _ in range(TRIES):
             body = await self._sizes.read(job)
             old = (body.get("status") or {}).get(names.REPORTED) or []
@@ -162,10 +181,10 @@ class Reports:
                     continue
                 raise
             return
-        raise Refusal(409, f"the DIJob {job} is being changed by others: post it again", 1.0)
+        raise Refusal(409, f"other clients keep changing DIJob {job}: try again", 1.0)
 
     async def _patch(self, body: Json, status: Json) -> None:
-        """Write a part of the status, in the version that was read."""
+        """Write a part of the status, if the job has not changed since it was read."""
         meta = body["metadata"]
         precondition = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         path = f"{JOBS.path(meta['namespace'], meta['name'])}/status"
@@ -174,8 +193,10 @@ class Reports:
 
 
 def _newest(old: Json, news: Json) -> Progress:
-    """Both in one: what was reported last stands, as another replica may have heard of more since
-    this one did.
+    """Merge two reports. If both have a value, the later report wins.
+
+    The stored report can be the later one, because another replica of the server may have written
+    it.
     """
     if str(news.get("time")) < str(old.get("time", "")):
         old, news = news, old

@@ -1,4 +1,4 @@
-"""The bodies of requests."""
+"""The bodies of requests. The docstrings of the models are shown in the API description."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ Figure = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 
 
 class Replicas(BaseModel):
-    """A number of replicas: how many more, how many fewer, or how many in all."""
+    """A number of replicas: how many to add, how many to remove, or how many in total."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -20,7 +20,7 @@ class Replicas(BaseModel):
 
 
 class ProgressRequest(BaseModel):
-    """How far the training is: at least one of these."""
+    """Progress of the training: at least one of these values."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -31,16 +31,16 @@ class ProgressRequest(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> "ProgressRequest":
         if not self.model_dump(exclude_none=True):
-            raise ValueError("iteration, env_step or episode_return must be there")
+            raise ValueError("set at least one of iteration, env_step and episode_return")
         return self
 
     @property
     def progress(self) -> Progress:
-        """The same as the status has it."""
+        """The report in the form of the status."""
         return Progress(**self.model_dump(exclude_none=True))
 
 
 class Posted(BaseModel):
-    """A profiling: any JSON object."""
+    """A profiling, which can be any JSON object."""
 
     model_config = ConfigDict(extra="allow")

@@ -1,4 +1,8 @@
-"""The size of a job: how many replicas it has and is to have, and where they are."""
+"""Reads and changes the size of a job.
+
+Changes go through the scale subresource, as those of `kubectl scale` do. So the API server applies
+the CRD's rules to them, and this server needs no permission to change other fields of the spec.
+"""
 
 from typing import Any, Final
 
@@ -14,55 +18,58 @@ from dijob.shell.connection import Call
 from dijob.shell.kinds import JOBS, PODS
 
 MANAGER: Final = {"fieldManager": "dijob-server"}
-# So often a change is tried again that somebody else's has overtaken.
+# How often a change is attempted if other clients change the job in between.
 TRIES: Final = 5
 ENDED: Final = (names.Phase.SUCCEEDED, names.Phase.FAILED)
 
 
 class Sizes:
-    """Reads and changes `spec.replicas`, by the scale subresource."""
+    """Reads jobs and changes their `spec.replicas`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     async def read(self, job: JobName) -> Json:
-        """The DIJob; Refusal where there is none of this name, or another one has its name now."""
+        """Return the DIJob. Raises Refusal if it does not exist, or if its name now belongs to
+        another job.
+        """
         try:
             body = await self._api.get(JOBS.path(job.namespace, job.name))
         except ApiError as error:
             if error.not_found:
-                raise Refusal(404, f"there is no DIJob {job}") from error
+                raise Refusal(404, f"DIJob {job} does not exist") from error
             raise
         if job.uid and body["metadata"]["uid"] != job.uid:
-            raise Refusal(404, f"the DIJob {job} of this pod is gone, another one has its name")
+            raise Refusal(404, f"DIJob {job} of this pod is gone, and another DIJob has its name")
         return body
 
     async def addresses(self, job: JobName) -> list[str]:
-        """ADDRESS:PORT of each replica in rank order, as di-server has it (pkg/server/processor.go,
-        getNamespacedReplicas); "" for one without an address.
+        """Return ADDRESS:PORT of each replica in rank order, and "" for one without an address.
+
+        This is the format of di-server (pkg/server/processor.go, getNamespacedReplicas).
         """
         body = await self.read(job)
         try:
             gang = gang_of(Parsed.of(body).job)
         except SpecError as error:
-            raise Refusal(409, f"the spec of the DIJob {job} is not valid: {error}") from error
+            raise Refusal(409, f"DIJob {job} has an invalid spec: {error}") from error
         selector = f"{names.LABEL_JOB}={job.name}"
         listed = await self._api.get(PODS.path(job.namespace), labelSelector=selector)
         found: dict[int, str] = {}
         for pod in listed.get("items") or ():
-            # Labels can be written by anybody who may write pods; a name fits one rank only, and no
-            # rank is larger than the largest job.
+            # Anyone who can write pods can write their labels, so the rank is taken from the pod's
+            # name: a name fits only one rank, and no rank beyond the largest job.
             rank = gang.rank_of(pod["metadata"]["name"])
             if rank >= 0 and controller(pod["metadata"]).get("uid") == gang.uid:
                 found[rank] = _address(pod)
         return [found.get(rank, "") for rank in range(max(found, default=-1) + 1)]
 
     async def change(self, job: JobName, by: int) -> int:
-        """Ask for so many replicas more, or fewer; gives how many it is to have."""
+        """Change the number of replicas by a positive or negative number and return the result."""
         return await self._set(job, lambda now: now + by)
 
     async def set(self, job: JobName, to: int) -> int:
-        """Ask for so many replicas."""
+        """Set the number of replicas and return it."""
         return await self._set(job, lambda now: to)
 
     async def _set(self, job: JobName, wanted: Any) -> int:
@@ -85,23 +92,28 @@ class Sizes:
                     raise Refusal(422, error.message) from error
                 raise
             return size
-        raise Refusal(409, f"the DIJob {job} is being changed by others: ask again", 1.0)
+        raise Refusal(409, f"other clients keep changing DIJob {job}: try again", 1.0)
 
 
 def _check(body: Json, job: JobName, size: int) -> None:
-    """Refusal where the job cannot have this size."""
+    """Raise Refusal if the job cannot have this size.
+
+    The API server would reject it too. These messages name the job and its limits.
+    """
     spec, phase = body["spec"], (body.get("status") or {}).get("phase")
     if body["metadata"].get("deletionTimestamp") or phase in ENDED:
-        raise Refusal(409, f"the DIJob {job} has ended, its size is not changed any more")
+        raise Refusal(
+            409, f"DIJob {job} has ended or is being deleted, so its size cannot be changed"
+        )
     if spec.get("tasks"):
         raise Refusal(
-            422, f"the DIJob {job} has tasks: change spec.tasks[].replicas of the task instead"
+            422, f"DIJob {job} has tasks: change spec.tasks[].replicas of the task instead"
         )
     least, most = spec.get("minReplicas") or 1, spec.get("maxReplicas") or names.MAX_REPLICAS
     if not least <= size <= most:
         raise Refusal(
             422,
-            f"the DIJob {job} cannot have {size} replicas: its minReplicas and maxReplicas allow"
+            f"DIJob {job} cannot have {size} replicas: its minReplicas and maxReplicas allow"
             f" {least} to {most}",
         )
 
