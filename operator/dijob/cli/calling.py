@@ -65,6 +65,7 @@ def client_errors() -> Iterator[None]:
 
 def ended(outcome: "Outcome") -> None:
     """Print the outcome of a job. Raises CliError if the job did not succeed."""
+    # A script that waits for a deleted job must not mistake it for a failed one.
     if outcome.deleted:
         raise CliError(str(outcome), Exit.NOT_FOUND)
     if outcome.phase == "Failed":
@@ -83,6 +84,7 @@ class Narrator:
 
     def __call__(self, job: "Job") -> None:
         line = in_words(job)
+        # A watch also delivers changes that the line does not show, such as a count of restarts.
         if line != self._said and not job.finished:
             self._said = line
             echo(line, err=True)

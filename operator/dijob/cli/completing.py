@@ -37,6 +37,7 @@ def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     from dijob.cli.calling import Where, call
     from dijob.cli.errors import CliError
 
+    # These options may precede the name on the command line, and then decide which jobs exist.
     where = Where(
         *(ctx.params.get(name) for name in ("namespace", "context", "kubeconfig")),
     )

@@ -28,6 +28,7 @@ def read(path: str | Path) -> File:
 
     Raises CliError (USAGE) if it cannot be read, is not YAML, or has no DIJob or several.
     """
+    # The client's reader is the one that `apply` uses, so all commands accept the same files.
     with client_errors():
         from dijob.client.documents import called, read_text
 

@@ -55,6 +55,7 @@ class Prefix:
         if not self.width:
             return stamp + text
         mark = f"[{line.rank:>{self.width}}]"
+        # Only the prefix gets the rank's colour, because the line may have colours of its own.
         if self.terminal:
             mark = click.style(mark, fg=COLOURS[line.rank % len(COLOURS)])
         return f"{mark} {stamp}{text}"

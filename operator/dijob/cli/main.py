@@ -22,6 +22,7 @@ from dijob.cli.printing import echo
 # Errors of a write to stdout that are not bugs. EPIPE is absent because click itself ends the
 # program quietly when the reader of a pipe is gone.
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# click only knows --help. kubectl has -h as well.
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -55,6 +56,7 @@ class _Commands(click.Group):
         except CliError as error:
             echo(f"Error: {error}", err=True)
             ctx.exit(error.code)
+        # click would print "Aborted!" and exit with 1, the code of a failed job.
         except KeyboardInterrupt:
             ctx.exit(Exit.INTERRUPTED)
 

@@ -15,6 +15,7 @@ Function = Callable[..., Any]
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # Durations in Kubernetes are 64-bit nanoseconds, about 106,751 days at most.
 LONGEST_SECONDS: Final = 100_000 * 86400.0
+# ASCII, because \d and float() also accept the digits of other scripts.
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _PARTS: Final = re.compile(r"(\d+(\.\d+)?(ms|[smhd]))+", re.ASCII)
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])", re.ASCII)
@@ -29,6 +30,7 @@ class Duration(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the duration in seconds."""
+        # An option's default also comes through here, and is a number already.
         seconds = float(value) if isinstance(value, (int, float)) else _seconds(value)
         if seconds is None:
             self.fail(
@@ -56,6 +58,7 @@ def cluster(function: Function) -> Function:
     argument.
     """
 
+    # kubectl has the same options, so users need not learn others.
     @click.option("-n", "--namespace", metavar="NAME", help="Default: that of the context.")
     @click.option("--context", metavar="NAME", help="Default: the kubeconfig's current context.")
     @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG or ~/.kube/config.")

@@ -33,6 +33,7 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:
     """Print jobs as a table, JSON, YAML or names, as `kubectl get` does."""
     if kind == "table":
+        # Lines to a pipe or a file are not cut, so that programs get the complete message.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         now = datetime.now(UTC)
         head = (("NAMESPACE",) if namespaces else ()) + HEAD
@@ -53,6 +54,7 @@ def text(data: Mapping[str, Any], kind: str) -> str:
     """Return an object as JSON or YAML, with a final newline."""
     if kind == "json":
         return escaped(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
+    # The client's writer uses no anchors, and escapes text that is not safe to print.
     from dijob.client import dump
 
     return dump(data)
@@ -93,6 +95,7 @@ def cut(line: str, width: int) -> str:
 
 def age(stamp: str, now: datetime) -> str:
     """Return how long ago a time was, in kubectl's format (90s, 12m, 3h, 4d); "" if unknown."""
+    # The time comes from the cluster, and an object can be written with any text in it.
     try:
         seconds = int((now - datetime.fromisoformat(stamp)).total_seconds())
     except (ValueError, TypeError):
@@ -102,6 +105,7 @@ def age(stamp: str, now: datetime) -> str:
 
 def duration(seconds: int) -> str:
     """Format seconds as kubectl does: the smaller unit is shown only while it is significant."""
+    # The limits are those of HumanDuration in k8s.io/apimachinery/pkg/util/duration.
     if seconds < 120:
         return f"{seconds}s"
     minutes, rest = divmod(seconds, 60)

@@ -49,6 +49,7 @@ def page() -> str:
     for name in COMMANDS:
         module = importlib.import_module(f"dijob.cli.commands.{name.replace('-', '_')}")
         command: click.Command = module.command
+        # A fixed width makes the page the same on every machine.
         with click.Context(
             command,
             info_name=f"kubectl dijob {name}",

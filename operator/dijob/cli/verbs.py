@@ -23,6 +23,7 @@ def verb(act: Act, done: str, help: str) -> click.Command:
     @options.cluster
     def command(where: Where, names: Sequence[str]) -> None:
         async def each(client: "AsyncClient") -> None:
+            # One after the other: the lines printed before an error say which jobs are done.
             for name in names:
                 await act(client, name)
                 echo(f"dijob/{name} {done}")

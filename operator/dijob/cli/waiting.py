@@ -40,6 +40,7 @@ def outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: float | None
             )
             for job in jobs
         )
+        # One failed wait must not cancel the others.
         return await asyncio.gather(*waits, return_exceptions=True)
 
     say(call(where, act))

@@ -69,6 +69,7 @@ def command(where: Where, **given: Unpack[Given]) -> None:
     trial = given["dry_run"] == "server"
 
     async def act(client: "AsyncClient") -> list[Body]:
+        # In the order of the files: what a job needs usually precedes it.
         force = given["force_conflicts"]
         found = [await client.apply(body, dry_run=trial, force=force) for body in bodies]
         await warn(client, bodies)
@@ -76,6 +77,7 @@ def command(where: Where, **given: Unpack[Given]) -> None:
 
     applied = call(where, act)
     show(applied, given["output"], trial)
+    # A dry run creates nothing that could be waited for.
     if given["wait"] and not trial:
         outcomes(where, [body for body in applied if body["kind"] == "DIJob"], given["timeout"])
 
@@ -124,5 +126,6 @@ def show(applied: Sequence[Body], output: str, trial: bool) -> None:
             said = "applied (server dry run)" if trial else "applied"
             echo(f"{body['kind'].lower()}/{body['metadata']['name']} {said}")
     else:
+        # kubectl also prints one object by itself, and several as a List.
         listed = {"apiVersion": "v1", "kind": "List", "items": list(applied)}
         echo(text(applied[0] if len(applied) == 1 else listed, output), nl=False)

@@ -38,6 +38,7 @@ def command(where: Where, source: str, target: str) -> None:
     """
     with client_errors():
         from dijob.cli.copying.places import Source, ends
+    # As with `kubectl cp`, the direction follows from which end is in a job.
     first, second = ends(source, target)
     if isinstance(first, Source):
         _out(where, first, str(second))

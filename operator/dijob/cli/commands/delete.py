@@ -27,6 +27,7 @@ def command(where: Where, names: Sequence[str], wait: bool, timeout: float) -> N
     """
 
     async def act(client: "AsyncClient") -> None:
+        # One after the other, so that a line is printed only when its job is gone.
         for name in names:
             await client.delete(name, timeout=timeout if wait else None)
             echo(f"dijob/{name} deleted")

@@ -44,6 +44,7 @@ def command(where: Where, name: str, stacks: bool, stacks_image: str, output: st
         from dijob.cli.doctor.collect import collect
         from dijob.cli.doctor.of_stacks import data
         from dijob.cli.stacks.take import wanted
+    # Naming the image only makes sense for stacks, so it implies --stacks.
     asked = wanted(stacks_image) if stacks or stacks_image else None
     evidence = call(where, lambda client: collect(client, name, asked))
     found = checks.findings(evidence)
@@ -52,9 +53,11 @@ def command(where: Where, name: str, stacks: bool, stacks_image: str, output: st
     else:
         echo(text(checks.data(name, found) | data(evidence), output), nl=False)
     if asked and any(not look.problem for look in (evidence.stacks or {}).values()):
+        # On stderr, so that the output of -o json remains valid JSON.
         echo(
             f"the ended container {asked.name} stays listed in each pod until the pod is deleted",
             err=True,
         )
+    # Not a CliError: the findings are printed already, and an error line would repeat them.
     if checks.problems(found):
         raise click.exceptions.Exit(Exit.FAILED)

@@ -9,6 +9,7 @@ from dijob.cli.calling import Where
 from dijob.cli.errors import Exit
 from dijob.cli.printing import echo
 
+# It has the keys of a cluster's answer (explain/cluster.py), so that programs need no special case.
 NOT_ASKED = {"asked": False, "why": "--offline: only the file was checked", "findings": []}
 
 
@@ -49,7 +50,9 @@ def command(where: Where, file: str, output: str | None, full: bool, offline: bo
         from dijob.cli.explain.cluster import ask
 
         seen = ask(given, where)
+    # The kubeconfig's namespace is known only after the cluster was asked.
     namespace = where.namespace or seen.get("namespace", "")
+    # The chart's values are not known here, so these are the operator's defaults.
     found = {**explanation(job_of(given, namespace), Options()), "cluster": seen}
     echo(_data(found, output) if output else "\n".join(text.lines(found, full)))
     if any(one["verdict"] == "no" for one in seen["findings"]):

@@ -61,6 +61,7 @@ def command(
     if end.how == "Succeeded":
         click.echo(f"dijob: Succeeded: {end.said}", err=True)
         return
+    # Ctrl-C is what the user wanted, and not an error.
     if end.how not in codes:
         click.echo(f"dijob: {end.said}", err=True)
         ctx.exit(INTERRUPTED)
@@ -81,5 +82,6 @@ def _folders(volumes: tuple[str, ...]) -> dict[str, Path]:
             raise CliError(
                 f"--volume {text} is invalid: write NAME=DIR with an existing folder", Exit.USAGE
             )
+        # A rank may have another working directory.
         found[name] = Path(folder).resolve()
     return found

@@ -77,6 +77,7 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
                 # By default click would remove colours from output to a pipe. A pipe must receive
                 # the bytes that the program printed.
                 click.echo(prefix.put(line), color=True)
+        # A followed log ends because the job ended, so the outcome is the last line.
         if chosen.follow:
             await _say_end(client, name)
 
@@ -99,6 +100,7 @@ def options_of(given: Given, job: "Job") -> "LogOptions":
     except ValueError as error:
         raise CliError(f"--rank: {error}", Exit.USAGE) from error
     known(job, ranks or ())
+    # A task without a name is called by its type.
     tasks = [one.get("name") or one.get("type") for one in job.body["spec"].get("tasks") or ()]
     if given["task"] and given["task"] not in tasks:
         there = f"its tasks are {', '.join(map(str, tasks))}" if tasks else "it has no tasks"

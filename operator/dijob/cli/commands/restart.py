@@ -68,6 +68,7 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
     """
     check_timeout(given["timeout"], waits=given["wait"], by="--wait")
     others, new = parted(checked(given["files"]), name) if given["files"] else ((), None)
+    # As with kubectl, a namespace in the file counts if the command line names none.
     if new and where.namespace is None:
         where = replace(where, namespace=new["metadata"].get("namespace"))
 
@@ -92,10 +93,12 @@ def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
     """
     from dijob.client import dump
 
+    # The file is written before anything is deleted, so even a killed process loses nothing.
     file = Path(tempfile.mkdtemp(prefix="dijob-restart-")) / f"{name}.yaml"
     file.write_text(dump(*bodies))
     try:
         yield
+    # Ctrl-C is a BaseException, and can come between the deletion and the creation.
     except BaseException:
         echo(
             f"dijob/{name} was not recreated, and may have been deleted; recreate it from the saved"
@@ -112,6 +115,7 @@ def parted(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Body]:
 
     Raises CliError (USAGE) if the job is missing or there is another one.
     """
+    # To delete one job and create another is probably a mistake.
     jobs = [body for body in bodies if body["kind"] == "DIJob"]
     if [job["metadata"]["name"] for job in jobs] != [name]:
         found = ", ".join(job["metadata"]["name"] for job in jobs) or "none"

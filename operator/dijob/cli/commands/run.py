@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dijob.client import AsyncClient, Outcome
 
 Body = dict[str, Any]
+# The options that become the manifest. All others control this command.
 _JOB = ("image", "replicas", "workers", "cpu", "memory", "gpus", "topology", "mq", "env", "volumes")
 
 
@@ -83,6 +84,7 @@ class Given(TypedDict):
 @click.option("--dry-run", is_flag=True, help="Print the objects, and contact no cluster.")
 @options.output("yaml", "json")
 @options.cluster
+# Unprocessed, because the options in it belong to the user's program.
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
     """Create a job from an image and a command, with your code.
@@ -139,6 +141,7 @@ async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
 
     job, *owned = bodies
     name = job["metadata"]["name"]
+    # `run` only creates. An update of an existing job by accident could restart its pods.
     try:
         await client.get(name)
     except NotFound:
@@ -177,6 +180,7 @@ async def _refuse_others(client: "AsyncClient", config_map: str, job: str) -> No
         found = await client.connection.json(Call("GET", path))
     except NotFound:
         return
+    # The ConfigMap of a deleted job of this name may still exist, and may be replaced.
     owners = found["metadata"].get("ownerReferences") or ()
     if ("DIJob", job) not in {(owner["kind"], owner["name"]) for owner in owners}:
         raise CliError(
@@ -197,6 +201,7 @@ def _print(bodies: Sequence[Body], kind: str) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
         echo(text(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
         return
+    # Several YAML documents, and not a List, because the output is meant to be edited.
     from dijob.client import dump
 
     echo(dump(*bodies), nl=False)

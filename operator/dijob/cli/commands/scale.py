@@ -24,5 +24,6 @@ def command(where: Where, name: str, replicas: int) -> None:
     Example:
       kubectl dijob scale test --replicas 5
     """
+    # The scale subresource, so that the right to scale is enough, as with `kubectl scale`.
     call(where, lambda client: client.scale(name, replicas))
     echo(f"dijob/{name} scaled to {replicas}")

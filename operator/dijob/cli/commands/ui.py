@@ -31,6 +31,7 @@ def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bo
     """
 
     async def act(client: "AsyncClient") -> None:
+        # Port 0 lets the kernel choose, so that two pages can run at the same time.
         from dijob.cli.ui.serving import Wish, serve
 
         await serve(client, Wish(all_namespaces, port or 0, not no_browser))

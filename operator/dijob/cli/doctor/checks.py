@@ -28,6 +28,7 @@ class Row:
 
 OUTPUT: Final = "output"
 CHECKS: Final = (
+    # These read API objects only, so they also apply to a job that has not started or has ended.
     Row("status", of_status.conditions, live=False),
     Row("terminating pods", of_status.old_pods, live=False),
     Row("scheduling", of_status.schedule, live=False),
@@ -36,14 +37,17 @@ CHECKS: Final = (
     Row("failures", of_status.ends, live=False),
     Row("same image", of_status.same_image, live=False),
     Row("host network", of_status.host_network, live=False),
+    # These compare the pods with each other: a different program explains missing connections.
     Row("same source", of_programs.program),
     Row("versions", of_programs.versions),
     Row("peer list", of_programs.list_number),
+    # The path of a connection, from its name to the established socket.
     Row("dns", of_network.names),
     Row("reachability", of_network.reach),
     Row("ports", of_network.ports),
     Row("connections", of_network.edges),
     Row("isolation", of_network.alone),
+    # Settings that let a program fail or hang although it is connected.
     Row("proxies", of_programs.proxies),
     Row("interfaces", of_programs.interfaces),
     Row("shared memory", of_programs.shared_memory),
@@ -102,6 +106,7 @@ def data(job: str, found: Findings) -> dict[str, Any]:
     """Return the checklist as data, for -o json and -o yaml."""
     return {
         "job": job,
+        # The same as exit code 0.
         "healthy": not problems(found),
         "checks": [
             {

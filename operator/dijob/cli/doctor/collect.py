@@ -38,6 +38,7 @@ from dijob.names import CLAIM, Addressing
 # A healthy operator updates the status within a second or two.
 _SETTLE_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 20.0
+# Many users may not list these. Without them only a remedy or a single check is less precise.
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "quotas": "/api/v1/namespaces/{}/resourcequotas",
@@ -96,6 +97,7 @@ def behind(job: Job, pods: Sequence[RankPod]) -> bool:
         return False
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:
         return True
+    # Fewer pods than Ready ranks: the operator has not noticed that pods are gone.
     there = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
     return job.is_true("Running") and there < job.status.ready_replicas
 
@@ -118,6 +120,7 @@ async def _printed(
     """Return when each running rank printed its last line, or started if it printed none."""
 
     async def one(pod: RankPod) -> tuple[int, datetime | None]:
+        # A program that has not printed anything is as quiet as it is old.
         last = pod.begun
         async with slots:
             async for line in logs.read(client.connection, pod, LogOptions(tail=1)):
@@ -135,6 +138,7 @@ async def _printed(
 
 
 async def _report(client: AsyncClient, name: str) -> Report | None:
+    # The job can end while its evidence is collected. Then it has no connections to report.
     try:
         return await looking.look(client, name)
     except CliError:
@@ -148,6 +152,7 @@ async def _probes(
 
     async def one(pod: RankPod) -> tuple[int, probe.Probe]:
         words = probe.command(names(job, pod.rank, world), targets(job, pods, pod.rank, world))
+        # The times bound the moment at which the container read its clock (of_programs.clocks).
         async with slots:
             begin = time.time()
             answer = (await ask(client, [pod], words))[pod.rank]
@@ -156,6 +161,7 @@ async def _probes(
             return pod.rank, probe.Probe(problem=answer.problem)
         return pod.rank, probe.read(answer.text, (begin, end))
 
+    # Each exec is a connection through the API server to a kubelet.
     slots = asyncio.Semaphore(16)
     return dict(await asyncio.gather(*(one(pod) for pod in pods if pod.running)))
 
@@ -168,6 +174,7 @@ def names(job: Job, rank: int, world: World) -> list[str]:
         return [gang.redis[0]]
     if gang.addressing is not Addressing.HOSTNAME:
         return []
+    # A rank also resolves its own name before it starts.
     return [gang.address(other, "") for other in {*dialled, rank} if other != SERVER]
 
 
@@ -177,6 +184,7 @@ def targets(job: Job, pods: Sequence[RankPod], rank: int, world: World) -> list[
     ips = {pod.rank: pod.ip for pod in pods if pod.ip}
     found = list[tuple[str, int]]()
     for dials in world.dials:
+        # A connection within the pod does not use the network between pods.
         if dials.rank != rank or dials.to.rank == rank:
             continue
         if dials.to.rank == SERVER:

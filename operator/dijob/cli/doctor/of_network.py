@@ -18,6 +18,7 @@ _REFUSED = "refused"
 
 def names(evidence: Evidence) -> Iterator[Finding]:
     """Check that each pod resolves the names that it dials to the right addresses."""
+    # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
     asked = set[str]()
     ips = _by_name(evidence)
@@ -26,6 +27,7 @@ def names(evidence: Evidence) -> Iterator[Finding]:
             asked.add(name)
             if isinstance(found, str):
                 wrong.setdefault(f"{name} does not resolve ({found})", []).append(rank)
+            # A stale DNS record points to the address of an earlier pod.
             elif name in ips and ips[name] not in map(_plain, found):
                 is_at = f"{name} resolves to {', '.join(found)}, but its pod has {ips[name]}"
                 wrong.setdefault(is_at, []).append(rank)
@@ -45,6 +47,7 @@ def _by_name(evidence: Evidence) -> dict[str, str]:
 
 
 def _plain(ip: str) -> str:
+    # An IPv6 address has several spellings.
     try:
         return str(ipaddress.ip_address(ip))
     except ValueError:
@@ -94,6 +97,8 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
             f"check the nodes' firewalls and the network policies, which you may not list"
             f" ({evidence.refused.get('policies', '')})"
         )
+    # Whether a policy blocks the connection depends on the network plug-in, so the candidates are
+    # only named.
     found = sorted(
         str(policy["metadata"]["name"])
         for policy in evidence.policies
@@ -143,6 +148,7 @@ def ports(evidence: Evidence) -> Iterator[Finding]:
     for rank, port in sorted({(edge.to.rank, edge.to.port) for edge in report.edges}):
         pod = pods.get(rank)
         mine = [e for e in report.edges if (e.to.rank, e.to.port) == (rank, port)]
+        # A port that has a connection of the job is certainly its own.
         if pod is None or any(edge.up for edge in mine) or not _foreign(pod, port):
             continue
         bad = True
@@ -173,6 +179,7 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
     # Other checks explain why a rank does not run. Its missing connections only follow from that.
     looked_at = [edge for edge in report.edges if _runs(evidence, edge)]
     missing = [edge for edge in looked_at if edge.missing]
+    # Ranks that have just started are still connecting.
     bad = [edge for edge in missing if not {edge.rank, edge.to.rank} & evidence.starting]
     if len(bad) < len(missing):
         yield unknown(
@@ -232,6 +239,7 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
         for rank in {edge.rank, edge.to.rank}:
             of.setdefault(rank, []).append(edge)
     runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting
+    # An unknown connection may be up, so a rank with one is not reported.
     lonely = [
         rank
         for rank, mine in sorted(of.items())

@@ -61,6 +61,7 @@ def output(evidence: Evidence) -> Iterator[Finding]:
 
 def program(evidence: Evidence) -> Iterator[Finding]:
     """Check that all pods of a task run the same source code."""
+    # Different tasks may run different programs, so pods are compared within a task.
     tasks = dict[str, dict[int, Probe]]()
     for pod in evidence.pods:
         if pod.rank in evidence.answered:
@@ -93,6 +94,7 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
     and a redis-py that works with DI-engine.
     """
     answered, bad = evidence.answered, False
+    # The processes exchange pickled objects and tensors, so these versions should be equal.
     for name in ("DI-engine", "torch", "python", "redis", "pynng"):
         found = _grouped(answered, lambda probe, name=name: probe.versions.get(name, ""))  # type: ignore[misc]
         if len(found) > 1:
@@ -132,6 +134,7 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
     if peers and peers.reason == "Renewing":
         yield unknown(f"the re-rendezvous to revision {newest} is in progress: {peers.message}")
         return
+    # 0 means that the pod has no peer list yet, which is normal while it starts.
     late = [pod.rank for pod in evidence.pods if pod.list_number not in (0, newest)]
     if late:
         yield problem(
@@ -139,6 +142,8 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
             "wait a minute; if it persists, see the operator's log and the condition"
             " ChangesRefused",
         )
+    # The file can be older than the annotation of the same pod, because the kubelet updates it
+    # with a delay. An image without a launcher has no file (None).
     told = {pod.rank: pod.list_number for pod in evidence.pods}
     old = [
         rank
@@ -160,6 +165,7 @@ def proxies(evidence: Evidence) -> Iterator[Finding]:
     ips = [pod.ip for pod in evidence.pods if pod.ip]
     bad = dict[str, list[int]]()
     for rank, probe in evidence.answered.items():
+        # Programs read the variables in either case.
         lower = {name.lower(): value for name, value in probe.env.items() if value}
         given = sorted(name for name in lower if name in ("http_proxy", "https_proxy", "all_proxy"))
         if given and not all(_direct(ip, lower.get("no_proxy", "")) for ip in ips):
@@ -194,6 +200,7 @@ def _direct(ip: str, no_proxy: str) -> bool:
 def interfaces(evidence: Evidence) -> Iterator[Finding]:
     """Check that NCCL and gloo use the interface that reaches the other pods."""
     model, bad = evidence.model, False
+    # Only torch, OneFlow and GPU jobs use NCCL or gloo, so others need no interface set.
     wants = model is not None and (
         model.spec.runtime in (Runtime.TORCH, Runtime.ONEFLOW) or bool(gang_of(model).gpus)
     )
@@ -267,6 +274,7 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
         return
     low, high = min(found), max(found)
     apart, error = high[0] - low[0], high[1] + low[1]
+    # Only what exceeds the error of the measurement is certainly a difference.
     if apart - error > SKEW_SECONDS:
         yield problem(
             f"the clocks of ranks {low[2]} and {high[2]} differ by {apart:.1f} s (±{error:.1f} s)",
@@ -282,6 +290,7 @@ def barrier(evidence: Evidence) -> Iterator[Finding]:
     if model is None:
         yield unknown("the DIJob is invalid")
         return
+    # The report has the numbers that the pods' programs reported, the spec may have none.
     world = evidence.report.world if evidence.report else world_of(model)
     processes = world.ranks * world.workers
     using = [rank for rank, probe in evidence.answered.items() if probe.barrier]

@@ -14,6 +14,7 @@ def stands(evidence: Evidence) -> Iterator[Finding]:
 
     None of them is a problem: no position in a program is wrong by itself.
     """
+    # None means that no stacks were requested, an empty mapping that there were no pods.
     if evidence.stacks is None:
         return
     if not evidence.stacks:

@@ -38,6 +38,7 @@ def conditions(evidence: Evidence) -> Iterator[Finding]:
     bad = list[Finding]()
     for one in job.status.conditions:
         reason = reasons.find(one.type, one.reason)
+        # A problem that is over has the opposite status, and sometimes keeps its reason.
         entry = reason.entry if reason else None
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
             said = " ".join(one.message.split())
@@ -131,6 +132,7 @@ def old_pods(evidence: Evidence) -> Iterator[Finding]:
 
 def schedule(evidence: Evidence) -> Iterator[Finding]:
     """Check that every pod has been scheduled to a node."""
+    # The scheduler writes the same message for all pods of a template.
     causes = dict[str, list[int]]()
     for pod in evidence.pods:
         for one in (pod.body.get("status") or {}).get("conditions") or ():
@@ -170,6 +172,7 @@ def images(evidence: Evidence) -> Iterator[Finding]:
     for pod, one in evidence.containers():
         waiting = (one.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _PULL:
+            # A registry may answer with a page of HTML.
             said = " ".join(str(waiting.get("message", "")).split())[:300]
             causes.setdefault((str(one.get("image")), waiting["reason"], said), []).append(pod.rank)
     for (image, reason, said), ranks in causes.items():
@@ -183,6 +186,7 @@ def images(evidence: Evidence) -> Iterator[Finding]:
 
 def quota(evidence: Evidence) -> Iterator[Finding]:
     """Check that no ResourceQuota rejects the job's pods."""
+    # The operator's conditions quote the API error of a rejected pod.
     said = [
         one.message for one in evidence.job.status.conditions if "exceeded quota" in one.message
     ]
@@ -217,6 +221,7 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
     for pod, one in evidence.containers():
         if first and failed and (pod.rank, one["name"]) == _place(first, pod.container):
             continue
+        # The current end counts before the previous one, and one finding per container is enough.
         for key in ("state", "lastState"):
             end = (one.get(key) or {}).get("terminated") or {}
             code = end.get("exitCode", 0)
@@ -280,6 +285,8 @@ def same_image(evidence: Evidence) -> Iterator[Finding]:
     """
     found = dict[str, dict[str, list[int]]]()
     for pod, one in evidence.containers():
+        # A sidecar that the cluster injects may differ between nodes, so only main containers are
+        # compared. Container runtimes report the digest with or without the image's name.
         if one.get("imageID") and one.get("name") == pod.container:
             digest = re.sub(r"^.*@", "", str(one["imageID"]))
             found.setdefault(str(one.get("image")), {}).setdefault(digest, []).append(pod.rank)

@@ -68,6 +68,7 @@ for path in sources():
     count, barrier = count + 1, barrier or "barrier" in body.lower()
 told["source"] = [count, digest.hexdigest()[:12] if count else "", barrier]
 
+# The program may run in another Python than this one, such as that of a virtual environment.
 python = sys.executable
 for _, each in programs:
     name = os.path.basename(each[0])
@@ -104,6 +105,7 @@ def resolve(name):
 def reach(host, port):
     try:
         link = socket.create_connection((host, port), 3)
+        # With a linger time of 0, close() resets the connection and leaves no socket behind.
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         link.close()
         said = ""
@@ -119,6 +121,7 @@ threads = [threading.Thread(target=resolve, args=(name,), daemon=True) for name 
 threads += [threading.Thread(target=reach, args=pair, daemon=True) for pair in asked["reach"]]
 for thread in threads:
     thread.start()
+# This is well below the time limit of the exec, so that partial results arrive.
 end = time.time() + 8
 for thread in threads:
     thread.join(max(0, end - time.time()))

@@ -31,7 +31,9 @@ SECONDS: Final = 15
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 # Statuses of a pod that is invalid by itself, and not only rejected in this namespace.
 _MISSHAPEN: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+# kubectl's page size for lists.
 _PAGE: Final = "500"
+# Strict makes an unknown field an error. By default the API server only warns, and drops it.
 _TRIAL: Final = (("dryRun", "All"), ("fieldValidation", "Strict"))
 _NODES: Final = Resource("v1", "nodes", namespaced=False)
 _QUOTAS: Final = Resource("v1", "resourcequotas")
@@ -50,6 +52,7 @@ async def _ask(file: File, where: Where) -> Data:
         ):
             job = job_of(file, client.namespace, uid=_UID)
             findings = await _Asking(client.connection).all(file, job)
+    # Without a cluster the explanation is still complete, so this is not an error.
     except TimeoutError:
         return _not_asked(f"the cluster does not answer within {SECONDS} s")
     except DijobError as error:
@@ -121,6 +124,8 @@ class _Asking:
         async for name, no in self.tried(job):
             if no is None:
                 found.append(Finding(YES, f"the cluster accepts a pod like {name}"))
+            # The same status means a missing permission, which the operator has, or an admission
+            # rule such as Pod Security, which also applies to the operator.
             elif no.status == HTTPStatus.FORBIDDEN and "cannot create resource" in no.message:
                 said = "pods: you may not create pods here, so this was not checked"
                 return [Finding(UNKNOWN, said)]

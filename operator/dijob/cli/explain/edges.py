@@ -36,6 +36,8 @@ def edges_of(gang: Gang, without_peers: Collection[int] = ()) -> Edges:
     """
     if gang.queue not in DIALLING:
         return Edges(((),) * gang.size, 0, 0, (gang.size - len(without_peers)) * gang.workers)
+    # DI-engine connects every process of two connected ranks, and the ranks `without_peers` run
+    # as if they were alone.
     ranks = set(range(gang.size)).difference(without_peers)
     dialled = tuple(
         tuple(sorted(ranks.intersection(connects_to(gang.topology, rank)))) if rank in ranks else ()

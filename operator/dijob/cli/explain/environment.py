@@ -74,6 +74,7 @@ class _Environment:
     found: dict[str, Variable] = field(default_factory=dict)
 
     def add(self, variable: Variable) -> None:
+        # As with the kubelet, a later entry replaces an earlier one of the same name.
         self.found.pop(variable.name, None)
         self.found[variable.name] = variable
 
@@ -116,11 +117,15 @@ def process(job: DIJob, place: Place, options: Options) -> Process:
     }
     # The operator annotates a running pod with the peer list, so the rendered pod does not have it.
     made["metadata"]["annotations"] |= listed
+    # A variable that the template sets is never overwritten.
     users = {str(one.get("name")) for one in objects(pod_set.main_container.get("env"))}
     for variable in _from_sources(main, place):
         env.add(variable)
+    # After envFrom, which env overrides in Kubernetes.
     for entry in objects(main.get("env")):
         env.add(_one(entry, env, made, place, users))
+    # Without a command there is no launcher, because the operator does not know what the image
+    # runs.
     if job.spec.launcher is Launcher.AUTO and pod_set.main_container.get("command"):
         for variable in _by_launcher(gang, listed, users):
             env.add(variable)

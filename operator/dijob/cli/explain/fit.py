@@ -114,6 +114,7 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> F
 
 def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:
     """Return a finding for each quota of the namespace."""
+    # A quota limits the sum of all pods, wherever they run.
     asked = _asked(specs)
     return [_quota(quota, asked) for quota in quotas] or [
         Finding(YES, "quotas: the namespace has none")
@@ -122,6 +123,7 @@ def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:
 
 def _quota(quota: Body, asked: Amounts) -> Finding:
     name, spec = quota["metadata"]["name"], quota.get("spec") or {}
+    # Scopes restrict a quota to some pods, for example to a priority class.
     if spec.get("scopes") or spec.get("scopeSelector"):
         return Finding(UNKNOWN, f"quota {name}: not checked, because it has scopes")
     status = quota.get("status") or {}
@@ -171,6 +173,7 @@ def _ready(status: Body) -> bool:
 
 def _tolerated(taint: Body, tolerations: Iterable[Body]) -> bool:
     for one in tolerations:
+        # An absent key or effect tolerates all of them.
         key = not one.get("key") or one.get("key") == taint.get("key")
         effect = not one.get("effect") or one.get("effect") == taint.get("effect")
         exists = one.get("operator") == "Exists"

@@ -27,6 +27,7 @@ LONGEST_ADDRESS: Final = "255.255.255.255"
 def explanation(job: DIJob, options: Options) -> Data:
     """Return everything that the file decides about the job, as plain values."""
     gang = gang_of(job)
+    # A program that bypasses the launcher makes no connections, whatever the spec says.
     alone = without_peers(job)
     edges = edges_of(gang, alone)
     listed = AddressList(1, ",".join(gang.address(m.rank, ip_of(m.rank)) for m in gang.members))
@@ -133,6 +134,7 @@ def _creates(job: DIJob, options: Options) -> list[Data]:
 def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
     """Yield the name and manifest of the first pod of each pod set; all its pods are alike."""
     gang = gang_of(job)
+    # Addresses do not matter to the requests of a pod or to its validity.
     nowhere = AddressList(1, ",".join("-" for _ in gang.members))
     for pod_set in job.pod_sets:
         member = gang.member(pod_set.first)
@@ -143,6 +145,7 @@ def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
     """Yield the spec of every pod of the job, including that of its Redis server."""
     for pod_set, (_, pod) in zip(job.pod_sets, sample_pods(job, options), strict=True):
         yield from [pod["spec"]] * pod_set.replicas
+    # The job's own Redis server needs a node and quota, too.
     if job.server:
         yield redis.manifests(job, options)[-1]["spec"]
 
@@ -153,6 +156,7 @@ def _in_words(amounts: quantities.Amounts) -> dict[str, str]:
 
 def _ends(job: DIJob) -> Data:
     spec = job.spec
+    # Only fields with an effect are shown, so unset ones are left out.
     found = {
         "successPolicy": spec.success_policy,
         "backoffLimit": spec.backoff_limit,

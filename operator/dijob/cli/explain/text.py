@@ -38,6 +38,7 @@ def _headline(found: Data) -> str:
     least = AT_LEAST if world["parallelWorkersAssumed"] else ""
     each = f"{least}{count(world['parallelWorkers'], 'process', 'processes')}"
     sizes = f"{count(world['pods'], 'pod')} x {each} = {least}{world['size']}"
+    # For a job of fixed size the limits would only repeat the number of pods.
     elastic = world["minimum"] < world["pods"] or world["maximum"] > world["pods"]
     room = f"; starts with {world['minimum']}, can grow to {world['maximum']} pods"
     return (
@@ -48,6 +49,7 @@ def _headline(found: Data) -> str:
 
 def _table(pods: Sequence[Data], full: bool) -> Iterator[str]:
     shown = pods if full or len(pods) <= FEW else [*pods[: FEW - 2], pods[-1]]
+    # A job without tasks needs no column for them.
     tasks = any(pod["task"] for pod in pods)
     rows = [["RANK", "POD", *(["TASK"] if tasks else []), "NODE IDS", "LISTENS ON", "DIALS"]]
     for pod in shown:
@@ -77,6 +79,7 @@ def _dials(pod: Data) -> str:
 
 def _facts(found: Data) -> Iterator[str]:
     pods = found["pods"]
+    # Tasks may differ in image, command and requests. Equal ones are printed once.
     commands = dict.fromkeys((pod["image"], shlex.join(pod["command"])) for pod in pods)
     for image, command in commands:
         # A script in the command can have many lines. The first one identifies it.
@@ -163,6 +166,7 @@ def _environment(pods: Sequence[Data], full: bool) -> Iterator[str]:
             yield from (f"  {name}={_quoted(v)}" for name, v in pod["environment"].items())
         return
     first = pods[0]["environment"]
+    # Most variables are the same in all pods, so they are printed once.
     common = {k: v for k, v in first.items() if all(p["environment"].get(k) == v for p in pods)}
     yield from _wrapped("Common variables (--full for all)", common)
     for pod in pods if len(pods) <= FEW // 2 else pods[:2]:

@@ -130,6 +130,8 @@ def _found(dialler: Pod, listener: Pod, to: Listener, everybody: frozenset[str])
     far = _at(listener, lambda end: end.near == to.port and end.remote in dialler.addresses)
     if dialler.sockets is None:
         return [end for end in far if not end.silent], ""
+    # All ranks may listen on the same port number, so an end whose local port it is was accepted
+    # and not dialled.
     near = _at(
         dialler,
         lambda end: end.far == to.port and end.remote in listener.addresses and end.near != to.port,
@@ -207,6 +209,7 @@ def _to_server(dials: Dials, dialler: Pod) -> Edge:
 
 
 def _counted(dials: Dials, count: int, why: str) -> Edge:
+    # A worker may have reconnected before its old connection ended. It counts once.
     up = min(count, len(dials.workers))
     said = "" if up == len(dials.workers) else why
     return Edge(dials.rank, dials.workers, dials.to, up, why=said)
@@ -224,6 +227,7 @@ def _unseen(dialler: Pod, listener: Pod) -> str:
 
 def _why(dialler: Pod, listener: Pod, to: Listener) -> str:
     """Explain a missing connection by what is known of both ends."""
+    # The most fundamental reason first: a pod that does not run cannot listen.
     for pod in (listener, dialler):
         if pod.sockets is None and pod.problem.startswith("not running"):
             return f"rank {pod.rank} is {pod.problem}"

@@ -76,6 +76,7 @@ def reported_world(job: DIJob, reported: Mapping[int, int]) -> World:
     """
     if not job.workers_assumed or not reported:
         return world_of(job)
+    # If the ranks disagree, the largest number makes the missing connections visible.
     most = max(reported.values())
     stated = job.spec.model_copy(update={"parallel_workers": most})
     world = world_of(job.model_copy(update={"spec": stated}))
@@ -98,12 +99,14 @@ def _by_number(reported: Mapping[int, int]) -> dict[int, list[int]]:
 
 def _world(job: DIJob) -> World:
     gang = gang_of(job)
+    # Ranks that have succeeded have closed their connections.
     alive = sorted(set(range(gang.size)) - expand(job.status.succeeded_ranks))
     if gang.queue not in DIALLING:
         port = gang.redis[1] if gang.redis else 0
         to, all_workers = Listener(SERVER, 0, port), tuple(range(gang.workers))
         dials = [Dials(rank, all_workers, to) for rank in alive]
         return World(gang.size, gang.workers, tuple(dials), "redis")
+    # ditask makes DI-engine's connections under every runtime.
     if gang.runtime in (Runtime.TORCH, Runtime.ONEFLOW) and not _runs_ditask(job):
         return _rendezvous(job, gang, alive)
     return World(
@@ -147,6 +150,7 @@ def _rendezvous(job: DIJob, gang: Gang, alive: Sequence[int]) -> World:
 
 
 def _master_port(job: DIJob) -> int:
+    # The port in rank 0's command takes precedence over torchrun's default.
     main = job.pod_sets[0].main_container
     words = [*(main.get("command") or ()), *(main.get("args") or ())]
     found = _MASTER.search(" ".join(map(str, words)))
@@ -158,6 +162,7 @@ def _runs_ditask(job: DIJob) -> bool:
 
 
 def _note(job: DIJob) -> str:
+    # With these options, ditask ignores the peer list of the job.
     for pod_set in job.pod_sets:
         options = pod_set.command.options or {}
         given = [name for name in ("attach-to", "platform-spec", "address") if name in options]

@@ -29,6 +29,8 @@ async def look(client: "AsyncClient", name: str) -> Report:
             await asyncio.sleep(_PAUSE_SECONDS)
         pods = await client.pods(job)
         known = found(pods, await ask(client, pods, sockets.COMMANDS))
+        # Each reading can also change the expected connections, because programs report the
+        # number of their processes only after they have started.
         report = compare(name, reported_world(job.model, workers_of(known)), known)
         if not report.missing:
             break

@@ -10,6 +10,7 @@ from dijob.cli.topology.expected import SERVER
 from dijob.core.members import compact, count
 
 # In a larger job, the table only has the pairs with missing or unknown connections.
+# A mesh of 100 ranks has 4,950 pairs, and the healthy ones are not interesting.
 _MOST_ROWS: Final = 60
 _MOST_LINES: Final = 100
 
@@ -119,6 +120,7 @@ def rank_in_words(rank: int, report: Report) -> str:
 
 def _from(edge: Edge, report: Report) -> str:
     who = rank_in_words(edge.rank, report)
+    # torch's processes have no node ids of DI-engine.
     if report.world.workers == 1 or report.world.shape == "torch":
         return who
     ids = [edge.rank * report.world.workers + worker for worker in edge.workers]

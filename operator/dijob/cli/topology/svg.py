@@ -27,6 +27,7 @@ Point = tuple[float, float]
 def picture(report: Report) -> str:
     """Return the SVG document."""
     ranks = sorted({pod.rank for pod in report.pods} | set(range(report.world.ranks)))
+    # The circle grows with the number of ranks, so that neighbours do not overlap.
     far = max(120.0, len(ranks) * 2.6 * _RADIUS / math.tau)
     size = 2 * far + 200
     at = _places(ranks, size, far)
@@ -99,6 +100,7 @@ def _node(label: str, place: Point) -> str:
 
 
 def _described(report: Report) -> str:
+    # A screen reader reads the whole description, so it is limited.
     bad = [show.in_words(edge, report) for edge in report.edges if edge.missing or edge.unknown]
     return ". ".join([show.summary(report), *bad[:20]])
 

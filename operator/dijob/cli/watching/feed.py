@@ -82,6 +82,7 @@ class Feed:
         """Return a callback that records the connection problem of one watch, "" for none."""
 
         def report(sentence: str) -> None:
+            # Removed and added again, so that the newest problem is shown last.
             self._troubles.pop(about, None)
             self._troubles |= {about: sentence} if sentence else {}
             self._changed.set()
@@ -125,6 +126,7 @@ class Feed:
                     await take(found)
                     self._changed.set()
         except Refused as error:
+            # Only a missing permission leaves the rest of the view useful.
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
             # A user who may read the job, but not its pods or events, still sees the job.

@@ -35,6 +35,7 @@ _FIXED_LINES = 16
 
 async def watch(client: AsyncClient, name: str, timeout: float | None = None) -> Outcome:
     """Show a job until it ends, and return its outcome. Raises TimedOut after `timeout` seconds."""
+    # A log file or a CI job cannot show a table that is redrawn.
     show = _picture if sys.stdout.isatty() else _lines
     try:
         async with asyncio.timeout(timeout):
@@ -82,6 +83,7 @@ def picture(shown: view.Snapshot, now: datetime, room: int) -> RenderableType:
     rows = view.rows(shown.pods, room)
     state = view.HEAD.index("STATE")
     for row in rows:
+        # All states that are not listed are failures, such as ImagePullBackOff.
         colour = _STYLES.get(row[state], "red")
         table.add_row(*(Text(c, style=colour if i == state else "") for i, c in enumerate(row)))
     parts += [Text(""), table]

@@ -55,6 +55,8 @@ def edges_in_words(view: Snapshot) -> str:
     if not status.topology or not status.desired:
         return ""
     workers = status.parallel_workers or 1
+    # Ready usually means that the program listens (docs/decisions/043), so two Ready ranks are
+    # probably connected.
     ready = [pod.rank for pod in view.pods if pod.ready]
     topology = names.Topology(status.topology)
     up = count_connections(topology, ready, workers).total
@@ -80,6 +82,7 @@ def header(view: Snapshot, now: datetime) -> list[str]:
     if known := edges_in_words(view):
         lines.append(known)
     peers = job.condition("PeersReady")
+    # The message of the job is that of one condition, often of this one.
     if peers and peers.status != "True" and peers.message and peers.message != job.message:
         lines.append(f"peers: {peers.message}")
     if job.progress and job.progress.line:
@@ -133,6 +136,7 @@ def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
     A caller prints a line only if it differs from the last one of its subject. Events from before
     `begun` are marked, because they are printed at the start of the watch.
     """
+    # The command prints the outcome of an ended job itself.
     found = {"": in_words(view.job)} if not view.job.finished else {}
     for pod in view.pods:
         task = f" ({pod.task})" if pod.task else ""
