@@ -249,7 +249,7 @@ def _active_left(ctx: Pass) -> float | None:
 
 
 def _startup_left(ctx: Pass) -> float | None:
-    """Return the seconds until the startup deadline. It applies to each start anew: the first one,
+    """Return the seconds until the startup deadline. It applies to each start: the first one,
     one after a suspension, and one after all ranks have restarted.
     """
     limit, status = ctx.job.spec.startup_deadline_seconds, ctx.status

@@ -63,7 +63,9 @@ def suspended(ctx: Pass, status: Status) -> float:
 
 
 def terminating(ctx: Pass, status: Status) -> float:
-    """Pods on lost nodes are force-deleted after their grace period; all else is an event."""
+    """Pods on lost nodes are force-deleted after their grace period. Other changes arrive as
+    events.
+    """
     return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
 
 
