@@ -95,14 +95,15 @@ def turns(
     is tried for all of them. The one with the fewest attempts comes first: each gets its turn, and
     a change that is rejected for a reason of its own does not block the others.
     """
-    plain, again = list[Action](), dict[str, list[Action]]()
+    plain, retries = list[Action](), dict[str, list[Action]]()
     for action in actions:
         if key(action) in refusals:
-            again.setdefault(_what(key(action)), []).append(action)
+            retries.setdefault(_what(key(action)), []).append(action)
         else:
             plain.append(action)
     ordered = (
-        sorted(group, key=lambda action: refusals[key(action)].attempts) for group in again.values()
+        sorted(group, key=lambda action: refusals[key(action)].attempts)
+        for group in retries.values()
     )
     return tuple(plain), tuple(map(tuple, ordered))
 

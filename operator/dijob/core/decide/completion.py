@@ -106,16 +106,16 @@ def clean_pods(ctx: Pass) -> tuple[Action, ...]:
     if policy is CleanPodPolicy.ALL:
         return deletions(pods)
     # A pod with a failed program is ended instead of deleted, so that its log stays.
-    going = [pod for pod in pods if not pod.finished and not pod.deleting]
+    alive = [pod for pod in pods if not pod.finished and not pod.deleting]
     failed = _have_failed(ctx) if is_true(ctx.job.status, Failed) else frozenset()
     end = tuple(
-        EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon
+        EndPod(pod.name, pod.uid) for pod in alive if pod.uid in failed and not pod.ending_soon
     )
     # A pod that has not passed its gate is deleted under every policy. After the end no peer list
     # is published and no kubelet is reminded of one, so the gate would wait indefinitely. The Redis
     # server is deleted, too: it never ends by itself.
     running = policy is CleanPodPolicy.RUNNING
-    innocent = (pod for pod in going if pod.uid not in failed)
+    innocent = (pod for pod in alive if pod.uid not in failed)
     return (
         *end,
         *deletions(
@@ -155,8 +155,8 @@ def _whose_success(ctx: Pass) -> Fact:
     if not ctx.world.unfinished:
         size = min(ctx.world.size, ctx.world.gang.size)
         return Fact(Succeeded.AllRanksSucceeded, f"all {count(size, 'rank')} exited 0")
-    who, task = ctx.policy.decisive_in_words, ctx.policy.success
-    return Fact(Succeeded.SuccessPolicy, f"{who} exited 0, as successPolicy: {task} requires")
+    ranks, task = ctx.policy.decisive_in_words, ctx.policy.success
+    return Fact(Succeeded.SuccessPolicy, f"{ranks} exited 0, as successPolicy: {task} requires")
 
 
 def _failed(ctx: Pass, reason: Failed, message: str, rank: int | None = None) -> list[Fact]:
@@ -165,7 +165,7 @@ def _failed(ctx: Pass, reason: Failed, message: str, rank: int | None = None) ->
     """
     if (first := ctx.status.first_failure) is None:
         return _end(ctx, Fact(reason, message))
-    log = f" ({said})" if (said := _where_logs_are(ctx, first)) else ""
+    log = f" ({hint})" if (hint := _where_logs_are(ctx, first)) else ""
     cause = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
     return _end(ctx, Fact(reason, message + log + cause))
 
@@ -222,10 +222,10 @@ def rule_in_words(ctx: Pass, rank: int) -> str:
     pod = ctx.world.pods[rank]
     ending = pod.containers.last_end
     end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
-    who = _who(rank, ending.container if ending else "")
+    subject = _who(rank, ending.container if ending else "")
     at = ctx.policy.rule(pod)
     rule = f"runtime: {ctx.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
-    return f"{who} {end}, and {rule}"
+    return f"{subject} {end}, and {rule}"
 
 
 def _end(ctx: Pass, fact: Fact) -> list[Fact]:

@@ -20,12 +20,12 @@ def confirmations(ctx: Pass) -> tuple[ConfirmEnds, ...]:
 
 def waiting(ctx: Pass) -> list[Pod]:
     """Return the pods whose launcher waits and that are not about to be re-created."""
-    going = {pod.uid for pod in ctx.world.to_delete}
+    replaced = {pod.uid for pod in ctx.world.to_delete}
     renewed = {charge.uid: charge.renewed for charge in ctx.status.restarts_seen}
     return [
         pod
         for _, pod in sorted(ctx.world.pods.items())
-        if _waits(pod, renewed.get(pod.uid, 0)) and pod.uid not in going
+        if _waits(pod, renewed.get(pod.uid, 0)) and pod.uid not in replaced
     ]
 
 

@@ -114,8 +114,8 @@ class World:
         """The ranks that run, or may run, with a list that is correct for all peers that they
         connect to.
         """
-        going = (rank for rank in self.wanted if rank not in self.renewing)
-        return tuple(rank for rank in going if (pod := self.pods.get(rank)) and pod.has_list)
+        staying = (rank for rank in self.wanted if rank not in self.renewing)
+        return tuple(rank for rank in staying if (pod := self.pods.get(rank)) and pod.has_list)
 
     @property
     def nobody_runs(self) -> bool:

@@ -95,8 +95,8 @@ class Containers:
         return self._said(OTHERWISE)
 
     def _said(self, mark: str) -> str:
-        said = self.last_end.message if self.last_end else ""
-        return said.removeprefix(mark) if said.startswith(mark) else ""
+        message = self.last_end.message if self.last_end else ""
+        return message.removeprefix(mark) if message.startswith(mark) else ""
 
 
 def named(status: Body, name: str) -> Body:

@@ -139,8 +139,8 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
         return rejected if rejected and not pod.has_started else old_pod(pod, now)
     if pod.has_list:
         return "its pod has a stale peer list and is being replaced"
-    if said := _hint(pod, observed):
-        return said
+    if problem := _hint(pod, observed):
+        return problem
     if rejected:
         return rejected
     if pod.ip:
@@ -154,8 +154,8 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool)
         return (
             f"its program has up to {pod.made.grace} s to end, and restarts with the new peer list"
         )
-    if said := trouble(rank, observed, now):
-        return said
+    if problem := trouble(rank, observed, now):
+        return problem
     if pod and pod.ready:
         return "it has not received the newest peer list yet"
     if pod and pod.containers.started:

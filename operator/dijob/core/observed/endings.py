@@ -77,12 +77,12 @@ def ending(spec: Body, container: Body, ended: Body) -> Ending:
     """Read one end of a container of a pod with this spec."""
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
-    said = plain(ended.get("message") or "").strip()
+    message = plain(ended.get("message") or "").strip()
     return Ending(
         exit_code=code,
         signal=signal,
         reason=one_line(ended.get("reason") or ""),
-        message=said,
+        message=message,
         at=ended.get("finishedAt") or "",
         began=ended.get("startedAt") or "",
         container=str(container.get("name") or ""),
@@ -118,12 +118,12 @@ def how_it_ended(
         return f"was killed by the kubelet: {cause}"
     if signal:
         name = _signal_name(signal)
-        end, said = f"was killed by {name}", headline(message, healthy=name not in OWN_SIGNALS)
+        end, line = f"was killed by {name}", headline(message, healthy=name not in OWN_SIGNALS)
     else:
-        end, said = _without_signal(exit_code, reason), headline(message)
+        end, line = _without_signal(exit_code, reason), headline(message)
     # The remedy comes before the quoted line, because a status message is cut at its end.
-    known = f" ({what})" if (what := remedy(said)) else ""
-    return f"{end}{known}: {said}" if said else end
+    known = f" ({what})" if (what := remedy(line)) else ""
+    return f"{end}{known}: {line}" if line else end
 
 
 def _without_signal(exit_code: int | None, reason: str) -> str:

@@ -85,8 +85,8 @@ def first_port(spec: Body) -> int:
         if port.get("name") == names.MAIN_PORT
     )
     command = [word for word in main.get("command") or () if word != LAUNCH]
-    said = listen_port(Command.of({**main, "command": command}))
-    return next(named, None) or said or names.BASE_PORT
+    from_command = listen_port(Command.of({**main, "command": command}))
+    return next(named, None) or from_command or names.BASE_PORT
 
 
 def controller(meta: Body) -> Body:

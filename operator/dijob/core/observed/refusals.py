@@ -42,15 +42,15 @@ def name_in_use(
     """
     attempts = before.attempts + 1 if before and before.why is why else 1
     if why is Refused.TERMINATING:
-        again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
+        retry_at = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
         message = f"waiting for the old {what} to end" + (f": {about}" if about else "")
-        return Refusal(why=why, message=message, retry_at=again, attempts=attempts)
-    again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
+        return Refusal(why=why, message=message, retry_at=retry_at, attempts=attempts)
+    retry_at = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
         f"{what} already exists and belongs to {about or 'somebody else'}: delete or rename it, or"
         " give the job another name"
     )
-    return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
+    return Refusal(why=Refused.TAKEN, message=message, retry_at=retry_at, attempts=attempts)
 
 
 def renamed(text: str, name: str, other: str) -> str:
@@ -68,13 +68,13 @@ def of_port(name: str, there: int, wanted: int, now: datetime, before: Refusal |
     another port. The operator has no right to change Services.
     """
     attempts = before.attempts + 1 if before and before.why is Refused.OUTDATED else 1
-    again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
+    retry_at = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
         f"service {name} has port {there}, but spec.messageQueue.port is {wanted}: delete the"
         " service and the network policy of the same name, and the operator re-creates both"
         f" (kubectl delete networkpolicy,service {name})"
     )
-    return Refusal(why=Refused.OUTDATED, message=message, retry_at=again, attempts=attempts)
+    return Refusal(why=Refused.OUTDATED, message=message, retry_at=retry_at, attempts=attempts)
 
 
 def of_creation(
@@ -94,11 +94,11 @@ def of_creation(
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
     if status in (400, 422) and not admission:
         attempts = before.attempts + 1 if before else 1
-        again = now + timedelta(seconds=FINAL_SECONDS)
+        retry_at = now + timedelta(seconds=FINAL_SECONDS)
         return Refusal(
             why=Refused.REJECTED,
             message=one_line(message),
-            retry_at=again,
+            retry_at=retry_at,
             attempts=attempts,
             since=now,
         )
@@ -153,7 +153,7 @@ def _for_now(
     """Return a temporary rejection, retried after wait(attempts) seconds."""
     attempts = before.attempts + 1 if before else 1
     since = before.since if before and before.why is why else now
-    again = now + timedelta(seconds=wait(attempts))
+    retry_at = now + timedelta(seconds=wait(attempts))
     return Refusal(
-        why=why, message=one_line(message), retry_at=again, attempts=attempts, since=since
+        why=why, message=one_line(message), retry_at=retry_at, attempts=attempts, since=since
     )

@@ -51,15 +51,15 @@ class Termination:
         # A kubelet reports the ends of containers only when all of them have ended. So some of
         # these may have ended already, and the message refers to the last report.
         one = len(self.running) == 1
-        who = f"{'container' if one else 'containers'} {listed(self.running)}"
-        who += f" {'was' if one else 'were'} still running at the node's last report"
+        state = f"{'container' if one else 'containers'} {listed(self.running)}"
+        state += f" {'was' if one else 'were'} still running at the node's last report"
         end = parse_time(self.until)
         if end and (now - end).total_seconds() > SLACK_SECONDS:
             return (
-                f"{who}, although its grace period of {self.grace_seconds} s ended at {self.until}:"
-                f" check node {self.node}"
+                f"{state}, although its grace period of {self.grace_seconds} s ended at"
+                f" {self.until}: check node {self.node}"
             )
-        return f"{who}, and may run until {self.until} (grace period: {self.grace_seconds} s)"
+        return f"{state}, and may run until {self.until} (grace period: {self.grace_seconds} s)"
 
 
 NOT_DELETED = Termination()

@@ -75,8 +75,8 @@ def _service(ctx: Pass) -> list[Fact]:
     # While it is being created for the first time, there is nothing to report.
     if service in ctx.observed.existing:
         return [Fact(ServiceReady.Created)] if known else []
-    again = _removed(ctx, service)
-    return [Fact(ServiceReady.ServiceRemoved, again)] if again else []
+    removed = _removed(ctx, service)
+    return [Fact(ServiceReady.ServiceRemoved, removed)] if removed else []
 
 
 def _policy(ctx: Pass) -> list[Fact]:
@@ -89,8 +89,8 @@ def _policy(ctx: Pass) -> list[Fact]:
         return [Fact(reason, not_created(policy, refusal))]
     if ctx.world.gang.job in ctx.observed.isolation.policies:
         return [Fact(Isolated.Created)] if known else []
-    again = _removed(ctx, policy)
-    return [Fact(Isolated.Removed, again)] if again else []
+    removed = _removed(ctx, policy)
+    return [Fact(Isolated.Removed, removed)] if removed else []
 
 
 def _removed(ctx: Pass, key: str) -> str:

@@ -22,8 +22,8 @@ def past_failures(ctx: Pass) -> str:
     if not charged:
         return ""
     # Times in Kubernetes' format sort as text.
-    time, words = max([*_of_pods(ctx), *_of_renewal(ctx)], default=("", ""))
-    last = f", the last at {time}: {words}" if words else ""
+    time, description = max([*_of_pods(ctx), *_of_renewal(ctx)], default=("", ""))
+    last = f", the last at {time}: {description}" if description else ""
     return f"; {count(charged, 'failure')} so far{last}"
 
 
@@ -31,7 +31,7 @@ def _of_pods(ctx: Pass) -> list[tuple[str, str]]:
     """Return the time and the description of each pod's last counted failure."""
     charged = {charge.uid: charge for charge in ctx.status.restarts_seen if charge.failures}
     pods = (pod for pod in ctx.world.pods.values() if pod.uid in charged)
-    return [told for pod in pods if (told := _last_failure(pod, charged[pod.uid]))]
+    return [failure for pod in pods if (failure := _last_failure(pod, charged[pod.uid]))]
 
 
 def _last_failure(pod: Pod, charge: Charge) -> tuple[str, str] | None:

@@ -27,10 +27,10 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     # Rejections come first: as long as one object is missing, the state of the others is no help.
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
-            words = not_created(f"{kind}/{name}", refusal)
+            message = not_created(f"{kind}/{name}", refusal)
             if kind == "pod":
-                words = advice.about_redis(words)
-            return Fact(REASONS.get(refusal.why, BrokerReady.Refused), words)
+                message = advice.about_redis(message)
+            return Fact(REASONS.get(refusal.why, BrokerReady.Refused), message)
     pod = observed.unranked_pod(name)
     if pod is None and (due := paused_until(observed.creations.get(name), now)):
         return Fact(BrokerReady.NotRunning, f"pod {name} {lost_until(due)}")
@@ -38,8 +38,8 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
     if pod.ready:
         return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
-    if said := pod.complaint or observed.warnings.get(pod.uid, ""):
-        return Fact(BrokerReady.NotRunning, f"pod {name}: {said}")
+    if complaint := pod.complaint or observed.warnings.get(pod.uid, ""):
+        return Fact(BrokerReady.NotRunning, f"pod {name}: {complaint}")
     return Fact(BrokerReady.Starting, f"pod {name} is starting")
 
 

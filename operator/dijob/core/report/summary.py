@@ -65,9 +65,9 @@ def message(status: Status) -> str:
     """
     sentence = _main_sentence(status)
     doubts = [] if is_true(status, reasons.Failed) else _doubts(status)
-    going = find(status, reasons.Terminating)
+    deleted = find(status, reasons.Terminating)
     return shorten(
-        "; ".join([*([going.message] if going else []), *doubts, sentence]), MESSAGE_LIMIT
+        "; ".join([*([deleted.message] if deleted else []), *doubts, sentence]), MESSAGE_LIMIT
     )
 
 
@@ -221,9 +221,9 @@ def _event(status: Status, before: Condition | None, now: Condition) -> Event | 
         return None
     warning = reason.entry.event is EventType.WARNING
     good = reason.entry.kind is ReasonKind.GOOD and reason.entry.status
-    words = now.message + (_after(before, now) if good else "")
+    text = now.message + (_after(before, now) if good else "")
     return Event(
-        now.type if good else now.reason, words or f"the job is {now.type}", warning=warning
+        now.type if good else now.reason, text or f"the job is {now.type}", warning=warning
     )
 
 
