@@ -1,4 +1,8 @@
-"""Runs the fault bench: python -m faultbench [--seed N] [--json FILE] [ROW ...]."""
+"""Runs the fault bench: python -m faultbench [--seed N] [--json FILE] [ROW ...].
+
+Each row injects one fault, measures its effect and compares the final state with that of a run
+without faults. docs/reliability.md explains the method and shows the results.
+"""
 
 import argparse
 import asyncio
@@ -24,14 +28,14 @@ RECIPES = tuple(
     for part in (crashing, network, leaders, nodes, clocks, tenants, walk, whole)
     for recipe in part.RECIPES
 )
-# So many run beside each other: most of the time of a fault is waiting.
+# How many recipes run at the same time: most of a fault's time is waiting.
 LANES = 3
-# The longest of them on a busy machine; whatever takes longer is not measured.
+# More than the longest recipe takes on a busy machine. A recipe that takes longer counts as failed.
 LIMIT_SECONDS = 600.0
 
 
 async def run_one(recipe: Recipe, stage: Stage) -> Row:
-    """One row, and a line about it as it is done."""
+    """Run one recipe, print its result, and return the row. An error becomes part of the row."""
     begin = time.monotonic()
     try:
         outcome = await asyncio.wait_for(recipe.run(stage), LIMIT_SECONDS)
@@ -51,7 +55,9 @@ async def run_one(recipe: Recipe, stage: Stage) -> Row:
 
 
 async def run_all(recipes: Sequence[Recipe], stage: Stage) -> list[Row]:
-    """Those that can stand others beside them first, a few at a time, then one after the other."""
+    """Run the recipes that can share the control plane, LANES at a time, and then the others one
+    after another. Return the rows in the given order.
+    """
     room = asyncio.Semaphore(LANES)
 
     async def beside(recipe: Recipe) -> Row:
@@ -67,7 +73,7 @@ async def run_all(recipes: Sequence[Recipe], stage: Stage) -> list[Row]:
 
 
 async def bench(recipes: Sequence[Recipe], seed: int, folder: Path) -> Report:
-    """All rows, on a control plane of their own."""
+    """Run the recipes on a separate control plane."""
     with control_plane(own("faultbench"), nodes=50) as plane:
         async with Kube(Access.of(plane.kubeconfig)) as kube:
             await until_served(kube)
@@ -77,17 +83,17 @@ async def bench(recipes: Sequence[Recipe], seed: int, folder: Path) -> Report:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="faultbench", description=__doc__)
-    parser.add_argument("rows", nargs="*", help="names or numbers of rows; all where none is given")
+    parser.add_argument("rows", nargs="*", help="names or numbers of rows (default: all)")
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--list", action="store_true", help="print the rows and end")
+    parser.add_argument("--list", action="store_true", help="print the rows and exit")
     given = parser.parse_args()
     recipes = chosen(RECIPES, given.rows)
     if given.list:
         print(*(f"{one.number:5} {one.name:20} {one.done}" for one in recipes), sep="\n")
         return
     print(f"{len(recipes)} rows, seed {given.seed}", flush=True)
-    # Else the control plane, and what was started in it, would outlive a SIGTERM.
+    # Without this, the control plane and its processes would outlive a SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="faultbench-") as folder:

@@ -1,4 +1,8 @@
-"""Recipes about clocks that are wrong: the operator's, and those of nodes."""
+"""Recipes about wrong clocks: the operator's, and those of nodes.
+
+Deadlines and back-offs must not depend on the operator's wall clock. libfaketime shifts it without
+changing the clock of the machine.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,8 +28,8 @@ WALL_CLOCK_ONLY = {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"
 
 @asynccontextmanager
 async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
-    """The operator's wall clock is wrong by so many seconds from its start on; or jumps by them
-    while it works. Its monotonic clock is right, as it is where an administrator sets a clock.
+    """Shift the operator's wall clock by `shift` seconds, from its start or, if `jumps`, while it
+    runs. The monotonic clock stays correct, as if an administrator had set the clock.
     """
     assert INSTALLED, "libfaketime is not installed (Debian's package libfaketime)"
     said = lane.operator.log.with_suffix(".clock")
@@ -45,7 +49,7 @@ async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def nodes(by: timedelta, lane: Lane) -> AsyncIterator[None]:
-    """The clocks of half of the nodes are ahead, of the others behind."""
+    """Set the clocks of half of the nodes ahead, and those of the others back."""
     shifted = Shifted(by)
     lane.proxy.retell, lane.proxy.change = shifted.retell, shifted.change
     await lane.operator.kill()
@@ -60,7 +64,7 @@ async def of_operator(shift: int, jumps: bool, stage: Stage) -> Outcome:
 
 
 async def takeover(shift: int, stage: Stage) -> Outcome:
-    """An operator whose clock differs takes over a job that has a deadline."""
+    """An operator with another clock takes over a job that has a deadline."""
     assert INSTALLED, "libfaketime is not installed (Debian's package libfaketime)"
     async with stage.lane() as lane:
         await lane.apply("a", activeDeadlineSeconds=DEADLINE_SECONDS)

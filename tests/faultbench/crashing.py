@@ -1,4 +1,7 @@
-"""Recipes about kill -9 of the operator at each write."""
+"""Recipes that kill the operator with kill -9 at each of its writes.
+
+Whatever it has done until then, the next operator must bring the job to the same final state.
+"""
 
 import statistics
 from contextlib import AsyncExitStack
@@ -9,20 +12,20 @@ from faultbench.stage import Stage
 from faults.crashes import Scenario, enumerate_points
 from faults.scenarios import SCENARIOS
 
-# Of each scenario so many points are tried beside each other.
+# How many crash points of a scenario are tested at the same time.
 TEAM = 2
 
 
 async def wrong_points(scenario: Scenario, stage: Stage) -> Outcome:
-    """How many points end otherwise than without a kill. Each write is a point, and the last one
-    two.
+    """Count the crash points whose final state differs from that without a kill. There is one point
+    before each write, and one after the last.
     """
     async with AsyncExitStack() as stack:
         team = [await stack.enter_async_context(stage.lane()) for _ in range(TEAM)]
         least, outcomes = await enumerate_points(team, scenario)
     killed = [outcome for outcome in outcomes if outcome.write]
     wrong = tuple(f"{one.point}, {one.write}: {one.wrong}" for one in outcomes if one.wrong)
-    # How often the status is written depends on the times of the pods: one write may be spared.
+    # The number of status writes depends on the timing of the pods, so one write may be missing.
     if len(killed) < max(1, least - 1):
         wrong = (*wrong, f"only {len(killed)} of {least + 1} points were reached")
     typical = statistics.median(one.seconds for one in outcomes)

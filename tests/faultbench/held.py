@@ -1,4 +1,4 @@
-"""What a process of the operator holds: memory, sockets, children, tasks."""
+"""The resources of an operator process: memory, sockets, child processes and asyncio tasks."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from faults.pair import Pair
 from faults.running import Operator
 
 TOLD_SECONDS = 10.0
-# Connections of a burst stay open where the few requests at rest (the claims of namespaces, each
-# 5 s) take them in turn: aiohttp closes one after 15 s without use. A leak is more, or grows.
+# Some connections of a burst stay open: aiohttp closes one after 15 s without use, and the few
+# requests at rest (the claims of namespaces, every 5 s) use them in turn. A leak is larger.
 IN_TURN = 6
-# Connections that nobody uses are closed after 15 s.
+# Unused connections are closed after 15 s.
 REST_SECONDS = 17.0
 
 
@@ -29,7 +29,7 @@ class Held:
     children: int
 
     def beyond(self, young: "Held") -> list[str]:
-        """What is held that was not held before, in words; a few connections may be."""
+        """Describe what is held in addition to `young`; IN_TURN sockets are tolerated."""
         more = [f"{count} tasks {name}" for name, count in (self.tasks - young.tasks).items()]
         if (sockets := self.sockets - young.sockets) > IN_TURN:
             more.append(f"{sockets} sockets")
@@ -39,13 +39,13 @@ class Held:
 
 
 def rss(pid: int) -> float:
-    """Resident memory in MB. OSError where the process has gone."""
+    """Return the resident memory in MB. OSError if the process has ended."""
     said = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(said[1]) / 1024 if said else 0.0
 
 
 async def held(operator: Operator) -> Held:
-    """What it holds now."""
+    """Return the resources that the operator holds now."""
     tasks = await _tasks(operator)
     return Held(tasks, _sockets(operator.pid), _children(operator.pid))
 
@@ -66,7 +66,7 @@ async def _tasks(operator: Operator) -> Counter[str]:
     operator.signal(signal.SIGUSR1)
 
     async def missing() -> str:
-        return "" if file.exists() else "nothing said"
+        return "" if file.exists() else "no answer"
 
     await until_async("the operator's tasks", missing, TOLD_SECONDS, operator.evidence)
     said = json.loads(file.read_text())
@@ -75,16 +75,16 @@ async def _tasks(operator: Operator) -> Counter[str]:
 
 
 async def both(two: Pair) -> dict[str, Held]:
-    """What the one that acts holds, and the one that waits, when nothing happens."""
+    """Return the resources of the leader and of the standby."""
     acts = await two.holder()
-    operators = {"the one that acts": two.a, "the one that waits": two.b}
+    operators = {"leader": two.a, "standby": two.b}
     if acts == "b":
-        operators = {"the one that acts": two.b, "the one that waits": two.a}
+        operators = {"leader": two.b, "standby": two.a}
     return {who: await held(operator) for who, operator in operators.items()}
 
 
 async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
-    """What both still hold after a rest that they did not hold before the soak, in words."""
+    """Describe what both operators still hold after a rest in addition to before the soak."""
     found: list[str] = []
 
     async def missing() -> str:

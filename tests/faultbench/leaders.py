@@ -1,4 +1,4 @@
-"""Recipes about two operators."""
+"""Recipes about two operators: takeovers, and late writes of a former leader."""
 
 import asyncio
 import signal
@@ -18,7 +18,8 @@ from faults.running import Operator
 from faults.waits import SOON, renewed, running
 
 TAKE_OVER = "seconds until the standby takes over"
-# In the middle of a start, and so long that everything has timed out that can.
+# The write in the middle of a start at which the leader is stopped, and for how long: longer than
+# all timeouts.
 WRITE, STOPPED_SECONDS = 30, 60.0
 
 
@@ -30,7 +31,7 @@ async def pair(stage: Stage) -> AsyncIterator[Pair]:
 
 
 async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
-    """The one that acts goes, and a rank with it."""
+    """End the leader and delete a pod at the same time, so that only the standby can notice."""
     async with pair(stage) as two:
         lane = two.lane
         await running(lane, "x")
@@ -43,7 +44,9 @@ async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
 
 
 async def comes_back(fault: str, stage: Stage) -> Outcome:
-    """It is stopped or cut off in the middle of a start, and goes on when the other one acts."""
+    """Stop the leader or cut it off in the middle of a start. It continues after the takeover, and
+    its late writes must have no effect.
+    """
     async with pair(stage) as two:
         ways: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
             "stopped": (lambda: two.a.signal(signal.SIGSTOP), lambda: two.a.signal(signal.SIGCONT)),
@@ -72,7 +75,7 @@ async def comes_back(fault: str, stage: Stage) -> Outcome:
 
 @asynccontextmanager
 async def beside(lane: Lane) -> AsyncIterator[None]:
-    """Another operator, which acts too: nobody has told them of each other."""
+    """Run a second operator on the same jobs, without leader election between them."""
     log = lane.operator.log.with_suffix(".second")
     async with Operator(lane.proxy.kubeconfig, log, (lane.namespace,)) as second:
         before = lane.operator
@@ -95,12 +98,12 @@ async def both_act(stage: Stage) -> Outcome:
 
 
 async def nobody_takes_over(stage: Stage) -> Outcome:
-    """The apiserver answers nobody for longer than a lease lasts."""
+    """The apiserver rejects both operators for longer than a lease lasts."""
     async with pair(stage) as two:
         await running(two.lane, "x")
         for way in (two.way, two.lane.proxy):
             way.answer = lambda asked: Fault(503)
-        await asyncio.sleep(12)  # what is away cannot be polled
+        await asyncio.sleep(12)  # the state cannot be polled during the outage
         two.lane.proxy.answer = two.way.answer = lambda asked: None
         await two.lane.kube.delete(f"/api/v1/namespaces/{two.lane.namespace}/pods/x-1")
         healed = await renewed(two.lane, "x", 60)

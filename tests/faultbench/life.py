@@ -1,5 +1,7 @@
-"""A stretch of four jobs' life, and its end without faults: what every fault has to lead to as well
-(Sieve's oracle, OSDI'22).
+"""A period in the life of four jobs, with or without a fault.
+
+The final state without faults is the oracle: with every fault, the jobs must reach the same state
+(as in Sieve, OSDI'22).
 """
 
 import asyncio
@@ -16,14 +18,15 @@ from faults.kube import Json, jobs, pods, services
 from faults.lane import Lane, difference
 from faults.waits import renewed
 
-# By one: an operator whose clock is ahead waits for no other new rank, and so two make two lists.
+# The job grows by only one rank. An operator whose clock is ahead does not wait for a second new
+# rank, so two new ranks would lead to another number of peer lists.
 RANKS, GROWN = 4, 5
 ELASTIC = {"minReplicas": 1, "maxReplicas": 8, "replicas": RANKS}
 # "a" loses a rank, "b" is new, "c" grows, "d" is deleted.
 JOBS = ("a", "b", "c", "d")
 CONVERGED_SECONDS = 240.0
 COUNTED_SECONDS = 30.0
-# So often is a run repeated in which kwok gave a pod a second address, which is no fault of ours.
+# How often a run is repeated in which kwok gave a pod a second address. That is a defect of kwok.
 TRIES = 3
 
 Trouble = Callable[[Lane], AbstractAsyncContextManager[None]]
@@ -31,7 +34,9 @@ Trouble = Callable[[Lane], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True)
 class End:
-    """The jobs with their children, what came and went on the way, and the writes that it took."""
+    """The jobs with their children, the counts of created and deleted objects, and the number of
+    writes.
+    """
 
     states: dict[str, Json]
     counts: Counter[str]
@@ -40,9 +45,12 @@ class End:
 
 @dataclass(frozen=True)
 class Lived:
-    """How a stretch with a fault went: seconds to the first pod of the new job, and to the end,
-    from the beginning of the fault or, where that ends by itself, from its end; the operator's
-    writes; its exit codes; and how the end differs from that without faults.
+    """The course of a period with a fault.
+
+    `first` and `whole` are the seconds to the first pod of the new job, and to the final state.
+    They count from the beginning of the fault or, if it ends by itself, from its end. `writes` and
+    `codes` are the operator's writes and exit codes; `wrong` lists the differences from the final
+    state without faults.
     """
 
     first: float
@@ -53,7 +61,7 @@ class Lived:
     wrong: tuple[str, ...]
 
     def outcome(self, figure: float) -> Outcome:
-        """As a row has it, with one of the figures."""
+        """Return the outcome of a recipe that measures `figure`."""
         ended = (
             f", the operator exited with {', '.join(map(str, self.codes))}" if self.codes else ""
         )
@@ -62,7 +70,7 @@ class Lived:
 
 
 async def prepare(lane: Lane) -> None:
-    """Three jobs that run."""
+    """Start the three jobs that run before the fault."""
     await lane.apply("a", RANKS)
     await lane.apply("c", RANKS, **ELASTIC)
     await lane.apply("d", 2)
@@ -72,7 +80,7 @@ async def prepare(lane: Lane) -> None:
 
 
 async def happen(lane: Lane) -> None:
-    """What users do, and a node: a rank is lost, a job grows, one comes, one goes."""
+    """Change all four jobs: one loses a rank, one grows, one is created, one is deleted."""
     await lane.kube.delete(pods(lane.namespace, "a-1"))
     await lane.kube.patch(jobs(lane.namespace, "c"), {"spec": {"replicas": GROWN}})
     await lane.apply("b", RANKS)
@@ -84,7 +92,9 @@ async def states(lane: Lane) -> dict[str, Json]:
 
 
 async def end(stage: Stage) -> End:
-    """The end without faults: two runs, which have to end in the same way."""
+    """Return the final state without faults. Two runs must agree, so that nothing random is
+    compared.
+    """
 
     async def run() -> End:
         async with stage.lane() as lane:
@@ -103,7 +113,7 @@ async def end(stage: Stage) -> End:
 
 
 async def _without_faults(lane: Lane) -> None:
-    """Wait for all that has to come of what has happened."""
+    """Wait until the changes are complete, without comparing with an earlier run."""
     await lane.reaches("d", None)
 
     async def left() -> str:
@@ -123,7 +133,7 @@ async def _without_faults(lane: Lane) -> None:
 
 
 def differences(wanted: End, found: dict[str, Json], counts: Counter[str]) -> list[str]:
-    """How an end, and what came and went before it, differ from the wanted one."""
+    """Describe how a final state and the counts of objects differ from the expected ones."""
     counted = [
         f"{what} {counts[what]} times, not {wanted.counts[what]}"
         for what in sorted(wanted.counts.keys() | counts.keys())
@@ -133,7 +143,9 @@ def differences(wanted: End, found: dict[str, Json], counts: Counter[str]) -> li
 
 
 async def live(stage: Stage, trouble: Trouble, seconds: float | None = None) -> Lived:
-    """The stretch with a fault from before its events on: for so many seconds, or to the end."""
+    """Run the period with a fault that begins before its changes. It lasts for `seconds`, or until
+    the end of the period.
+    """
     wanted = await stage.once("end", lambda: end(stage))
     for _ in range(TRIES):
         async with stage.lane() as lane, kept_running(lane.operator) as codes:
@@ -166,7 +178,7 @@ async def _with(
 
 
 async def _first(lane: Lane, begin: float) -> float:
-    """Seconds from `begin` to the new job's first pod."""
+    """Return the seconds from `begin` to the new job's first pod."""
 
     async def missing() -> str:
         return "" if lane.census.of("b") else "no pod of b"
@@ -183,7 +195,7 @@ async def _converged(lane: Lane, wanted: End) -> None:
 
 
 async def _wrong(lane: Lane, wanted: End) -> tuple[str, ...]:
-    """What differs once nothing more is written."""
+    """Describe the remaining differences when the operator has stopped writing."""
     await quiet(lane)
 
     async def missing() -> str:

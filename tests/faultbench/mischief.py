@@ -1,5 +1,5 @@
-"""What networks, apiservers and clocks may do to what an operator is told, as functions for the
-proxy.
+"""Faults of networks, apiservers and clocks, as functions for the proxy between the operator and
+the apiserver. They change what the operator receives.
 """
 
 import json
@@ -17,32 +17,34 @@ Answer = Callable[[Asked], Fault | None]
 Retell = Callable[[Watch, bytes], list[bytes]]
 
 TIME = re.compile(r"(Time|At)$")
-# So many events are in a stream's hands before the oldest of them is let go.
+# How many events a stream may hold back.
 HELD = 3
 
 
 def always(fault: Fault) -> Answer:
-    """Each request meets it."""
+    """Return an answer that applies the fault to every request."""
     return lambda asked: fault
 
 
 def sometimes(dice: random.Random, share: float, fault: Fault) -> Answer:
-    """A share of all requests that are no watches meets it."""
+    """Return an answer that applies the fault to a share of the requests, except watches."""
     return lambda asked: fault if not asked.watch and dice.random() < share else None
 
 
 def doubled(dice: random.Random, share: float) -> Retell:
-    """A share of the events comes twice."""
+    """Deliver a share of the events twice."""
     return lambda watch, line: [line] * (2 if dice.random() < share else 1)
 
 
 def is_bookmark(line: bytes) -> bool:
-    """Whether a line of a watch says only how far the stream is."""
+    """Return whether a line of a watch is a bookmark, which has only a version."""
     return bool(json.loads(line)["type"] == "BOOKMARK")
 
 
 def reordered(dice: random.Random) -> Retell:
-    """A few events are held back, and come in any order; a bookmark lets all of them go."""
+    """Hold back a few events, and deliver them in random order. All of them are delivered before a
+    bookmark, because the bookmark promises that they have been.
+    """
 
     def retell(watch: Watch, line: bytes) -> list[bytes]:
         if is_bookmark(line):
@@ -58,7 +60,7 @@ def reordered(dice: random.Random) -> Retell:
 
 
 def replayed(dice: random.Random, share: float) -> Retell:
-    """After a share of the events comes again what was told of the same object long before."""
+    """After a share of the events, deliver the first event of the same object again."""
     former: dict[str, bytes] = {}
 
     def retell(watch: Watch, line: bytes) -> list[bytes]:
@@ -73,16 +75,17 @@ def replayed(dice: random.Random, share: float) -> Retell:
 
 
 def lost(dice: random.Random, share: float) -> Retell:
-    """A share of the events never comes."""
+    """Drop a share of the events."""
     return lambda watch, line: [] if not is_bookmark(line) and dice.random() < share else [line]
 
 
 @dataclass
 class StaleLists:
-    """Lists as they were when this began: what an apiserver answers that lags behind.
+    """Old lists, as from an apiserver whose cache lags behind.
 
-    `remember` is for the proxy's `change`. Once `behind`, each list that was read before is
-    answered as it was then; a watch from its version shows all that has happened since.
+    `remember` is for the proxy's `change`. While `behind` is false, it records the lists. After
+    that, it answers each recorded list with its old content. A watch from the version of that list
+    delivers everything that has happened since.
     """
 
     known: dict[tuple[str, str], bytes] = field(default_factory=dict)
@@ -90,7 +93,7 @@ class StaleLists:
     answered: int = 0
 
     def no_stream(self, asked: Asked) -> Fault | None:
-        """Lists are read in pages, as before Kubernetes 1.34."""
+        """Reject streaming lists, so that the client reads lists as before Kubernetes 1.34."""
         return Fault(422, reason="Invalid") if asked.initial else None
 
     def remember(self, asked: Asked, body: bytes) -> bytes:
@@ -108,25 +111,27 @@ class StaleLists:
 
 @dataclass(frozen=True)
 class Shifted:
-    """The clocks of nodes go wrong: half of them are ahead by so much, half behind."""
+    """Wrong clocks of nodes: half of them are ahead by `by`, half of them behind."""
 
     by: timedelta
 
     def change(self, asked: Asked, body: bytes) -> bytes:
-        """For the proxy's `change`: the pods in an answer."""
+        """Shift the times of the pods in a response (for the proxy's `change`)."""
         answer = json.loads(body)
         for pod in answer.get("items") or [answer]:
             self._shift(asked, pod)
         return json.dumps(answer).encode()
 
     def retell(self, watch: Watch, line: bytes) -> list[bytes]:
-        """For the proxy's `retell`."""
+        """Shift the times of the pod in an event (for the proxy's `retell`)."""
         event = json.loads(line)
         self._shift(watch.asked, event["object"])
         return [json.dumps(event).encode()]
 
     def _shift(self, asked: Asked, pod: Json) -> None:
-        """The times that a kubelet writes; a pod's creation and its scheduling are not its."""
+        """Shift the times that a kubelet writes. The times of creation and scheduling come from
+        others.
+        """
         if "/pods" in asked.path and (status := pod.get("status")) and "spec" in pod:
             ahead = sum(pod["spec"].get("nodeName", "").encode()) % 2
             pod["status"] = _moved(status, self.by if ahead else -self.by)

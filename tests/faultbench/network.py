@@ -83,12 +83,12 @@ async def slow(seconds: float, lane: Lane) -> AsyncIterator[None]:
 
 
 def hooked(stage: Stage, name: str, hook: Callable[[Proxy, Stage], None]) -> Trouble:
-    """A fault that a function of the proxy makes until the end."""
+    """Return a fault that a function of the proxy causes until the end."""
 
     @asynccontextmanager
     async def trouble(lane: Lane) -> AsyncIterator[None]:
         hook(lane.proxy, stage)
-        # A watch is what it was when it began.
+        # The function applies only to new watches.
         lane.proxy.cut_watches()
         yield
 
@@ -101,7 +101,7 @@ async def first_of(trouble: Trouble, seconds: float | None, stage: Stage) -> Out
 
 
 async def dies_of(trouble: Trouble, stage: Stage) -> Outcome:
-    """As `first_of`, where the operator has to end, for the kubelet to start it again."""
+    """Like `first_of`, for a fault with which the operator must exit and be restarted."""
     lived = await live(stage, trouble)
     outcome = lived.outcome(lived.first)
     if lived.codes and all(lived.codes):
@@ -115,7 +115,7 @@ async def refused_per_second(seconds: float, stage: Stage) -> Outcome:
 
 
 async def writes_of(trouble: Callable[[Stage], Trouble], stage: Stage) -> Outcome:
-    """How many writes more it takes."""
+    """Return the number of writes relative to the run without faults."""
     lived = await live(stage, trouble(stage))
     usual = (await stage.once("end", lambda: end(stage))).writes
     outcome = lived.outcome(lived.writes / usual)
@@ -143,7 +143,7 @@ def slowly(seconds: float) -> Callable[[Stage], Trouble]:
 
 
 def retold(name: str, stage: Stage) -> Trouble:
-    """Watches that tell events twice, in any order, or again."""
+    """Return a fault of watches: events twice, in another order, or repeated."""
     dice = stage.dice(name)
     retell = {
         "doubled": doubled(dice, 0.5),
@@ -158,7 +158,7 @@ def retold(name: str, stage: Stage) -> Trouble:
 
 
 def dropped(stage: Stage) -> Trouble:
-    """Events are lost, until the apiserver says that the watch is too old."""
+    """Events are lost until the apiserver ends the watch with 410 (too old)."""
 
     @asynccontextmanager
     async def trouble(lane: Lane) -> AsyncIterator[None]:
@@ -177,13 +177,13 @@ def dropped(stage: Stage) -> Trouble:
 
 
 def behind(stage: Stage) -> Trouble:
-    """The operator is killed, and the next one finds lists of the time before."""
+    """The operator is killed, and the next one gets lists from before its predecessor's writes."""
 
     @asynccontextmanager
     async def trouble(lane: Lane) -> AsyncIterator[None]:
         lists = StaleLists()
         lane.proxy.answer, lane.proxy.change = lists.no_stream, lists.remember
-        await lane.operator.kill()  # it is started again, as ever
+        await lane.operator.kill()  # `live` restarts it
         await lane.watching()
         await lane.reconciled(3)
         lists.behind = True
@@ -271,7 +271,8 @@ RECIPES = (
         partial(retold, "replayed"),
     ),
     _same("dropped", "half of the watch events are lost for 10 s, then ERROR 410", dropped),
-    # With others beside it, the apiserver soon knows no more what has happened since such a list.
+    # Not together with others: their changes would push the old versions out of the apiserver's
+    # watch cache.
     _same(
         "behind",
         "kill -9; the next operator gets lists that are older than its own writes",

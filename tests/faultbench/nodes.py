@@ -1,5 +1,5 @@
-"""Recipes about nodes that kwok pretends: one is not ready, one goes, pods are evicted, programs
-fail.
+"""Recipes about nodes simulated by kwok: a node becomes NotReady or is deleted, a pod is evicted,
+programs fail.
 """
 
 import time
@@ -31,7 +31,7 @@ GONE_SECONDS = 150.0
 
 
 def wholeness(lane: Lane, job: str, before: dict[str, str]) -> Callable[[], Awaitable[str]]:
-    """Whether the ranks with these uids are replaced, and all ranks run under one list."""
+    """Return a check: the ranks with these uids are replaced, and all ranks run."""
 
     async def missing() -> str:
         found, status = await lane.pods(job), await lane.status(job)
@@ -47,7 +47,9 @@ def wholeness(lane: Lane, job: str, before: dict[str, str]) -> Callable[[], Awai
 
 
 async def renewed_once(lane: Lane, job: str, lost: int) -> tuple[str, ...]:
-    """What is wrong after so many ranks were lost at once: pods made, ranks charged."""
+    """Describe what is wrong after `lost` ranks were lost at once: the number of created pods, or
+    counted failures.
+    """
     await quiet(lane)
     status, made = await lane.status(job), lane.census.of(job)
     wrong = []
@@ -61,7 +63,7 @@ async def renewed_once(lane: Lane, job: str, lost: int) -> tuple[str, ...]:
 
 
 async def lost(fault: Callable[[Lane, str, str], Awaitable[None]], stage: Stage) -> Outcome:
-    """A fault of the node, or of the pod, of rank 1."""
+    """Apply a fault to rank 1's node or pod, and measure the time until all ranks are Ready."""
     async with stage.lane() as lane, own_nodes(lane, "a"):
         found = await lane.pods("a")
         node = found["a-1"]["spec"]["nodeName"]
@@ -92,9 +94,7 @@ async def evict(lane: Lane, pod: str, node: str) -> None:
 
 @asynccontextmanager
 async def own_nodes(lane: Lane, job: str) -> AsyncIterator[None]:
-    """A job that runs on nodes on which nothing else does: what happens to them concerns no other
-    row.
-    """
+    """Run a job on nodes that run nothing else, so that their faults do not affect other rows."""
     names = [f"{lane.namespace}-{number}" for number in range(3)]
     label, taint = {"faultbench": lane.namespace}, {"key": "faultbench", "effect": "NoSchedule"}
     for name in names:
@@ -115,13 +115,13 @@ async def own_nodes(lane: Lane, job: str) -> AsyncIterator[None]:
 
 
 async def _tainted(lane: Lane, names: list[str]) -> str:
-    """Which nodes take no pods yet."""
+    """Return the taints of nodes that accept no pods yet."""
     found = [await lane.kube.get(f"{NODES}/{name}") for name in names]
     return " ".join(str(one["spec"]["taints"]) for one in found if len(one["spec"]["taints"]) > 1)
 
 
 async def failures(stage: Stage) -> Outcome:
-    """Programs of random ranks fail, one after the other, while the jobs run."""
+    """Let programs of random ranks fail, one after another, while the jobs run."""
     dice, names = stage.dice("failures"), ("a", "b", "c")
     async with stage.lane() as lane:
         for name in names:

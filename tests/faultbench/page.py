@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reliability.md from the figures in bench/results:
+"""Writes the tables of docs/reliability.md about simulated nodes from the figures in bench/results:
 python -m faultbench.page.
 """
 
@@ -13,7 +13,9 @@ NOT_MEASURED = "Not measured yet: run `make {0}`, then `make faults-page`.\n"
 
 
 def blocks() -> dict[str, str]:
-    """The tables, by the names of their places; where there are no figures, that says so."""
+    """Return the tables by their names on the page. Without figures, the text says how to measure
+    them.
+    """
     return {
         "faults": rows.table(rows.Report.read(FAULTS))
         if FAULTS.exists()

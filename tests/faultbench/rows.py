@@ -1,4 +1,4 @@
-"""What the fault bench runs and what comes of it: recipes, rows, and a run's figures as a file."""
+"""The data of the fault bench: recipes, rows with results, and the figures of a run as a file."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from report import Machine
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a recipe has shown: the figure, what else was seen, and what was wrong."""
+    """The result of one run of a recipe: the figure, other observations, and everything wrong."""
 
     figure: float
     seen: str = ""
@@ -20,10 +20,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One fault: its number in the list of recipes, a name to select it by, what is done, what is
-    measured, and the most that this may be.
+    """One fault: its number in the list of recipes, a name by which it is selected, what is done,
+    what is measured, and the upper bound for that.
 
-    `alone`: it concerns the control plane as a whole, so nothing else runs beside it.
+    `alone` means that the fault affects the whole control plane, so no other recipe may run at the
+    same time.
     """
 
     number: str
@@ -37,7 +38,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Row:
-    """A recipe that was run. `figure` is None where it could not be measured."""
+    """A recipe with its result. `figure` is None if it could not be measured."""
 
     number: str
     name: str
@@ -51,7 +52,7 @@ class Row:
 
     @staticmethod
     def of(recipe: Recipe, outcome: Outcome | str, seconds: float) -> "Row":
-        """From what came of it, or from the error that it ended with."""
+        """Return the row for an outcome, or for the text of the error with which it ended."""
         said = (recipe.number, recipe.name, recipe.done, recipe.measures, recipe.bound)
         if isinstance(outcome, str):
             return Row(*said, None, "", (outcome,), round(seconds))
@@ -88,7 +89,7 @@ class Report:
 
 
 def table(report: Report) -> str:
-    """All rows as Markdown, with the machine and the seed above."""
+    """Return all rows as a Markdown table, with the machine and the seed above it."""
     heads = ("recipe", "what is done", "figure", "bound", "also observed", "verdict")
     body = [_cells(row) for row in report.rows]
     lines = [heads, ("---",) * len(heads), *body]
@@ -103,7 +104,9 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def chosen(recipes: Iterable[Recipe], names: Iterable[str]) -> list[Recipe]:
-    """Those of these names or numbers; all where none is given. ValueError names an unknown one."""
+    """Return the recipes with these names or numbers; all if none is given. ValueError for unknown
+    names.
+    """
     known, wanted = list(recipes), set(names)
     if strange := wanted - {word for one in known for word in (one.name, one.number)}:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A namespace whose operator talks to the apiserver directly, for faults of the control plane."""
+"""A namespace whose operator has no proxy before the apiserver, for faults of the control plane."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -16,14 +16,14 @@ from faults.running import Operator
 
 READY_SECONDS, RUN_SECONDS = 60.0, 240.0
 API = "kube-apiserver"
-# What has a cache of its own of what is in etcd.
+# The components that cache objects of etcd, and must be restarted when etcd goes back.
 CACHES = ("kube-controller-manager", "kube-scheduler", "kwok")
 RANKS = 4
 
 
 @dataclass
 class Served:
-    """A namespace with an operator that talks to the apiserver directly."""
+    """A namespace with an operator that connects to the apiserver directly."""
 
     plane: Cluster
     kube: Kube
@@ -36,14 +36,14 @@ class Served:
         await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, RANKS))
 
     async def status(self, name: str) -> Json:
-        """Of a job; {} where there is none, or nobody answers."""
+        """Return the status of a job; {} if it does not exist, or if the apiserver is down."""
         try:
             return ((await self.kube.find(jobs(self.namespace, name))) or {}).get("status") or {}
         except (aiohttp.ClientError, KubeError, OSError):
             return {}
 
     async def run(self, names: list[str], seconds: float = RUN_SECONDS) -> float:
-        """Wait until jobs run with all ranks; how long it took."""
+        """Wait until the jobs run with all ranks, and return the seconds."""
 
         async def missing() -> str:
             for name in names:
@@ -56,12 +56,12 @@ class Served:
         return await until_async("jobs run", missing, seconds, self.evidence)
 
     def evidence(self) -> str:
-        """What the operator wrote last, and each program that it depends on."""
+        """Return the end of the logs of the operator and of the programs that it depends on."""
         tails = (f"--- {name}\n{log_tail(self.plane.state, name)}" for name in CACHES)
         return "\n".join((self.operator.evidence(), *tails))
 
     def twice(self) -> tuple[str, ...]:
-        """The pods that were created more than once, by the audit log."""
+        """Describe the pods that were created more than once, according to the audit log."""
         made = Counter(
             write.name
             for write in self.audit.each()
@@ -87,7 +87,7 @@ class Served:
         )
 
     async def etcd(self, path: str, body: Json) -> Json:
-        """A call to etcd by its gateway for JSON."""
+        """Call etcd through its JSON gateway."""
         url = f"http://127.0.0.1:{self.plane.endpoint.etcd_port}/v3/{path}"
         async with aiohttp.request("POST", url, json=body) as answer:
             found: Json = await answer.json()
@@ -97,7 +97,7 @@ class Served:
 
 @asynccontextmanager
 async def served(stage: Stage, name: str) -> AsyncIterator[Served]:
-    """An operator of a namespace, in which job "a" runs."""
+    """Run an operator for a new namespace in which job "a" runs."""
     namespace = f"{name}-{stage.seed}"
     await make_namespace(stage.kube, namespace)
     log = stage.own_folder() / "operator.log"

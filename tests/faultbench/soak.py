@@ -1,6 +1,6 @@
-"""Random jobs and random faults for a long time, and two operators by a Lease: what grows, what
-leaks, and how long a job takes to run. python -m faultbench.soak [--minutes M] [--seed N]
-[--json FILE]
+"""The soak test: random jobs and random faults for a long time, on two operators with leader
+election. It measures growth of memory, leaks, and the time until a job runs:
+python -m faultbench.soak [--minutes M] [--seed N] [--json FILE]
 """
 
 import argparse
@@ -31,21 +31,21 @@ from planes import control_plane
 from report import Machine
 from workers import own
 
-# At once; each lives for a while, and another one follows.
+# The number of jobs at the same time. When one ends, another one follows.
 JOBS, SAMPLE_SECONDS = 8, 5.0
 STARTED_SECONDS, SETTLED_SECONDS = 180.0, 120.0
 
-# The memory is looked at in the second half, in processes that live through it, and that have had a
-# quarter of the soak before to grow to what the most work at once takes.
+# The growth of memory is measured in the second half, in processes that live through all of it. No
+# operator is killed after the first quarter, so that each has reached its normal size by then.
 KILLS_SHARE, KILLS = 0.25, {"kill", "stop"}
-# A silence is noticed after 70 s.
+# The operator notices a silent connection after 70 s.
 SILENT_SECONDS = 90.0
 GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
 
 
 @dataclass
 class Soak:
-    """Jobs come and go, and faults with them, until `end` (monotonic seconds)."""
+    """Jobs and faults until `end` (monotonic seconds), and what was measured."""
 
     pair: Pair
     dice: random.Random
@@ -63,7 +63,7 @@ class Soak:
         return self.pair.lane
 
     async def run(self) -> None:
-        """Everything at once; then only what stays."""
+        """Run jobs, faults and measurements at the same time until the end."""
         beside = asyncio.gather(self._sample(), told(self))
         try:
             async with asyncio.TaskGroup() as group:
@@ -107,7 +107,7 @@ class Soak:
         await self.lane.until(name, missing, STARTED_SECONDS)
 
     async def _life(self, name: str, size: int) -> None:
-        """A loss, a failure, a change of size, a pause, or nothing; and then all is well again."""
+        """Apply one random change to a job, and wait until all its ranks run again."""
         what = self.dice.choice(["loss", "failure", "size", "suspend", "nothing"])
         rank = self.dice.randrange(size)
         path = jobs(self.lane.namespace, name)
@@ -127,7 +127,7 @@ class Soak:
         await self._until_it_runs(name, size)
 
     async def _trouble(self) -> None:
-        """One fault after the other, with pauses; each ends by itself."""
+        """Inject one fault after another, with pauses. Each fault ends by itself."""
         kinds: dict[str, Callable[[], Awaitable[None]]] = {
             "cut": self._cut,
             "503": self._refused,
@@ -150,7 +150,7 @@ class Soak:
             await asyncio.sleep(self.dice.uniform(3, 12))
 
     def _unfit(self) -> set[str]:
-        """What would disturb what is measured later, or not be over in time."""
+        """Return the faults that would disturb a later measurement, or would not end in time."""
         now = time.monotonic()
         late = now > self.begin + KILLS_SHARE * (self.end - self.begin)
         silent = {"stall"} if now > self.end - SILENT_SECONDS else set()
@@ -198,7 +198,7 @@ class Soak:
         await asyncio.sleep(2)
 
     async def settled(self) -> None:
-        """Wait until nothing is left of the jobs."""
+        """Wait until all pods are gone."""
 
         async def left() -> str:
             found = await self.lane.kube.items(pods(self.lane.namespace))
@@ -208,7 +208,7 @@ class Soak:
 
 
 async def told(soak: Soak) -> None:
-    """Say once a minute how far it is."""
+    """Print the progress once a minute."""
     for minute in itertools.count(1):
         await asyncio.sleep(60)
         done = f"{len(soak.started)} jobs have run, {sum(soak.faults.values())} faults"
@@ -218,7 +218,9 @@ async def told(soak: Soak) -> None:
 
 
 async def soak(stage: Stage, minutes: float) -> Soaked:
-    """A job has come and gone before it, so that all that is made once has been made."""
+    """Run the soak. A first job runs before it, so that resources that are allocated only once do
+    not count as leaks.
+    """
     async with stage.lane() as lane, paired(lane, stage.plane.audit_log, stage.own_folder()) as two:
         await lane.apply("first", 3)
         await lane.reaches("first", "Running")

@@ -1,4 +1,4 @@
-"""What came of a soak: figures, their bounds, and the table."""
+"""The results of a soak test: figures, their bounds, and the table."""
 
 import math
 import statistics
@@ -9,15 +9,18 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from report import Machine
 
-# A connection that is silent is noticed after 75 s at the latest (row T9); a start comes after it.
+# A silent connection is noticed after at most 75 s (row T9), and the start follows after that.
 P99_SECONDS = 100.0
-# Python's own memory grows to what the most work at once took; after half of a soak it has.
+# Python's memory grows up to the need of the largest amount of concurrent work. After half of a
+# soak it should have stopped.
 SLOPE_MB, SLOPE_MINUTES = 20.0, 10.0
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Resident memory of one process: seconds since the beginning, operator and its start, MB."""
+    """The resident memory of one process: seconds since the beginning, the operator with the number
+    of its start, and MB.
+    """
 
     at: float
     process: str
@@ -26,8 +29,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Soaked:
-    """All of one soak. `leaks` are tasks, sockets and children that are held more than before it;
-    `slope` is the growth of the memory in MB in an hour over its second half.
+    """The results of one soak. `leaks` are tasks, sockets and child processes in addition to
+    before; `slope` is the growth of memory in MB per hour in the second half.
     """
 
     machine: Machine
@@ -50,7 +53,7 @@ class Soaked:
         file.write_bytes(TypeAdapter(Soaked).dump_json(self, indent=1) + b"\n")
 
     def rows(self) -> list[tuple[str, str, str, bool]]:
-        """Figure, value, bound, and whether it is within."""
+        """Return for each figure its name, value and bound, and whether it is within the bound."""
         long = self.minutes >= SLOPE_MINUTES
         slope = f"{self.slope:.1f} MB/h" if long else "too short to say"
         return [
@@ -86,8 +89,8 @@ class Soaked:
 
 
 def slope(samples: Sequence[Sample], since: float) -> float:
-    """Growth in MB in an hour by least squares; the largest of the processes that have lived all
-    the time since then. 0 where none has.
+    """Return the growth in MB per hour, by least squares, since a time in seconds. It is the
+    largest one of all processes that have lived since then; 0 if there is none.
     """
     found = [0.0]
     last = max((one.at for one in samples), default=0.0)
@@ -101,18 +104,18 @@ def slope(samples: Sequence[Sample], since: float) -> float:
 
 
 def newest(samples: Sequence[Sample]) -> str:
-    """The last two samples in words: one of each operator."""
+    """Describe the last two samples, one of each operator."""
     return ", ".join(f"{one.process} {one.rss:.0f} MB" for one in samples[-2:])
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that such a share of them does not exceed; 0 where there are none."""
+    """Return the value that this share of the values does not exceed; 0 if there are no values."""
     ordered = sorted(values)
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else 0.0
 
 
 def table(soaked: Soaked) -> str:
-    """As Markdown."""
+    """Return the results as Markdown."""
     rows = "\n".join(
         f"| {name} | **{value}** | {bound} | {_verdict(within)} |"
         for name, value, bound, within in soaked.rows()

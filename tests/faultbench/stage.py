@@ -1,5 +1,5 @@
-"""Where the recipes of the fault bench are run: a control plane, lanes in it, and an end to compare
-with.
+"""The environment in which the recipes of the fault bench run: a control plane, lanes in it, and a
+final state for comparison.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from faults.lane import Lane, lane
 from faults.running import Operator
 
 T = TypeVar("T")
-# A kubelet starts what has ended at once, and then after 10 s, 20 s and so on.
+# A kubelet restarts a container at once the first time, and then after 10 s, 20 s and so on.
 FIRST_PAUSE_SECONDS = 10.0
 
 
 @dataclass
 class Stage:
-    """A control plane with a client, a folder for logs, and the seed of all chance.
+    """A control plane with a client, a folder for logs, and the seed of everything random.
 
-    `kept` remembers what several recipes compare with.
+    `kept` stores results with which several recipes compare, so that each is computed only once.
     """
 
     plane: Cluster
@@ -36,21 +36,21 @@ class Stage:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def lane(self) -> AbstractAsyncContextManager[Lane]:
-        """A lane in a namespace of its own."""
+        """Return a lane in a new namespace."""
         return lane(self.kube, f"bench-{self.seed}-{next(self._numbers)}", self.own_folder())
 
     def own_folder(self) -> Path:
-        """A new folder."""
+        """Create a new folder."""
         folder = self.folder / str(next(self._numbers))
         folder.mkdir()
         return folder
 
     def dice(self, name: str) -> random.Random:
-        """Chance, the same for the same seed and name."""
+        """Return a random generator that is the same for the same seed and name."""
         return random.Random(f"{self.seed} {name}")
 
     async def once(self, name: str, make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` gives; it is made once, however many ask for it."""
+        """Return the result of `make`, which is called only once per name."""
 
         async def made() -> object:
             return await make()
@@ -62,7 +62,7 @@ class Stage:
 
 @asynccontextmanager
 async def kept_running(operator: Operator) -> AsyncIterator[list[int]]:
-    """Start the operator again whenever it ends, as a kubelet does; gives its exit codes."""
+    """Restart the operator when it exits, as a kubelet does. Yield the list of its exit codes."""
     codes: list[int] = []
 
     async def keep() -> None:

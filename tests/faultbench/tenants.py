@@ -1,6 +1,4 @@
-"""Recipes about what is done to jobs and namespaces, and what is sent: deleted without an operator,
-with it, or hostile.
-"""
+"""Recipes about users: jobs and namespaces that are deleted, hostile objects, and many jobs."""
 
 import signal
 import time
@@ -19,7 +17,9 @@ GONE_SECONDS = 120.0
 
 
 async def without_operator(stage: Stage) -> Outcome:
-    """The garbage collector needs no operator: no finalizer holds anything."""
+    """Delete a job without an operator. The garbage collector suffices, because there is no
+    finalizer.
+    """
     async with stage.lane() as lane:
         await running(lane, "a", "b")
         await lane.operator.kill()
@@ -29,7 +29,7 @@ async def without_operator(stage: Stage) -> Outcome:
         async def left() -> str:
             return ", ".join(await lane.pods("a"))
 
-        # The garbage collector looks for new kinds every 30 s only.
+        # The garbage collector discovers new kinds only every 30 s.
         await lane.until("all pods gone", left, GONE_SECONDS)
         took = time.monotonic() - begin
         await lane.operator.start()
@@ -41,9 +41,7 @@ async def without_operator(stage: Stage) -> Outcome:
 
 
 async def its_namespace(stage: Stage) -> Outcome:
-    """The namespace of the Lease, of the jobs and, by the SIGTERM that its pod gets, of the
-    operator.
-    """
+    """Delete the namespace of the Lease, the jobs and the operator, whose pod gets a SIGTERM."""
     async with stage.lane() as lane:
         await lane.operator.kill()
         lane.operator.arguments = (f"--lease={lane.namespace}/dijob", "--identity=a")
@@ -72,7 +70,7 @@ async def its_namespace(stage: Stage) -> Outcome:
 
 
 async def hostile(stage: Stage) -> Outcome:
-    """Another tenant's job runs on, and a new one starts."""
+    """Send hostile objects. The job of another tenant keeps running, and a new one starts."""
     with deep_reading():
         async with two(stage.plane, stage.kube, stage.own_folder()) as tenants:
             await stage.kube.create(jobs(tenants.ours), dijob(tenants.ours, "a", RANKS))
@@ -96,7 +94,7 @@ async def hostile(stage: Stage) -> Outcome:
 
 
 async def crowd(stage: Stage) -> Outcome:
-    """A new operator among a thousand jobs that run."""
+    """Start a new operator while a thousand jobs run."""
     namespace = f"crowd-{stage.seed}"
     await make_namespace(stage.kube, namespace)
     operator = Operator(stage.plane.kubeconfig, stage.own_folder() / "log", (namespace,))

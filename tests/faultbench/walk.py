@@ -1,5 +1,7 @@
-"""A random walk over valid and invalid specs of one job; the last valid one, given to a fresh job,
-leads to the same state (Acto's differential oracle, SOSP'23).
+"""Random sequences of valid and invalid specs for one job.
+
+A new job with the last valid spec must reach the same state as the changed job: the state may
+depend on the spec, but not on its history (the differential oracle of Acto, SOSP'23).
 """
 
 import asyncio
@@ -19,7 +21,7 @@ T = TypeVar("T")
 WALKS, STEPS = 5, 8
 RANKS, MOST = 3, 5
 SETTLED_SECONDS, FRESH = 90.0, "fresh"
-# Edits that are valid at any time, and those for which the job has to be suspended.
+# Edits that are valid at any time, and edits for which the job must be suspended.
 VALID: dict[str, st.SearchStrategy[Any]] = {
     "replicas": st.integers(2, MOST),
     "minReplicas": st.integers(1, 2),
@@ -35,7 +37,7 @@ SUSPENDED: dict[str, st.SearchStrategy[Any]] = {
     "topology": st.sampled_from(["mesh", "star", "alone"]),
     "addressing": st.sampled_from(["IP", "Hostname"]),
 }
-# Refused by the CRD.
+# Edits that the CRD rejects.
 REFUSED: dict[str, st.SearchStrategy[Any]] = {
     "replicas": st.sampled_from([-1, 100_000, "three", 1.5]),
     "minReplicas": st.sampled_from([-1, 0, 10_000]),
@@ -46,13 +48,14 @@ REFUSED: dict[str, st.SearchStrategy[Any]] = {
     "cleanPodPolicy": st.just("Some"),
     "template": st.just({"containers": [{"name": "x"}]}),
 }
-# Stored, and then told by a condition, since the apiserver alone knows what it thinks of a pod.
+# Edits that are stored and then reported by a condition, because only the apiserver can validate a
+# pod.
 ACCEPTED: dict[str, Json] = {
     "an unknown field": {"imagee": "x"},
     "a negative limit": {"resources": {"limits": {"cpu": "-1"}}},
     "no such policy": {"imagePullPolicy": "Sometimes"},
 }
-# What of a status has a history, and what is about times.
+# The fields of a status that depend on the history, or are times.
 OF_A_WALK = (
     "listNumber",
     "addressList",
@@ -76,7 +79,7 @@ def edits(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[tuple[
 
 
 def comparable(state: Json) -> Json:
-    """What a job has come to, without how it came there."""
+    """Return the state of a job without everything that depends on its history."""
     status = state["status"] or {}
     conditions = {
         one["type"]: one["status"]
@@ -97,7 +100,8 @@ def comparable(state: Json) -> Json:
     kept = {"replicas": 0} | {
         k: v for k, v in status.items() if k not in (*OF_A_WALK, "conditions")
     }
-    # A service stays until the job's end; a fresh job makes one when it is wanted, and it runs.
+    # A service stays until the job ends. A new job creates one only if the spec needs it and the
+    # job runs.
     spec = state["spec"]
     wanted = spec["service"] == "Always" or spec["addressing"] == "Hostname"
     runs = conditions.get("Suspended") != "True"
@@ -111,7 +115,7 @@ def comparable(state: Json) -> Json:
 
 
 class Counts:
-    """What the walks have done."""
+    """The number of edits in all sequences, and everything that was wrong."""
 
     def __init__(self) -> None:
         self.walks = self.valid = self.refused = self.told = 0
@@ -119,7 +123,9 @@ class Counts:
 
 
 def machine(lane: Lane, counts: Counts, loop: asyncio.AbstractEventLoop) -> type[Any]:
-    """The rules, which run in a thread of their own."""
+    """Return the Hypothesis state machine. Its rules run in a separate thread, because Hypothesis
+    is synchronous.
+    """
 
     def wait(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
@@ -173,13 +179,13 @@ async def changed(lane: Lane, job: str, spec: Json) -> None:
 
 
 async def settled(lane: Lane, job: str) -> None:
-    """Wait until the job is as it is asked for: all ranks run, or none is there."""
+    """Wait until the job has reached its desired state: all ranks run, or it is suspended."""
 
     async def missing() -> str:
         body = await lane.kube.get(jobs(lane.namespace, job))
         status, spec = body.get("status") or {}, body["spec"]
         if status.get("observedGeneration") != body["metadata"]["generation"]:
-            return "it has not been seen"
+            return "the spec has not been observed yet"
         wanted = 0 if spec.get("suspend") else spec["replicas"]
         seen = (status.get("phase"), status.get("replicas"), status.get("readyReplicas", 0))
         pods = await lane.pods(job)
@@ -199,11 +205,11 @@ async def is_refused(lane: Lane, job: str, edit: tuple[str, Any]) -> list[str]:
     except KubeError as error:
         named = f"spec.{name}" in str(error)
         return [] if error.status == 422 and named else [f"{name} {value!r}: {error}"]
-    return [f"{name}: {value!r} was not refused"]
+    return [f"{name}: {value!r} was not rejected"]
 
 
 async def is_told(lane: Lane, job: str, name: str) -> list[str]:
-    """An invalid template comes and goes; in between a condition says what is wrong."""
+    """Set an invalid template, wait for a condition that names the field, and undo the change."""
     body = await lane.kube.get(jobs(lane.namespace, job))
     template = body["spec"]["template"]
     main = template["spec"]["containers"][0]
@@ -219,7 +225,7 @@ async def is_told(lane: Lane, job: str, name: str) -> list[str]:
         return "" if about else str(said)
 
     try:
-        await lane.until(f"{name} is told", missing, SETTLED_SECONDS)
+        await lane.until(f"{name} is reported", missing, SETTLED_SECONDS)
     except AssertionError as error:
         return [str(error)]
     finally:
@@ -233,7 +239,7 @@ async def is_told(lane: Lane, job: str, name: str) -> list[str]:
 
 
 async def like_fresh(lane: Lane, job: str) -> list[str]:
-    """Whether a fresh job with the same spec comes to the same state."""
+    """Compare the job with a new job of the same spec, and describe the differences."""
     body = await lane.kube.get(jobs(lane.namespace, job))
     fresh = f"{FRESH}-{job}"
     await lane.kube.create(

@@ -1,4 +1,4 @@
-"""Recipes about the control plane as a whole: etcd and the apiserver."""
+"""Recipes about etcd and the apiserver. They affect all namespaces, so each of them runs alone."""
 
 import asyncio
 import shutil
@@ -17,13 +17,13 @@ from faults.kube import pods
 
 STORE = "etcd"
 MANY = 100
-# It answers what it has been asked before it ends.
+# On SIGTERM the apiserver first answers the requests that it has received.
 GENTLE_SECONDS = 90.0
 
 
 async def lose(one: Served, name: str) -> None:
-    """Without grace: kwok, whose own deletion meets an apiserver that ends, tries it again after
-    minutes (v0.6).
+    """Delete a pod without a grace period. Otherwise kwok (v0.6) would have to delete it, and would
+    repeat that only after minutes if the apiserver is down at that moment.
     """
     await one.kube.delete(pods(one.namespace, f"{name}-1"), gracePeriodSeconds=0)
 
@@ -39,7 +39,7 @@ def _seen(one: Served, took: float) -> str:
 
 
 async def first_pod(one: Served, begin: float) -> float:
-    """Apply job "b"; seconds from `begin` to its first pod."""
+    """Apply job "b", and return the seconds from `begin` to its first pod."""
     await one.apply("b")
 
     async def missing() -> str:
@@ -50,7 +50,7 @@ async def first_pod(one: Served, begin: float) -> float:
 
 
 async def defragmented(stage: Stage) -> Outcome:
-    """etcd stops answering while it does it."""
+    """Defragment etcd, which does not answer meanwhile."""
     async with served(stage, "defrag") as one:
         begin = time.monotonic()
         task = asyncio.create_task(one.etcd("maintenance/defragment", {}))
@@ -60,7 +60,7 @@ async def defragmented(stage: Stage) -> Outcome:
 
 
 async def down(seconds: float, stage: Stage) -> Outcome:
-    """kill -9 of the apiserver, which comes back later."""
+    """Kill the apiserver with kill -9, and start it again later."""
     async with served(stage, f"down-{seconds:.0f}") as one:
         await asyncio.to_thread(one.plane.stop_component, API)
         await asyncio.sleep(seconds)
@@ -72,7 +72,7 @@ async def down(seconds: float, stage: Stage) -> Outcome:
 
 
 async def compacted(stage: Stage) -> Outcome:
-    """What a watch would go on from is gone from etcd and from the apiserver's cache."""
+    """Compact etcd while the apiserver is down, so that no watch can continue from its version."""
     async with served(stage, "compact") as one:
         await lose(one, "a")
         await asyncio.to_thread(one.plane.stop_component, API)
@@ -81,8 +81,8 @@ async def compacted(stage: Stage) -> Outcome:
         await one.etcd("kv/compaction", {"revision": revision, "physical": True})
         await asyncio.to_thread(one.plane.start_component, API)
         await one.ready()
-        # It ends itself where its new list has another pod of a name that it knows ("Scheduler
-        # cache is corrupted", 1.37). Where it is a static pod, its kubelet starts it again.
+        # The scheduler of 1.37 exits ("Scheduler cache is corrupted") if its new list has another
+        # pod of a known name. In a real cluster a kubelet would restart it.
         await asyncio.to_thread(_restart, one.plane, "kube-scheduler")
         begin = time.monotonic()
         first = await first_pod(one, begin)
@@ -92,7 +92,7 @@ async def compacted(stage: Stage) -> Outcome:
 
 
 async def restarted_in_a_start(stage: Stage) -> Outcome:
-    """kill -9 of the apiserver when a third of the pods are there."""
+    """Kill the apiserver with kill -9 when a third of the pods exist."""
     async with served(stage, "start") as one:
         names = [f"j{number}" for number in range(MANY)]
         begin = time.monotonic()
@@ -115,7 +115,7 @@ async def restarted_in_a_start(stage: Stage) -> Outcome:
 
 
 async def restored(stage: Stage) -> Outcome:
-    """etcd gets its state of before: a job, a growth and a loss have not been, versions go back."""
+    """Restore an older state of etcd. This undoes a job and two losses, and versions go back."""
     async with served(stage, "restore") as one:
         state = one.plane.state
         copy = stage.own_folder() / STORE
@@ -129,7 +129,7 @@ async def restored(stage: Stage) -> Outcome:
         await _history(one)
         await asyncio.to_thread(_put_back, one, copy)
         await one.ready()
-        # The Leases that a kwok before it had of its nodes keep a new one from them (v0.6).
+        # kwok (v0.6) does not take over nodes whose Leases belong to an earlier kwok process.
         await one.kube.delete("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
         for name in CACHES:
             await asyncio.to_thread(_restart, one.plane, name)
@@ -138,14 +138,14 @@ async def restored(stage: Stage) -> Outcome:
         noticed = await _healed(one, begin)
         await first_pod(one, begin)
         whole = await one.run(["a", "b"])
-        wrong = [] if await one.status("later") == {} else ["the job that has not been is there"]
+        wrong = [] if await one.status("later") == {} else ["the undone job exists"]
         if not one.codes:
-            wrong.append("the operator did not notice: it went on")
+            wrong.append("the operator did not notice the restore and kept running")
         return Outcome(noticed, _seen(one, whole), tuple(wrong))
 
 
 async def _history(one: Served) -> None:
-    """What will not have been: another job, and two losses, which raise all versions."""
+    """Create the history that the restore undoes: another job, and two losses."""
     await one.apply("later")
     await one.run(["a", "later"])
     for _ in range(2):
@@ -154,14 +154,14 @@ async def _history(one: Served) -> None:
 
         async def renewed(before: int = number) -> str:
             status = await one.status("a")
-            return "" if status["listNumber"] > before else f"list {status['listNumber']}"
+            return "" if status["listNumber"] > before else f"revision {status['listNumber']}"
 
-        await until_async("a new list", renewed, RUN_SECONDS, one.evidence)
+        await until_async("a new peer list", renewed, RUN_SECONDS, one.evidence)
         await one.run(["a"])
 
 
 def _put_back(one: Served, copy: object) -> None:
-    # Its watches end without an error, as they do where an administrator does this.
+    # A graceful stop: watches end without an error, as when an administrator restores etcd.
     one.plane.stop_component(API, signal.SIGTERM, GENTLE_SECONDS)
     one.plane.stop_component(STORE)
     shutil.rmtree(one.plane.state / STORE)
@@ -172,7 +172,7 @@ def _put_back(one: Served, copy: object) -> None:
 
 
 async def _healed(one: Served, begin: float) -> float:
-    """Seconds from `begin` until the loss of a-2 is healed."""
+    """Return the seconds from `begin` until the job has recovered from the loss of a-2."""
 
     async def missing() -> str:
         status = await one.status("a")
