@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A rank that speaks DI-engine's contract without DI-engine: listens and dials where ditask would,
-and keeps the edges.
+"""A rank without DI-engine, for tests: listens on and dials the same addresses as ditask, and keeps
+the connections.
 
-It needs Python's standard library alone. The environment is the operator's: DI_RANK, DI_NODES,
-DI_PARALLEL_WORKERS and DI_TOPOLOGY.
+It needs only Python's standard library, and starts faster than DI-engine. It reads the variables
+that the operator sets: DI_RANK, DI_NODES, DI_PARALLEL_WORKERS and DI_TOPOLOGY.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ TOPOLOGIES = ("mesh", "star", "alone")
 
 @dataclass(frozen=True)
 class World:
-    """What the environment says: one address per pod in rank order, and how many workers each pod
-    runs.
+    """The world according to the environment: one address per pod in rank order, and the number of
+    workers per pod.
     """
 
     rank: int
@@ -37,7 +37,7 @@ class World:
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> World:
-        """Raise ValueError with the variable's name when one is missing or out of range."""
+        """Read the environment. ValueError names a variable that is missing or out of range."""
         try:
             addresses = tuple(env["DI_NODES"].split(","))
             rank = int(env["DI_RANK"])
@@ -54,20 +54,20 @@ class World:
         return cls(rank, addresses, workers, topology)
 
     def endpoint(self, node: int) -> tuple[str, int]:
-        """Host and port on which a node id listens."""
+        """Return the host and port on which a node ID listens."""
         rank, worker = divmod(node, self.workers)
         return self.addresses[rank].strip("[]"), FIRST_PORT + worker
 
     def mine(self) -> range:
-        """The node ids of this pod."""
+        """Return the node IDs of this pod."""
         return range(self.rank * self.workers, (self.rank + 1) * self.workers)
 
     def dials(self, node: int) -> list[int]:
-        """The node ids that a node id dials, whatever pod it is in.
+        """Return the node IDs that a node ID dials, in its own pod and in others.
 
-        DI-engine 0.5.3 adds two lists: of its own pod (ding/framework/parallel.py,
-        topology_network) and of other pods (ding/entry/cli_parsers/k8s_parser.py, _get_attach_to),
-        the same for each worker.
+        DI-engine 0.5.3 adds two lists: the nodes of its own pod (ding/framework/parallel.py,
+        topology_network) and those of other pods (ding/entry/cli_parsers/k8s_parser.py,
+        _get_attach_to), which are the same for each worker.
         """
         rank, worker = divmod(node, self.workers)
         first = rank * self.workers
@@ -78,7 +78,7 @@ class World:
         return []
 
     def edges(self) -> set[tuple[int, int]]:
-        """The (dialler, listener) pairs that have an end in this pod."""
+        """Return the (dialer, listener) pairs that have an end in this pod."""
         nodes = range(len(self.addresses) * self.workers)
         mine = self.mine()
         return {(a, b) for a in nodes for b in self.dials(a) if a in mine or b in mine}
@@ -86,8 +86,8 @@ class World:
 
 @dataclass
 class Mesh:
-    """The edges of this pod; an edge that was up once counts, since peers that are done may leave
-    at any time.
+    """The connections of this pod. A connection counts if it was up once, because peers that have
+    finished may leave at any time.
     """
 
     world: World
@@ -95,13 +95,13 @@ class Mesh:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def up(self, dialler: int, listener: int) -> None:
-        """Note an edge."""
+        """Record that a connection is up."""
         with self.changed:
             self.missing.discard((dialler, listener))
             self.changed.notify_all()
 
     def listen(self, node: int) -> None:
-        """Bind now, so that an error ends the program, and accept in a thread."""
+        """Bind at once, so that an error ends the program, and accept in a thread."""
         host, port = self.world.endpoint(node)
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         server = socket.create_server((host, port), family=family, backlog=1024)
@@ -114,13 +114,13 @@ class Mesh:
             threading.Thread(target=self._serve, args=(node, connection), daemon=True).start()
 
     def _serve(self, node: int, connection: socket.socket) -> None:
-        """Read the one line of a dialler, then wait until it leaves."""
+        """Read the greeting of a dialer, then wait until it leaves."""
         keep_alive(connection)
         try:
             with connection, connection.makefile("rb") as lines:
                 words = lines.readline(64).split()
                 if len(words) != 3 or words[:2] != [b"greeting", b"from"] or not words[2].isdigit():
-                    return  # a probe, or a stranger
+                    return  # a probe, or another program
                 dialler = int(words[2])
                 say(f"peer {node}: greeting from {dialler}")
                 self.up(dialler, node)
@@ -131,13 +131,14 @@ class Mesh:
             say(f"peer {node}: {dialler} left")
 
     def dial(self, node: int, target: int) -> NoReturn:
-        """Connect and stay connected; dial again each second while it is not."""
+        """Connect and stay connected. Dial again every second while there is no connection."""
         while True:
             try:
                 with socket.create_connection(self.world.endpoint(target), timeout=5) as connection:
                     connection.settimeout(None)
                     keep_alive(connection)
-                    # Said first: who is greeted may end this very process.
+                    # Print before the greeting, because the peer may end this process when it gets
+                    # it.
                     say(f"peer {node} connected to {target}")
                     connection.sendall(b"greeting from %d\n" % node)
                     self.up(node, target)
@@ -149,7 +150,7 @@ class Mesh:
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Notice within seconds a peer that vanished without a word."""
+    """Enable TCP keepalive, to notice within seconds that a peer has vanished."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 2)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
@@ -157,17 +158,16 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 def say(text: str) -> None:
-    """One write per line, so that threads do not mix their lines."""
+    """Print a line with one write, so that the lines of threads are not mixed."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def end_on_term() -> None:
-    """End at once on SIGTERM, with what a shell reports for it. Call before any other thread is
-    there.
+    """Exit at once with 143 on SIGTERM. Call this before any other thread is started.
 
-    In a thread of its own: a handler runs in the main thread only, which does not hear of a signal
-    that comes in the moment before it begins to wait.
+    A thread waits for the signal, because a handler runs only in the main thread, which misses a
+    signal that arrives just before it starts to wait.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(
@@ -176,14 +176,14 @@ def end_on_term() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     end = parser.add_mutually_exclusive_group()
     end.add_argument(
         "--seconds",
         type=float,
         default=0.0,
-        help="stay this long after every edge was up (default 0)",
+        help="seconds to stay after every connection was up (default 0)",
     )
     end.add_argument("--forever", action="store_true", help="stay until a signal ends it")
     parser.add_argument(
@@ -193,7 +193,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run this pod's workers until every edge was up and the time is over."""
+    """Run this pod's workers until every connection was up and the time is over."""
     options = arguments()
     end_on_term()
     try:
@@ -225,5 +225,5 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    # Not sys.exit: Python aborts when it ends while one of the other threads prints.
+    # Do not use sys.exit: Python aborts if it exits while another thread prints.
     os._exit(code)

@@ -1,16 +1,16 @@
 #!/bin/sh
-# Usage: rootfs.sh PYTHON ARCH DIR SOURCES: the operator for another machine's ARCH (arm64, amd64) as DIR/rootfs.tar, without
-# running a program of it. PYTHON is a Python of the image's minor version, SOURCES a sources.list of Debian bookworm. The
-# image of this machine's architecture comes from the Dockerfile at the repository's top.
+# Usage: rootfs.sh PYTHON ARCH DIR SOURCES. Builds the operator for another architecture (arm64, amd64) as DIR/rootfs.tar,
+# without running programs of that architecture. PYTHON is a Python of the image's minor version, SOURCES a sources.list of
+# Debian bookworm. The image for this machine's architecture is built from the Dockerfile in the repository's root.
 set -eu
 python=$1 arch=$2 dir=$3 sources=$4 root=$3/rootfs
 here=$(cd "$(dirname "$0")/../.." && pwd)
 case $arch in arm64) machine=aarch64 ;; amd64) machine=x86_64 ;; esac
-"$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Python 3.11 is needed, which the image has: its code is compiled here")'
+"$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Python 3.11 is needed, the version of the image, because the code is compiled here")'
 umask 022
 
-# The packages of that architecture: python3 and what it depends on, unpacked. Their scripts would run on that machine only;
-# what of theirs is needed follows below.
+# The packages of that architecture, unpacked: python3 and its dependencies. Their maintainer scripts cannot run on this
+# machine; the few results that are needed are created below.
 apt() {
   apt-get -q -o Dir::State="$dir/state" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
     -o Dir::Etc::sourcelist="$sources" -o Dir::Etc::sourceparts=/dev/null -o APT::Architecture="$arch" \
@@ -26,7 +26,7 @@ for name in bin sbin lib; do
 done
 for package in "$dir"/cache/archives/*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory "$root" --same-permissions
-  # Where a scanner looks for the packages of an image that has no dpkg of its own.
+  # Scanners look for the packages of an image without dpkg here.
   dpkg-deb --field "$package" >"$root/var/lib/dpkg/status.d/$(dpkg-deb --field "$package" Package)"
 done
 echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
@@ -35,7 +35,7 @@ echo 'root:x:0:' >"$root/etc/group"
 find "$root/usr/share/doc" -mindepth 2 ! -name copyright ! -type d -delete
 rm -rf "$root"/usr/share/info/* "$root"/usr/share/lintian/* "$root"/usr/share/locale/* "$root"/usr/share/man/*
 
-# What the Dockerfile's virtual environment holds.
+# The packages of the Dockerfile's virtual environment.
 site=$root/opt/dijob/lib/python3.11/site-packages
 "$python" -m pip install --no-cache-dir --disable-pip-version-check --root-user-action=ignore --no-compile --no-deps \
   --only-binary :all: --require-hashes --target "$site" --implementation cp --python-version 3.11 \
@@ -46,7 +46,7 @@ find "$site" -depth -type d \( -name tests -o -name test \) -exec rm -rf {} +
 mkdir -p "$root/opt/dijob/bin"
 ln -s /usr/bin/python3 "$root/opt/dijob/bin/python"
 printf 'home = /usr/bin\ninclude-system-site-packages = false\n' >"$root/opt/dijob/pyvenv.cfg"
-# Without the programs of people's own machines, as in .dockerignore.
+# Without the command line and the client, as in .dockerignore.
 (cd "$here/operator" && find dijob -type f ! -path '*/__pycache__/*' ! -path 'dijob/cli/*' ! -path 'dijob/client/*') | while read -r file; do
   install -D -m 644 "$here/operator/$file" "$site/$file"
 done

@@ -1,6 +1,9 @@
-// Stacks says where the Python processes of a container stand: a line of JSON for each, with what py-spy tells of its
-// threads and what the kernel says each of them waits for. It runs as an ephemeral container that shares the processes
-// of the other one. Words NAME=VALUE on its command line choose the processes that have these variables.
+// Stacks prints the stacks of a container's Python processes: a line of JSON for each process, with its threads as py-spy
+// reports them, and the kernel function in which each thread sleeps. It runs as an ephemeral container that shares the
+// process namespace of the other container. Arguments NAME=VALUE select the processes that have these variables.
+//
+// A separate program is needed because an image from scratch has no shell to list processes. It also limits the time and
+// the output of each process.
 package main
 
 import (
@@ -20,9 +23,9 @@ import (
 
 const (
 	pySpy = "/py-spy"
-	// How long one process may take: py-spy reads the symbols of a large interpreter in less.
+	// The time limit for one process. py-spy needs less to read the symbols of a large interpreter.
 	patience = 10 * time.Second
-	// Nobody is asked for more.
+	// Limits of the output, so that a container with many processes cannot flood the log.
 	mostProcesses = 64
 	mostThreads   = 256
 	mostWords     = 16
@@ -34,14 +37,14 @@ type process struct {
 	Pid     int               `json:"pid"`
 	Parent  int               `json:"parent"`
 	Command []string          `json:"command"`
-	Waits   map[string]string `json:"waits"`             // the kernel's function, by thread; not for those that run
-	Threads json.RawMessage   `json:"threads,omitempty"` // as py-spy says it
+	Waits   map[string]string `json:"waits"`             // the kernel function by thread; without running threads
+	Threads json.RawMessage   `json:"threads,omitempty"` // in py-spy's format
 	Problem string            `json:"problem,omitempty"`
 }
 
-// end is the last line: without it the output is not whole.
+// end is the last line. Without it, the output is incomplete.
 type end struct {
-	Processes int `json:"processes"` // how many Python processes there are
+	Processes int `json:"processes"` // the number of Python processes
 }
 
 func main() {
@@ -60,7 +63,7 @@ func main() {
 	}
 }
 
-// pythons returns the processes whose program is a Python and whose environment has all these variables, in order.
+// pythons returns the sorted IDs of the processes that run Python and have all these variables in their environment.
 func pythons(proc string, variables []string) []int {
 	var found []int
 	links, _ := filepath.Glob(proc + "/[0-9]*/exe")
@@ -92,18 +95,18 @@ func look(pid int) process {
 	said, err := exec.CommandContext(limit, pySpy, "dump", "--json", "--pid", strconv.Itoa(pid)).Output()
 	switch {
 	case limit.Err() != nil:
-		found.Problem = fmt.Sprintf("py-spy had not read it after %s", patience)
+		found.Problem = fmt.Sprintf("py-spy did not finish within %s", patience)
 	case err != nil:
 		found.Problem = complaint(err)
 	case !json.Valid(said):
-		found.Problem = "py-spy's answer is no JSON"
+		found.Problem = "py-spy's output is not valid JSON"
 	default:
 		found.Threads = json.RawMessage(bytes.TrimSpace(said))
 	}
 	return found
 }
 
-// complaint is what py-spy said on stderr, in a line.
+// complaint returns py-spy's error output as one line.
 func complaint(err error) string {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
@@ -112,7 +115,7 @@ func complaint(err error) string {
 	return err.Error()
 }
 
-// waits returns the kernel's function in which each thread sleeps. The kernel says 0 for those that run.
+// waits returns the kernel function in which each thread sleeps. The kernel reports 0 for running threads.
 func waits(proc string, pid int) map[string]string {
 	found := map[string]string{}
 	files, _ := filepath.Glob(fmt.Sprintf("%s/%d/task/*/wchan", proc, pid))
@@ -135,7 +138,7 @@ func command(proc string, pid int) []string {
 	return words
 }
 
-// parent is the process that started it, 0 where that is in another container.
+// parent returns the parent's process ID, or 0 if the parent is in another container.
 func parent(proc string, pid int) int {
 	for _, line := range strings.Split(read(fmt.Sprintf("%s/%d/status", proc, pid)), "\n") {
 		if value, found := strings.CutPrefix(line, "PPid:"); found {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// proc makes a folder as /proc is, with processes by their programs, each with an environment.
+// proc creates a folder like /proc, with a process for each program and its environment.
 func proc(t *testing.T, programs map[string][2]string) string {
 	t.Helper()
 	root := t.TempDir()

@@ -14,7 +14,7 @@ mkdir -p "$root"
   --platform "manylinux1_$machine" --platform "manylinux2014_$machine" --platform "manylinux_2_17_$machine" \
   -r "$here/requirements.txt"
 install -m 755 "$dir/wheel/bin/py-spy" "$root/py-spy"
-# Where a scanner, and `make sbom`, look for what pip has brought; with its licence.
+# Scanners and `make sbom` look for installed packages and their licenses here.
 for info in "$dir"/wheel/*.dist-info; do
   mkdir -p "$root/usr/share/$(basename "$info")"
   cp "$info/METADATA" "$root/usr/share/$(basename "$info")"
