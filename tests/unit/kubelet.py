@@ -192,7 +192,7 @@ class SimPod:
 
     @property
     def due(self) -> bool:
-        """Whether the containers can start. If the pod has a gate, the gate provides the image."""
+        """Whether the program must restart (images/launcher/launch.go): its list is too old."""
         told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
         return (
             self.process is not None
