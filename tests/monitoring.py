@@ -1,4 +1,4 @@
-"""Dashboard and alerts of the chart, and Debian's Prometheus, which the tests ask about them."""
+"""The chart's dashboard and alerts, and Debian's Prometheus for the tests."""
 
 import fcntl
 import json
@@ -15,20 +15,20 @@ import yaml
 ROOT = Path(__file__).parents[1]
 BOARD = ROOT / "charts/dijob/files/dashboard.json"
 ALERTS = ROOT / "charts/dijob/files/alerts.yaml"
-# Labels that Prometheus gives to what it scrapes.
+# Labels that Prometheus sets for its targets.
 TARGET = {"job", "instance", "namespace"}
 PACKAGE = "prometheus"
 
 
 def panels() -> list[dict[str, Any]]:
-    """The dashboard's panels, but its rows."""
+    """Return the dashboard's panels without its rows."""
     found = json.loads(BOARD.read_text())["panels"]
     return [panel for panel in found if panel["type"] != "row"]
 
 
 def board_queries() -> list[tuple[str, str]]:
-    """Title and PromQL of each query of the dashboard, its variables filled in for a scrape each
-    second.
+    """Return title and PromQL of each query of the dashboard, with variables for a scrape interval
+    of one second.
     """
     return [
         (f"{panel['title']} {target['refId']}", _filled(target["expr"]))
@@ -38,7 +38,7 @@ def board_queries() -> list[tuple[str, str]]:
 
 
 def queries() -> list[tuple[str, str]]:
-    """Those of the dashboard and of the alerts."""
+    """Return the queries of the dashboard and of the alerts."""
     groups = yaml.safe_load(ALERTS.read_text())["groups"]
     alerts = [(rule["alert"], rule["expr"]) for group in groups for rule in group["rules"]]
     return board_queries() + alerts
@@ -51,7 +51,7 @@ def _filled(expr: str) -> str:
 
 
 def asked(expr: str) -> tuple[set[str], set[str]]:
-    """The series of ours that a query names, and the labels that it names."""
+    """Return our series and the labels in a query."""
     names = set(re.findall(r"\b(?:dijob|process)_\w+", expr))
     lists = re.findall(r"\b(?:by|on) \(([^)]*)\)", expr)
     labels = {label.strip() for each in lists for label in each.split(",")}
@@ -64,9 +64,7 @@ def _matched(matchers: str) -> Iterator[str]:
 
 
 def debian_prometheus() -> Path:
-    """The folder with Debian's `prometheus` and `promtool`, taken out of the package into the
-    cache.
-    """
+    """Return the folder with Debian's `prometheus` and `promtool`, extracted into the cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "prometheus.lock").open("w") as lock:
@@ -86,7 +84,7 @@ def debian_prometheus() -> Path:
 
 
 def _candidate() -> str:
-    """The version that apt would install; "" where it knows none."""
+    """Return the version that apt would install, or ""."""
     said = subprocess.run(
         ["apt-cache", "policy", PACKAGE], capture_output=True, text=True, check=True
     ).stdout

@@ -1,5 +1,5 @@
-"""One control plane and one operator for all tests of this folder, and a healthy job that must not
-be touched.
+"""Fixtures: one control plane and one operator for all tests of this folder, and a healthy job that
+must not change.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from apiserver.plane import Plane, job, operator
 from planes import control_plane
 from workers import free_port, own
 
-# Two files of tests run at a time (make apiserver), each with a control plane of its own.
+# Two test files run at a time (make apiserver), each with its own control plane.
 NAME = own("apiserver-tests")
 HEALTHY = "healthy"
 
@@ -24,7 +24,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 @pytest.fixture(scope="session")
 def running(plane: Plane) -> str:
-    """The name of a job that runs."""
+    """Return the name of a running job."""
     plane.apply(job(HEALTHY))
     plane.until_condition(HEALTHY, "Running", "True", seconds=60)
     plane.until("the Service is there", lambda: plane.get("service", HEALTHY), lambda: None)
@@ -35,7 +35,7 @@ def running(plane: Plane) -> str:
 
 
 def _settled(plane: Plane) -> bool:
-    """Counts that are not urgent are written up to a second later."""
+    """Return whether the status is up to date. Counts are written up to a second later."""
     body = plane.get("dijob", HEALTHY) or {"metadata": {}, "status": {}}
     status, pods = body["status"], plane.pods(HEALTHY)
     ready = [
@@ -60,8 +60,8 @@ def _version(meta: dict[str, str]) -> str:
 
 @pytest.fixture
 def untouched(plane: Plane, running: str) -> Iterator[str]:
-    """The healthy job's name; afterwards it and all that belongs to it must be what they were, to
-    the version.
+    """Yield the name of the healthy job. At the end, the job and its children must have the same
+    resourceVersions as before.
     """
     before = _versions(plane, running)
     assert len(before) == 4, f"a job, a Service and two pods: {before}"

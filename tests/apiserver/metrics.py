@@ -1,4 +1,4 @@
-"""A small external metrics API of the tests' own: one metric, whose value a test sets."""
+"""A small external metrics API with one metric, whose value a test sets."""
 
 import json
 import ssl
@@ -20,14 +20,14 @@ METRIC = "waiting-episodes"
 
 @dataclass
 class Metric:
-    """The value that the autoscaler reads, and how often it has asked."""
+    """The value that the autoscaler reads, and the number of requests."""
 
     value: int = 0
     asked: int = 0
     port: int = field(default=0)
 
     def answer(self, path: str) -> Body | None:
-        """What the API says at a path; None: not found."""
+        """Return the response for a path, or None if there is none."""
         root = f"/apis/{GROUP}/{VERSION}"
         if path.rstrip("/") == root:
             resource = {
@@ -59,7 +59,7 @@ class Metric:
         return None
 
     def objects(self) -> list[Body]:
-        """The APIService, and the Service by which the apiserver finds this process on loopback."""
+        """Return the APIService, and the Service that leads the apiserver to this process."""
         spec = {
             "group": GROUP,
             "version": VERSION,
@@ -90,7 +90,7 @@ class Metric:
 
 @contextmanager
 def served() -> Iterator[Metric]:
-    """The metric behind HTTPS on a free port of loopback, until the end of the block."""
+    """Serve the metric with HTTPS on a free port of the loopback interface."""
     metric = Metric()
 
     class Handler(BaseHTTPRequestHandler):
@@ -104,7 +104,7 @@ def served() -> Iterator[Metric]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.socket = _certified().wrap_socket(server.socket, server_side=True)

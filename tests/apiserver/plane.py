@@ -1,6 +1,4 @@
-"""A real control plane with pretended nodes, our CRD and a running operator, as the tests of the
-API see it.
-"""
+"""A real control plane with simulated nodes, our CRD and a running operator."""
 
 import json
 import os
@@ -22,22 +20,22 @@ from planes import ROOT
 from space import JOB_LABEL, Api
 
 Body = dict[str, Any]
-# Where kubectl looks when it is told nothing.
+# The namespace that kubectl uses by default.
 NAMESPACE = "default"
 
 
 @dataclass(frozen=True)
 class Plane:
-    """kubectl against the control plane, and polls that end with the evidence."""
+    """kubectl for the control plane, and polls that show the state if they fail."""
 
     cluster: Cluster
-    log: Path  # the operator's
+    log: Path  # the operator's log
     port: int = 0  # of the operator's metrics
 
     @cached_property
     def api(self) -> Api:
-        """For polls: a kubectl costs 0.16 s of CPU, and the tests of this stage would start
-        2,000.
+        """An API client for polls. These tests would start 2,000 kubectl processes with 0.16 s of
+        CPU each.
         """
         return Api.of(self.cluster)
 
@@ -46,23 +44,23 @@ class Plane:
         return Lab(self.cluster.binaries, self.cluster.kubeconfig)
 
     def ask(self, *arguments: str, stdin: str = "") -> Said:
-        """Run kubectl; a refusal is an answer, not an error."""
+        """Run kubectl, and return its output even if it fails."""
         return self.lab.try_kubectl(*arguments, stdin=stdin)
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        """kubectl's output; an AssertionError with its words when it fails."""
+        """Return kubectl's output. If kubectl fails, raise an AssertionError with the output."""
         return self.lab.kubectl(*arguments, stdin=stdin)
 
     def try_apply(self, body: Mapping[str, Any]) -> Said:
-        """kubectl apply of a manifest that may be refused."""
+        """Apply a manifest that may be rejected."""
         return self.ask("apply", "-f", "-", stdin=yaml.safe_dump(body))
 
     def apply(self, *bodies: Body) -> None:
-        """kubectl apply of manifests."""
+        """Apply manifests."""
         self.lab.apply(*bodies)
 
     def get(self, kind: str, name: str) -> Body | None:
-        """The object, None where there is none."""
+        """Return an object, or None if it does not exist."""
         if kind in ("dij", "dijob", "dijobs"):
             return self.api.job(NAMESPACE, name) or None
         text = self.kubectl("get", kind, name, "-o", "json", "--ignore-not-found")
@@ -70,17 +68,17 @@ class Plane:
         return found
 
     def pods(self, job: str) -> dict[str, Body]:
-        """The pods of a job by name."""
-        # A list says what they are, they do not.
+        """Return the pods of a job by name."""
+        # The kind is in the list, and not in its items.
         listed = self.api.pods(NAMESPACE, f"{JOB_LABEL}={job}")
         return {pod["metadata"]["name"]: {"kind": "Pod", **pod} for pod in listed}
 
     def uids(self, job: str) -> dict[str, str]:
-        """The uids of a job's pods by the pods' names."""
+        """Return the uids of a job's pods by name."""
         return {name: pod["metadata"]["uid"] for name, pod in self.pods(job).items()}
 
     def condition(self, job: str, kind: str) -> Body:
-        """The condition of a job, {} where it is not there."""
+        """Return a condition of a job, or {} if there is none."""
         status = (self.get("dijob", job) or {}).get("status", {})
         found = (one for one in status.get("conditions", ()) if one["type"] == kind)
         return next(found, {})
@@ -92,7 +90,7 @@ class Plane:
         evidence: Callable[[], object],
         seconds: float = 30,
     ) -> None:
-        """Poll; on failure the evidence and the end of the operator's log are in the message."""
+        """Poll a condition. On failure, raise with the state and the end of the operator's log."""
 
         def shown() -> str:
             return f"seen: {evidence()}; operator: {self.log.read_text()[-2000:]}"
@@ -102,7 +100,7 @@ class Plane:
     def until_condition(
         self, job: str, kind: str, status: str, *words: str, seconds: float = 30
     ) -> None:
-        """Until the condition has that status and all the words are in its reason or message."""
+        """Wait until a condition has a status, and its reason or message contains all words."""
 
         def true() -> bool:
             now = self.condition(job, kind)
@@ -113,9 +111,7 @@ class Plane:
         self.until(what, true, lambda: (self.get("dijob", job) or {}).get("status"), seconds)
 
     def remove(self, *things: str) -> None:
-        """Delete objects (`kind/name`), and wait until they and the pods of the jobs among them are
-        gone.
-        """
+        """Delete objects (`kind/name`). Wait until they, and the pods of jobs, are gone."""
         self.kubectl("delete", *things, "--ignore-not-found", "--wait=true", "--timeout=30s")
         for name in [
             thing.removeprefix("dijob/") for thing in things if thing.startswith("dijob/")
@@ -123,10 +119,10 @@ class Plane:
             self.until_no_pods(name)
 
     def until_no_pods(self, name: str) -> None:
-        """Until the garbage collector has taken the pods of a deleted job.
+        """Wait until the garbage collector has deleted the pods of a deleted job.
 
-        Its first deletion after the CRD was made can take a minute: it looks for new kinds every 30
-        s only.
+        The first deletion after the CRD was created can take a minute, because the garbage
+        collector looks for new kinds every 30 s.
         """
         what = f"the pods of {name} are gone"
         self.until(what, lambda: not self.pods(name), lambda: list(self.pods(name)), seconds=100)
@@ -141,8 +137,8 @@ def operator(
     port: int = 0,
     flags: tuple[str, ...] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The operator of these namespaces (none: of all) as a process, with others of that Lease ("":
-    alone), with its metrics on `port`. `flags` are more of its flags.
+    """Run an operator process for some namespaces (none: all), with leader election if `lease` is
+    given. Its metrics are on `port`. `flags` are additional options.
     """
     scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
     told = [f"--kubeconfig={kubeconfig}", f"--health-port={port}", *scope, *flags]
@@ -162,7 +158,7 @@ def operator(
 
 
 def job(name: str, **spec: Any) -> Body:
-    """A DIJob of two pods that runs on pretended nodes."""
+    """Return a DIJob of two pods for simulated nodes."""
     main = {"image": "example/x", "command": ["sh", "-c"], "args": ["ditask -m a.main"]}
     if not {"replicas", "minReplicas", "maxReplicas"} & spec.keys():
         spec |= {"minReplicas": 2, "maxReplicas": 2}
@@ -170,7 +166,7 @@ def job(name: str, **spec: Any) -> Body:
 
 
 def changed(body: Body, path: str, value: Any) -> Body:
-    """A copy of the manifest with one field (dotted path, numbers for list entries) set."""
+    """Return a copy of a manifest with one field set (dotted path, numbers for list items)."""
     copy: Body = json.loads(json.dumps(body))
     place: Any = copy
     *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]

@@ -1,4 +1,4 @@
-"""The table of bad input: what somebody applies, and the words of the answer."""
+"""The table of bad input: what a user applies, and the words of the error."""
 
 import json
 from dataclasses import dataclass
@@ -14,9 +14,7 @@ CONTAINER = "spec.template.spec.containers.0"
 
 @dataclass(frozen=True)
 class Refused:
-    """kubectl apply says no, with these words on `lines` lines (0: any number), and nothing is
-    there afterwards.
-    """
+    """kubectl apply fails with these words on `lines` lines (0: any), and creates nothing."""
 
     body: Body
     words: tuple[str, ...]
@@ -25,27 +23,25 @@ class Refused:
 
 @dataclass(frozen=True)
 class EditRefused:
-    """A change of the healthy, running job is refused with these words."""
+    """A change of the healthy, running job is rejected with these words."""
 
-    arguments: tuple[str, ...]  # of kubectl; {} stands for the job's name
+    arguments: tuple[str, ...]  # of kubectl; {} is replaced by the job's name
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Reported:
-    """The job is accepted, and a condition names what is wrong. What `cure` applies or deletes
-    heals it.
-    """
+    """The job is accepted, and a condition reports the problem. `cure` resolves it."""
 
     body: Body
     condition: str
     status: str
     words: tuple[str, ...]
-    before: tuple[Body, ...] = ()  # somebody else's objects, which must stay as they are
+    before: tuple[Body, ...] = ()  # objects of other owners, which must not change
     cure: tuple[Body, ...] = ()  # objects that are missing
     # (condition, status) after the cure, or after `before` is deleted.
     healed: tuple[str, str] | None = None
-    pods: int = 0  # how many pods of the job there are while it is wrong
+    pods: int = 0  # number of the job's pods while the problem exists
 
 
 def _env(name: str) -> Body:

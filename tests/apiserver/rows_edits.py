@@ -1,4 +1,4 @@
-"""The table of bad input, for changes of a job that runs or has ended."""
+"""The table of bad input for changes of a running or finished job."""
 
 import json
 
@@ -42,7 +42,7 @@ ENDED = (
     " both), or use a new name",
 )
 
-# Of a job that has failed. Nothing else is said, least of all an advice that leads nowhere.
+# For a failed job. The message has nothing else, in particular no advice that would not help.
 EDITS_AFTER_THE_END: dict[str, EditRefused] = {
     "the image": EditRefused(
         ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)), ENDED
@@ -57,7 +57,7 @@ EDITS_AFTER_THE_END: dict[str, EditRefused] = {
     "no deadline": EditRefused(patch(activeDeadlineSeconds=None), ENDED),
     "another size": EditRefused(patch(maxReplicas=5), ENDED),
 }
-# What kubectl can still do then: the clean-up follows it, or an autoscaler does it.
+# Changes that are still allowed then, for the clean-up or by an autoscaler.
 ALLOWED_AFTER_THE_END: dict[str, tuple[str, ...]] = {
     "the time to live": patch(ttlSecondsAfterFinished=86400),
     "who is cleaned up": patch(cleanPodPolicy="All"),

@@ -1,4 +1,4 @@
-"""The table of bad input, for tasks, policies, deadlines and suspend."""
+"""The table of bad input for tasks, policies, deadlines and suspend."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from apiserver.rows import EditRefused, Refused, Reported, patch
 
 
 def tasks_job(name: str, *tasks: Body, **spec: Any) -> Body:
-    """A job of one learner and two collectors; `tasks` replaces them."""
+    """Return a job of one learner and two collectors, or with other `tasks`."""
     made = job(name)
     template = made["spec"].pop("template")
     usual = ({"type": "learner"}, {"type": "collector", "replicas": 2})
@@ -130,7 +130,7 @@ REFUSED: dict[str, Refused] = {
     "a group that is no label": Refused(job("bad", group="a b"), ("spec.group", "becomes a label")),
 }
 
-# Of a running job with tasks.
+# For a running job with tasks.
 EDITS: dict[str, EditRefused] = {
     "kubectl scale": EditRefused(
         ("scale", "dijob", "{}", "--replicas=4"),
@@ -167,7 +167,7 @@ EDITS: dict[str, EditRefused] = {
     ),
 }
 
-# Of a suspended job with a Redis server of its own.
+# For a suspended job with its own Redis server.
 EDITS_OF_SUSPENDED: dict[str, EditRefused] = {
     "another port": EditRefused(
         patch(messageQueue={"port": 7000}),

@@ -1,4 +1,4 @@
-"""What works on a good job: scale, wait, columns, explain; and every example is accepted."""
+"""kubectl on a valid job: scale, wait, columns, explain. Every example is accepted."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_wait_for_a_condition(plane: Plane, untouched: str) -> None:
         plane.remove("dijob/ends")
 
 
-def test_waiting_for_the_end_returns_for_a_job_that_fails_and_the_next_line_says_so(
+def test_a_wait_for_the_end_also_returns_for_a_failed_job(
     plane: Plane,
 ) -> None:
     try:
@@ -92,8 +92,8 @@ def test_get_all_lists_it(plane: Plane, untouched: str) -> None:
         ("status.succeededRanks", "0-3,7"),
     ],
 )
-def test_explain_teaches(plane: Plane, field: str, words: str) -> None:
-    # The apiserver serves a kind for some seconds before its OpenAPI has it.
+def test_explain_describes_fields(plane: Plane, field: str, words: str) -> None:
+    # The OpenAPI document has a new kind some seconds after the apiserver serves it.
     until_true("kubectl explains DIJobs", lambda: plane.ask("explain", "dijob").ok, 60)
     text = plane.kubectl("explain", f"dijob.{field}")
     assert words in " ".join(text.split())

@@ -1,5 +1,5 @@
-"""Bad input against the real apiserver: each row is refused or reported in words, and changes
-nothing that runs.
+"""Bad input on a real apiserver: each row is rejected or reported, and does not affect running
+pods.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def lacking(text: str, words: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", REFUSED.values(), ids=REFUSED.keys())
-def test_refused(plane: Plane, untouched: str, row: Refused) -> None:
+def test_rejected(plane: Plane, untouched: str, row: Refused) -> None:
     said = plane.try_apply(row.body)
     assert not said.ok, said.text
     assert lacking(said.text, row.words) == [], said.text
@@ -29,7 +29,9 @@ def test_refused(plane: Plane, untouched: str, row: Refused) -> None:
 
 
 @pytest.mark.parametrize("row", rows_edits.EDITS.values(), ids=rows_edits.EDITS.keys())
-def test_edits_of_a_running_job_are_refused(plane: Plane, untouched: str, row: EditRefused) -> None:
+def test_edits_of_a_running_job_are_rejected(
+    plane: Plane, untouched: str, row: EditRefused
+) -> None:
     said = plane.ask(
         *(word.replace("{}", untouched, 1) if word == "{}" else word for word in row.arguments)
     )
@@ -39,7 +41,7 @@ def test_edits_of_a_running_job_are_refused(plane: Plane, untouched: str, row: E
 
 @pytest.fixture(scope="module")
 def with_tasks(plane: Plane) -> Iterator[str]:
-    """A job with tasks that runs; nothing that is refused may change it."""
+    """Yield a running job with tasks. Rejected requests must not change it."""
     plane.apply(rows_tasks.tasks_job("tasks"))
     plane.until_condition("tasks", "Running", "True")
     before = plane.uids("tasks")
@@ -49,7 +51,7 @@ def with_tasks(plane: Plane) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("row", rows_tasks.EDITS.values(), ids=rows_tasks.EDITS.keys())
-def test_edits_of_a_running_job_with_tasks_are_refused(
+def test_edits_of_a_running_job_with_tasks_are_rejected(
     plane: Plane, with_tasks: str, row: EditRefused
 ) -> None:
     said = plane.ask(*(with_tasks if word == "{}" else word for word in row.arguments))
@@ -59,7 +61,7 @@ def test_edits_of_a_running_job_with_tasks_are_refused(
 
 @pytest.fixture(scope="module")
 def ended(plane: Plane) -> Iterator[str]:
-    """A job that has failed: nothing that is refused may change its spec."""
+    """Yield a failed job. Rejected requests must not change its spec."""
     plane.apply(job("ended", minReplicas=1, activeDeadlineSeconds=1))
     plane.until_condition("ended", "Finished", "True", "Failed")
     yield "ended"
@@ -69,7 +71,7 @@ def ended(plane: Plane) -> Iterator[str]:
 @pytest.mark.parametrize(
     "row", rows_edits.EDITS_AFTER_THE_END.values(), ids=rows_edits.EDITS_AFTER_THE_END.keys()
 )
-def test_edits_of_a_job_that_has_failed_are_refused_with_what_to_do_instead(
+def test_edits_of_a_failed_job_are_rejected_with_advice(
     plane: Plane, ended: str, row: EditRefused
 ) -> None:
     before = (plane.get("dijob", ended) or {})["spec"]
@@ -83,7 +85,7 @@ def test_edits_of_a_job_that_has_failed_are_refused_with_what_to_do_instead(
 @pytest.mark.parametrize(
     "edit", rows_edits.ALLOWED_AFTER_THE_END.values(), ids=rows_edits.ALLOWED_AFTER_THE_END.keys()
 )
-def test_what_still_means_something_after_the_end_can_be_changed(
+def test_some_fields_can_be_changed_after_the_end(
     plane: Plane, ended: str, edit: tuple[str, ...]
 ) -> None:
     said = plane.ask(*(ended if word == "{}" else word for word in edit))
@@ -91,7 +93,7 @@ def test_what_still_means_something_after_the_end_can_be_changed(
     assert plane.condition(ended, "Finished")["status"] == "True"
 
 
-def test_what_cannot_be_changed_can_while_the_job_is_suspended(plane: Plane) -> None:
+def test_a_suspended_job_can_be_changed(plane: Plane) -> None:
     made = rows_tasks.tasks_job("held", suspend=True)
     try:
         plane.apply(made)
@@ -105,7 +107,7 @@ def test_what_cannot_be_changed_can_while_the_job_is_suspended(plane: Plane) -> 
             topology="star",
         )
         plane.apply(new)
-        # In the other shape, and no longer suspended.
+        # Replace the template by tasks, and resume.
         plane.apply(job("held", topology="alone"))
         plane.until_condition("held", "Running", "True")
         assert sorted(plane.pods("held")) == ["held-0", "held-1"]
@@ -132,7 +134,7 @@ def test_the_jobs_own_redis_server_keeps_its_port_while_the_job_is_suspended(
 
 
 def owned(plane: Plane, name: str) -> dict[str, Body]:
-    """The pods of the job that stands there now."""
+    """Return the pods of the current job with this name."""
     uid = (plane.get("dijob", name) or {"metadata": {"uid": "none"}})["metadata"]["uid"]
     found = plane.pods(name)
     return {
@@ -150,8 +152,8 @@ def test_reported(plane: Plane, untouched: str, row: Reported) -> None:
     try:
         for body in row.before:
             plane.apply(body)
-        # What is somebody else's may change by Kubernetes' own hand (a pod that starts), never by
-        # ours.
+        # Kubernetes may change objects of other owners (a pod that starts), but the operator must
+        # not.
         before = [(body, _identity(plane, body)) for body in row.before]
         plane.apply(row.body)
         name = row.body["metadata"]["name"]
@@ -198,7 +200,7 @@ def test_deleted_and_applied_again_at_once(plane: Plane, untouched: str) -> None
 
 
 def test_applied_again_while_an_old_pod_takes_long_to_end(plane: Plane, untouched: str) -> None:
-    """The pod has no node, so nobody but this test takes its finalizer away."""
+    """The pod has no node, so only this test removes its finalizer."""
     made = changed(job("again"), "spec.template.spec.nodeSelector", {"no": "such-node"})
     try:
         plane.apply(made)

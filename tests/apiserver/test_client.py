@@ -1,4 +1,4 @@
-"""The client and its commands against a real apiserver, with an operator that answers."""
+"""The client and its commands on a real apiserver with a running operator."""
 
 import json
 import re
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.apiserver
 
 
 def dijob(plane: Plane, *words: str, stdin: str = "") -> Result:
-    """`kubectl dijob` with the cluster's kubeconfig."""
+    """Run `kubectl dijob` with the cluster's kubeconfig."""
     return CliRunner().invoke(
         group, [*words, "--kubeconfig", str(plane.cluster.kubeconfig)], input=stdin
     )
@@ -64,7 +64,7 @@ def test_a_jobs_life_by_commands(plane: Plane) -> None:
         assert "it is Running: all 3 ranks are running" in late.stderr
         got = json.loads(said(plane, "get", "by-cli", "-o", "json"))
         assert (got["kind"], got["spec"]["replicas"]) == ("DIJob", 3)
-        # The file says 2, and kubectl dijob scale has written 3: whose is it?
+        # The file has 2, and kubectl dijob scale has written 3: a conflict of field managers.
         conflict = dijob(plane, "apply", "-f", "-", stdin=text)
         assert conflict.exit_code == 4, conflict.output
         assert ".spec.replicas" in conflict.stderr

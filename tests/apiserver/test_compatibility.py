@@ -1,4 +1,4 @@
-"""DI-orchestrator's own manifests against the real apiserver, and one of them run to Running."""
+"""DI-orchestrator's own manifests on a real apiserver. One of them runs until it is Running."""
 
 import json
 

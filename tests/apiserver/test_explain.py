@@ -1,4 +1,4 @@
-"""What `kubectl dijob explain` asks a real cluster: rules, quotas, nodes, and a user's rights."""
+"""`kubectl dijob explain` on a real cluster: validation, quotas, nodes and permissions."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ QUOTA = {
 
 
 def explain(config: Path | str, body: dict[str, Any], *more: str) -> Said:
-    """Run the command as a user does."""
+    """Run the command."""
     argv = ["explain", "-", "--kubeconfig", str(config), *more]
     done = subprocess.run(
         [sys.executable, "-m", "dijob.cli.main", *argv],
@@ -37,12 +37,12 @@ def explain(config: Path | str, body: dict[str, Any], *more: str) -> Said:
 
 
 def findings(said: Said) -> dict[str, str]:
-    """The findings of `-o json`: verdicts by their sentences."""
+    """Return the findings of `-o json`: the verdict of each sentence."""
     return {one["text"]: one["verdict"] for one in json.loads(said.text)["cluster"]["findings"]}
 
 
 def asking(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
-    """A job whose pods ask for CPUs."""
+    """Return a job whose pods request CPUs."""
     made = job(name, **spec)
     main = made["spec"]["template"]["spec"]["containers"][0]
     main["resources"] = {"requests": {"cpu": cpu}}
@@ -104,7 +104,7 @@ def test_what_only_the_apiserver_refuses(plane: Plane) -> None:
 
 @pytest.fixture
 def guest(plane: Plane, tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of a user who may create DIJobs and nothing else."""
+    """Yield the kubeconfig of a user who can create DIJobs and nothing else."""
     names = ("role/guest", "rolebinding/guest", "serviceaccount/guest")
     plane.kubectl("create", "serviceaccount", "guest")
     plane.kubectl("create", "role", "guest", "--verb=create", "--resource=dijobs")

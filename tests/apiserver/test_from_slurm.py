@@ -1,4 +1,4 @@
-"""What from-slurm makes of ten batch scripts, against the real apiserver."""
+"""The output of from-slurm for ten batch scripts, on a real apiserver."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.apiserver
 MADE = sorted((Path(__file__).parents[1] / "unit/cli/slurm").glob("*.yaml"))
 
 
-def test_they_are_ten() -> None:
+def test_there_are_ten_scripts() -> None:
     assert len(MADE) >= 10
 
 

@@ -1,4 +1,4 @@
-"""A queue that holds pods back by gates, as Kueue does with plain pods (docs/queues.md)."""
+"""A queue that holds pods with scheduling gates, as Kueue does with plain pods (docs/queues.md)."""
 
 import json
 
@@ -16,7 +16,7 @@ NAME = "queued"
 def test_a_job_whose_pods_are_held_by_gates_waits_and_begins_when_they_are_gone(
     plane: Plane, untouched: str
 ) -> None:
-    """The gates come with the template here, where Kueue's webhook adds them."""
+    """Here the template has the gates. With Kueue, a webhook adds them."""
     assert f"{QUEUE}: team-a" in (ROOT / "docs/queues.md").read_text()
     made = job(NAME, minReplicas=2, maxReplicas=2, scheduleTimeoutSeconds=5)
     made = changed(made, "spec.template.spec.schedulingGates", [{"name": GATE}])

@@ -1,4 +1,4 @@
-"""A HorizontalPodAutoscaler grows and shrinks a job by a metric that is not about CPU."""
+"""A HorizontalPodAutoscaler scales a job by an external metric."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from space import JOB_LABEL
 
 pytestmark = pytest.mark.apiserver
 
-# The controller looks every 15 s.
+# The controller's sync period is 15 s.
 SECONDS = 90
 
 
@@ -25,12 +25,12 @@ def metric(plane: Plane) -> Iterator[Metric]:
         try:
             yield metric
         finally:
-            # An API that does not answer would hold up the deletion of every namespace.
+            # An API that does not respond would block the deletion of every namespace.
             plane.kubectl("delete", f"apiservice/{name}", "service/external-metrics")
 
 
 def autoscaler(name: str) -> Body:
-    """One rank per ten waiting episodes, from 1 to 4; at once in both directions."""
+    """Return an autoscaler: one rank per ten waiting episodes, 1 to 4, without delay."""
     target = {"type": "AverageValue", "averageValue": "10"}
     at_once = {"stabilizationWindowSeconds": 0}
     return {
@@ -77,7 +77,7 @@ def test_an_autoscaler_grows_and_shrinks_a_job(
 
 
 def until_ranks(plane: Plane, count: int) -> None:
-    """Poll until the job runs with so many ranks, all of them Ready."""
+    """Wait until the job runs with `count` ranks, all of them Ready."""
 
     def true() -> bool:
         status = (plane.get("dijob", "auto") or {})["status"]
@@ -114,7 +114,7 @@ def test_the_commands_of_the_page_make_an_autoscaler_that_finds_the_job_and_its_
         assert found == ["pod/train-0", "pod/train-1"]
 
         def read() -> bool:
-            """The controller could read the job's scale."""
+            """Return whether the controller could read the job's scale."""
             status = (plane.get("hpa", "train") or {}).get("status", {})
             conditions = {each["type"]: each for each in status.get("conditions", ())}
             able = conditions.get("AbleToScale", {})

@@ -1,6 +1,4 @@
-"""Where each job has a NetworkPolicy: what the real apiserver stores of it, and what is said of
-rules that it does not take.
-"""
+"""A NetworkPolicy for each job on a real apiserver, and how invalid rules are reported."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +34,7 @@ def isolating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         yield Plane(cluster, log)
 
 
-def test_the_policy_of_a_job_is_looked_after(isolating: Plane) -> None:
+def test_the_policy_of_a_job_is_maintained(isolating: Plane) -> None:
     isolating.apply(job("open", networkPolicy={"ingress": [BOARD]}))
     isolating.until_condition("open", "Running", "True", seconds=60)
     before = isolating.uids("open")
@@ -63,7 +61,7 @@ def test_the_policy_of_a_job_is_looked_after(isolating: Plane) -> None:
     isolating.until_condition("open", "ChangesRefused", "False", "Accepted", seconds=70)
     assert spec(isolating)["ingress"] == [BOARD, mine]
     assert isolating.uids("open") == before
-    # What it has written is what it reads: nothing is written twice.
+    # The operator reads what it has written, so it writes nothing twice.
     changes = [
         line["responseStatus"]["code"]
         for line in audited(isolating, "patch")
@@ -72,7 +70,7 @@ def test_the_policy_of_a_job_is_looked_after(isolating: Plane) -> None:
     assert changes.count(200) == 2, changes
 
 
-def test_no_rank_begins_with_rules_that_the_apiserver_does_not_take(isolating: Plane) -> None:
+def test_no_rank_starts_with_rules_that_the_apiserver_rejects(isolating: Plane) -> None:
     isolating.apply(job("wrong", networkPolicy={"ingress": [NOWHERE]}))
     words = ("Refused", "spec.ingress[0].from[0].ipBlock.cidr")
     isolating.until_condition("wrong", "Isolated", "False", *words)
@@ -82,8 +80,8 @@ def test_no_rank_begins_with_rules_that_the_apiserver_does_not_take(isolating: P
     isolating.until_condition("wrong", "Isolated", "True", "Created")
 
 
-def test_a_key_that_there_is_not_is_named(isolating: Plane) -> None:
-    """As a client sends it that does not ask for strict validation."""
+def test_an_unknown_key_is_named(isolating: Plane) -> None:
+    """The client sends it without strict validation."""
     isolating.kubectl(
         "apply",
         "--validate=ignore",
@@ -96,7 +94,7 @@ def test_a_key_that_there_is_not_is_named(isolating: Plane) -> None:
     assert isolating.get("networkpolicy", "typo") is None
 
 
-def test_somebody_elses_policy_of_the_jobs_name_is_left_alone(isolating: Plane) -> None:
+def test_a_policy_of_another_owner_is_not_touched(isolating: Plane) -> None:
     theirs: Body = {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -131,7 +129,7 @@ def edit(plane: Plane, rules: list[Body] | None) -> None:
 
 
 def audited(plane: Plane, verb: str) -> list[Body]:
-    """What has been asked of this kind about pods and network policies, in this order."""
+    """Return the requests with this verb about pods and network policies, in order."""
     lines = map(json.loads, plane.cluster.audit_log.read_text().splitlines())
     kinds = ("pods", "networkpolicies")
     return [
@@ -144,5 +142,5 @@ def audited(plane: Plane, verb: str) -> list[Body]:
 
 
 def created(plane: Plane) -> list[str]:
-    """The kinds of what has been created."""
+    """Return the kinds of created objects."""
     return [line["objectRef"]["resource"] for line in audited(plane, "create")]

@@ -1,5 +1,5 @@
-"""From DI-orchestrator's CRD to ours: the commands of docs/migration.md, as they stand there, on a
-real apiserver.
+"""The migration from DI-orchestrator's CRD: the commands of docs/migration.md, verbatim, on a real
+apiserver.
 """
 
 import json
@@ -26,7 +26,7 @@ TIME = "2022-07-01T08:00:00Z"
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Plane]:
-    """A control plane of its own, without our CRD and without an operator."""
+    """Yield a control plane without our CRD and without an operator."""
     with up(
         Options(name=own("migration"), mode=CONTROL_PLANE, kwok_nodes=1, quiet=True)
     ) as cluster:
@@ -34,7 +34,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
 
 
 def steps() -> dict[int, str]:
-    """The commands of each numbered step of the document."""
+    """Return the commands of each numbered step of the document."""
     page = (ROOT / "docs/migration.md").read_text()
     found = re.split(r"^### (\d+) .*$", page, flags=re.MULTILINE)
     return {
@@ -45,7 +45,7 @@ def steps() -> dict[int, str]:
 
 @pytest.fixture
 def do(plane: Plane, tmp_path: Path) -> Any:
-    """Does one step in a folder that looks like a checkout."""
+    """Return a function that runs one step, in a folder that looks like a checkout."""
     commands = steps()
     for name in ("crds", "charts"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -66,7 +66,7 @@ def their_crd(storage: str) -> Body:
 
 
 def create(plane: Plane, name: str, version: str, phase: str) -> None:
-    """A job as DI-orchestrator leaves it: its fields, its status."""
+    """Create a job with the fields and the status that DI-orchestrator leaves."""
     made = body(NORMAL)
     made["apiVersion"] = f"diengine.opendilab.org/{version}"
     made["metadata"] = {"name": name}
@@ -125,13 +125,13 @@ def stored(plane: Plane) -> list[str]:
 
 
 def all_pods(plane: Plane) -> dict[str, str]:
-    """Pods in the jobs' namespace, with their uids."""
+    """Return the uids of the pods in the jobs' namespace by name."""
     listed = json.loads(plane.kubectl("get", "pods", "-o", "json"))["items"]
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed}
 
 
 def _theirs_with_history(plane: Plane) -> None:
-    """A cluster in which DI-orchestrator was upgraded from its 0.x: one job is still stored as
+    """Create a cluster in which DI-orchestrator was upgraded from 0.x: one job is stored as
     v1alpha1.
     """
     plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "di-system"}})
@@ -173,12 +173,12 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
     assert plane.kubectl("get", "pods", "-n", "di-system", "-o", "name") == ""
 
     early = plane.ask("replace", "-f", str(ROOT / "crds/dijob.yaml"))
-    # 1.37 says "missing from spec.versions", 1.30 "must appear in spec.versions".
+    # The message of 1.37 is "missing from spec.versions", of 1.30 "must appear in spec.versions".
     assert 'status.storedVersions[0]: Invalid value: "v1alpha1"' in early.text
     assert "spec.versions" in early.text
     do(4)
     assert stored(plane) == ["v2alpha1"]
-    # What step 5 is there for: the chart does not take a CRD that is not its own.
+    # The reason for step 5: the chart rejects a CRD that it does not own.
     refused = plane.lab.try_helm(
         "install", "dijob", str(ROOT / "charts/dijob"), "-n", "dijob-system", "--create-namespace"
     )
@@ -195,8 +195,8 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
         )
         assert 'v2alpha1 stored: ["v2alpha1"]' in do(7)
         _ours_is_in_force(plane)
-        # A job that begins after all of this has had its turn: nobody was created for the others
-        # meanwhile.
+        # When a job that was created last is Running, the operator has reconciled the others, and
+        # has created no pods for them.
         plane.apply(yaml.safe_load((MANIFESTS / NORMAL).read_text()))
         plane.until_condition("normal-job", "Running", "True", seconds=60)
         left = {
@@ -205,8 +205,7 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
         assert left == pods
         assert _label(plane) is None
         _has_not_been_run_again(plane)
-        # What the document warns of: without the annotation, a pod that has the name of ours is
-        # taken over.
+        # As the document warns: without the annotation, a pod with the name of ours is taken over.
         plane.kubectl("annotate", "dij", "runs", "diengine.opendilab.org/paused-")
         plane.until(
             "the pod is taken over",
@@ -237,7 +236,7 @@ def _has_not_been_run_again(plane: Plane) -> None:
 
 
 def _label(plane: Plane) -> str | None:
-    """By which our operator finds the pod that DI-orchestrator left running."""
+    """Return the label by which our operator finds the pod that DI-orchestrator left running."""
     labels: dict[str, str] = (plane.get("pod", "runs-learner-0") or {})["metadata"]["labels"]
     return labels.get("app.kubernetes.io/managed-by")
 

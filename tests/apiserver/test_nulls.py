@@ -1,4 +1,4 @@
-"""C4: a template's metadata as programs write it, and nulls, by each way to create a job."""
+"""C4: null fields and metadata in templates, with each way to create a job."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ WAYS = {
 
 
 def full(name: str) -> Body:
-    """A job with a null wherever one can be."""
+    """Return a job with null in every field that accepts it."""
     made = job(name, replicas=2)
     spec = made["spec"]
     nulls = [path.removeprefix("spec.") for path in NULLS if path.count(".") == 1]

@@ -1,6 +1,4 @@
-"""How the apiserver says that another object has the name now, and that the operator's client knows
-it.
-"""
+"""How the apiserver reports that another object has the name, and that the operator detects it."""
 
 from collections.abc import AsyncIterator
 
@@ -24,7 +22,7 @@ async def api(plane: Plane) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def pod(api: Api) -> AsyncIterator[str]:
-    """The path of a pod that nothing runs."""
+    """Yield the path of a pod without a node."""
     spec = {"containers": [{"name": "c", "image": "none"}], "schedulerName": "nobody"}
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "namesake"}, "spec": spec}
     uid = (await api.create(PODS, made))["metadata"]["uid"]
@@ -44,7 +42,7 @@ async def test_a_deletion_of_a_pod_with_another_uid_is_a_conflict(api: Api, pod:
     assert (caught.value.status, caught.value.conflict) == (409, True), caught.value
 
 
-async def test_a_patch_of_a_pod_that_is_wrong_is_no_conflict(api: Api, pod: str) -> None:
+async def test_an_invalid_patch_of_a_pod_is_not_a_conflict(api: Api, pod: str) -> None:
     with pytest.raises(ApiError) as caught:
         await api.patch(pod, {"spec": {"activeDeadlineSeconds": -1}})
     assert (caught.value.status, caught.value.conflict) == (422, False), caught.value
@@ -54,7 +52,7 @@ async def test_a_patch_of_a_pod_that_is_wrong_is_no_conflict(api: Api, pod: str)
     ("part", "meta"),
     [
         pytest.param("", {"uid": OTHER}, id="spec"),
-        # The apiserver ignores the uid here: only the version tells it.
+        # The apiserver ignores the uid here, so only the version shows it.
         pytest.param("/status", {"uid": OTHER, "resourceVersion": "1"}, id="status"),
     ],
 )

@@ -1,6 +1,4 @@
-"""Text that a tenant writes, and rejections that name the operator's containers, against a real
-apiserver.
-"""
+"""Text from tenants, and rejections that name the operator's containers, on a real apiserver."""
 
 import json
 import unicodedata
@@ -15,7 +13,7 @@ from dijob.api.status import timestamp
 
 pytestmark = pytest.mark.apiserver
 
-# A title, a cleared screen (of seven and of eight bits), text from right to left, a forged line.
+# A title, a cleared screen (7-bit and 8-bit), right-to-left text, a forged line.
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\nrank 0: Ready"
 STRICT = "strict-pods"
 
@@ -26,7 +24,7 @@ def safe(text: str) -> bool:
 
 @pytest.fixture
 def ended(plane: Plane) -> Iterator[str]:
-    """A job that has ended, and an event about it by somebody else."""
+    """Yield a finished job with an event from a tenant."""
     name = "evil"
     try:
         plane.apply(job(name, service="Auto", activeDeadlineSeconds=1))
@@ -58,7 +56,7 @@ def event(about: Body) -> Body:
     }
 
 
-def test_no_command_prints_what_a_terminal_would_obey(plane: Plane, ended: str) -> None:
+def test_no_command_prints_control_sequences(plane: Plane, ended: str) -> None:
     """H10."""
     plane.kubectl("annotate", "dijob", ended, f"note={EVIL}")
     watched = dijob(plane, "watch", ended).output

@@ -1,6 +1,4 @@
-"""Jobs that were made to break the operator, against the real apiserver: it lives, and serves the
-others.
-"""
+"""Jobs that are made to break the operator, on a real apiserver: it serves the others."""
 
 import json
 import sys
@@ -14,7 +12,7 @@ from workers import own
 
 pytestmark = pytest.mark.apiserver
 
-# What the apiserver of 1.34 admits; Go's decoder stops at 10,000.
+# The depth that the apiserver of 1.34 admits; Go's decoder stops at 10,000.
 DEPTH = 950
 
 
@@ -48,13 +46,13 @@ HARMLESS = {
     "script": with_script("script", "$(" * 60_000),
     "wrappers": with_script("wrappers", "env " * 4_000),
 }
-# Refused by the apiserver, as pods.
+# The apiserver rejects pods with these values.
 ODD = {"gpus": with_resources("gpus", {"limits": {"nvidia.com/gpu": "²"}})}
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    """A control plane without an operator."""
+    """Yield a control plane without an operator."""
     log = tmp_path_factory.mktemp("operator") / "log"
     with control_plane(own("poison-tests"), nodes=3) as cluster:
         yield Plane(cluster, log)
@@ -62,7 +60,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 @pytest.fixture(autouse=True)
 def deep_reader() -> Iterator[None]:
-    """This test reads what the operator must not have to."""
+    """Raise the recursion limit: this test itself parses the deep documents."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(20 * DEPTH)
     yield
@@ -70,7 +68,7 @@ def deep_reader() -> Iterator[None]:
 
 
 def create(plane: Plane, folder: Path, body: Body) -> None:
-    """By the apiserver's raw door: kubectl's own decoders are not under test."""
+    """Create a job with `kubectl create --raw`: kubectl's own decoders are not under test."""
     file = folder / f"{body['metadata']['name']}.json"
     file.write_text(json.dumps(body))
     path = "/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs"
@@ -86,7 +84,7 @@ def test_no_job_ends_the_operator_or_hides_another(bare: Plane, tmp_path: Path) 
     bodies = [body for body, _ in POISON.values()]
     with operator(bare.cluster.kubeconfig, bare.log) as process:
         serves(bare, "before")
-        # As events of a watch.
+        # In events of a watch.
         for body in (*bodies, *HARMLESS.values(), *ODD.values()):
             create(bare, tmp_path, body)
         serves(bare, "beside")
@@ -98,7 +96,7 @@ def test_no_job_ends_the_operator_or_hides_another(bare: Plane, tmp_path: Path) 
         bare.until_condition("script", "SpecWarning", "True", "16 KiB")
         bare.until_condition("gpus", "PodsCreated", "False", "PodRejected")
         assert process.poll() is None
-    # As a list, which is one document.
+    # In a list, which is one document.
     with operator(bare.cluster.kubeconfig, bare.log) as process:
         serves(bare, "after")
         bare.kubectl("patch", "dijob", "before", "--type=merge", "-p", '{"spec":{"suspend":true}}')

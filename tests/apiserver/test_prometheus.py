@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a real operator: what dashboard and alerts ask for is there."""
+"""A real Prometheus scrapes a real operator: all queries of dashboard and alerts have data."""
 
 import json
 import subprocess
@@ -33,20 +33,20 @@ def fetched(url: str) -> str:
 
 @dataclass(frozen=True)
 class Prometheus:
-    """One that scrapes the operator each second."""
+    """A Prometheus that scrapes the operator each second."""
 
     port: int
     log: Path
 
     def api(self, path: str, **query: str) -> Any:
-        """The data of an answer."""
+        """Return the data of a response."""
         words = urllib.parse.urlencode(query)
         answer = json.loads(fetched(f"http://127.0.0.1:{self.port}/api/v1/{path}?{words}"))
         assert answer["status"] == "success", answer
         return answer["data"]
 
     def values(self, expr: str) -> list[float]:
-        """What a query gives now, without what is no number."""
+        """Return the current values of a query, without NaN."""
         found = [float(each["value"][1]) for each in self.api("query", query=expr)["result"]]
         return [value for value in found if value == value]
 
@@ -57,7 +57,7 @@ class Prometheus:
             return False
 
     def until(self, what: str, expr: str) -> None:
-        """Until the query gives something that is not 0."""
+        """Wait until a query has a value other than 0."""
         until_true(what, lambda: any(self.values(expr)), SECONDS, lambda: self.values(expr))
 
 
@@ -90,7 +90,7 @@ def prometheus(plane: Plane, tmp_path: Path) -> Iterator[Prometheus]:
 
 @pytest.fixture
 def measured(plane: Plane, prometheus: Prometheus) -> Iterator[None]:
-    """A job that has started, and has been healed after a loss, under Prometheus' eyes."""
+    """Start a job and let it recover from a loss while Prometheus scrapes."""
     try:
         plane.apply(job(NAME))
         plane.until_condition(NAME, "Running", "True", seconds=60)
@@ -102,12 +102,12 @@ def measured(plane: Plane, prometheus: Prometheus) -> Iterator[None]:
         prometheus.until("its phase", 'dijob_jobs{job_namespace="default", phase="Running"}')
         yield
     finally:
-        # Nobody else has its name: the garbage collector takes its pods when it has time.
+        # Its name is not used again, so the garbage collector may delete its pods later.
         plane.kubectl("delete", "dijob", NAME, "--ignore-not-found", "--wait=false")
 
 
 @pytest.mark.usefixtures("measured")
-def test_prometheus_answers_what_dashboard_and_alerts_ask(
+def test_all_queries_of_dashboard_and_alerts_have_data(
     plane: Plane, prometheus: Prometheus
 ) -> None:
     exposed = fetched(f"http://127.0.0.1:{plane.port}/metrics")

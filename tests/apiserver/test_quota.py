@@ -1,6 +1,4 @@
-"""A quota with room for some of an elastic job's pods: those begin, and the others join when it is
-raised.
-"""
+"""A quota with room for some pods of an elastic job: these start, and the others join later."""
 
 import pytest
 from apiserver.plane import Body, Plane, changed, job
@@ -8,7 +6,7 @@ from apiserver.plane import Body, Plane, changed, job
 pytestmark = pytest.mark.apiserver
 
 NAME = "bounded"
-# The quota counts this job's pods alone.
+# The quota counts only this job's pods.
 CLASS: Body = {
     "apiVersion": "scheduling.k8s.io/v1",
     "kind": "PriorityClass",

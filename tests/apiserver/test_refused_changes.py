@@ -1,5 +1,5 @@
-"""An admission policy that protects pods: its words are in a condition, and without it the job
-heals by itself.
+"""An admission policy that protects pods: its message is in a condition, and after its removal the
+job recovers.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.apiserver
 NAME = "kept"
 WORDS = "ask the owner of the cluster first"
 SELECTED = {"matchLabels": {JOB_LABEL: NAME}}
-# What the policy is about, what it demands, and a request that shows whether it is in force.
+# What the policy matches, what it requires, and a request that shows whether it is active.
 POLICIES = {
     "UPDATE": (
         "object.metadata.?annotations == oldObject.metadata.?annotations",

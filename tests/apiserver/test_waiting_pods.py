@@ -1,4 +1,4 @@
-"""Pods that wait for room or for an object, with the real scheduler and controllers."""
+"""Pods that wait for capacity or for an object, with the real scheduler and controllers."""
 
 import time
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ POD = "spec.template.spec"
 
 @pytest.fixture
 def removed(plane: Plane) -> Iterator[list[str]]:
-    """Objects (`kind/name`) that are deleted after the test."""
+    """Yield a list of objects (`kind/name`) that are deleted after the test."""
     things: list[str] = []
     yield things
     plane.remove(*things)
 
 
 def spread(name: str, **spec: Any) -> Body:
-    """A job of four, of which no two ranks may share one of the three nodes."""
+    """Return a job of four ranks that must run on different nodes; there are three."""
     alone = {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {
@@ -36,7 +36,7 @@ def spread(name: str, **spec: Any) -> Body:
 
 
 def waiting(plane: Plane, name: str) -> str:
-    """The uid of the pod that finds no node."""
+    """Return the uid of the unscheduled pod."""
     plane.until_condition(name, "AddressesReady", "False", "Unschedulable")
     (found,) = [uid for uid, pod in by_uid(plane, name).items() if "nodeName" not in pod["spec"]]
     return found
@@ -51,7 +51,7 @@ STRANGER: Body = {
 
 
 def test_a_job_that_waits_alone_keeps_its_pods(plane: Plane, removed: list[str]) -> None:
-    """C19: no other pod needs the room, and its waiting pod makes an autoscaler add a node."""
+    """C19: no other pod needs the capacity, and the unscheduled pod triggers an autoscaler."""
     name = "lonely"
     removed += [f"dijob/{name}", "node/fourth"]
     plane.apply(spread(name))
@@ -70,10 +70,10 @@ def test_a_job_that_waits_alone_keeps_its_pods(plane: Plane, removed: list[str])
     assert plane.uids(name) == before
 
 
-def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
+def test_an_unscheduled_pod_stays_when_the_others_release_their_nodes(
     plane: Plane, removed: list[str]
 ) -> None:
-    """C19: another pod waits for a node too; then a fourth node comes."""
+    """C19: another pod is unscheduled too; then a fourth node is added."""
     name = "room"
     removed += [f"dijob/{name}", "node/fourth", "pod/stranger"]
     plane.apply(STRANGER, spread(name))
@@ -85,7 +85,7 @@ def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
         given[:] = [found] if found else []
         return bool(found)
 
-    # The condition NoRoom is there until the pod that was kept takes a node that was released.
+    # The condition NoRoom lasts until the kept pod is scheduled to a released node.
     plane.until("it released the nodes", released, lambda: plane.get("dijob", name))
     assert "released the nodes" in given[0]["message"]
     assert before[f"{name}-{given[0]['keptRanks']}"] == kept
@@ -116,7 +116,7 @@ TEMPLATE: Body = {
 
 
 def test_a_resource_claim_that_is_not_made_is_named(plane: Plane, removed: list[str]) -> None:
-    """C34: such a pod never comes into the scheduler's queue, which reports nothing."""
+    """C34: such a pod never enters the scheduler's queue, so the scheduler reports nothing."""
     removed += ["dijob/claims", "resourceclaimtemplate/absent"]
     plane.apply(changed(job("claims"), f"{POD}.resourceClaims", [CLAIM]))
     plane.until_condition("claims", "AddressesReady", "False", "AddressMissing", '"absent"')
@@ -126,7 +126,7 @@ def test_a_resource_claim_that_is_not_made_is_named(plane: Plane, removed: list[
 
 
 def test_a_resource_claim_that_is_missing_is_named(plane: Plane, removed: list[str]) -> None:
-    """C34: no controller reports on it either."""
+    """C34: no controller reports it either."""
     removed.append("dijob/claim")
     one = {"name": "gpu", "resourceClaimName": "not-there"}
     plane.apply(changed(job("claim"), f"{POD}.resourceClaims", [one]))
@@ -148,10 +148,10 @@ MISSING: dict[str, tuple[str, Body]] = {
 
 
 @pytest.mark.parametrize("field", MISSING)
-def test_a_rejected_job_begins_when_the_missing_object_is_there(
+def test_a_rejected_job_starts_when_the_missing_object_exists(
     plane: Plane, removed: list[str], field: str
 ) -> None:
-    """C45: within 30 s; the rest is the start."""
+    """C45: within 30 s; the rest of the time is the start."""
     name = f"late-{field.removesuffix('Name').lower()}"
     kind, body = MISSING[field]
     removed += [f"dijob/{name}", f"{kind}/{name}"]

@@ -1,6 +1,4 @@
-"""DI-orchestrator's own manifests, and what becomes of each here (see
-di-orchestrator/README.md).
-"""
+"""DI-orchestrator's own manifests with their expected results (see di-orchestrator/README.md)."""
 
 from pathlib import Path
 from typing import Any
@@ -33,9 +31,9 @@ ACCEPTED: dict[str, tuple[int, int, Topology, str]] = {
     "v1.1.3/atari-dqn-dist.yaml": (4, 1, Topology.MESH, FOUR),
     "v1.1.3/dijob-serial.yaml": (1, 1, Topology.MESH, "serial 1"),
 }
-# By file: the one problem, as DI-orchestrator's validator sees it too (pkg/utils/validator.go). A
-# task without a name is no such problem: it is named after its type there
-# (SetDefaultJobNameInCluster) as here.
+# By file: the one problem, which DI-orchestrator's validator reports too (pkg/utils/validator.go).
+# A task without a name is valid: it is named after its type, there (SetDefaultJobNameInCluster) as
+# here.
 REFUSED: dict[str, tuple[str, str]] = {
     "v1.1.0/name-validate-name-repeat.yaml": ("spec.tasks[2].name", "two tasks have this name"),
     "v1.1.0/name-validate-none-type-task-without-name.yaml": (
@@ -52,7 +50,7 @@ GOBIGGER = "v1.0.0/dijob-gobigger.yaml"
 
 
 def body(file: str) -> Body:
-    """The DIJob of a file, as the apiserver would give it."""
+    """Return the DIJob in a file, as the apiserver would return it."""
     objects = yaml.safe_load_all((MANIFESTS / file).read_text())
     found: Body = next(one for one in objects if one["kind"] == "DIJob")
     found["metadata"] |= {"uid": "the-uid", "namespace": "ns", "generation": 1}

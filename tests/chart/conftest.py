@@ -1,4 +1,4 @@
-"""helm without a cluster, and what it makes of each set of values."""
+"""Fixtures: helm without a cluster, and the chart rendered with each set of values."""
 
 import pytest
 from chart.lab import Lab
@@ -9,11 +9,11 @@ from cluster.shell import Progress
 
 @pytest.fixture(scope="module")
 def offline() -> Lab:
-    """helm as the test cluster's build makes it."""
+    """Return a lab with the helm of the test cluster's build."""
     return Lab(build(Progress(1)))
 
 
 @pytest.fixture(scope="module", params=SETS)
 def objects(request: pytest.FixtureRequest, offline: Lab) -> Objects:
-    """The objects of one set of values."""
+    """Return the rendered objects for one set of values."""
     return parsed(render(offline, SETS[request.param]))

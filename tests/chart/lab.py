@@ -1,6 +1,4 @@
-"""Runs helm and kubectl for the tests of the chart, and shows what they said when it was not what a
-test wants.
-"""
+"""Runs helm and kubectl for the chart's tests, and shows their output if a test fails."""
 
 import json
 import os
@@ -16,7 +14,7 @@ from planes import ROOT
 
 CHART = ROOT / "charts/dijob"
 
-# What a release leaves out where somebody else has brought it, as docs/install.md says.
+# The values for a second release in a cluster, as in docs/install.md.
 CLUSTER_WIDE_OFF = (
     "crds.install=false,crds.check=false,policies.enabled=false,userRoles.enabled=false"
 )
@@ -24,18 +22,18 @@ CLUSTER_WIDE_OFF = (
 Right = tuple[str, str]  # resource or resource/subresource, verb
 
 
-# What the operator may do.
+# The operator's permissions.
 GRANTED = {kind.plural: kind.verbs for kind in KINDS}
 
 
 def pairs(rights: dict[str, str]) -> set[Right]:
-    """(resource, verb) for each verb of a table like the one above."""
+    """Return (resource, verb) for each verb of a table like the one above."""
     return {(resource, verb) for resource, verbs in rights.items() for verb in verbs.split()}
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a command printed, with its complaints where it was not content."""
+    """The output of a command, with its error output if it failed."""
 
     ok: bool
     text: str
@@ -43,9 +41,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Lab:
-    """helm, kubectl, and the cluster they talk to. Without a kubeconfig only helm's offline
-    commands work.
-    """
+    """helm, kubectl and their cluster. Without a kubeconfig, only helm's offline commands work."""
 
     binaries: Path
     kubeconfig: Path | None = None
@@ -54,7 +50,7 @@ class Lab:
         """Run a program that finds this lab's helm, kubectl and cluster."""
         path = f"{self.binaries}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
         env = {**os.environ, "PATH": path, "KUBECONFIG": str(self.kubeconfig or os.devnull)}
-        # Asked of the file itself: subprocess looks a bare name up in this process's own PATH.
+        # Use the full path: subprocess looks up a bare name in the PATH of this process.
         words = [
             str(self.binaries / argv[0]) if argv[0] in ("helm", "kubectl") else argv[0],
             *argv[1:],
@@ -75,7 +71,7 @@ class Lab:
         return self.run("helm", *arguments)
 
     def helm(self, *arguments: str) -> str:
-        """helm's output; AssertionError with it when helm fails."""
+        """Return helm's output. If helm fails, raise an AssertionError with the output."""
         said = self.try_helm(*arguments)
         assert said.ok, f"helm {' '.join(arguments)}: {said.text}"
         return said.text
@@ -84,30 +80,30 @@ class Lab:
         return self.run("kubectl", *arguments, stdin=stdin)
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        """kubectl's output; AssertionError with it when kubectl fails."""
+        """Return kubectl's output. If kubectl fails, raise an AssertionError with the output."""
         said = self.try_kubectl(*arguments, stdin=stdin)
         assert said.ok, f"kubectl {' '.join(arguments)}: {said.text}"
         return said.text
 
     def get(self, *arguments: str) -> dict[str, Any]:
-        """The object, or the list, as kubectl gets it."""
+        """Return an object or a list with kubectl get."""
         found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
         return found
 
     def apply(self, *objects: dict[str, Any]) -> None:
-        """`kubectl apply` as the administrator."""
+        """Apply objects as the administrator."""
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def rights(self, user: str, namespace: str) -> set[Right]:
-        """All that a user may do to objects in a namespace, less what every user may ask about
-        himself, and what every service account may read (trust bundles, from Kubernetes 1.37 on).
+        """Return a user's permissions in a namespace, without those that every user has (self
+        reviews) and that every service account has (trust bundles, since Kubernetes 1.37).
         """
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
             "spec": {"namespace": namespace},
         }
-        # Validation by kubectl itself would take a right to list CRDs.
+        # Client-side validation would require permission to list CRDs.
         arguments = ("create", "--as", user, "--validate=false", "-o", "yaml", "-f", "-")
         answer = self.kubectl(*arguments, stdin=yaml.safe_dump(review))
         status = yaml.safe_load(answer)["status"]
@@ -124,6 +120,6 @@ class Lab:
 
 
 def job(name: str, **pod_spec: Any) -> Body:
-    """A DIJob of one pod that the CRD accepts, with more fields for its pod's spec."""
+    """Return a valid DIJob of one pod with additional fields in its pod spec."""
     main = {"image": "example/none", "command": ["true"]}
     return dijob(name, main, pod_spec, minReplicas=1, maxReplicas=2)

@@ -1,6 +1,4 @@
-"""What the chart renders: for several sets of values, as objects, and its rules with the lines
-above them.
-"""
+"""Renders the chart with several sets of values, and parses objects and RBAC comments."""
 
 import json
 import re
@@ -54,7 +52,7 @@ SETS: dict[str, dict[str, Any]] = {
 
 
 def render(lab: Lab, values: dict[str, Any]) -> str:
-    """The manifest for release `dijob` in namespace `dijob-system`."""
+    """Render the manifest of release `dijob` in namespace `dijob-system`."""
     sets = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
     return lab.helm("template", "dijob", str(CHART), "--namespace=dijob-system", *sets)
 
@@ -68,13 +66,13 @@ def of(objects: Objects, kind: str) -> Objects:
 
 
 def one(objects: Objects, kind: str, name: str = "") -> dict[str, Any]:
-    """The only object of that kind (and name)."""
+    """Return the only object of a kind (and name)."""
     (found,) = [each for each in of(objects, kind) if name in ("", each["metadata"]["name"])]
     return found
 
 
 def commented_rules(manifest: str) -> Iterator[tuple[str, str]]:
-    """Each RBAC rule's first line with the line above it."""
+    """Yield the first line of each RBAC rule with the line above it."""
     lines = manifest.splitlines()
     for number, line in enumerate(lines):
         if re.match(r"\s*- apiGroups:.*\S", line):

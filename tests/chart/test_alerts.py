@@ -1,6 +1,4 @@
-"""The alerts of the chart fire when they should, and are silent while all is well: Prometheus's own
-promtool says so.
-"""
+"""The alerts of the chart fire when they should, and only then, according to promtool."""
 
 import shutil
 import subprocess
@@ -30,13 +28,13 @@ def promtool(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The rules and their cases."""
+    """Return a folder with the rules and their test cases."""
     for path in (ALERTS, CASES):
         shutil.copy(path, tmp_path)
     return tmp_path
 
 
-def test_the_rules_are_good_and_meet_their_cases(folder: Path) -> None:
+def test_the_rules_are_valid_and_pass_their_cases(folder: Path) -> None:
     checked = promtool("check", "rules", ALERTS.name, folder=folder)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(RULES)} rules found" in checked.stdout

@@ -1,6 +1,4 @@
-"""The chart's life in a real apiserver: install, upgrade, uninstall, and CRDs that are somebody
-else's.
-"""
+"""The chart on a real apiserver: install, upgrade, uninstall, and CRDs of other owners."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +16,7 @@ pytestmark = pytest.mark.e2e
 
 HOME = "dijob-system"
 
-# What DI-orchestrator's CRD has in common with ours: the group, the name and the kind. Made by
-# controller-gen.
+# DI-orchestrator's CRD has the same group, name and kind as ours. controller-gen generated it.
 FOREIGN = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -52,15 +49,15 @@ FOREIGN = {
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Lab]:
-    """A control plane with one pretended node."""
+    """Yield a control plane with one simulated node."""
     with up(Options(name="chart", mode=CONTROL_PLANE, kwok_nodes=1)) as cluster:
         yield Lab(cluster.binaries, cluster.kubeconfig)
 
 
 @pytest.fixture
 def lab(running: Lab) -> Lab:
-    """The control plane without any release, without the CRD, with the operator's namespace
-    enforcing `restricted`.
+    """Return the control plane without a release and without the CRD. The operator's namespace
+    enforces the Pod Security level `restricted`.
     """
     for release in (
         yaml.safe_load(running.helm("list", "--all", "--all-namespaces", "-o", "yaml")) or []
@@ -81,7 +78,7 @@ def install(lab: Lab, *more: str) -> str:
 
 
 def wait_served(lab: Lab) -> None:
-    """Until the apiserver serves DIJobs."""
+    """Wait until the apiserver serves DIJobs."""
     until_established(lab.kubectl, CRD)
     until(
         "DIJobs can be listed",
@@ -91,7 +88,7 @@ def wait_served(lab: Lab) -> None:
 
 
 def only_crd_of_ours(lab: Lab) -> list[str]:
-    """Kinds and names of what the chart ever makes and is there now, apart from the CRD."""
+    """Return kinds and names of existing objects of the chart, except for the CRD."""
     kinds = (
         "deployments,daemonsets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,"
         "validatingadmissionpolicies,validatingadmissionpolicybindings"
@@ -101,7 +98,7 @@ def only_crd_of_ours(lab: Lab) -> list[str]:
 
 
 def arguments(lab: Lab) -> list[str]:
-    """The operator's flags in the Deployment."""
+    """Return the operator's arguments in the Deployment."""
     found = lab.get("deployment", "dijob", "-n", HOME)["spec"]["template"]["spec"]["containers"][0][
         "args"
     ]
@@ -157,8 +154,8 @@ def test_without_keep_the_crd_goes_with_the_release(lab: Lab) -> None:
 
 
 def refused(lab: Lab, release: str, namespace: str) -> str:
-    """The sentence by which an install is refused; AssertionError where it is not, or where it
-    changed something.
+    """Return the message of a rejected install. Raise an AssertionError if it is not rejected, or
+    if it changed something.
     """
     before, crd = only_crd_of_ours(lab), lab.get("crd", CRD)
     said = lab.try_helm("install", release, str(CHART), "-n", namespace)
@@ -174,7 +171,7 @@ def refused(lab: Lab, release: str, namespace: str) -> str:
 
 
 def follow_advice(lab: Lab, sentence: str) -> None:
-    """Run the commands at the end of the sentence, word for word."""
+    """Run the commands at the end of a message verbatim."""
     command = sentence.partition("and repeat: ")[2].strip()
     assert command.startswith("kubectl label crd")
     said = lab.run("bash", "-c", command)
@@ -199,7 +196,7 @@ def test_a_second_release_for_the_whole_cluster_is_refused(lab: Lab) -> None:
     said = lab.try_helm(*told, "crds.install=false")
     assert not said.ok, said.text
     assert f"the Helm release {HOME}/dijob serves the whole cluster already" in said.text
-    # Itself it does not refuse.
+    # The release itself is not rejected.
     lab.helm("upgrade", "dijob", str(CHART), "-n", HOME, "--set", "logLevel=debug")
     lab.helm(*told, f"namespaces={{elsewhere}},{CLUSTER_WIDE_OFF}")
     twice = lab.try_helm(
@@ -240,8 +237,8 @@ def test_di_orchestrators_crd_gets_one_sentence_and_stays_as_it_is(lab: Lab) -> 
 
 
 def test_unchecked_helm_itself_leaves_a_foreign_crd_alone(lab: Lab) -> None:
-    """crds.check=false is for installers who may not read CRDs; it must not open a way to overwrite
-    one.
+    """crds.check=false is for installers without permission to read CRDs. It must not allow them to
+    overwrite one.
     """
     lab.apply(FOREIGN)
     until_established(lab.kubectl, CRD)  # the apiserver writes its status a moment later

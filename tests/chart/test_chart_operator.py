@@ -1,4 +1,4 @@
-"""The operator as a process with no more rights than the chart gives its service account."""
+"""The operator as a process with exactly the permissions that the chart grants."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,14 +21,14 @@ HOME, TEAM, DOOMED = "dijob-system", "team", "doomed"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A control plane with two pretended nodes."""
+    """Yield a control plane with two simulated nodes."""
     with up(Options(name="chart-operator", mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def lab(cluster: Cluster) -> Lab:
-    """One release for the whole cluster, and one for two namespaces."""
+    """Install one release for the whole cluster, and one for two namespaces."""
     lab = Lab(cluster.binaries, cluster.kubeconfig)
     names = (HOME, TEAM, DOOMED)
     lab.apply(
@@ -49,7 +49,7 @@ def lab(cluster: Cluster) -> Lab:
 
 
 def kubeconfig(lab: Lab, folder: Path, account: str, namespace: str) -> Path:
-    """A kubeconfig with a token of the operator's own service account, as its pod would have."""
+    """Return a kubeconfig with a token of the operator's service account."""
     config = yaml.safe_load(lab.kubectl("config", "view", "--raw", "--flatten", "-o", "yaml"))
     config["users"][0]["user"] = {"token": lab.kubectl("create", "token", account, "-n", namespace)}
     path = folder / "kubeconfig"
@@ -58,8 +58,8 @@ def kubeconfig(lab: Lab, folder: Path, account: str, namespace: str) -> Path:
 
 
 def asked(audit: Path, user: str, begin: int) -> dict[Right, set[int]]:
-    """(resource, verb) of the operator's requests since a line of the audit log, with the HTTP
-    codes of the answers.
+    """Return (resource, verb) of the operator's requests since a line of the audit log, with the
+    HTTP status codes of the responses.
     """
     seen: dict[Right, set[int]] = {}
     for entry in map(json.loads, audit.read_text().splitlines()[begin:]):
@@ -72,7 +72,7 @@ def asked(audit: Path, user: str, begin: int) -> dict[Right, set[int]]:
 
 
 def phase(lab: Lab, name: str, wanted: str, log: Path) -> Callable[[], str]:
-    """What keeps a job of the team's from a phase; "" once it has it."""
+    """Return a probe for a phase of the team's job: "" when the job has it."""
 
     def differs() -> str:
         status = lab.get("dij", name, "-n", TEAM).get("status", {})
@@ -82,7 +82,7 @@ def phase(lab: Lab, name: str, wanted: str, log: Path) -> Callable[[], str]:
 
 
 def replaced(lab: Lab, pod: str, before: str, log: Path) -> Callable[[], str]:
-    """What keeps a pod of the team's from having another uid than before."""
+    """Return a probe for a new uid of the team's pod: "" when it was replaced."""
 
     def same() -> str:
         told = ("-n", TEAM, "-o", "jsonpath={.metadata.uid}")
@@ -103,11 +103,11 @@ def remove(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize("served", [(), (TEAM,)], ids=["whole cluster", "one namespace"])
-def test_the_rights_suffice_for_a_jobs_whole_life(
+def test_the_permissions_suffice_for_the_life_of_a_job(
     lab: Lab, cluster: Cluster, tmp_path: Path, served: tuple[str, ...]
 ) -> None:
-    """Start, a pod lost, success, the time to live: no request is refused, and none is outside the
-    table.
+    """Start, loss of a pod, success, time to live: no request is rejected, and each request is in
+    the table of permissions.
     """
     begin, log = len(cluster.audit_log.read_text().splitlines()), tmp_path / "operator.log"
     made = job("lives")["spec"]["template"]
@@ -137,7 +137,7 @@ def test_the_rights_suffice_for_a_jobs_whole_life(
 
 
 def test_one_release_serves_a_namespace(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
-    """The one that was given it, as long as it is there; else that for the whole cluster."""
+    """The release that was given it; without such a release, the one for the whole cluster."""
     log = tmp_path / "operator.log"
     for folder in ("whole", "few"):
         (tmp_path / folder).mkdir()
@@ -146,7 +146,7 @@ def test_one_release_serves_a_namespace(lab: Lab, cluster: Cluster, tmp_path: Pa
     create(lab, "one")
 
     def heals() -> set[str]:
-        """Who makes a lost pod again."""
+        """Return the release that replaces a lost pod."""
         begin = len(cluster.audit_log.read_text().splitlines())
         before = lab.get("pod", "one-0", "-n", TEAM)["metadata"]["uid"]
         lab.kubectl("delete", "pod", "one-0", "-n", TEAM)
@@ -170,7 +170,7 @@ def test_one_release_serves_a_namespace(lab: Lab, cluster: Cluster, tmp_path: Pa
                 said = f"namespace {TEAM}: claimed by release {TEAM}/few-dijob"
                 until("the other release is seen", not_said(said), 30)
                 assert heals() == {"few"}
-            # As `helm uninstall` does.
+            # `helm uninstall` deletes the Lease too.
             lab.kubectl("delete", "lease", "dijob-operator", "-n", TEAM)
             until("its end is seen", not_said("no longer claimed by another release"), 30)
             assert heals() == {"whole"}
@@ -178,9 +178,9 @@ def test_one_release_serves_a_namespace(lab: Lab, cluster: Cluster, tmp_path: Pa
         remove(lab, "one")
 
 
-def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_path: Path) -> None:
-    """With it goes the Role in it. The process ends, and the one that is started in its place
-    serves the others.
+def test_a_deleted_namespace_does_not_stop_the_others(lab: Lab, tmp_path: Path) -> None:
+    """The Role in the namespace is deleted with it. The process ends, and the next one serves the
+    remaining namespaces.
     """
     config, log = kubeconfig(lab, tmp_path, "few-dijob", TEAM), tmp_path / "operator.log"
     create(lab, "stays")

@@ -1,4 +1,4 @@
-"""What the chart renders for several sets of values, read as YAML; helm alone, no cluster."""
+"""The rendered objects for several sets of values, with helm and without a cluster."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_the_operator_meets_the_restricted_profile(objects: Objects) -> None:
     assert container["resources"]["limits"] == {"memory": "512Mi"}
 
 
-def test_the_launchers_image_is_pulled_ahead_by_pods_without_any_right(offline: Lab) -> None:
+def test_the_prepull_pods_have_no_permissions(offline: Lab) -> None:
     assert "kind: DaemonSet" not in render(offline, {})
     everything = parsed(render(offline, SETS["everything"]))
     spec = one(everything, "DaemonSet", "dijob-prepull")["spec"]
@@ -52,7 +52,7 @@ def test_the_launchers_image_is_pulled_ahead_by_pods_without_any_right(offline: 
     (container,) = pod["containers"]
     assert (container["image"], container["command"]) == ("registry.example/launcher:1", ["/hold"])
     assert container["resources"]["requests"] == {"cpu": "1m", "memory": "8Mi"}
-    # Neither of the two finds the other's pods.
+    # Neither selector matches the other's pods.
     operator = one(everything, "Deployment")["spec"]
     for each, other in ((spec, operator), (operator, spec)):
         wanted, labels = (
@@ -72,7 +72,7 @@ def test_two_operators_share_a_lease_and_are_on_two_nodes(offline: Lab) -> None:
     objects = parsed(render(offline, {}))
     spec = one(objects, "Deployment")["spec"]
     assert spec["replicas"] == 2
-    # One more is ready before one of the old ones goes.
+    # A new pod is ready before an old one is removed.
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     pod = spec["template"]["spec"]
     assert "--lease=$(POD_NAMESPACE)/dijob" in pod["containers"][0]["args"]
@@ -82,7 +82,7 @@ def test_two_operators_share_a_lease_and_are_on_two_nodes(offline: Lab) -> None:
         one(objects, "PodDisruptionBudget")["spec"]["selector"],
     ):
         assert selector == spec["selector"]
-    # A spec would be put back by each upgrade.
+    # A spec would be reset by each upgrade.
     assert one(objects, "Lease", "dijob").keys() == {"apiVersion", "kind", "metadata"}
     role = next(each for each in of(objects, "Role") if each["metadata"]["name"] == "dijob-lease")
     assert role["metadata"]["namespace"] == "dijob-system"
@@ -92,7 +92,7 @@ def test_two_operators_share_a_lease_and_are_on_two_nodes(offline: Lab) -> None:
 
 
 def test_one_operator_has_no_disruption_budget(offline: Lab) -> None:
-    """It would keep its node from being drained."""
+    """A disruption budget would block a drain of its node."""
     objects = parsed(render(offline, {"replicas": 1}))
     assert one(objects, "Deployment")["spec"]["replicas"] == 1
     assert not of(objects, "PodDisruptionBudget")
@@ -115,7 +115,7 @@ TOLERATIONS: dict[str, tuple[dict[str, Any], Objects]] = {
         {"tolerations": [SYSTEM]},
         [SYSTEM, brief(UNREACHABLE, 5), brief(NOT_READY, 5)],
     ),
-    # The shorter of two would hold.
+    # With two tolerations, the shorter one would apply.
     "one's own": ({"tolerations": [OWN]}, [OWN, brief(NOT_READY, 5)]),
 }
 
@@ -124,7 +124,7 @@ TOLERATIONS: dict[str, tuple[dict[str, Any], Objects]] = {
 def test_the_operator_leaves_a_lost_node_soon(
     offline: Lab, values: dict[str, Any], expected: Objects
 ) -> None:
-    """Kubernetes' own 300 s are for pods that say nothing."""
+    """The default of Kubernetes is 300 s."""
     pod = one(parsed(render(offline, values)), "Deployment")["spec"]["template"]["spec"]
     assert pod["tolerations"] == expected
 
@@ -199,8 +199,8 @@ def test_the_optional_objects(offline: Lab) -> None:
     }
 
 
-def test_a_network_policy_without_peers_admits_nobody(offline: Lab) -> None:
-    """In Kubernetes an empty `from` would admit everybody."""
+def test_a_network_policy_without_peers_admits_no_traffic(offline: Lab) -> None:
+    """In Kubernetes, an empty `from` admits all traffic."""
     policy = one(parsed(render(offline, {"networkPolicy": {"enabled": True}})), "NetworkPolicy")
     assert policy["spec"]["policyTypes"] == ["Ingress"]
     assert policy["spec"]["ingress"] == []
@@ -229,7 +229,7 @@ def test_the_crd_is_the_generated_one_and_is_kept(offline: Lab) -> None:
         ("launcher.prepull.enable=true", "enable"),
     ],
 )
-def test_the_schema_refuses_by_name(offline: Lab, setting: str, named: str) -> None:
+def test_the_schema_rejects_invalid_values_by_name(offline: Lab, setting: str, named: str) -> None:
     said = offline.try_helm("template", "dijob", str(CHART), "--set", setting)
     assert not said.ok
     assert "values don't meet the specifications of the schema" in said.text

@@ -1,6 +1,4 @@
-"""The rights that the chart renders, each with its reason, and none of the whole cluster where
-namespaces are named.
-"""
+"""The rendered RBAC rules have comments, and no ClusterRole if namespaces are given."""
 
 from typing import Any
 
@@ -26,14 +24,14 @@ def test_no_rule_has_a_wildcard(objects: Objects) -> None:
 def test_every_rule_in_the_manifest_has_its_reason_above_it(
     offline: Lab, values: dict[str, Any]
 ) -> None:
-    """The reasons reach the cluster's administrator: `helm get manifest` shows them."""
+    """Administrators can read the comments with `helm get manifest`."""
     rules = list(commented_rules(render(offline, values)))
     assert len(rules) >= 5
     assert not [rule for above, rule in rules if not above.startswith("#")]
 
 
 def without_leases(rules: list[dict[str, list[str]]]) -> list[dict[str, list[str]]]:
-    """A release claims the namespaces that it was given, and looks at claims where it was not."""
+    """Remove the rules about Leases, which depend on whether namespaces are given."""
     return [rule for rule in rules if rule["resources"] != ["leases"]]
 
 

@@ -1,6 +1,4 @@
-"""Who may do what once the chart is installed: the operator, users by role, and the admission
-policy's verdicts.
-"""
+"""Permissions after an installation: operator, users by role, admission policy."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,14 +18,14 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A control plane with two pretended nodes."""
+    """Yield a control plane with two simulated nodes."""
     with up(Options(name="chart-rights", mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def lab(cluster: Cluster) -> Lab:
-    """The chart installed for the whole cluster, and the policy in force."""
+    """Install the chart for the whole cluster, and wait until the policy is active."""
     lab = Lab(cluster.binaries, cluster.kubeconfig)
     lab.apply(*objects())
     lab.helm("install", "dijob", str(CHART), "-n", HOME)
@@ -42,7 +40,7 @@ def lab(cluster: Cluster) -> Lab:
 
 
 def create(lab: Lab, user: str, made: dict[str, Any]) -> Said:
-    """Create a job as that user; nothing is kept."""
+    """Create a job as a user with a dry run."""
     arguments = ("create", "-n", TEAM, "--as", user, "--dry-run=server", "-f", "-")
     return lab.try_kubectl(*arguments, stdin=yaml.safe_dump(made))
 
@@ -53,29 +51,29 @@ TRAINER = f"system:serviceaccount:{TEAM}:trainer"
 @pytest.mark.parametrize(
     ("user", "pod_spec", "refusal"),
     [
-        pytest.param("alice", {}, NO_PODS, id="no right on pods"),
-        pytest.param("bob", {}, "", id="right on pods"),
+        pytest.param("alice", {}, NO_PODS, id="no permission to create pods"),
+        pytest.param("bob", {}, "", id="permission to create pods"),
         pytest.param(
             "bob", {"serviceAccountName": "default"}, "", id="the default account by name"
         ),
         pytest.param("bob", {"serviceAccountName": ""}, "", id="an empty account"),
-        pytest.param("bob", {"serviceAccountName": "trainer"}, NO_ACCOUNT, id="a foreign account"),
-        pytest.param("bob", {"serviceAccount": "trainer"}, NO_ACCOUNT, id="the field's old name"),
+        pytest.param("bob", {"serviceAccountName": "trainer"}, NO_ACCOUNT, id="another account"),
+        pytest.param("bob", {"serviceAccount": "trainer"}, NO_ACCOUNT, id="the deprecated field"),
         pytest.param(
             "bob",
             {"serviceAccountName": "", "serviceAccount": "trainer"},
             NO_ACCOUNT,
-            id="the old name behind ''",
+            id="the deprecated field and an empty one",
         ),
         pytest.param("bob", {"serviceAccountName": None}, "", id="null"),
         pytest.param(
-            "bob", {"serviceAccountName": None, "serviceAccount": None}, "", id="null twice"
+            "bob", {"serviceAccountName": None, "serviceAccount": None}, "", id="both fields null"
         ),
         pytest.param(
             "bob",
             {"serviceAccountName": None, "serviceAccount": "trainer"},
             NO_ACCOUNT,
-            id="the old name behind null",
+            id="the deprecated field and null",
         ),
         pytest.param(
             "bob",
@@ -83,12 +81,12 @@ TRAINER = f"system:serviceaccount:{TEAM}:trainer"
             NO_ACCOUNT,
             id="before null",
         ),
-        pytest.param("carol", {"serviceAccountName": "trainer"}, "", id="right to use it"),
+        pytest.param("carol", {"serviceAccountName": "trainer"}, "", id="permission to use it"),
         pytest.param(
-            "carol", {"serviceAccount": "trainer"}, "", id="right to use it by the old name"
+            "carol", {"serviceAccount": "trainer"}, "", id="permission to use it, deprecated field"
         ),
         pytest.param(
-            "carol", {"serviceAccountName": "admin"}, NO_ACCOUNT, id="right to use another one"
+            "carol", {"serviceAccountName": "admin"}, NO_ACCOUNT, id="permission to use another one"
         ),
         pytest.param("edgar", {"serviceAccountName": "trainer"}, "", id="the built-in edit role"),
     ],
@@ -103,10 +101,10 @@ def test_who_may_create(lab: Lab, user: str, pod_spec: dict[str, Any], refusal: 
 @pytest.mark.parametrize("account", [["trainer"], {"name": "trainer"}, 7, True], ids=repr)
 @pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
 @pytest.mark.parametrize("user", ["bob", "carol", "edgar"])
-def test_an_account_that_is_no_string_is_rejected(
+def test_an_account_that_is_not_a_string_is_rejected(
     lab: Lab, user: str, field: str, account: object
 ) -> None:
-    """H1: the message is of the field, and not of the policy's expressions."""
+    """H1: the message names the field, and not an expression of the policy."""
     said = create(lab, user, job("j", **{field: account}))
     assert not said.ok, said.text
     assert f"spec.template.spec.{field} must be a string" in said.text
@@ -114,8 +112,8 @@ def test_an_account_that_is_no_string_is_rejected(
 
 
 @pytest.mark.parametrize("absent", ["template", "tasks"])
-def test_null_is_as_good_as_absent(lab: Lab, absent: str) -> None:
-    """C4: charts write `tasks: null` and `template: null`."""
+def test_null_is_treated_as_absent(lab: Lab, absent: str) -> None:
+    """C4: Helm charts may render `tasks: null` and `template: null`."""
     made = job("j", serviceAccountName="trainer")
     if absent == "template":
         made["spec"] = {"tasks": [{"type": "learner", "template": made["spec"]["template"]}]}
@@ -131,7 +129,7 @@ def test_null_is_as_good_as_absent(lab: Lab, absent: str) -> None:
     [(("trainer", ""), "trainer"), (("", "trainer"), "trainer"), (("", "default"), "")],
     ids=["the first task's", "the last task's", "the default account"],
 )
-def test_the_account_of_every_task_is_judged(
+def test_the_account_of_every_task_is_checked(
     lab: Lab, accounts: tuple[str, str], refused: str
 ) -> None:
     made = job("j")
@@ -169,8 +167,8 @@ def test_the_account_of_every_task_is_judged(
         ),
     ],
 )
-def test_null_anywhere_is_judged_as_absent(lab: Lab, change: dict[str, Any]) -> None:
-    """Whatever the schema says of it: the policy never fails by an error of its own."""
+def test_null_anywhere_is_treated_as_absent(lab: Lab, change: dict[str, Any]) -> None:
+    """The policy never fails with an evaluation error, whatever the schema accepts."""
     made = job("j")
     made["spec"] |= change
     said = create(lab, "bob", made)
@@ -198,7 +196,7 @@ def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
 
 @pytest.fixture
 def trained(lab: Lab) -> Iterator[str]:
-    """The name of a job under the account `trainer`, made by the administrator."""
+    """Yield the name of a job with the account `trainer` that the administrator created."""
     made = job("trained", serviceAccountName="trainer", nodeSelector={"a": "b"})
     made["metadata"]["namespace"] = TEAM
     lab.apply(made)
@@ -207,15 +205,15 @@ def trained(lab: Lab) -> Iterator[str]:
 
 
 def patch(lab: Lab, user: str, change: str) -> Said:
-    """A merge patch of the job above."""
+    """Patch this job as a user."""
     return lab.try_kubectl(
         "patch", "dij", "trained", "-n", TEAM, "--as", user, "--type=merge", "-p", change
     )
 
 
 @pytest.mark.usefixtures("trained")
-def test_only_changes_of_the_spec_are_judged(lab: Lab) -> None:
-    """Labels by anyone who may patch; the garbage collector's own finalizers pass the same way."""
+def test_only_changes_of_the_spec_are_checked(lab: Lab) -> None:
+    """Changes of labels and finalizers, as by the garbage collector, are not checked."""
     label = patch(lab, "alice", '{"metadata": {"labels": {"a": "b"}}}')
     assert label.ok, label.text
     spec = patch(lab, "alice", '{"spec": {"backoffLimit": 7}}')
@@ -233,7 +231,7 @@ def test_the_operator_writes_replicas_into_a_job_under_any_account(lab: Lab) -> 
 def test_an_undeclared_field_of_a_template_under_a_foreign_account_stays(
     lab: Lab,
 ) -> None:
-    """A CEL rule of the CRD compares declared fields only; the policy compares everything."""
+    """The policy compares all fields. (A CEL rule of the CRD compares declared fields only.)"""
     said = patch(
         lab, "bob", '{"spec": {"template": {"spec": {"nodeSelector": null, "nodeName": "x"}}}}'
     )
@@ -245,7 +243,7 @@ def test_an_undeclared_field_of_a_template_under_a_foreign_account_stays(
 
 @pytest.mark.usefixtures("trained")
 def test_volumes_under_a_foreign_account_stay_also_while_the_job_is_suspended(lab: Lab) -> None:
-    """Whoever may swap what is mounted may run what they like as that account."""
+    """A user who can replace a mounted volume can run any code with that account."""
     lab.kubectl(
         "patch", "dij", "trained", "-n", TEAM, "--type=merge", "-p", '{"spec": {"suspend": true}}'
     )
@@ -255,15 +253,15 @@ def test_volumes_under_a_foreign_account_stay_also_while_the_job_is_suspended(la
     assert patch(lab, "carol", '{"spec": {"volumes": [{"name": "code", "emptyDir": {}}]}}').ok
 
 
-def test_the_operator_has_the_rights_of_the_table_and_no_other(lab: Lab) -> None:
-    wanted = pairs(GRANTED) | {("leases", "list")}  # of one name: claims of other releases
+def test_the_operator_has_exactly_the_documented_permissions(lab: Lab) -> None:
+    wanted = pairs(GRANTED) | {("leases", "list")}  # only Leases named as claims
     assert lab.rights(OPERATOR, TEAM) == wanted
     assert lab.rights(OPERATOR, "kube-system") == wanted
 
 
-def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
-    """Installed as docs/install.md says, by one who is no more than admin of the namespace and may
-    patch statuses.
+def test_with_namespaces_the_operator_has_permissions_only_there(lab: Lab) -> None:
+    """Installed as in docs/install.md, by a user with the role admin in the namespace and
+    permission to patch statuses.
     """
     adam = ("-n", TEAM, "--kube-as-user", "adam")
     until(
@@ -276,8 +274,8 @@ def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
         *("--set", f"namespaces={{{TEAM}}},networkPolicy.jobs=true,{CLUSTER_WIDE_OFF}"),
     )
     few = f"system:serviceaccount:{TEAM}:few-dijob"
-    # RBAC is answered from a cache that follows by watch.
-    # The release is at home there, so its Lease is too, and it claims the namespace by another one.
+    # RBAC uses a cache that follows a watch.
+    # The release's namespace has its leader election Lease, and a second Lease as a claim.
     wanted = pairs(GRANTED) | {("leases", verb) for verb in LEASES.verbs.split()}
     wanted |= {(kind.plural, verb) for kind in ISOLATING for verb in kind.verbs.split()}
     until("the rights are there", lambda: str(wanted ^ lab.rights(few, TEAM) or ""), 10)
@@ -295,7 +293,7 @@ def test_users_get_dijobs_with_their_built_in_role(lab: Lab) -> None:
     def ours(user: str) -> set[Right]:
         return {right for right in lab.rights(user, TEAM) if right[0].startswith("dijobs")}
 
-    # The controller-manager folds our roles into the built-in ones a moment after the install.
+    # The controller-manager aggregates our roles into the built-in ones a moment later.
     until(
         "edgar may write", lambda: "" if ours("edgar") == reads | writes else f"{ours('edgar')}", 30
     )

@@ -1,5 +1,5 @@
-"""The HTTP server as a process with no more rights than the chart gives it: tokens, reviews and
-sizes of a real apiserver.
+"""The HTTP server as a process with exactly the permissions that the chart grants, on a real
+apiserver.
 """
 
 import json
@@ -31,13 +31,13 @@ from planes import ROOT
 pytestmark = pytest.mark.e2e
 
 HOME, TEAM, FAR = "dijob-system", "team", "far"
-# The apiserver keeps its answer about a token for 10 s, and so does the server.
+# The apiserver caches token reviews for 10 s, and so does the server.
 TOKEN_ENDS_SECONDS = 30
 
 
 @dataclass
 class Served:
-    """The server that runs, and the cluster around it."""
+    """A running server and its cluster."""
 
     lab: Lab
     cluster: Cluster
@@ -45,7 +45,7 @@ class Served:
     log: Path
 
     def token(self, pod: str, audience: str = "di-server") -> str:
-        """What the kubelet puts into the pod."""
+        """Return the token that the kubelet mounts into a pod."""
         uid = self.lab.get("pod", pod, "-n", TEAM)["metadata"]["uid"]
         bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}")
         audiences = [f"--audience={audience}"] if audience else []
@@ -53,7 +53,7 @@ class Served:
         return self.lab.kubectl("create", "token", "default", "-n", TEAM, *told)
 
     def ask(self, method: str, path: str, token: str, body: Any = None) -> tuple[int, Body]:
-        """Status and answer; (0, why) where there is none."""
+        """Return status code and body of a response; (0, error) without a response."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token}"}
         request = Request(f"{self.url}/v2alpha1/{path}", data, headers, method=method)
@@ -80,7 +80,7 @@ class Served:
 
 @contextmanager
 def server(config: Path, log: Path) -> Iterator[str]:
-    """The server as a process; its address."""
+    """Run the server as a process, and yield its URL."""
     port = free_port()
     told = [f"--kubeconfig={config}", f"--port={port}", "--health-port=0"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
@@ -96,7 +96,7 @@ def server(config: Path, log: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Operator and server over a control plane with pretended nodes, and two jobs that run."""
+    """Yield operator and server on a control plane with simulated nodes and two running jobs."""
     folder = tmp_path_factory.mktemp("served")
     with up(Options(name="chart-server", mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
         lab = Lab(cluster.binaries, cluster.kubeconfig)
@@ -154,7 +154,7 @@ def test_a_rank_changes_its_own_job_and_no_other(served: Served) -> None:
 
 
 def test_a_pods_tokens_open_nothing_else(served: Served) -> None:
-    """Neither the server's token the apiserver, nor the apiserver's token a job."""
+    """The server's token is invalid for the apiserver, and vice versa."""
     lab = served.lab
     said = lab.try_kubectl("get", "pods", "-n", TEAM, f"--token={served.token('one-0')}")
     assert "Unauthorized" in said.text or "must be logged in" in said.text, said.text
@@ -175,7 +175,7 @@ def test_people_need_a_right(served: Served) -> None:
 
 
 def test_no_name_leads_to_another_namespace(served: Served) -> None:
-    """Neither of a person's request nor of an owner that somebody has put into a pod."""
+    """This holds for the path of a user's request, and for a forged owner of a pod."""
     lab = served.lab
     lab.kubectl("create", "-n", FAR, "-f", "-", stdin=yaml.safe_dump(job("far")))
     uid = lab.get("dij", "far", "-n", FAR)["metadata"]["uid"]
@@ -197,7 +197,8 @@ def test_no_name_leads_to_another_namespace(served: Served) -> None:
     lab.apply(forged)
     status, told = served.ask("PUT", f"{uid}/replicas", served.token("forged"), {"replicas": 3})
     assert (status, "does not belong to a DIJob" in told["message"]) == (403, True), told
-    # The operator writes the 2 that its bounds are, where it has been there by now.
+    # The operator sets the size 2, which follows from the bounds, if it has reconciled the job by
+    # now.
     assert lab.get("dij", "far", "-n", FAR)["spec"].get("replicas") in (None, 2)
 
 
@@ -212,7 +213,7 @@ def test_what_is_reported_stands_in_the_status_and_stays(served: Served) -> None
     )
     profiling = {"cpu": {"0": 0.5}, "deep": [1, {"a": "b"}]}
     assert served.ask("POST", f"job/{uid}/profilings", token, profiling)[0] == 200
-    # The operator writes the status many times.
+    # The operator writes the status many times meanwhile.
     assert served.ask("PUT", f"{uid}/replicas", token, {"replicas": 4})[0] == 200
     served.until_status("one", readyReplicas=4)
     status = served.status("one")
@@ -244,7 +245,7 @@ def test_the_token_of_a_deleted_pod_stops_working(served: Served) -> None:
 def test_schemathesis_finds_no_answer_that_is_not_described(
     served: Served, tmp_path: Path, who: str
 ) -> None:
-    """`make fuzz`, as often as the server lets one job be asked about."""
+    """`make fuzz`, at the rate that the server allows for one job."""
     token = "nothing"
     if who == "one-0":
         token = served.token(who)
@@ -252,12 +253,12 @@ def test_schemathesis_finds_no_answer_that_is_not_described(
         token = served.lab.kubectl("create", "token", who, "-n", TEAM)
     config = tmp_path / "schemathesis.toml"
     config.write_text(f'[parameters]\njob = "{TEAM}.one"\n')
-    # What it takes for valid can be refused: a job's own bounds are in no schema.
+    # Requests that are valid by the schema can be rejected, since it does not have a job's bounds.
     checks = ["--exclude-checks", "positive_data_acceptance", "--max-examples", "30", "--seed", "1"]
     told = ["-H", f"Authorization: Bearer {token}", "--rate-limit", "10/s", *checks]
     program = [os.environ["DIJOB_SCHEMATHESIS"], f"--config-file={config}", "run"]
     argv = [*program, f"{served.url}/openapi.json", *told]
-    # It keeps what it has found in the working directory.
+    # schemathesis stores its findings in the working directory.
     done = subprocess.run(argv, text=True, capture_output=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     print(done.stdout[-1500:])

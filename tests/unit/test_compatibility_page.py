@@ -122,7 +122,7 @@ hostname and subdomain
 restartPolicy
     unit/test_compatible_pods.test_the_templates_restart_policy_is_kept
 the job's name
-    apiserver/test_bad_input.test_refused
+    apiserver/test_bad_input.test_rejected
 a job that has ended under DI-orchestrator
     apiserver/test_migration.test_the_steps_of_the_document
 """

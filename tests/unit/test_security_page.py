@@ -16,7 +16,7 @@ a user without `pods/create`
     tests/chart/test_chart_rights.py::test_who_may_create
 a template names another service account
     tests/chart/test_chart_rights.py::test_who_may_create
-    tests/chart/test_chart_rights.py::test_the_account_of_every_task_is_judged
+    tests/chart/test_chart_rights.py::test_the_account_of_every_task_is_checked
 a pod asks the HTTP server about another job
     tests/chart/test_chart_server.py::test_a_rank_changes_its_own_job_and_no_other
     tests/chart/test_chart_server.py::test_a_pods_tokens_open_nothing_else
