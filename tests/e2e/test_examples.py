@@ -35,4 +35,4 @@ def test_the_star_adds_up_what_its_workers_computed_apart(space: Space) -> None:
     succeeded(space, "star.yaml", "star")
     assert "pi is 3.14159, from nodes [1, 2, 3]" in space.logs("star-0")
     for rank in range(1, 4):
-        assert f"node {rank} has heard the parts of nodes []" in space.logs(f"star-{rank}")
+        assert f"node {rank} has received parts from nodes []" in space.logs(f"star-{rank}")

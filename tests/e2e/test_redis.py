@@ -35,7 +35,9 @@ def test_the_operator_runs_a_redis_server_for_the_job(space: Space) -> None:
     assert space.status("redis")["replicas"] == 3
     space.until_true("redis", "Succeeded", REAL_SECONDS)
     for rank in range(3):
-        said = re.findall(r"node (\d) has heard of nodes (\[[^]]*\])", space.logs(f"redis-{rank}"))
+        said = re.findall(
+            r"node (\d) has received messages from nodes (\[[^]]*\])", space.logs(f"redis-{rank}")
+        )
         assert sorted(said) == [
             (str(n), str([m for m in range(6) if m != n])) for n in (2 * rank, 2 * rank + 1)
         ]

@@ -20,7 +20,7 @@ def test_ditask_for_slurm_runs_unchanged(space: Space) -> None:
     for rank in range(3):
         said = re.findall(
             # Two processes print at once: one's line may follow the other's without a new one.
-            r"node (\d) of 6 heard nodes \[([^]]*)\]; task (\d) of 3 on (cluster-\d)",
+            r"node (\d) of 6 received from nodes \[([^]]*)\]; task (\d) of 3 on (cluster-\d)",
             space.logs(f"cluster-{rank}"),
         )
         assert len(said) == 2, space.logs(f"cluster-{rank}")
@@ -46,8 +46,8 @@ def test_a_platform_spec_names_its_peers_by_their_nodes(space: Space) -> None:
         config_map("spec-code", hello_py=text), job("spec", main, pod=volume, runtime="slurm")
     )
     space.until_true("spec", "Succeeded", REAL_SECONDS)
-    assert "node 0 of 2 heard nodes [1]; task 0 of 2 on spec-0" in space.logs("spec-0")
-    assert "node 1 of 2 heard nodes [0]; task 1 of 2 on spec-1" in space.logs("spec-1")
+    assert "node 0 of 2 received from nodes [1]; task 0 of 2 on spec-0" in space.logs("spec-0")
+    assert "node 1 of 2 received from nodes [0]; task 1 of 2 on spec-1" in space.logs("spec-1")
 
 
 def until_logged(space: Space, pod: str) -> None:
@@ -188,5 +188,5 @@ def test_a_python_that_cannot_be_told_of_its_peers_is_named_in_the_jobs_message(
 
 def test_the_machines_of_oneflow_meet_on_its_control_port(space: Space) -> None:
     succeeded(space, "oneflow.yaml", "flow")
-    assert "master: machines [0, 1, 2] are here" in space.logs("flow-0")
-    assert "machine 2 has met the master" in space.logs("flow-2")
+    assert "master: machines [0, 1, 2] are connected" in space.logs("flow-0")
+    assert "machine 2 is connected to the master" in space.logs("flow-2")

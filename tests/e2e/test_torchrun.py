@@ -19,7 +19,7 @@ def test_torchrun_without_a_flag_sums_the_collectors_statistics(space: Space) ->
     first, second = space.logs("ddp-0"), space.logs("ddp-1")
     assert "collected 10 episodes, 100 steps, world size 4" in first
     assert "collected" not in second
-    said = r"rank (\d) \(local rank (\d) in pod (\d)\) heard 10 episodes"
+    said = r"rank (\d) \(local rank (\d) in pod (\d)\): 10 episodes in total"
     heard = re.findall(said, first + second)
     assert sorted(heard) == [("0", "0", "0"), ("1", "1", "0"), ("2", "0", "1"), ("3", "1", "1")]
 

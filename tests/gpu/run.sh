@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What needs a GPU, from the folder that pack.sh makes: torchrpc:cuda, a DQN with cuda=True, NCCL. No network. About 7 minutes.
+# Runs the checks that need a GPU, from the folder that pack.sh creates: torchrpc:cuda, a DQN with cuda=True, NCCL. Needs no network.
+# Takes about 7 minutes.
 #   ./run.sh [FOLDER FOR THE LOGS]     PYTHON=: a Python 3.12 with torch (default: python3)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,10 +14,10 @@ echo "==> packages"
 python=$work/venv/bin/python
 site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 "$base" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$here"/wheels/*.whl
-# torch's own packages come after these; todays_python.py adds the names that DI-engine takes from an older NumPy.
-"$base" -c 'import site, sysconfig; print("\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}))' >"$site/a_torch.pth"  # before todays_python.pth: they are read by name
+# The packages of the installed torch come after these on the path. todays_python.py adds the names that DI-engine uses from an older NumPy.
+"$base" -c 'import site, sysconfig; print("\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}))' >"$site/a_torch.pth"  # The name sorts before todays_python.pth, because Python reads .pth files by name
 cp "$here/project/tests/gpu/todays_python.py" "$site"
-touch "$site/wandb.py" # DI-engine imports it, and does not use it here
+touch "$site/wandb.py" # DI-engine imports it, but does not use it here
 echo 'import todays_python' >"$site/todays_python.pth"
 export PATH=$work/venv/bin:$PATH OMP_NUM_THREADS=1
 cat >"$work/venv/bin/ditask" <<EOF
