@@ -101,7 +101,7 @@ NOT_WHOLE: dict[str, tuple[str, Callable[[Seen], Seen]]] = {
         lambda pod: replace(pod, topology=pod.topology.replace(IPS[3], "10.1.1.1")),
     ),
     "no topology.json": ("topology.json", lambda pod: replace(pod, topology="")),
-    "an edge less": ("edges", lambda pod: replace(pod, sockets=pod.sockets.split("\n")[0])),
+    "an edge less": ("connections", lambda pod: replace(pod, sockets=pod.sockets.split("\n")[0])),
 }
 
 
@@ -125,7 +125,7 @@ def test_a_rank_without_redis_and_programs_that_do_not_hear_each_other_are_found
     job = whole(REDIS)
     assert job.server
     alone = replace(job, server=replace(job.server, sockets=job.server.sockets.split("\n")[0]))
-    assert [p.check for p in problems(REDIS, alone)] == ["edges"]
+    assert [p.check for p in problems(REDIS, alone)] == ["connections"]
     silent = replace(job, pods=(job.pods[0], replace(job.pods[1], beat=9.0)))
     assert [p.check for p in problems(REDIS, silent)] == ["programs"]
     assert {p.check for p in problems(REDIS, replace(job, server=None))} >= {"pods and sandboxes"}
@@ -181,9 +181,9 @@ def test_a_rank_that_is_there_twice_or_beyond_the_size_is_found() -> None:
     first, second = ("ADDED", pod("j-0", 0)), ("ADDED", pod("j-1", 1))
     assert violations(events(first, second), {"j": 2}) == []
     twice = violations(events(first, second, ("ADDED", pod("j-b", 1))), {"j": 2})
-    assert twice == ["j-b comes: rank 1 of j is there 2 times"]
+    assert twice == ["after j-b: rank 1 of j exists 2 times"]
     assert violations(events(first, ("ADDED", pod("j-2", 2))), {"j": 2}) == [
-        "j-2 comes: j has a rank 2"
+        "after j-2: j has a rank 2"
     ]
 
 

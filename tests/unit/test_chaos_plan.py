@@ -81,5 +81,5 @@ def test_a_story_is_played_again_with_its_own_faults(
 
 
 def test_a_file_without_waves_is_no_story() -> None:
-    with pytest.raises(ValueError, match="which faults"):
+    with pytest.raises(ValueError, match="no line of a wave"):
         replayed(['{"what": "begin", "seed": 1}'])

@@ -1,5 +1,7 @@
-"""Seeded faults, several at once, over jobs on real pods, and what must hold after them.
+"""Random faults from a seed, several at once, on jobs with real pods, and the invariants that must
+hold after them. docs/reliability.md describes faults, invariants and results.
 
-kinds, plan, shapes, judge, charges, ranks, healing and table are pure: they draw and judge. hosts,
-looks and leftovers look, the modules of acts act, and run brings them together.
+kinds, plan, shapes, judge, charges, ranks, healing and table are pure functions that draw faults
+and judge observations, so that unit tests can cover them without a cluster. hosts, looks and
+leftovers observe, the modules with acts inject faults, and run connects all of them.
 """

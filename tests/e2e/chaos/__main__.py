@@ -33,15 +33,17 @@ FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dij
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--minutes", type=float, default=10.0, help="no wave begins later")
-    parser.add_argument("--replay", type=Path, help="a story whose faults are done again")
-    parser.add_argument("--story", type=Path, help=f"where to write it; {FOLDER}/SEED-TIME.jsonl")
-    parser.add_argument("--json", type=Path, help="add the figures to those in this file")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long new waves begin")
+    parser.add_argument("--replay", type=Path, help="a story whose faults are repeated")
+    parser.add_argument(
+        "--story", type=Path, help=f"file for the story (default: {FOLDER}/SEED-TIME.jsonl)"
+    )
+    parser.add_argument("--json", type=Path, help="add the figures to this file")
     return parser.parse_args()
 
 
 def drawn(options: argparse.Namespace, cluster: Cluster) -> tuple[int, Iterator[tuple[Fault, ...]]]:
-    """The seed and the waves: drawn from it, or those of the story that is played again."""
+    """Return the seed and the waves, either drawn from the seed or read from a story."""
     if options.replay:
         lines = options.replay.read_text().splitlines()
         return story.seed_of(lines), iter(story.replayed(lines))
@@ -50,7 +52,7 @@ def drawn(options: argparse.Namespace, cluster: Cluster) -> tuple[int, Iterator[
 
 
 def acted(cluster: Cluster, options: argparse.Namespace) -> Result:
-    """The run itself."""
+    """Run all waves, and return the result."""
     api = Api.of(cluster)
     seed, waves = drawn(options, cluster)
     path = options.story or FOLDER / f"{seed}-{int(time.time())}.jsonl"
@@ -74,14 +76,16 @@ def acted(cluster: Cluster, options: argparse.Namespace) -> Result:
 
 
 def add(path: Path, result: Result) -> None:
-    """Put a run's figures into a file, in the place of an earlier run of its seed."""
+    """Add the figures of a run to a file, instead of those of an earlier run with the same seed."""
     runs = json.loads(path.read_text())["runs"] if path.exists() else []
     runs = [run for run in runs if run["seed"] != result.seed] + [result.as_json()]
     path.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 
 
 def main() -> int:
-    """0 where every row is within its bound. SIGTERM ends it as Ctrl-C does, with its cluster."""
+    """Return 0 if every row is within its bound. SIGTERM is handled like Ctrl-C, so that the
+    cluster is removed.
+    """
     options = arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     archives = tuple(archive(image) for image in IMAGES)

@@ -1,4 +1,4 @@
-"""The jobs as a user applies them: light peers, real DI-engine over Redis, torchrun."""
+"""The manifests of the jobs: light peers, real DI-engine over Redis, and torchrun."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,11 @@ from node_loss import placed
 
 from chaos.shapes import Shape, Wiring
 
-# Kubernetes evicts their pods as soon as it has noticed that a node is lost.
+# Kubernetes evicts the pods 2 s after it has noticed that a node is lost, so that a wave is short.
 LOST_NODE_SECONDS = 2
 
-# Both write down that they have worked with all others: chaos/looks.py, BEAT.
+# Both programs touch a file when they have exchanged data with all others (looks.BEAT). A program
+# that only runs proves nothing.
 TICKS = """
 import pathlib, time
 from ding.framework import task
@@ -43,7 +44,7 @@ while True:
 
 
 def bodies(shape: Shape) -> list[Body]:
-    """The objects of one job."""
+    """Return the objects of one job."""
     spec = {"backoffLimit": shape.backoff_limit, "lostNodeSeconds": LOST_NODE_SECONDS}
     size = len(shape.pods)
     if shape.wiring is Wiring.REDIS:
@@ -80,5 +81,5 @@ def _with_tasks(shape: Shape) -> Body:
 
 
 def all_bodies(shapes: Iterable[Shape]) -> list[Body]:
-    """The objects of all jobs."""
+    """Return the objects of all jobs."""
     return [body for shape in shapes for body in bodies(shape)]

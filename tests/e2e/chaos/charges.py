@@ -1,4 +1,4 @@
-"""How many failures a job must have been charged, by what has been done to it."""
+"""The number of counted failures that a job must have after the faults of a wave."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from chaos.shapes import Shape, owner
 
 @dataclass(frozen=True)
 class Done:
-    """A fault that was carried out: when it began and ended (seconds of the run), what it hit in
-    truth, or why it hit nothing (`missed`); `alone` as in scene.Done.
+    """A fault that was injected: its begin and end (seconds of the run), and what it hit, or why it
+    hit nothing (`missed`). `alone` is as in scene.Done.
     """
 
     wave: int
@@ -24,7 +24,7 @@ class Done:
 
 
 def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:
-    """Whether a fault may have hit a job: its pod, or a node, which all jobs use."""
+    """Return whether a fault may have hit a job: one of its pods, or a node, which all jobs use."""
     level = done.fault.is_a.level
     if level is Level.POD:
         return owner(shapes, done.fault.target).name == job
@@ -32,12 +32,13 @@ def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:
 
 
 def charges(shapes: Iterable[Shape], wave: Iterable[Done], job: str) -> tuple[int, int]:
-    """The fewest and the most failures that one wave's faults may cost a job.
+    """Return the minimum and the maximum of failures that one wave may add to a job's count.
 
-    Program failures are charged, and nothing else (docs/tasks.md). One that was the only fault that
-    touched the job in its wave costs exactly one. Beside others it may cost nothing: a program
-    that is to begin anew anyway, or whose Redis server is away, is not charged. A program of torch
-    that fails of its peer's loss before that is known has failed (docs/runtimes.md).
+    Only failures of programs are counted (docs/tasks.md). If such a failure was the only fault that
+    touched the job in the wave, it counts exactly once. Together with other faults it may not
+    count, because a program that has to restart anyway, or whose Redis server is down, does not
+    count. A torch program that fails because of a lost peer, before the loss is known, does count
+    (docs/runtimes.md).
     """
     shapes = tuple(shapes)
     own = [done for done in wave if not done.missed and touches(shapes, done, job)]
@@ -48,5 +49,7 @@ def charges(shapes: Iterable[Shape], wave: Iterable[Done], job: str) -> tuple[in
 
 
 def _costs(shapes: Iterable[Shape], done: Done) -> bool:
-    """The job's Redis server is nobody's program: docs/runtimes.md."""
+    """Return whether a fault is a counted failure. The Redis server of a job is not a rank, so its
+    failures do not count (docs/runtimes.md).
+    """
     return done.fault.is_a.charged and done.fault.target != owner(shapes, done.fault.target).server

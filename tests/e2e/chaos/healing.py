@@ -1,4 +1,4 @@
-"""How long it took until what a fault had hit was whole again."""
+"""The recovery time of each fault: until everything that it hit was healthy again."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from chaos.shapes import Shape
 
 @dataclass(frozen=True)
 class Look:
-    """One look at everything: when it began (seconds of the run), which jobs were whole or had
-    ended as they must, and when the Lease was renewed last.
+    """One observation of everything: when it began (seconds of the run), which jobs were healthy or
+    had failed as they must, and when the Lease was last renewed.
     """
 
     at: float
@@ -21,7 +21,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Healed:
-    """A fault, and the seconds until what it hit was whole: None where it never was."""
+    """A fault, and the seconds until everything that it hit had recovered; None if it never did."""
 
     done: Done
     seconds: float | None
@@ -29,8 +29,8 @@ class Healed:
 
 
 def healed(shapes: Sequence[Shape], done: Done, looks: Iterable[Look]) -> Healed:
-    """Jobs are whole again at the first look, begun after the fault, that shows all of them so.
-    Operators act again when the Lease is renewed by one.
+    """Return the recovery time of a fault. Jobs have recovered at the first observation after the
+    fault that shows all of them healthy; operators have when the Lease is renewed.
     """
     since = done.ended if done.fault.is_a.from_end else done.began
     if done.fault.is_a.level is Level.OPERATOR:
@@ -42,7 +42,9 @@ def healed(shapes: Sequence[Shape], done: Done, looks: Iterable[Look]) -> Healed
 
 
 def _acts(done: Done, looks: Iterable[Look]) -> float | None:
-    """A renewal that was under way may still be seen in the first look after the fault."""
+    """Return the seconds until the Lease was renewed. The first observation after the fault does
+    not count: it may show a renewal that was already on its way.
+    """
     after = [look for look in looks if look.at >= done.began]
     later = (look.at for look in after[1:] if look.renewed != after[0].renewed)
     first = next(later, None)

@@ -1,4 +1,7 @@
-"""The containers of a cluster's nodes as this machine sees them: by their cgroups and in /proc."""
+"""The containers of the cluster's nodes as seen from this machine: by cgroups and in /proc.
+
+This works even if the kubelet or containerd of a node is stopped.
+"""
 
 import os
 import re
@@ -16,7 +19,7 @@ _POD = re.compile(r"pod([0-9a-f-]{36})$")
 
 @dataclass(frozen=True)
 class Box:
-    """One container that has processes: its node, its pod's uid, its id, its pids, lowest first."""
+    """A container with processes: its node, its pod's uid, its id, and its pids, lowest first."""
 
     node: str
     pod: str
@@ -25,17 +28,17 @@ class Box:
 
     @property
     def pause(self) -> int:
-        """The pid of the sandbox's process where it is a sandbox, else 0."""
+        """Return the pid of the pause process if this is a sandbox, else 0."""
         return next((pid for pid in self.pids if comm(pid) == "pause"), 0)
 
     @property
     def first(self) -> int:
-        """The process that is the container's PID 1, 0 where it is gone."""
+        """Return the process that is PID 1 of the container; 0 if it has ended."""
         return next((pid for pid in self.pids if pid_inside(pid) == 1), 0)
 
 
 def boxes(cluster: Cluster) -> list[Box]:
-    """Every container of the cluster in which something lives."""
+    """Return all containers of the cluster that have processes."""
     base = next(
         (path for top in cgroups.hierarchies() if (path := top / _group(cluster)).is_dir()), None
     )
@@ -59,19 +62,19 @@ def _below(base: Path) -> Iterator[Box]:
 
 
 def comm(pid: int) -> str:
-    """A process's name, "" where it is gone."""
+    """Return the name of a process; "" if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text().strip()
     return ""
 
 
 def parent(pid: int) -> int:
-    """The pid of a process's parent, 0 where it is gone."""
+    """Return the pid of a process's parent; 0 if it has ended."""
     return int(_status(pid, "PPid") or 0)
 
 
 def pid_inside(pid: int) -> int:
-    """A process's pid in its innermost namespace, 0 where it is gone."""
+    """Return the pid of a process in its innermost namespace; 0 if it has ended."""
     return int((_status(pid, "NSpid") or "0").split()[-1])
 
 
@@ -85,7 +88,7 @@ def _status(pid: int, field: str) -> str:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """A process's environment, {} where it is gone."""
+    """Return the environment of a process; {} if it has ended."""
     text = b""
     with suppress(OSError):
         text = Path(f"/proc/{pid}/environ").read_bytes()
@@ -94,21 +97,21 @@ def environ(pid: int) -> dict[str, str]:
 
 
 def text(pid: int, path: str) -> str:
-    """A file as the process sees it, "" where there is none."""
+    """Return the content of a file in the root of a process; "" if there is none."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/root{path}").read_text()
     return ""
 
 
 def changed(pid: int, path: str) -> float | None:
-    """When a file was changed last (epoch seconds), None where there is none."""
+    """Return when a file was last changed (epoch seconds); None if there is none."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/root{path}").stat().st_mtime
     return None
 
 
 def sockets(pid: int) -> str:
-    """/proc/net/tcp and tcp6 of the process's network namespace."""
+    """Return /proc/net/tcp and tcp6 of the network namespace of a process."""
     found = []
     for name in ("tcp", "tcp6"):
         with suppress(OSError):

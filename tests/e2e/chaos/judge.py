@@ -1,4 +1,4 @@
-"""Judges one look at a job: whether it is whole, and what is missing where it is not."""
+"""Judges one observation of a job: whether it is healthy and, if not, what is wrong."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ from sockets import dialler_side, listener_side, mesh, rows, star
 from chaos.shapes import PORT, REDIS_PORT, Shape, Wiring
 
 Env = Mapping[str, str]
-# Programs that work together write it down several times a second.
+# Programs that exchange data update their file several times a second.
 BEAT_SECONDS = 5.0
 
 
@@ -18,12 +18,13 @@ BEAT_SECONDS = 5.0
 class Seen:
     """One pod as the apiserver and the machine show it.
 
-    `rank`: of its label, -1 without one. `running`: it runs, all its containers are Ready, and
-    nobody deletes it. `sandbox`: its pause process is there, and below a shim. `programs`: the
-    processes that its launcher has started. `envs`: the environments of all processes of its main
-    container that know the job. `topology`: the text of topology.json. `sockets`: /proc/net/tcp
-    and tcp6. `beat`: for how many seconds its program has not worked with the others, None where it
-    never has.
+    `rank` is that of its label, -1 without one. `running` means that it runs, that all its
+    containers are Ready, and that it is not being deleted. `sandbox` means that its pause process
+    exists and is the child of a shim. `programs` is the number of processes that its launcher has
+    started, and `envs` are the environments of all processes of its main container that know the
+    job. `topology` is the text of topology.json, `sockets` that of /proc/net/tcp and tcp6. `beat`
+    is the number of seconds since its program last exchanged data with the others, None if it never
+    did.
     """
 
     name: str
@@ -41,14 +42,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Job:
-    """One job as it is seen: its status, its ranks' pods, its Redis server."""
+    """One observed job: its status, the pods of its ranks, and its Redis server."""
 
     status: Mapping[str, Any]
     pods: tuple[Seen, ...]
     server: Seen | None = None
 
     def condition(self, type_: str) -> Mapping[str, Any]:
-        """A condition, {} where it has none of that type."""
+        """Return the condition of a type; {} if there is none."""
         found = self.status.get("conditions") or ()
         return next((c for c in found if c["type"] == type_), {})
 
@@ -59,7 +60,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not as it has to be, by the check that has found it."""
+    """A violation, with the name of the check that found it."""
 
     check: str
     text: str
@@ -70,7 +71,7 @@ class Problem:
 
 @dataclass
 class Checks:
-    """What each check looks at, and what it says about it."""
+    """The checks of one job. Each method yields descriptions of violations."""
 
     shape: Shape
     job: Job
@@ -80,37 +81,37 @@ class Checks:
         self.ips = [pod.ip for pod in self.job.pods]
 
     def conditions(self) -> Iterator[str]:
-        """Running and PeersReady are True."""
+        """Check that Running and PeersReady are True."""
         for type_ in ("Running", "PeersReady"):
             found = self.job.condition(type_)
             if found.get("status") != "True":
                 yield f"{type_} {found.get('reason')}: {found.get('message')}"
 
     def pods(self) -> Iterator[str]:
-        """Each rank has its pod, which runs in a sandbox of its own."""
+        """Check that each rank has its pod, and that it runs in a sandbox."""
         names, ranks = [p.name for p in self.job.pods], [p.rank for p in self.job.pods]
         if names != list(self.shape.pods) or ranks != list(range(len(names))):
-            yield f"there are {dict(zip(names, ranks, strict=True))}"
+            yield f"found pods {dict(zip(names, ranks, strict=True))}"
         server = [self.job.server] if self.job.server else []
         if self.shape.server and not server:
-            yield f"there is no {self.shape.server}"
+            yield f"{self.shape.server} is missing"
         for pod in (*self.job.pods, *server):
             if not (pod.running and pod.sandbox and pod.ip):
-                yield f"{pod.name} runs: {pod.running}, in a sandbox: {pod.sandbox}, at {pod.ip!r}"
+                yield f"{pod.name}: running {pod.running}, sandbox {pod.sandbox}, IP {pod.ip!r}"
 
     def programs(self) -> Iterator[str]:
-        """Each launcher has its program, and the programs work together."""
+        """Check that each launcher runs its program, and that the programs exchange data."""
         for pod in self.job.pods:
             if not pod.programs:
                 yield f"no program runs in {pod.name}"
             elif self.shape.beats and (pod.beat is None or pod.beat > BEAT_SECONDS):
-                yield f"{pod.name} works with nobody for {pod.beat} s"
+                yield f"{pod.name} has exchanged no data for {pod.beat} s"
 
     def environment(self) -> Iterator[str]:
-        """What processes know of themselves and of those that they dial are the pods' addresses."""
+        """Check that processes have the addresses of their own rank and of those they dial."""
         for rank, pod in enumerate(self.job.pods):
             if not pod.envs:
-                yield f"no process of {pod.name} knows its job"
+                yield f"no process of {pod.name} has the variables of the job"
             for env in pod.envs:
                 yield from (f"{pod.name}: {said}" for said in self._known(env, rank))
 
@@ -128,17 +129,17 @@ class Checks:
                 yield f"{name} is {known}, wrong for {wrong}: the pods have {self.ips}"
 
     def topology(self) -> Iterator[str]:
-        """topology.json has the addresses of all pods."""
+        """Check that topology.json contains the current addresses of all pods."""
         for pod in self.job.pods:
             try:
                 told = json.loads(pod.topology)["nodeIps"]
             except (ValueError, KeyError):
                 told = pod.topology
             if told != self.ips:
-                yield f"{pod.name} is told {told}: the pods have {self.ips}"
+                yield f"topology.json of {pod.name} has {told}, the pods have {self.ips}"
 
     def edges(self) -> Iterator[str]:
-        """The connections are those that they have to be, at both ends."""
+        """Check that exactly the expected connections exist, at both ends."""
         if self.shape.wiring is Wiring.REDIS:
             yield from self._with_server()
         elif self.shape.wiring is Wiring.TORCH:
@@ -164,7 +165,7 @@ class Checks:
                 yield f"{pod.name} has no connection to {absent}"
 
 
-# By the names that the table has for them.
+# The checks by their names in the table of results.
 CHECKS: Mapping[str, Callable[[Checks], Iterator[str]]] = {
     "conditions": Checks.conditions,
     "pods and sandboxes": Checks.pods,
@@ -176,16 +177,16 @@ CHECKS: Mapping[str, Callable[[Checks], Iterator[str]]] = {
 
 
 def problems(shape: Shape, job: Job) -> list[Problem]:
-    """What is missing for the job to be whole; [] where it is."""
+    """Return the violations of a job; [] if it is healthy."""
     checks = Checks(shape, job)
     return [Problem(name, text) for name, check in CHECKS.items() for text in check(checks)]
 
 
 def said(shape: Shape, job: Job) -> str:
-    """What is wrong with how a job that has failed says why; "" where it does so.
+    """Return what is wrong with the failure that a job reports; "" if it is correct.
 
-    The only end that is right is that by its own limit. The message names the pod whose failure was
-    the first.
+    The only correct failure is that by backoffLimit, with a message that names the pod which failed
+    first.
     """
     failed, first = job.condition("Failed"), job.status.get("firstFailure") or {}
     limit = shape.backoff_limit

@@ -1,4 +1,4 @@
-"""The kinds of faults: what each one hits, how long it lasts, and what it may cost."""
+"""The kinds of faults: what each hits, how long it lasts, and which effects are allowed."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,13 +16,14 @@ class Level(StrEnum):
 class Kind:
     """One kind of fault.
 
-    `lasts`: the fewest and the most seconds until it is undone, 0 where there is nothing to undo.
-    `charged`: it is a failure of the rank's program, which counts against backoffLimit
-    (docs/tasks.md). `given_up`: it lasts until Kubernetes gives the node up. `two_at_once`: the old
-    program of a rank may run on beside the new one, since nobody waits for its end (a forced
-    deletion, a node that is given up). `from_end`: the seconds to heal are counted from its end,
-    since the jobs run on meanwhile or nothing can mend them. `known_late`: programs end of it
-    before Kubernetes knows, and those that cannot do without them too.
+    `lasts` is the minimum and maximum of seconds until it is undone, 0 if there is nothing to undo.
+    `charged` means that it is a failure of the rank's program, which counts towards backoffLimit
+    (docs/tasks.md). `given_up` means that it lasts until Kubernetes gives up the node. With
+    `two_at_once`, the old program of a rank may run at the same time as the new one, because
+    nothing waits for its end (a forced deletion, or a node that is given up). With `from_end`, the
+    recovery time counts from the end of the fault, because jobs keep running during the fault or
+    cannot recover from it. `known_late` means that programs end before Kubernetes notices the
+    fault, and so may programs that need them.
     """
 
     name: str
@@ -35,8 +36,8 @@ class Kind:
     known_late: bool = False
 
 
-# Kubernetes gives a silent node up after 50 s (kube-controller-manager's
-# --node-monitor-grace-period), the jobs' pods 2 s later.
+# Kubernetes gives up a silent node after 50 s (--node-monitor-grace-period of the
+# kube-controller-manager), and evicts the jobs' pods 2 s later.
 SHORT, GIVEN_UP = (6.0, 18.0), (72.0, 80.0)
 POD, NODE, OPERATOR = Level.POD, Level.NODE, Level.OPERATOR
 KINDS = {
@@ -67,5 +68,5 @@ KINDS = {
 
 
 def of_level(level: Level) -> tuple[Kind, ...]:
-    """The kinds that hit this, in the order of the table."""
+    """Return the kinds of this level, in the order of the table."""
     return tuple(kind for kind in KINDS.values() if kind.level is level)

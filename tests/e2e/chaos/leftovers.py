@@ -1,4 +1,4 @@
-"""What is left of pods that no longer exist: processes, and what containerd still knows."""
+"""The remains of pods that no longer exist: processes, and containers that containerd knows."""
 
 import json
 
@@ -11,7 +11,7 @@ from chaos import hosts
 
 
 def processes(space: Space) -> list[str]:
-    """Containers in which something lives, of pods that the apiserver does not know."""
+    """Describe containers with processes whose pods do not exist in the apiserver."""
     answer = space.api.core.list_pod_for_all_namespaces(_preload_content=False)
     pods = {pod["metadata"]["uid"] for pod in json.loads(answer.data)["items"]}
     return [
@@ -22,14 +22,14 @@ def processes(space: Space) -> list[str]:
 
 
 def alive(space: Space) -> list[str]:
-    """Pods of the namespace, and processes of pods that are gone."""
+    """Describe the pods of the namespace, and processes of deleted pods."""
     pods = [pod["metadata"]["name"] for pod in space.api.pods(space.name, "")]
     return [f"pod {name}" for name in pods] + processes(space)
 
 
 def known(space: Space) -> list[str]:
-    """The same, and the containers and sandboxes of the namespace that containerd still knows: the
-    kubelet clears these away once a minute.
+    """Describe the same, and the containers and sandboxes of the namespace that containerd still
+    knows. The kubelet removes those once a minute.
     """
     found = alive(space)
     for name in space.cluster.nodes:

@@ -1,4 +1,4 @@
-"""Looks at jobs: at the apiserver's objects, and at the processes on this machine."""
+"""Observes jobs: the objects of the apiserver, and the processes on this machine."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ SHIM = "containerd-shim"
 
 @dataclass(frozen=True)
 class View:
-    """What one look has found: pods by name, and containers by the pod's uid."""
+    """One observation: pods by name, and containers by the uid of their pod."""
 
     pods: dict[str, Body]
     boxes: dict[str, list[Box]]
@@ -33,7 +33,7 @@ class View:
         return View(pods, found)
 
     def box(self, pod: str, container: str = MAIN) -> Box | None:
-        """The processes of a pod's container, None where it has none."""
+        """Return the container of a pod with its processes; None if it has none."""
         body = self.pods.get(pod, {})
         ids = {
             one["name"]: one.get("containerID", "").rpartition("/")[2]
@@ -43,19 +43,19 @@ class View:
         return next((box for box in mine if box.container == ids.get(container)), None)
 
     def pause(self, pod: str) -> int:
-        """The pid of a pod's sandbox, 0 where it has none."""
+        """Return the pid of a pod's pause process; 0 if it has none."""
         uid = self.pods.get(pod, {}).get("metadata", {}).get("uid", "")
         return next((pause for box in self.boxes.get(uid, []) if (pause := box.pause)), 0)
 
     def program(self, pod: str) -> list[int]:
-        """What the launcher of a pod has started and still runs."""
+        """Return the running processes that the launcher of a pod has started."""
         box = self.box(pod)
         first = box.first if box else 0
         return [pid for pid in box.pids if hosts.parent(pid) == first] if box and first else []
 
 
 def jobs(space: Space, shapes: Iterable[Shape], view: View) -> dict[str, Job]:
-    """All jobs as they are now."""
+    """Return all jobs as they are in this observation."""
     return {shape.name: _job(space, shape, view) for shape in shapes}
 
 
@@ -73,7 +73,7 @@ def _owner(pod: Body) -> str:
 
 
 def runs(pod: Body) -> bool:
-    """Whether all containers of a pod are ready, and it is to stay."""
+    """Return whether all containers of a pod are ready, and it is not being deleted."""
     status = pod.get("status", {})
     given = status.get("containerStatuses") or ()
     ready = bool(given) and all(one["ready"] for one in given)
@@ -85,7 +85,7 @@ def _seen(view: View, pod: Body) -> Seen:
     given = status.get("containerStatuses") or ()
     box, pause = view.box(name, given[0]["name"] if given else MAIN), view.pause(name)
     first = box.first if box else 0
-    # The launcher itself does not have the variables of the address list.
+    # The launcher itself does not have the variables of the peer list.
     envs = [hosts.environ(pid) for pid in box.pids if pid != first] if box else []
     beaten = hosts.changed(first, BEAT)
     return Seen(
@@ -104,7 +104,9 @@ def _seen(view: View, pod: Body) -> Seen:
 
 
 def running(view: View) -> dict[tuple[str, str], set[str]]:
-    """The pods, by uid, in which a program of a rank runs; ranks by their job's uid and number."""
+    """Return the uids of the pods in which a program of each rank runs. The keys are the uid of the
+    job and the rank.
+    """
     found: dict[tuple[str, str], set[str]] = {}
     for box in (box for boxes in view.boxes.values() for box in boxes):
         for env in (hosts.environ(pid) for pid in box.pids if hosts.parent(pid) == box.first):

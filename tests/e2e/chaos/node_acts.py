@@ -1,4 +1,4 @@
-"""Faults of one node: its programs stopped or killed, its power, its disk."""
+"""Faults of one node: its programs, its power, its disk."""
 
 import signal
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from chaos.scene import Act, Done, Missed, Scene
 
 
 def stopped(scene: Scene, node: str, part: str) -> Done:
-    """SIGSTOP of a program of the node, SIGCONT afterwards."""
+    """Stop a program of the node with SIGSTOP, and continue it afterwards."""
     name = f"{node}-{part}"
     _signal(scene.space.cluster, name, signal.SIGSTOP)
     return Done(name, partial(_signal, scene.space.cluster, name, signal.SIGCONT))
@@ -25,7 +25,7 @@ def _signal(cluster: Cluster, name: str, number: signal.Signals) -> None:
 
 
 def killed(scene: Scene, node: str, part: str) -> Done:
-    """kill -9 of a program of the node, started again afterwards."""
+    """Kill a program of the node with kill -9, and start it again afterwards."""
     name, cluster = f"{node}-{part}", scene.space.cluster
     try:
         cluster.stop_component(name)
@@ -35,13 +35,13 @@ def killed(scene: Scene, node: str, part: str) -> Done:
 
 
 def without_power(scene: Scene, node: str) -> Done:
-    """Everything on the node ends at once; its power comes back afterwards."""
+    """End everything on the node at once, and start the node again afterwards."""
     scene.space.cluster.stop_node(node)
     return Done(node, partial(scene.space.cluster.start_node, node))
 
 
 def disk_full(scene: Scene, node: str) -> Done:
-    """The file system of the node's pods takes nothing more: a file fills it to its last byte."""
+    """Fill the file system of the node's pods to the last byte with a file."""
     try:
         holder = scene.space.cluster.node(node).holder
         free = disk.fill(scene.space.cluster.state, holder)

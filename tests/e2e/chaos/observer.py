@@ -1,4 +1,4 @@
-"""Looks at all jobs again and again while faults happen, and keeps what it has seen."""
+"""Observes all jobs repeatedly while faults happen, and records the observations."""
 
 import time
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class State:
-    """One look: when it began, the jobs, what is missing of each, who renewed the Lease last, and
-    the ranks that run twice.
+    """One observation: when it began, the jobs, the violations of each, the last renewal of the
+    Lease, and the ranks that run twice.
     """
 
     at: float
@@ -36,7 +36,9 @@ class State:
 
 @dataclass
 class Observer:
-    """`looks`: all that was seen; `state`: the newest; `error`: what has ended it, if anything."""
+    """The observing thread. `looks` are all observations, `state` is the newest, and `error` is the
+    exception that ended the thread, if any.
+    """
 
     scene: Scene
     began: float
@@ -47,11 +49,11 @@ class Observer:
 
     @property
     def now(self) -> float:
-        """Seconds of the run."""
+        """Return the time of the run in seconds."""
         return time.monotonic() - self.began
 
     def look(self) -> State:
-        """Look at everything now."""
+        """Make one observation of everything."""
         at, view = self.now, View.of(self.scene.space)
         jobs = looks.jobs(self.scene.space, self.scene.shapes, view)
         state = State(
@@ -68,7 +70,7 @@ class Observer:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """It looks, in a thread of its own, as long as the block lasts."""
+        """Observe in a separate thread until the context ends."""
         enough = Event()
         thread = Thread(target=self._watch, args=(enough,), daemon=True)
         thread.start()
@@ -84,13 +86,13 @@ class Observer:
         try:
             while not enough.wait(PAUSE_SECONDS):
                 self.look()
-        except BaseException as error:  # it is raised where the block ends
+        except BaseException as error:  # `watching` raises it at its end
             self.error = error
 
 
 def _missing(shape: Shape, job: Job) -> list[Problem]:
-    """What is missing of a job that runs; of one that has failed, what it does not say."""
+    """Return the violations of a running job, or what is wrong with the failure that it reports."""
     if not job.failed:
         return problems(shape, job)
     wrong = said(shape, job)
-    return [Problem("failed without a word", wrong)] if wrong else []
+    return [Problem("failed without a correct report", wrong)] if wrong else []

@@ -1,4 +1,4 @@
-"""Faults of the operators: of the one that acts, or of the other one."""
+"""Faults of the operators: of the leader, or of the standby."""
 
 import os
 import signal
@@ -16,21 +16,21 @@ SELECTOR = "app.kubernetes.io/name=dijob"
 
 
 def _operators(scene: Scene) -> dict[str, str]:
-    """The operators' pods, each with its uid."""
+    """Return the operators' pods with their uids."""
     found = scene.space.api.pods(HOME, SELECTOR)
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
 
 
 def _leader(scene: Scene) -> str:
-    """The pod of the one that acts. Missed where there is none."""
+    """Return the pod of the leader. Missed if there is none."""
     name, _ = scene.leader.now()
     if name not in _operators(scene):
-        raise Missed(f"the Lease is {name or 'nobody'}'s, which is not there")
+        raise Missed(f"the holder of the Lease, {name or 'none'}, has no pod")
     return name
 
 
 def _alone(scene: Scene, leader: str) -> bool:
-    """Whether no other operator is Ready: a node with a full disk evicts the pods on it."""
+    """Return whether no standby is Ready, for example because a full disk evicted it."""
     pods = scene.space.api.pods(HOME, SELECTOR)
     others = (pod for pod in pods if pod["metadata"]["name"] != leader)
     return not any(looks.runs(pod) for pod in others)
@@ -40,12 +40,12 @@ def _other(scene: Scene) -> str:
     name, _ = scene.leader.now()
     others = sorted(set(_operators(scene)) - {name})
     if not others:
-        raise Missed("there is no other operator")
+        raise Missed("there is no standby")
     return others[0]
 
 
 def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False) -> list[int]:
-    """The processes of the operator that were sent the signal; or the sandbox's."""
+    """Send a signal to the processes of an operator, or of its sandbox, and return their pids."""
     mine = [box for box in hosts.boxes(scene.space.cluster) if box.pod == _operators(scene)[pod]]
     pids = [pid for box in mine if bool(box.pause) is pause for pid in box.pids]
     if not pids:
@@ -57,21 +57,23 @@ def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False)
 
 
 def killed(scene: Scene, _: str, leader: bool) -> Done:
-    """kill -9 of the process."""
+    """Kill the process with kill -9."""
     pod = _leader(scene) if leader else _other(scene)
     alone = leader and _alone(scene, pod)
     return Done(f"{pod}, pids {_signal(scene, pod, signal.SIGKILL)}", alone=alone)
 
 
 def removed(scene: Scene, _: str) -> Done:
-    """kill -9 of the sandbox, and the pod is deleted by force: nobody is told to end."""
+    """Kill the sandbox with kill -9, and force the deletion of the pod: the operator gets no
+    SIGTERM.
+    """
     pod = _leader(scene)
     _signal(scene, pod, signal.SIGKILL, pause=True)
     return _delete(scene, pod, 0)
 
 
 def deleted(scene: Scene, _: str) -> Done:
-    """The pod is deleted: its process gets SIGTERM."""
+    """Delete the pod, so that its process gets SIGTERM."""
     return _delete(scene, _leader(scene), None)
 
 
@@ -85,7 +87,7 @@ def _delete(scene: Scene, pod: str, grace: int | None) -> Done:
 
 
 def stopped(scene: Scene, _: str) -> Done:
-    """SIGSTOP of the process, SIGCONT afterwards."""
+    """Stop the process with SIGSTOP, and continue it afterwards."""
     pod = _leader(scene)
     alone, pids = _alone(scene, pod), _signal(scene, pod, signal.SIGSTOP)
     return Done(f"{pod}, pids {pids}", partial(_go_on, pids), alone)

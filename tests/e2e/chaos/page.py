@@ -1,4 +1,6 @@
-"""Writes the table of docs/reliability.md from bench/results/chaos.json: python -m chaos.page."""
+"""Writes the table about real pods in docs/reliability.md from bench/results/chaos.json: python -m
+chaos.page.
+"""
 
 import json
 from pathlib import Path
@@ -13,14 +15,14 @@ NAME = "faults on real pods"
 
 
 def blocks(runs: list[Result]) -> dict[str, str]:
-    """The table over all runs, with the seeds above it."""
+    """Return the table over all runs, with the seeds above it."""
     all_ = joined(runs)
     seeds = ", ".join(f"{run.seed} ({run.minutes:g} min, {run.waves} waves)" for run in runs)
     return {NAME: f"Seeds: {seeds}.\n\n{markdown(rows(all_))}"}
 
 
 def read(path: Path) -> list[Result]:
-    """The runs of a file."""
+    """Return the runs of a file."""
     return [Result.of(run) for run in json.loads(path.read_text())["runs"]]
 
 

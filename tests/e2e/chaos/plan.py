@@ -1,4 +1,7 @@
-"""Draws faults from a seed: waves of several that overlap, with a quiet point after each."""
+"""Draws faults from a seed: waves of several faults that overlap, with a quiet point after each.
+
+The plan depends only on the seed, so that a run can be repeated.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,17 +9,17 @@ from random import Random
 
 from chaos.kinds import KINDS, Kind, Level, of_level
 
-# In each wave so many of each level; all begin within so many seconds, the loss of a node last:
-# what is on it cannot be hit any more.
+# The number of faults of each level in a wave. All begin within WITHIN_SECONDS. The loss of a node
+# is the last, because pods on a lost node cannot be hit any more.
 PER_WAVE = {Level.POD: 3, Level.NODE: 2, Level.OPERATOR: 1}
 WITHIN_SECONDS = 12.0
-# Whichever operator it is can only be known when the time has come.
+# The target of operator faults: which operator is the leader is known only when the fault begins.
 OPERATORS = "operators"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to whom: `at` seconds after the wave's beginning, undone `seconds` later."""
+    """A fault that begins `at` seconds after its wave, and is undone `seconds` later."""
 
     at: float
     kind: str
@@ -30,7 +33,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Field:
-    """What faults can hit, which kinds there are, and how many of each level a wave has."""
+    """The possible targets and kinds of faults, and the number of faults per level in a wave."""
 
     pods: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -39,13 +42,13 @@ class Field:
 
 
 class Deck:
-    """Kinds in an order of chance: each one comes before any comes again."""
+    """Kinds in random order, such that each occurs once before any is repeated."""
 
     def __init__(self, kinds: Sequence[Kind], random: Random) -> None:
         self._kinds, self._random, self._left = list(kinds), random, list[Kind]()
 
     def deal(self, count: int, given_up: int) -> list[Kind]:
-        """The next ones, at most `given_up` of them of a node that Kubernetes gives up."""
+        """Return the next kinds. At most `given_up` of them make Kubernetes give up a node."""
         dealt: list[Kind] = []
         while len(dealt) < count and self._kinds:
             if not self._left:
@@ -59,10 +62,10 @@ class Deck:
 
 
 def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
-    """The waves of this seed, without an end.
+    """Yield the waves of this seed, without an end.
 
-    A node has one fault in a wave, and of two nodes at most one is given up: else no job could be
-    mended meanwhile.
+    Each node has at most one fault in a wave, and at most one of the two nodes is given up.
+    Otherwise no job could recover during the wave.
     """
     random = Random(seed)
     mine = {level: [k for k in of_level(level) if k in scope.kinds] for level in Level}

@@ -1,4 +1,4 @@
-"""Faults of one pod: deletions, kill -9 of what runs in it or holds it, and its network."""
+"""Faults of one pod: deletion, kill -9 of its processes, and its network."""
 
 import os
 import re
@@ -18,18 +18,18 @@ from chaos.looks import SHIM, View
 from chaos.scene import Act, Done, Missed, Scene
 from chaos.shapes import owner
 
-# A rank that another fault has just hit may come back meanwhile.
+# How long to wait for the target: another fault may just have hit it, and it may return.
 PATIENCE_SECONDS = 8.0
 
 
 def deleted(scene: Scene, pod: str, grace: int | None = None) -> Done:
-    """The pod is deleted, in its grace period or another one."""
+    """Delete the pod, with its own grace period or with `grace` seconds."""
     api = scene.space.api.core
     try:
         uid = api.read_namespaced_pod(pod, scene.space.name).metadata.uid
         api.delete_namespaced_pod(pod, scene.space.name, grace_period_seconds=grace)
     except client.ApiException as error:
-        raise Missed(f"the apiserver says {error.status}") from error
+        raise Missed(f"the apiserver returned {error.status}") from error
     return Done(f"uid {uid}")
 
 
@@ -45,7 +45,7 @@ def _kill(pid: int) -> Done:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError as gone:
-        raise Missed("it has just ended") from gone
+        raise Missed("the process has just ended") from gone
     return Done(f"pid {pid} ({name})")
 
 
@@ -54,7 +54,9 @@ def _program(scene: Scene, pod: str) -> int:
 
 
 def program_killed(scene: Scene, pod: str) -> Done:
-    """kill -9 of what the launcher has started; of the Redis server, which has no launcher."""
+    """Kill the program that the launcher has started with kill -9, or the Redis server, which has
+    no launcher.
+    """
     look = _server if pod == owner(scene.shapes, pod).server else _program
     return _kill(_look_for("program", partial(look, scene, pod)))
 
@@ -67,7 +69,7 @@ def _server(scene: Scene, pod: str) -> int:
 
 
 def launcher_killed(scene: Scene, pod: str) -> Done:
-    """kill -9, from outside, of the container's PID 1."""
+    """Kill PID 1 of the container with kill -9, from outside of its pid namespace."""
     return _kill(_look_for("launcher", partial(_server, scene, pod)))
 
 
@@ -76,7 +78,7 @@ def _pause(scene: Scene, pod: str) -> int:
 
 
 def sandbox_killed(scene: Scene, pod: str) -> Done:
-    """kill -9 of the pause process."""
+    """Kill the pause process with kill -9."""
     return _kill(_look_for("sandbox", partial(_pause, scene, pod)))
 
 
@@ -86,12 +88,14 @@ def _shim(scene: Scene, pod: str) -> int:
 
 
 def shim_killed(scene: Scene, pod: str) -> Done:
-    """kill -9 of the shim, by which containerd holds the pod's containers."""
+    """Kill the containerd-shim, which holds the pod's containers, with kill -9."""
     return _kill(_look_for("shim", partial(_shim, scene, pod)))
 
 
 def network_cut(scene: Scene, pod: str) -> Done:
-    """The node's end of the pod's cable is down; its routes go with it, and come back with it."""
+    """Set the node's end of the pod's veth pair down. The kernel then removes its routes, so they
+    are restored afterwards.
+    """
     pause = _look_for("sandbox", partial(_pause, scene, pod))
     inside = Process("sandbox", (), pause, 0)
     node = View.of(scene.space).pods[pod]["spec"]["nodeName"]
@@ -101,7 +105,7 @@ def network_cut(scene: Scene, pod: str) -> Done:
         links = ip(holder, "-o", "link")
         device = re.search(rf"(?m)^{peer[1]}: (\w+)@", links) if peer else None
         if device is None:
-            raise Missed("its cable is not found")
+            raise Missed("its veth was not found")
         routes = ip(holder, "route", "show", "dev", device[1]).splitlines()
         ip(holder, "link", "set", device[1], "down")
     except ClusterError as gone:
@@ -110,7 +114,7 @@ def network_cut(scene: Scene, pod: str) -> Done:
 
 
 def _joined(holder: Process, device: str, routes: list[str]) -> None:
-    # The pod may be gone, or its node.
+    # The pod or its node may be gone by now.
     with suppress(ClusterError):
         ip(holder, "link", "set", device, "up")
         for route in routes:

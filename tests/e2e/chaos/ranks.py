@@ -1,4 +1,4 @@
-"""Rank sets: those of the pods that a watch has shown, and of the programs that run."""
+"""Checks that no rank exists twice, among the pods of a watch and among running programs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,8 +9,8 @@ JOB_LABEL, RANK_LABEL = "diengine.opendilab.org/job", "diengine.opendilab.org/ra
 
 
 def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, int]) -> list[str]:
-    """Each moment at which a job had a rank twice, or one outside 0 to n-1, among the pods that
-    were neither being deleted nor over.
+    """Describe each event after which a job had a rank twice, or one outside of 0 to n-1, among its
+    pods that were neither being deleted nor finished.
     """
     alive: dict[tuple[str, str], tuple[str, str]] = {}
     wrong = []
@@ -25,7 +25,7 @@ def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, in
             alive.pop((owner, uid), None)
             continue
         alive[owner, uid] = (labels[RANK_LABEL], meta["name"])
-        wrong += [f"{meta['name']} comes: {said}" for said in _wrong(owner, alive, sizes)]
+        wrong += [f"after {meta['name']}: {said}" for said in _wrong(owner, alive, sizes)]
     return wrong
 
 
@@ -34,13 +34,15 @@ def _wrong(
 ) -> list[str]:
     ranks = Counter(rank for (job, _), (rank, _) in alive.items() if job == owner)
     known = {str(rank) for rank in range(sizes[owner])}
-    twice = [f"rank {rank} of {owner} is there {n} times" for rank, n in ranks.items() if n > 1]
+    twice = [f"rank {rank} of {owner} exists {n} times" for rank, n in ranks.items() if n > 1]
     beyond = [f"{owner} has a rank {rank}" for rank in ranks if rank not in known]
     return twice + beyond
 
 
 def two_at_once(running: Mapping[tuple[str, str], set[str]]) -> list[str]:
-    """The ranks (job's uid, rank) whose programs run in more than one pod (their uids)."""
+    """Describe the ranks whose programs run in more than one pod. The keys are the uid of the job
+    and the rank, the values the uids of the pods.
+    """
     return [
         f"rank {rank} of job {job} runs in pods {sorted(pods)}"
         for (job, rank), pods in sorted(running.items())

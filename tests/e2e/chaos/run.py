@@ -1,4 +1,4 @@
-"""One run: waves of faults over the jobs, a quiet point with all checks after each, and the end."""
+"""One run: waves of faults, a quiet point with all checks after each, and the final checks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,14 +25,14 @@ from chaos.shapes import Shape
 from chaos.table import Result
 
 ACTS: dict[str, Act] = {**pod_acts.ACTS, **node_acts.ACTS, **operator_acts.ACTS}
-# Importing DI-engine and torch again takes minutes where four programs do it on two busy cores.
+# When four programs import DI-engine and torch at once on two busy cores, that takes minutes.
 START_SECONDS, QUIET_SECONDS, GONE_SECONDS = 300, 180, 150
 AT_ONCE = "each rank has at most one program"
 
 
 @dataclass
 class Run:
-    """What a run acts on, what it has seen, and what it has found."""
+    """A run: its targets, its observations, and its results."""
 
     scene: Scene
     story: story.Story
@@ -43,13 +43,13 @@ class Run:
     charged: dict[str, int] = field(default_factory=dict)
 
     def start(self) -> None:
-        """All jobs run."""
+        """Start all jobs, and wait until they run."""
         self.scene.space.apply(*all_bodies(self.scene.shapes))
-        self._until_settled("all jobs are whole", START_SECONDS)
+        self._until_settled("all jobs are healthy", START_SECONDS)
         self.charged = {name: self._restarts(name) for name in self._shapes}
 
     def wave(self, number: int, faults: Sequence[Fault]) -> None:
-        """Faults that overlap, and the quiet point after them."""
+        """Inject the faults of a wave, which overlap, and check the quiet point after them."""
         self.story.tell(story.WAVE, **story.wave(number, faults))
         begin = self.observer.now
         with ThreadPoolExecutor(len(faults)) as pool:
@@ -73,7 +73,7 @@ class Run:
         self.story.tell(story.FAULT, **said, hit=done.hit)
         if fault.seconds:
             self._wait_until(began + fault.seconds)
-            # What was stopped may have ended: its node has lost its power.
+            # The stopped process may have ended meanwhile because its node was lost.
             with suppress(Missed):
                 done.undo()
         return Done(number, fault, began, self.observer.now, done.hit, alone=done.alone)
@@ -83,7 +83,7 @@ class Run:
 
     def _quiet(self, number: int, dones: Sequence[Done]) -> None:
         try:
-            self._until_settled(f"all is whole after wave {number}", QUIET_SECONDS)
+            self._until_settled(f"all jobs are healthy after wave {number}", QUIET_SECONDS)
         except NotWithin as late:
             print(f"{late}\n{self._nodes()}\n{self.scene.space.evidence()}", flush=True)
         state = self._state
@@ -98,7 +98,7 @@ class Run:
         self._begin_anew(state)
 
     def _nodes(self) -> str:
-        """The ends of the logs of nodes that are not Ready."""
+        """Return the ends of the logs of nodes that are not Ready."""
         cluster = self.scene.space.cluster
         lost = sorted(set(cluster.nodes) - cluster.ready_nodes())
         programs = (f"{node}-{part}" for node in lost for part in ("kubelet", "containerd"))
@@ -116,7 +116,7 @@ class Run:
         return int(self._state.jobs[job].status.get("restarts") or 0)
 
     def _until_settled(self, what: str, seconds: float) -> None:
-        """Two looks in a row, begun after this, in which nothing is missing."""
+        """Wait for two consecutive observations, begun after this call, without any violation."""
         since, nodes = self.observer.now, set(self.scene.space.cluster.nodes)
 
         def missing() -> str:
@@ -125,7 +125,7 @@ class Run:
             looks = [look for look in self.observer.looks[-2:] if look.at >= since]
             if len(looks) < 2 or any(look.whole != frozenset(self._shapes) for look in looks):
                 found = (str(p) for each in self._state.missing.values() for p in each)
-                return "; ".join(found) or "nobody has looked"
+                return "; ".join(found) or "no observation yet"
             if lost := nodes - self.scene.space.cluster.ready_nodes():
                 return f"{sorted(lost)} not Ready"
             return "; ".join(leftovers.processes(self.scene.space))
@@ -133,7 +133,7 @@ class Run:
         until(what, missing, seconds, pause=0.5)
 
     def _check(self, state: State, dones: Sequence[Done]) -> None:
-        """Count what each check has found, and tell it."""
+        """Record what each check has found in the result and in the story."""
         for name in CHECKS:
             wrong = [str(p) for each in state.missing.values() for p in each if p.check == name]
             self.result.checked(f"quiet points: {name}", wrong, len(state.jobs))
@@ -162,13 +162,15 @@ class Run:
     def _cost(self, job: str, now: int, dones: Sequence[Done]) -> str:
         fewest, most = charges(self.scene.shapes, dones, job)
         new = now - self.charged[job]
-        # No fault costs a job that has failed already.
+        # A job that has already failed counts no further failures.
         fewest = 0 if self._state.jobs[job].failed else fewest
         right = fewest <= new <= most
-        return "" if right else f"{job}: {new} charged, not {fewest} to {most}"
+        return "" if right else f"{job}: {new} counted failures, not {fewest} to {most}"
 
     def _begin_anew(self, state: State) -> None:
-        """Jobs that have failed, or are not whole, begin anew: the next faults hit all of them."""
+        """Create jobs again that have failed or are not healthy, so that the next wave can hit
+        them.
+        """
         over = [n for n, job in state.jobs.items() if job.failed or state.missing[n]]
         if not over:
             return
@@ -176,16 +178,16 @@ class Run:
         space.kubectl("delete", "dijob", *over)
         space.apply(*(body for name in over for body in bodies(self._shapes[name])))
         with suppress(NotWithin):
-            self._until_settled(f"{over} run anew", START_SECONDS)
+            self._until_settled(f"{over} run again", START_SECONDS)
         self.charged |= {name: self._restarts(name) for name in over}
 
     def finish(self, left: Callable[[Space], list[str]] = leftovers.known) -> None:
-        """What can only be said of the whole run; the jobs are deleted, and all that is theirs."""
+        """Check what concerns the whole run, delete the jobs, and check that nothing is left."""
         self._ranks()
         space = self.scene.space
         space.kubectl("delete", "dijobs", "--all")
         try:
-            until("all is gone", lambda: "; ".join(left(space)), GONE_SECONDS)
+            until("everything is deleted", lambda: "; ".join(left(space)), GONE_SECONDS)
             stays: Iterable[str] = ()
         except NotWithin as late:
             stays = [str(late)]
@@ -201,7 +203,7 @@ class Run:
         self.result.checked(AT_ONCE, unexcused, len(self.observer.looks))
 
     def _alone(self, at: float) -> bool:
-        """Whether no fault of the wave explains that an old program runs on beside the new one."""
+        """Return whether no fault of the wave allows an old program to run beside the new one."""
         wave = [done for done in self.dones if done.began <= at and not done.missed]
         latest = max((done.wave for done in wave), default=0)
         return not any(done.wave == latest and done.fault.is_a.two_at_once for done in wave)

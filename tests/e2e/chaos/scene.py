@@ -1,4 +1,4 @@
-"""What acts have to do with: the jobs' namespace, who leads; and how an act answers."""
+"""The environment of the faults: the namespace of the jobs and the leader, and their results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from chaos.shapes import Shape
 
 
 class Missed(Exception):
-    """What was to be hit is not there."""
+    """Raised if the target of a fault does not exist."""
 
 
 def nothing() -> None:
-    """For what needs not be undone."""
+    """The undo function of faults that have nothing to undo."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What was hit, in words, and what undoes it; `alone`: a leader, and no other operator was
-    Ready to follow it.
+    """The result of a fault: a description of what it hit, and a function that undoes it. `alone`
+    means that it hit the leader while no standby was Ready.
     """
 
     hit: str
@@ -30,7 +30,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Scene:
-    """The cluster's jobs, and the operators."""
+    """The jobs and the operators of the cluster."""
 
     space: Space
     leader: Leader

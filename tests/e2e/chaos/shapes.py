@@ -1,4 +1,4 @@
-"""What the jobs are, as the checks know them: ranks, who dials whom, what shows that they work."""
+"""The jobs as the checks know them: ranks, connections, and how they show that they work."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,19 +9,20 @@ REDIS_PORT = 6379
 
 
 class Wiring(StrEnum):
-    """Who is connected with whom."""
+    """Which ranks are connected with each other."""
 
     MESH = "mesh"
     STAR = "star"
-    REDIS = "redis"  # all with the job's Redis server
-    TORCH = "torch"  # each two, on ports that the system chooses
+    REDIS = "redis"  # each with the job's Redis server
+    TORCH = "torch"  # each with each, on ports that the system chooses
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One job: the names of its ranks' pods in rank order, how they are wired, how many failures it
-    may have, whether its programs write down that they work together, and whether all of them
-    begin anew when one is lost.
+    """One job.
+
+    `pods` are the names of its pods in rank order. `beats` means that its programs record when they
+    have exchanged data. `together` means that all of them restart if one is lost.
     """
 
     name: str
@@ -33,16 +34,16 @@ class Shape:
 
     @property
     def server(self) -> str:
-        """The pod of its Redis server; "" where it has none."""
+        """Return the pod of its Redis server; "" if it has none."""
         return f"{self.name}-mq" if self.wiring is Wiring.REDIS else ""
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The pods that a fault may hit."""
+        """Return the pods that a fault may hit."""
         return (*self.pods, *filter(None, [self.server]))
 
     def dials(self, rank: int) -> range:
-        """The ranks whose addresses this one must know."""
+        """Return the ranks whose addresses this rank must know."""
         if self.wiring is Wiring.TORCH:
             return range(len(self.pods))
         if self.wiring is Wiring.MESH:
@@ -54,7 +55,7 @@ def _numbered(name: str, size: int) -> tuple[str, ...]:
     return tuple(f"{name}-{rank}" for rank in range(size))
 
 
-# The first failure of star ends it, and it has to say why.
+# The first failure of star fails the job, so that the report of a failed job is checked, too.
 MESH = Shape("mesh", _numbered("mesh", 4), Wiring.MESH)
 STAR = Shape("star", _numbered("star", 3), Wiring.STAR, backoff_limit=0)
 TASKS = Shape("tasks", ("tasks-learner-0", *_numbered("tasks-collector", 2)), Wiring.MESH)
@@ -65,7 +66,7 @@ ALL = (*LIGHT, REDIS, TORCH)
 
 
 def owner(shapes: Iterable[Shape], pod: str) -> Shape:
-    """The job that a pod belongs to. KeyError where it belongs to none."""
+    """Return the job to which a pod belongs. KeyError if it belongs to none."""
     found = next((shape for shape in shapes if pod in shape.targets), None)
     if found is None:
         raise KeyError(pod)

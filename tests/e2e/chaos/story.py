@@ -1,4 +1,4 @@
-"""What has happened, as JSON lines: printed as it goes, written to a file, replayed from it."""
+"""The story of a run as JSON lines: printed as it happens, written to a file, and replayed."""
 
 import json
 import time
@@ -17,14 +17,14 @@ BEGIN, WAVE, FAULT, HEALED, QUIET, END = "begin", "wave", "fault", "healed", "qu
 
 @dataclass
 class Story:
-    """Writes the lines, from any thread; `time` is in seconds since the beginning."""
+    """Writes the lines, from any thread. Their `time` is in seconds since the beginning."""
 
     path: Path
     began: float = field(default_factory=time.monotonic)
     _lock: Lock = field(default_factory=Lock)
 
     def tell(self, what: str, **more: object) -> None:
-        """Print a line and write it down."""
+        """Print a line, and append it to the file."""
         line = {"time": round(time.monotonic() - self.began, 1), "what": what, **more}
         with self._lock:
             print(in_words(line), flush=True)
@@ -33,7 +33,7 @@ class Story:
 
 
 def in_words(line: Line) -> str:
-    """A line for people."""
+    """Return a line in readable form."""
     more = {key: value for key, value in line.items() if key not in ("time", "what")}
     if line["what"] == WAVE:
         more = {"number": line["number"], "faults": len(line["faults"])}
@@ -42,19 +42,19 @@ def in_words(line: Line) -> str:
 
 
 def wave(number: int, faults: Iterable[Fault]) -> Line:
-    """What a WAVE line has to say, and `replayed` reads."""
+    """Return the content of a WAVE line, which `replayed` reads."""
     return {"number": number, "faults": [asdict(fault) for fault in faults]}
 
 
 def replayed(lines: Iterable[str]) -> list[tuple[Fault, ...]]:
-    """The waves of a story, in order. ValueError where it has none."""
+    """Return the waves of a story, in order. ValueError if it has none."""
     told = [json.loads(line) for line in lines if line.strip()]
     found = [tuple(Fault(**f) for f in line["faults"]) for line in told if line["what"] == WAVE]
     if not found:
-        raise ValueError("no line of the file says which faults a wave had")
+        raise ValueError("the file contains no line of a wave")
     return found
 
 
 def seed_of(lines: Iterable[str]) -> int:
-    """The seed of a story."""
+    """Return the seed of a story."""
     return int(next(line["seed"] for line in map(json.loads, lines) if line["what"] == BEGIN))

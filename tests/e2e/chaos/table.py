@@ -1,4 +1,4 @@
-"""The table at the end: each kind of fault and each check, with its bound and verdict."""
+"""The table of results: each kind of fault and each check, with its bound and verdict."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -9,14 +9,15 @@ from chaos.healing import Healed
 from chaos.kinds import KINDS, Kind, Level
 
 HEAD = ("fault or check", "count", "measured", "bound", "verdict")
-# The median and the longest, with other faults around, on two busy cores. A fault of a node makes
-# most programs begin anew, DI-engine and torch among them. An operator acts after
-# 8 s at most (docs/operations.md), unless another fault hits the next one too.
+# The bounds for the median and the maximum, with other faults at the same time, on two busy cores.
+# A fault of a node restarts most programs, including DI-engine and torch. A standby takes over
+# within 8 s (docs/operations.md), unless another fault hits it too.
 HEAL_SECONDS = {Level.POD: (60, 120), Level.NODE: (90, 150), Level.OPERATOR: (8, 30)}
-# Where Kubernetes has to give a node up, which takes it 52 s by itself.
+# The bounds if Kubernetes has to give up a node, which alone takes 52 s.
 GIVEN_UP_SECONDS = (150, 200)
 BESIDE = "any other fault while Kubernetes gives up a node"
-# Nobody can take over: another operator has to start, on a node that another fault may hit.
+# The bounds if no standby can take over: another operator has to start, on a node that another
+# fault may hit.
 ALONE_SECONDS = (30, 60)
 ALONE = "the leader, while no standby is Ready"
 FULL_MINUTES = 10.0
@@ -24,7 +25,7 @@ FULL_MINUTES = 10.0
 
 @dataclass
 class Checked:
-    """How often something was looked at, and what was wrong."""
+    """The number of observations of one check, and the violations."""
 
     looked: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -32,9 +33,11 @@ class Checked:
 
 @dataclass
 class Happened:
-    """One kind of fault: how often it hit something and how often nothing was there, the seconds
-    to heal, those of a wave in which a node was given up (`beside`), those of a leader while no
-    other operator was Ready (`alone`), and how often what it hit was never whole again.
+    """The results of one kind of fault.
+
+    `done` and `missed` count how often it hit its target, and how often there was none. `seconds`
+    are the recovery times. Those of waves in which a node was given up are in `beside`, and those
+    of a leader without a Ready standby in `alone`. `never` counts targets that never recovered.
     """
 
     done: int = 0
@@ -45,7 +48,7 @@ class Happened:
     never: int = 0
 
     def add(self, other: "Happened") -> None:
-        """Count what has happened in another run too."""
+        """Add the results of another run."""
         self.done += other.done
         self.missed += other.missed
         self.seconds += other.seconds
@@ -56,7 +59,7 @@ class Happened:
 
 @dataclass
 class Result:
-    """What one run has found."""
+    """The results of one run."""
 
     seed: int
     minutes: float
@@ -65,7 +68,7 @@ class Result:
     checks: dict[str, Checked] = field(default_factory=dict)
 
     def heard(self, healed: Iterable[Healed]) -> None:
-        """Count the faults of one wave, with how they healed."""
+        """Add the faults of one wave with their recovery times."""
         wave = tuple(healed)
         given_up = any(one.done.fault.is_a.given_up and not one.done.missed for one in wave)
         for one in wave:
@@ -84,7 +87,7 @@ class Result:
                 kind.seconds.append(one.seconds)
 
     def checked(self, name: str, wrong: Iterable[str], looked: int = 1) -> None:
-        """Count what a check looked at, and what was wrong."""
+        """Add the observations and violations of a check."""
         check = self.checks.setdefault(name, Checked())
         check.looked += looked
         check.wrong += wrong
@@ -101,7 +104,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """One row; `good` is the verdict."""
+    """One row of the table; `good` is the verdict."""
 
     words: str
     count: str
@@ -116,7 +119,7 @@ class Row:
 
 
 def joined(runs: Iterable[Result]) -> Result:
-    """Several runs as one."""
+    """Return the sum of several runs."""
     runs = tuple(runs)
     all_ = Result(0, sum(run.minutes for run in runs), sum(run.waves for run in runs))
     for run in runs:
@@ -128,7 +131,7 @@ def joined(runs: Iterable[Result]) -> Result:
 
 
 def rows(result: Result) -> Iterator[Row]:
-    """All rows. A kind that a short run has not drawn has none."""
+    """Yield all rows. A kind that a short run has not drawn has no row."""
     for kind in KINDS.values():
         if happened := result.kinds.get(kind.name):
             yield _of_kind(kind, happened)
@@ -172,7 +175,7 @@ def _timed(words: str, count: str, seconds: list[float], bounds: tuple[int, int]
 
 
 def markdown(found: Iterable[Row]) -> str:
-    """The table."""
+    """Return the table as Markdown."""
     lines = [f"| {' | '.join(HEAD)} |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(row.cells)} |" for row in found]
     return "\n".join(lines)
