@@ -1,4 +1,4 @@
-"""What `doctor` says of what the pods tell: their programs, and the way between them."""
+"""Cases for the checks of `doctor` that need answers of the pods: programs and network."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,14 +32,14 @@ BEGUN = pod(1, main={"state": {"running": {"startedAt": "2026-11-25T12:00:00Z"}}
 BLOCKED = second(reach={("10.0.0.1", 50515): "timed out"})
 
 OF_PODS: dict[str, Case] = {
-    "another source": Case(
+    "different source code": Case(
         "same source",
         evidence(probes=second(digest="def")),
         PROBLEM,
         "the source code differs between pods (rank 0: abc; rank 1: def)",
         "the same code",
     ),
-    "another torch": Case(
+    "different torch versions": Case(
         "versions",
         evidence(probes=second(versions={**VERSIONS, "torch": "1.13.1"})),
         PROBLEM,
@@ -53,50 +53,50 @@ OF_PODS: dict[str, Case] = {
         "ranks 0-1: redis-py 8.1.0 loses",
         "redis<8",
     ),
-    "redis 8 that nobody uses": Case(
+    "redis 8 in a job that does not use Redis": Case(
         "versions",
         evidence(probes=both(versions={**VERSIONS, "redis": "8.1.0"})),
         OK,
         "torch 2.6.0",
     ),
-    "an older list": Case(
+    "a stale peer list": Case(
         "peer list",
         evidence(job(listNumber=4)),
         PROBLEM,
         "ranks 0-1: the pod's peer list is older than the current revision 4",
         "ChangesRefused",
     ),
-    "a list on its way": Case(
+    "a re-rendezvous in progress": Case(
         "peer list",
         evidence(job(condition("PeersReady", "Renewing", "rank 1 is lost", "False"), listNumber=4)),
         UNKNOWN,
         "is in progress: rank 1 is lost",
     ),
-    "a file that is late": Case(
+    "a stale topology.json": Case(
         "peer list",
         evidence(probes=second(list_number=2)),
         PROBLEM,
         "rank 1: /run/dijob/topology.json does not have the pod's revision",
         "within 90 s",
     ),
-    "no such name": Case(
+    "a name that does not resolve": Case(
         "dns",
         evidence(probes=second(names={"test-0.test": "Name or service not known"})),
         PROBLEM,
         "rank 1: test-0.test does not resolve (Name or service not known)",
         "kube-dns",
     ),
-    "another's address": Case(
+    "a stale DNS record": Case(
         "dns",
         evidence(probes=second(names={"test-0.test": ("10.9.9.9",)})),
         PROBLEM,
         "test-0.test resolves to 10.9.9.9, but its pod has 10.0.0.1",
         "DNS",
     ),
-    "names that are right": Case(
+    "correct names": Case(
         "dns", evidence(probes=second(names={"test-0.test": ("10.0.0.1",)})), OK, "all 1 names"
     ),
-    "blocked, by a policy?": Case(
+    "blocked, possibly by a policy": Case(
         "reachability",
         evidence(
             probes=BLOCKED,
@@ -109,41 +109,41 @@ OF_PODS: dict[str, Case] = {
         "rank 1 cannot reach rank 0 port 50515 (10.0.0.1): timed out",
         "these network policies select the job's pods: a;",
     ),
-    "blocked, by no policy": Case(
+    "blocked, without a policy": Case(
         "reachability",
         evidence(probes=BLOCKED),
         PROBLEM,
         "timed out",
         "no network policy in the namespace",
     ),
-    "blocked, policies unread": Case(
+    "blocked, policies not listable": Case(
         "reachability",
         evidence(probes=BLOCKED, policies=None, refused={"policies": "forbidden"}),
         PROBLEM,
         "timed out",
         "which you may not list (forbidden)",
     ),
-    "who refuses is there": Case(
+    "a refused connection counts as reachable": Case(
         "reachability",
         evidence(probes=second(reach={("10.0.0.1", 50515): "refused"})),
         OK,
         "all 1 dialled ports",
     ),
-    "a server that refuses": Case(
+    "a Redis server that refuses": Case(
         "reachability",
         evidence(probes=second(reach={("r", 6379): "refused"})),
         PROBLEM,
         "r port 6379",
         "",
     ),
-    "a stranger's port": Case(
+    "a port of another process": Case(
         "ports",
         evidence(up=False, sockets={"listening": {50515: frozenset({"9"})}}),
         PROBLEM,
         "port 50515 of rank 0 is in use",
         "other --ports",
     ),
-    "processes that hide what they hold": Case(
+    "processes whose sockets are not readable": Case(
         "ports",
         evidence(up=False, sockets={"listening": {50515: frozenset({"9"})}, "complete": False}),
         OK,
@@ -156,31 +156,31 @@ OF_PODS: dict[str, Case] = {
         "all 1 dialled ports answer, but connections are missing",
         "a proxy",
     ),
-    "an edge is missing": Case(
+    "a missing connection": Case(
         "connections",
         evidence(up=False),
         PROBLEM,
         "missing: rank 1 -> rank 0 port 50515",
         "logs test --rank 1",
     ),
-    "an edge of a program that has just begun": Case(
+    "a missing connection of a rank that has just started": Case(
         "connections",
         evidence(up=False, pods=[pod(0), BEGUN], now=NOW),
         UNKNOWN,
         "rank 1 started",
         "again",
     ),
-    "alone, as it has just begun": Case(
+    "isolated, because it has just started": Case(
         "isolation", evidence(up=False, pods=[BEGUN], now=NOW), OK, "every running rank"
     ),
-    "nobody listens": Case(
+    "no listener": Case(
         "connections",
         evidence(up=False, sockets={"listening": {}}),
         PROBLEM,
         "nothing listens",
         "runner",
     ),
-    "alone": Case(
+    "isolated": Case(
         "isolation",
         evidence(up=False),
         PROBLEM,
@@ -194,7 +194,7 @@ OF_PODS: dict[str, Case] = {
         "ranks 0-1: all_proxy is set",
         "no_proxy",
     ),
-    "a proxy that is passed by": Case(
+    "a proxy that no_proxy excludes": Case(
         "proxies",
         evidence(probes=both(env={"http_proxy": "p", "NO_PROXY": "10.0.0.0/8"})),
         OK,
@@ -214,7 +214,7 @@ OF_PODS: dict[str, Case] = {
         "rank 1 has several interfaces (docker0, eth0)",
         "set NCCL_SOCKET_IFNAME",
     ),
-    "interfaces that nobody chooses from": Case(
+    "virtual interfaces in a job without NCCL and gloo": Case(
         "interfaces",
         evidence(probes=second(interfaces=("docker0", "eth0", "lo"))),
         OK,
@@ -226,7 +226,7 @@ OF_PODS: dict[str, Case] = {
         OK,
         "no wrong interface",
     ),
-    "full": Case(
+    "a full /dev/shm": Case(
         "shared memory",
         evidence(probes=second(shm=(64 << 20, 1 << 20))),
         PROBLEM,
@@ -240,7 +240,7 @@ OF_PODS: dict[str, Case] = {
         "the clocks of ranks 0 and 1 differ by 3.0 s (±0.2 s)",
         "chrony",
     ),
-    "a slow answer is no skew": Case(
+    "a slow answer is not a clock skew": Case(
         "clocks", evidence(probes=second(time=103.0, asked=(98.0, 104.0))), OK, "to within"
     ),
     "one clock": Case("clocks", evidence(probes={0: GOOD}), OK, "one pod"),
@@ -251,14 +251,16 @@ OF_PODS: dict[str, Case] = {
         "the job has 6 processes",
         "task.wait_for",
     ),
-    "barrier of few": Case(
+    "barrier with few processes": Case(
         "barrier", evidence(ONE_EACH, probes=both(barrier=True)), OK, "2 processes"
     ),
-    "barrier of at least two (N1)": Case(
+    "barrier with at least two processes (N1)": Case(
         "barrier", evidence(probes=both(barrier=True)), UNKNOWN, "there are at least 2"
     ),
-    "no barrier of at least two (N1)": Case("barrier", evidence(probes=both()), OK, "at least 2"),
-    "barrier of those that the pods report (N1)": Case(
+    "no barrier with at least two processes (N1)": Case(
+        "barrier", evidence(probes=both()), OK, "at least 2"
+    ),
+    "barrier with the processes that the pods report (N1)": Case(
         "barrier",
         replace(evidence(probes=both(barrier=True)), report=compare("test", SIX_REPORTED, [])),
         PROBLEM,

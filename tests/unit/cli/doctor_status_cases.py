@@ -1,4 +1,4 @@
-"""What `doctor` says of what the apiserver knows: conditions, nodes, images, quotas, ends."""
+"""Cases for the checks of `doctor` that read API objects only."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ LEASE: Body = {
 def ending(
     *, container: str = "", finalizers: Any = (), until: str = "2026-11-25T12:05:00Z"
 ) -> RankPod:
-    """The pod of rank 1, which is being deleted."""
+    """Return the pod of rank 1 while it is being deleted."""
     one = pod(1, main={"state": {"terminated": {"exitCode": 143}}})
     states = [*one.body["status"]["containerStatuses"]]
     states += [{"name": container, "state": {"running": {}}}] if container else []
@@ -44,21 +44,21 @@ def ending(
 
 
 def deleted_job(finalizer: str = "example.com/hold") -> Job:
-    """A job that is being deleted, and is held."""
+    """Return a job that is being deleted, and that a finalizer keeps."""
     found = job()
     meta = {"deletionTimestamp": "2026-11-25T11:00:00Z", "finalizers": [finalizer]}
     return Job({**found.body, "metadata": {**found.body["metadata"], **meta}})
 
 
 OF_STATUS: dict[str, Case] = {
-    "problem of the status": Case(
+    "a condition that is a problem": Case(
         "status",
         evidence(job(condition("Running", "Blocked", "rank 1: it crashes", "False"))),
         PROBLEM,
         "Running Blocked: rank 1: it crashes",
         "correct the image or the command",
     ),
-    "a condition that was one": Case(
+    "a condition that is no longer a problem": Case(
         "status",
         evidence(job(condition("Invalid", "SpecInvalid", "x", "False"))),
         OK,
@@ -79,14 +79,14 @@ OF_STATUS: dict[str, Case] = {
         " to the release mine since 2026-11-25T11:00:00Z (last renewed 2026-11-25T12:00:00Z)",
         "kubectl delete lease",
     ),
-    "a Lease may not be seen (H21)": Case(
+    "a Lease that the user may not read (H21)": Case(
         "status",
         evidence(job(phase=""), refused={"claim": "leases is forbidden"}),
         PROBLEM,
         "whether a Lease claims the namespace is unknown: leases is forbidden",
         "kubectl get deploy",
     ),
-    "an old status (H21)": Case(
+    "a stale status (H21)": Case(
         "status",
         evidence(pods=[pod(0)], unserved=True, claim=LEASE),
         PROBLEM,
@@ -109,7 +109,7 @@ OF_STATUS: dict[str, Case] = {
         " report, and may run until 2026-11-25T12:05:00Z (grace period: 300 s)",
         "terminationGracePeriodSeconds",
     ),
-    "it does not heal by itself (C25)": Case(
+    "the job cannot recover while the old pod stays (C25)": Case(
         "status",
         evidence(
             job(condition("AddressesReady", "PodDeleted", "its old pod is still ending", "False")),
@@ -120,7 +120,7 @@ OF_STATUS: dict[str, Case] = {
         "AddressesReady PodDeleted",
         "see the check `terminating pods`",
     ),
-    "the job is held (C41)": Case(
+    "the job itself is held (C41)": Case(
         "terminating pods",
         evidence(deleted_job(), now=NOW),
         PROBLEM,
@@ -152,7 +152,7 @@ OF_STATUS: dict[str, Case] = {
         "rank 0 cannot be scheduled: pod has unbound immediate",
         "a claim has no volume (kubectl get pvc): the cluster needs a StorageClass",
     ),
-    "no claim": Case(
+    "a missing claim": Case(
         "scheduling",
         evidence(pods=[pod(0, status=unschedulable('persistentvolumeclaim "out" not found'))]),
         PROBLEM,
@@ -180,7 +180,7 @@ OF_STATUS: dict[str, Case] = {
         "exceeded quota: q",
         "raise the quota",
     ),
-    "quotas that may not be read": Case(
+    "quotas that the user may not list": Case(
         "quota",
         evidence(quotas=None, refused={"quotas": "you cannot list"}),
         UNKNOWN,
@@ -207,7 +207,7 @@ OF_STATUS: dict[str, Case] = {
         "exited 1: KeyError: 'a'",
         "logs test --rank 1 --previous",
     ),
-    "a start with a new list is none": Case(
+    "a restart for a new peer list is not a failure": Case(
         "failures", evidence(pods=[pod(0, main=ended(85))]), OK, "no container has failed"
     ),
     "a failure whose pod is gone": Case(
@@ -217,7 +217,7 @@ OF_STATUS: dict[str, Case] = {
         "rank 1, container di-container, exited 2: bad",
         "--rank 1",
     ),
-    "a failure of which the kubelet knows no more": Case(
+    "a failure that the kubelet lost track of": Case(
         "failures",
         evidence(
             job(firstFailure={"rank": 0, "exitCode": 3, "message": "no model here"}),
@@ -227,7 +227,7 @@ OF_STATUS: dict[str, Case] = {
         "rank 0, container di-container, exited 3: no model here",
         "--rank 0",
     ),
-    "memory of which the kubelet knows no more": Case(
+    "out of memory, which the kubelet lost track of": Case(
         "failures",
         evidence(
             job(firstFailure={"rank": 0, "exitCode": 137, "reason": "OOMKilled"}),
@@ -237,7 +237,7 @@ OF_STATUS: dict[str, Case] = {
         "ran out of memory",
         "limits.memory",
     ),
-    "memory of a container that the operator ended after it was started again (X2)": Case(
+    "out of memory, in a container that was restarted and then ended by the operator (X2)": Case(
         "failures",
         evidence(
             job(phase="Failed", firstFailure={"rank": 0, "exitCode": 137, "reason": "OOMKilled"}),
@@ -254,7 +254,7 @@ OF_STATUS: dict[str, Case] = {
         "x is not the same image on all nodes (rank 0: sha256:1, rank 1: sha256:2)",
         "by its digest",
     ),
-    "one node's ports": Case(
+    "two ranks on one node's network": Case(
         "host network",
         evidence(
             pods=[pod(0, spec={**HOST, "nodeName": "n"}), pod(1, spec={**HOST, "nodeName": "n"})]
@@ -263,7 +263,7 @@ OF_STATUS: dict[str, Case] = {
         "ranks 0-1 use hostNetwork and share the ports of node n",
         "remove hostNetwork",
     ),
-    "ports of two nodes": Case(
+    "two ranks on the networks of two nodes": Case(
         "host network", evidence(pods=[pod(0, spec=HOST), pod(1, spec=HOST)]), OK, "no ranks share"
     ),
 }

@@ -1,6 +1,4 @@
-"""Evidence for `doctor` as it is recorded: a job and its pods in good health, with what is given in
-their place; the form of a case.
-"""
+"""Evidence of a healthy job for tests of `doctor`, in which single parts can be replaced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -67,7 +65,7 @@ GOOD = Probe(
 
 
 def connected(of: World, up: bool = True, **more: Any) -> tuple[Pod, Pod]:
-    """Two pods, of which rank 1 dials rank 0."""
+    """Return two pods; rank 1 dials rank 0."""
     ends = [Connection("10.0.0.1", 50515, "10.0.0.2", 40000, "2")] if up else []
     zero = Sockets(tuple(ends), {50515: frozenset({"1"})}, {"1": frozenset({7})}, True)
     far = [Connection("10.0.0.2", 40000, "10.0.0.1", 50515, "3")] if up else []
@@ -81,7 +79,7 @@ def connected(of: World, up: bool = True, **more: Any) -> tuple[Pod, Pod]:
 def evidence(
     of: Job | None = None, *, up: bool = True, sockets: Any = None, **more: Any
 ) -> Evidence:
-    """Those of a healthy job, with what is given in their place."""
+    """Return the evidence of a healthy job, in which the given parts replace the healthy ones."""
     known = of or job()
     world = world_of(known.model)
     report = compare("test", world, connected(world, up, **(sockets or {})))
@@ -90,7 +88,7 @@ def evidence(
 
 
 def second(**changes: Any) -> Mapping[int, Probe]:
-    """Rank 0 as it should be, rank 1 not."""
+    """Return a healthy probe of rank 0, and one of rank 1 with changes."""
     return {0: GOOD, 1: replace(GOOD, **changes)}
 
 
@@ -100,7 +98,7 @@ def both(**changes: Any) -> Mapping[int, Probe]:
 
 @dataclass(frozen=True)
 class Case:
-    """Which check says what about which evidence, and what to do."""
+    """A check, its evidence, and the expected finding and remedy."""
 
     check: str
     evidence: Evidence

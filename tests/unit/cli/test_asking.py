@@ -1,4 +1,4 @@
-"""What explain asks an apiserver, and what it makes of the answers."""
+"""The requests of `explain` to an API server, and its findings for the answers."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def status(code: int, message: str, reason: str = "") -> Answer:
 
 @dataclass
 class Apiserver:
-    """Answers each path with what the test says, and keeps what it was asked."""
+    """Answers each path as the test says, and records the requests."""
 
     answers: dict[str, Answer] = field(default_factory=lambda: dict(USUAL))
     asked: list[str] = field(default_factory=list)
@@ -119,7 +119,7 @@ def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
             status(409, "it exists"),
             "the DIJob test already exists in namespace rl",
             "unknown",
-            id="there already",
+            id="the job exists",
         ),
         pytest.param(
             JOBS,
@@ -135,13 +135,15 @@ def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
             "no",
             id="no namespace",
         ),
-        pytest.param(JOBS, status(422, "a rule."), "rejects the DIJob: a rule", "no", id="a rule"),
+        pytest.param(
+            JOBS, status(422, "a rule."), "rejects the DIJob: a rule", "no", id="an invalid job"
+        ),
         pytest.param(
             PODS,
             status(403, 'cannot create resource "pods"'),
             "pods: you may not create pods",
             "unknown",
-            id="no right to create pods",
+            id="no permission to create pods",
         ),
         pytest.param(
             PODS,
@@ -150,8 +152,20 @@ def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
             "no",
             id="pod security",
         ),
-        pytest.param(NODES, status(403, "no"), "may not list nodes", "unknown", id="no nodes"),
-        pytest.param(QUOTAS, status(403, "no"), "quotas: you may not", "unknown", id="no quotas"),
+        pytest.param(
+            NODES,
+            status(403, "no"),
+            "may not list nodes",
+            "unknown",
+            id="no permission to list nodes",
+        ),
+        pytest.param(
+            QUOTAS,
+            status(403, "no"),
+            "quotas: you may not",
+            "unknown",
+            id="no permission to list quotas",
+        ),
     ],
 )
 def test_answers(apiserver: Apiserver, call: str, answer: Answer, said: str, verdict: str) -> None:
@@ -163,8 +177,8 @@ def test_answers(apiserver: Apiserver, call: str, answer: Answer, said: str, ver
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        pytest.param(status(401, "Unauthorized"), "log in again", id="nobody it knows"),
-        pytest.param(status(500, "etcd is away"), "etcd is away", id="an error of its own"),
+        pytest.param(status(401, "Unauthorized"), "log in again", id="not authenticated"),
+        pytest.param(status(500, "etcd is away"), "etcd is away", id="an internal error"),
     ],
 )
 def test_what_says_nothing_of_the_job(apiserver: Apiserver, answer: Answer, said: str) -> None:
@@ -172,7 +186,7 @@ def test_what_says_nothing_of_the_job(apiserver: Apiserver, answer: Answer, said
     done = apiserver.explain()
     seen = json.loads(done.output)["cluster"]
     assert (done.exit_code, seen["asked"], seen["findings"]) == (Exit.OK, False, [])
-    assert seen["why"].startswith("no cluster was asked: ")
+    assert seen["why"].startswith("not checked: ")
     assert said in seen["why"]
 
 

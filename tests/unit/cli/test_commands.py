@@ -1,4 +1,4 @@
-"""The frame of the commands: their help, their errors, what they print."""
+"""What all commands share: help, errors, exit codes, tables and completion."""
 
 import asyncio
 import os
@@ -44,17 +44,17 @@ def test_the_table_is_in_the_programs_help() -> None:
         assert f" {name} {said}" in text
 
 
-# Those whose modules import most.
+# The modules of these commands import most.
 @pytest.mark.timed
 @pytest.mark.parametrize("name", ["run", "logs", "explain"])
 def test_help_is_there_at_once(name: str) -> None:
-    """CPU and not the clock: others use the machine too."""
+    """CPU time is measured, because other programs use the machine as well."""
     took = sorted(cpu_seconds("-m", "dijob.cli.main", name, "--help") for _ in range(5))
     assert took[2] < 0.4, took
 
 
 def cpu_seconds(*argv: str) -> float:
-    """What a run of Python costs."""
+    """Return the CPU time of a Python process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, *argv], capture_output=True, env=environment({}))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -110,13 +110,15 @@ def written(replicas: int = 2) -> str:
             "",
             2,
             "--timeout has no effect without --wait or --watch",
-            id="R11: a timeout of nothing",
+            id="R11: a timeout without a wait",
         ),
         pytest.param(
             ("logs", "a", "--since", "9" * 400), "", 2, "is longer than 100000d", id="too long"
         ),
         pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s, 10m, 1h30m", id="duration"),
-        pytest.param(("rnu",), "", 2, "unknown command rnu: did you mean dijob run?", id="a slip"),
+        pytest.param(
+            ("rnu",), "", 2, "unknown command rnu: did you mean dijob run?", id="a typing error"
+        ),
         pytest.param(("Logs",), "", 2, "did you mean dijob logs?", id="a capital letter"),
         pytest.param(("xyz",), "", 2, "unknown command xyz: see dijob --help", id="no command"),
         pytest.param(("--xyz", "run"), "", 2, "No such option", id="no option"),
@@ -219,7 +221,7 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     ],
 )
 def test_an_output_that_cannot_be_written(to: str, code: int, words: str) -> None:
-    """It was reported as a bug of the program."""
+    """These were reported as internal errors."""
     line = f"{sys.executable} -m dijob.cli.main list --help {to}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert done.returncode == code
@@ -228,7 +230,7 @@ def test_an_output_that_cannot_be_written(to: str, code: int, words: str) -> Non
 
 @pytest.mark.parametrize("rank", ["1500", "9" * 5000])
 def test_a_rank_that_no_job_has_is_refused(rank: str) -> None:
-    """H3: `cp` with 5,000 digits was reported as a bug of the program."""
+    """H3: `cp` with 5,000 digits was reported as an internal error."""
     done = CliRunner().invoke(group, ["cp", f"a:{rank}:/x", "."])
     assert done.exit_code == Exit.USAGE
     assert "is not a rank: the highest rank is 1499" in done.output

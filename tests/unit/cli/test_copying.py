@@ -1,4 +1,4 @@
-"""`cp`: where a path is, the helper pod, and an archive that tries to get out of its folder."""
+"""`cp`: parsing of paths, the helper pod, and archives that try to escape their folder."""
 
 import io
 import tarfile
@@ -90,7 +90,7 @@ def test_a_folder_of_a_node_is_read_on_that_node() -> None:
 
 
 def archive(*members: tuple[str, bytes | None, str]) -> io.BytesIO:
-    """A tar of (name, content, link): a folder without a content, a link with one."""
+    """Return a tar of (name, content, link target). A member without content is a folder."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for name, content, link in members:

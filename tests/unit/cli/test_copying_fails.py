@@ -1,4 +1,4 @@
-"""`cp` out of a job ends with a message if it cannot write here, or if the stream is not a tar
+"""`cp` from a job ends with a message if it cannot write locally, or if the stream is not a tar
 archive. Real sockets and threads: a test that hangs fails after a bound.
 """
 
@@ -21,7 +21,7 @@ from dijob.cli.errors import CliError
 from dijob.client import AsyncClient
 from unit.client.kubelets import kubelets
 
-# More than a pipe and all buffers on the way hold.
+# More than a pipe and all buffers between both ends can hold.
 LARGE = 8 * 2**20
 SECONDS = 30
 
@@ -43,7 +43,7 @@ def member(name: str = "ckpt", **fields: object) -> tarfile.TarInfo:
 
 
 def a_tar_that_sends(stream: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The container's tar is the tenant's: it sends these bytes and exits 0."""
+    """Install a tar, as a tenant could, that sends these bytes and exits 0."""
     folder.mkdir()
     (folder / "stream").write_bytes(stream)
     program = folder / "tar"
@@ -53,7 +53,7 @@ def a_tar_that_sends(stream: bytes, folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def refusal(folder: Path, to: Path) -> str:
-    """What the copy of /x/ckpt is refused with."""
+    """Return the error with which a copy of /x/ckpt fails."""
     async with kubelets(folder) as (made, kubeconfig):
         await made.start(0)
         async with asyncio.timeout(SECONDS), AsyncClient(kubeconfig) as client:
@@ -63,13 +63,13 @@ async def refusal(folder: Path, to: Path) -> str:
 
 
 def left_in(folder: Path) -> list[Path]:
-    """Parts of files."""
+    """Return leftover temporary files."""
     return list(folder.rglob(".dijob-cp-*"))
 
 
 @contextmanager
 def a_full_disk(folder: Path) -> Iterator[Path]:
-    """No file can be larger than 1 MiB, as on a disk that is full then."""
+    """Limit files to 1 MiB, which fails a write like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))
     try:
@@ -110,7 +110,7 @@ async def test_a_target_that_cannot_be_written(
     where: Callable[[Path], AbstractContextManager[Path]],
     words: str,
 ) -> None:
-    """H4, R1: it hung when more than a pipe's content was still to come."""
+    """H4, R1: the copy hung if more data followed than a pipe can hold."""
     sent = archive(member(), content=bytes(LARGE))
     a_tar_that_sends(sent, tmp_path / "bin", monkeypatch)
     with where(tmp_path) as to:
@@ -159,7 +159,7 @@ async def test_a_target_that_cannot_be_written(
 async def test_a_stream_that_is_not_a_whole_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bytes, words: str
 ) -> None:
-    """H30: garbage hung, a stream that was cut off was a success of 0 files."""
+    """H30: garbage hung, and a truncated stream was a success with 0 files."""
     a_tar_that_sends(stream, tmp_path / "bin", monkeypatch)
     to = tmp_path / "out"
     assert words in await refusal(tmp_path, to)
@@ -180,14 +180,14 @@ async def test_a_broken_stream_leaves_the_file_that_was_there(
 
 @pytest.mark.parametrize("mtime", ["1" + "0" * 30, "-1" + "0" * 30, "nan", "inf"])
 def test_a_time_that_this_machine_does_not_know(tmp_path: Path, mtime: str) -> None:
-    """H30: it was reported as a bug of the program."""
+    """H30: this was reported as an internal error."""
     sent = archive(member(pax_headers={"mtime": mtime}), content=b"12")
     assert unpack(io.BytesIO(sent), tmp_path / "out", "ckpt").files == 1
     assert (tmp_path / "out").read_bytes() == b"12"
 
 
 def test_a_device_is_not_replaced(tmp_path: Path) -> None:
-    """H4: `cp JOB:FILE /dev/null` as root removed the device."""
+    """H4: as root, `cp JOB:FILE /dev/null` removed the device."""
     os.mkfifo(tmp_path / "out")
     with pytest.raises(CliError, match="it is a device, a pipe or a socket"):
         unpack(io.BytesIO(archive(member())), tmp_path / "out", "ckpt")
@@ -211,7 +211,7 @@ async def everything(thread: Running[None], pieces: Iterable[bytes]) -> None:
 
 
 async def test_a_thread_that_reads_no_more_ends_the_writer() -> None:
-    """H4: the side that fails wakes the other one."""
+    """H4: the side that fails wakes the other side."""
 
     def fails(stream: IO[bytes]) -> None:
         stream.read(1)

@@ -1,4 +1,4 @@
-"""A folder that a program writes to is copied, and what changed meanwhile is said."""
+"""`cp` copies a folder to which a program writes, and warns about files that changed."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ REFUSED = "tar: log: no such file"
 
 
 def tar_that_ends(folder: Path, code: int, said: str) -> str:
-    """A PATH whose tar does its work, says this and ends so."""
+    """Return a PATH with a tar that works, but prints `said` and exits with `code`."""
     real = shutil.which("tar")
     folder.mkdir()
     program = folder / "tar"
@@ -43,7 +43,7 @@ async def copied(kubeconfig: str, source: Path, to: Path) -> Result:
 @pytest.mark.parametrize(
     ("code", "said", "exit_code"),
     [(1, CHANGED, Exit.OK), (1, REFUSED, Exit.NOT_FOUND), (2, CHANGED, Exit.NOT_FOUND)],
-    ids=["a file changed", "busybox's tar", "it did not come"],
+    ids=["a file changed", "busybox's tar", "another exit code"],
 )
 async def test_a_file_that_changes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, said: str, exit_code: Exit

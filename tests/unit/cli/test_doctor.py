@@ -1,4 +1,4 @@
-"""`doctor`: from recorded evidence to verdict and remedy, for each check."""
+"""`doctor`: from evidence to findings and remedies, for each check."""
 
 import json
 import subprocess
@@ -68,7 +68,7 @@ def test_each_check_can_find_a_problem() -> None:
     ids=["nng", "torch", "redis"],
 )
 def test_a_healthy_job_has_no_problem(of: Evidence) -> None:
-    # The table of connections is that of nng: of the others only what does not depend on it.
+    # The recorded connections are those of nng, so these two checks cannot pass in other jobs.
     bad = [
         (name, one)
         for name, one in checks.findings(of)
@@ -137,11 +137,16 @@ def test_logs_that_may_not_be_read_are_unknown() -> None:
 @pytest.mark.parametrize(
     ("of", "pods", "expected"),
     [
-        pytest.param(job(phase=""), 2, True, id="not looked at"),
-        pytest.param(job(), 2, False, id="as it is"),
-        pytest.param(job(condition("Running", "Begun"), readyReplicas=2), 1, True, id="a pod less"),
+        pytest.param(job(phase=""), 2, True, id="no operator"),
+        pytest.param(job(), 2, False, id="current"),
         pytest.param(
-            job(condition("Running", "Begun"), readyReplicas=1), 1, False, id="it is seen"
+            job(condition("Running", "Begun"), readyReplicas=2), 1, True, id="a pod is gone"
+        ),
+        pytest.param(
+            job(condition("Running", "Begun"), readyReplicas=1),
+            1,
+            False,
+            id="the operator has noticed it",
         ),
         pytest.param(job(condition("Finished", "X"), phase=""), 0, False, id="it has ended"),
     ],
@@ -205,7 +210,7 @@ def test_what_a_rank_is_asked_for() -> None:
 
 
 def test_the_look_from_inside_runs_in_a_plain_python() -> None:
-    """On this machine, where it finds whatever runs."""
+    """The probe finds whatever runs on this machine."""
     words = probe.command(["localhost", "no.such.invalid"], [("127.0.0.1", 9)])[0]
     done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -286,7 +291,7 @@ def test_an_answer_of_a_container_is_read() -> None:
     ids=str,
 )
 def test_an_answer_of_another_form_is_none(changed: Body) -> None:
-    """The container's Python is the tenant's; such answers were bugs of the program."""
+    """The container's Python belongs to the tenant. Such answers were internal errors before."""
     found = probe.read(json.dumps(ANSWER | changed), (0.0, 1.0))
     assert found.problem.startswith(f"invalid answer of the probe: {next(iter(changed))}")
 

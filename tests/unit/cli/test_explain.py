@@ -1,4 +1,4 @@
-"""What a file becomes: its variables, edges, sizes and words, before anything is created."""
+"""`explain`: variables, connections, sizes and output for a file, without a cluster."""
 
 import json
 from decimal import Decimal
@@ -41,7 +41,7 @@ spec:
 
 
 def seen(made: DIJob, rank: int = 0, **lookups: str) -> dict[str, str]:
-    """The variables of a rank, where the ranks have the IPs 10.0.0.0, 10.0.0.1, ..."""
+    """Return the variables of a rank. The ranks have the IPs 10.0.0.0, 10.0.0.1, ..."""
     gang = gang_of(made)
     ips = AddressList(1, ",".join(gang.address(m.rank, f"10.0.0.{m.rank}") for m in gang.members))
     place = Place(
@@ -82,7 +82,7 @@ def test_the_edges_are_those_that_the_light_peer_dials(
 @pytest.mark.parametrize(
     ("spec", "edges"),
     [
-        pytest.param({"addressing": "Hostname"}, 3, id="by name the ranks dial the same"),
+        pytest.param({"addressing": "Hostname"}, 3, id="with host names the ranks dial the same"),
         pytest.param({"messageQueue": {"type": "redis"}}, 3, id="each process dials the server"),
     ],
 )
@@ -111,7 +111,7 @@ ENVIRONMENTS = [
     pytest.param(
         [{"name": "LISTEN", "value": "tcp://$(DI_POD_IP):$(PORT)/$(DI_NODES)"}],
         {"LISTEN": "tcp://10.0.0.1:$(PORT)/10.0.0.0,10.0.0.1,10.0.0.2"},
-        id="a value names variables, one of the list among them, and one that is not there",
+        id="a value refers to variables, one of the peer list, and an unknown one",
     ),
     pytest.param(
         [{"name": "TEXT", "value": "$$(DI_RANK)"}], {"TEXT": "$(DI_RANK)"}, id="$$ is one dollar"
@@ -137,12 +137,12 @@ ENVIRONMENTS = [
     pytest.param(
         [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "a"}}}],
         {"A": "1"},
-        id="a ConfigMap that is known",
+        id="a known ConfigMap",
     ),
     pytest.param(
         [{"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "b"}}}],
         {"B": "<key b of Secret s>"},
-        id="a Secret that is not",
+        id="an unknown Secret",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""A field of a pod that the apiserver does not know, and the name that was meant."""
+"""`explain` suggests the correct name for an unknown field of a pod."""
 
 import pytest
 from dijob.cli.explain.fields import nearest, with_names

@@ -1,4 +1,4 @@
-"""What a tenant has written is printed without what a terminal would obey (H10)."""
+"""Text of a tenant is printed without control sequences of a terminal (H10)."""
 
 import io
 import unicodedata
@@ -27,7 +27,7 @@ SEEN = "gnp.exe rank 0: Ready \U0001f44d x"
 
 
 def safe(text: str) -> bool:
-    """Whether a terminal shows the text as it is."""
+    """Whether a terminal shows the text unchanged."""
     return all(char == "\n" or unicodedata.category(char) not in ("Cc", "Cf") for char in text)
 
 

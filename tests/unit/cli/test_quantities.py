@@ -1,4 +1,4 @@
-"""R8: what the scheduler and a quota count of a pod."""
+"""R8: the requests and limits of a pod as the scheduler and a quota count them."""
 
 from typing import Any
 
@@ -35,13 +35,13 @@ MAIN = [asks("1")]
         pytest.param(
             {"containers": [asks("4")], "initContainers": [sidecar("2"), asks("3")]},
             "cpu 6",
-            id="the containers beside the sidecar are more",
+            id="the containers and the sidecar need more",
         ),
         pytest.param({"containers": MAIN, "overhead": {"cpu": "1"}}, "cpu 2", id="overhead"),
         pytest.param(
             {"containers": MAIN, "resources": {"requests": {"cpu": "8"}}, "overhead": {"cpu": 1}},
             "cpu 9",
-            id="of the pod as a whole",
+            id="pod-level resources",
         ),
         pytest.param(
             {"containers": MAIN, "resources": {"limits": {"cpu": "8", "memory": "1Gi"}}},

@@ -1,4 +1,4 @@
-"""N1: how many processes a pod has, if only its program knows."""
+"""N1: `topology` with a number of processes per pod that only the program knows."""
 
 import pytest
 from dijob.api.parse import parse_job
@@ -36,7 +36,7 @@ from manifests import dijob
 def test_the_processes_that_only_the_program_knows(
     reported: dict[int, int], said: str, note: str
 ) -> None:
-    """N1: Parallel.runner(n_parallel_workers=2) in the script."""
+    """N1: the script calls Parallel.runner(n_parallel_workers=2)."""
     body = dijob("test", {"image": "x", "command": ["python3", "main.py"]}, replicas=3)
     shown = compare("test", reported_world(parse_job(body), reported), [])
     assert show.text(shown).splitlines()[-1] == said

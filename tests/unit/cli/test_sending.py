@@ -1,4 +1,4 @@
-"""`cp` into a job: what is sent, where it goes, and real tar on both sides of a connection."""
+"""`cp` into a job: packing, targets, and a real tar on the other side of a connection."""
 
 import io
 import os
@@ -67,7 +67,7 @@ def test_the_helper_that_writes_has_the_mount_as_the_template_has_it() -> None:
 
 
 def tree(folder: Path) -> Path:
-    """Files, a folder without any, and links to a file and a folder outside."""
+    """Create files, an empty folder, and links to a file and a folder outside."""
     (folder / "outside").mkdir(parents=True)
     (folder / "outside/far").write_text("far")
     mine = folder / "mine"
@@ -124,9 +124,9 @@ def test_what_cannot_be_sent_is_named(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("there", "path", "wanted"),
     [
-        pytest.param("", "data", "data", id="under the name that is given"),
-        pytest.param("data", "data", "data/mine", id="into a folder that is there"),
-        pytest.param("", "new/deep/", "new/deep/mine", id="into a folder that is not there"),
+        pytest.param("", "data", "data", id="under a new name"),
+        pytest.param("data", "data", "data/mine", id="into an existing folder"),
+        pytest.param("", "new/deep/", "new/deep/mine", id="into a new folder"),
     ],
 )
 async def test_a_folder_arrives_whole(tmp_path: Path, there: str, path: str, wanted: str) -> None:

@@ -1,4 +1,4 @@
-"""`topology`: what should be connected, what a pod tells of it, and what is said."""
+"""`topology`: expected connections, parsing of socket tables, comparison and output."""
 
 import socket
 import struct
@@ -51,7 +51,7 @@ IDLE, RETRIES = "00:00000000 00000000", "01:00000100 00000005"
 
 @dataclass(frozen=True)
 class Fault:
-    """`half`: the edge's listener does not have it. `silent`: nothing answers on it."""
+    """`half`: the listener lacks this edge. `silent`: its data is not acknowledged."""
 
     half: Edge | None = None
     silent: Edge | None = None
@@ -59,7 +59,7 @@ class Fault:
 
 
 def table(rank: int, up: Iterable[Edge], workers: int = 2, fault: Fault = Fault()) -> str:
-    """What a pod says when these edges are up."""
+    """Return the socket table of a pod when these edges are up."""
     rows, held = list[str](), dict[int, list[int]]()
     for worker in range(workers):
         pid = 100 if fault.one_process else 100 + worker
@@ -106,7 +106,9 @@ ALL = edges(MESH)
         pytest.param(world(replicas=4, topology="star"), 3, id="star 4x1"),
         pytest.param(world(replicas=3, parallelWorkers=2, topology="star"), 11, id="star 3x2"),
         pytest.param(world(replicas=2, topology="alone"), 0, id="alone"),
-        pytest.param(world(replicas=3, status={"succeededRanks": "1"}), 1, id="rank 1 is done"),
+        pytest.param(
+            world(replicas=3, status={"succeededRanks": "1"}), 1, id="rank 1 has succeeded"
+        ),
         pytest.param(
             world(replicas=3, parallelWorkers=2, messageQueue={"type": "redis"}), 6, id="redis"
         ),
@@ -174,8 +176,8 @@ def test_its_words() -> None:
     [
         pytest.param(
             Fault(half=(2, 1, 0, 0)),
-            "(node 0) port 50515: half-open: rank 2 has the connection, rank 0 has not",
-            id="one end only",
+            "(node 0) port 50515: half-open: rank 2 has the connection, rank 0 does not",
+            id="half-open",
         ),
         pytest.param(
             Fault(silent=(2, 1, 0, 0)),
@@ -185,7 +187,7 @@ def test_its_words() -> None:
         pytest.param(
             Fault(half=(2, 1, 0, 0), one_process=True),
             "missing (1 of 2): rank 2 processes 0-1 (nodes 4-5) -> rank 0 process 0 (node 0)",
-            id="processes cannot be told apart",
+            id="processes cannot be distinguished",
         ),
     ],
 )
@@ -202,7 +204,7 @@ def of_pods(texts: dict[int, str], problem: str) -> Report:
 def test_a_pod_that_cannot_be_asked_is_seen_from_its_peers() -> None:
     texts = {rank: table(rank, ALL) for rank in range(3)}
     one = of_pods({**texts, 1: ""}, "it can run none of python3")
-    # But for the one connection between its own two processes.
+    # Only the connection between its own two processes has no other end to look at.
     assert (one.up, one.missing, one.unknown) == (14, 0, 1)
     assert "14 of 15 connections up, 1 unknown" in show.text(one)
     assert show.data(one)["unreadable"] == {"1": "it can run none of python3"}
@@ -218,7 +220,7 @@ def test_a_pod_that_cannot_be_asked_is_seen_from_its_peers() -> None:
             {0: "a", 1: "a", 2: ""},
             "not running (ImagePullBackOff)",
             "rank 2 is not running (ImagePullBackOff)",
-            id="does not run",
+            id="not running",
         ),
         pytest.param({0: "a", 1: "a", 2: "b"}, "", "nothing listens on port", id="not listening"),
     ],
@@ -233,7 +235,7 @@ def test_why_it_is_missing(texts: dict[int, str], problem: str, said: str) -> No
 
 
 def test_connections_whose_addresses_are_translated_count() -> None:
-    """The listener sees that of a node instead of the dialler's."""
+    """With NAT, the listener sees the address of a node instead of the dialler's."""
     of = world(replicas=2)
     near = row((ip(1), 41000), (ip(0), 50515), "01", 5, IDLE)
     far = row((ip(0), 50515), ("10.9.9.1", 41000), "01", 6, IDLE)
@@ -260,7 +262,7 @@ def test_the_picture_is_a_document_with_words_for_those_who_do_not_see_it() -> N
     kinds = [line.get("class") for line in tree.iter(f"{space}line")]
     assert kinds == ["up", "missing", "up"]
     assert "3 of 4" in drawn
-    assert drawn.count("http") == 1  # the name space of SVG alone
+    assert drawn.count("http") == 1  # only the SVG namespace
 
 
 def test_a_job_of_many_ranks_shows_what_is_not_whole() -> None:
@@ -287,7 +289,7 @@ def test_a_job_of_many_ranks_shows_what_is_not_whole() -> None:
     ],
 )
 def test_an_answer_of_a_tenants_program_is_no_bug(text: str) -> None:
-    """The container's `cat` is the tenant's."""
+    """The container's `cat` belongs to the tenant, so its output is not trusted."""
     body = {"metadata": {"name": "test-0"}, "spec": {}, "status": {}}
     (found,) = looking.found([RankPod(body, 0)], {0: Answer(text)})
     assert found.sockets is not None or "invalid answer" in found.problem

@@ -1,4 +1,4 @@
-"""Several jobs are waited for at once, and each of their ends is said."""
+"""`apply --wait` waits for several jobs concurrently, and prints each outcome."""
 
 import pytest
 from dijob.cli.errors import CliError, Exit

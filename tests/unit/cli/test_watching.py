@@ -1,4 +1,4 @@
-"""What `watch` and `logs` show."""
+"""The output of `watch` and `logs`."""
 
 import asyncio
 import io
@@ -74,7 +74,7 @@ SHOWN = view.Snapshot(job(message="rank 2 is lost"), [pod(0), pod(1), pod(2, rea
         pytest.param(
             view.Snapshot(job("star"), [pod(1), pod(2)]),
             "star, 2 of 11 connections (estimated from readiness)",
-            id="star without its center: the connections within the pods",
+            id="star without rank 0: only connections within pods",
         ),
         pytest.param(
             view.Snapshot(job(spec={"messageQueue": {"type": "redis"}})),
@@ -91,7 +91,7 @@ def test_the_picture_has_all_of_it() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(live.picture(SHOWN, NOW, room=9))
     text = console.export_text()
-    assert "test  Running  0 of 3 ready, list 0, restarts 0, renewals 0, 90s" in text
+    assert "test  Running  0 of 3 ready, revision 0, restarts 0, re-rendezvous 0, 90s" in text
     assert "rank 2 is lost" in text
     assert "2 test-2 n1 10.0.0.2 Running 2 1" in " ".join(text.split())
     assert "Normal Begun: all 3 ranks are running" in text
@@ -109,7 +109,7 @@ def test_lines_where_there_is_no_terminal() -> None:
     shown = view.Snapshot(SHOWN.job, [pod(0, task="learner")], [EVENT])
     assert list(view.lines(shown, NOW).values()) == [
         "test: Running: rank 2 is lost",
-        "rank 0 (learner): Ready on n1, 10.0.0.0, list 1",
+        "rank 0 (learner): Ready on n1, 10.0.0.0, revision 1",
         "event: Begun: all 3 ranks are running",
     ]
 
@@ -191,7 +191,7 @@ def test_a_connection_that_fails_is_shown() -> None:
 
 
 async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
-    """R11: `run --watch --timeout` watched without one."""
+    """R11: `run --watch` ignored --timeout."""
     async with kubelets(tmp_path) as (_, kubeconfig), AsyncClient(kubeconfig) as client:
         with pytest.raises(TimedOut, match=r"test has not ended after 0\.1 s"):
             await live.watch(client, "test", 0.1)
@@ -219,7 +219,7 @@ async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
     ],
 )
 def test_an_event_has_its_time_and_an_old_one_is_marked(fields: Any, line: str) -> None:
-    """N3: all old events were printed as if they happened now."""
+    """N3: old events were printed as if they had just happened."""
     shown = view.Snapshot(job(), events=[{**EVENT, **fields}])
     assert list(view.lines(shown, NOW).values())[-1] == line
 

@@ -10,7 +10,7 @@ from dijob.cli.errors import Exit
 from dijob.cli.printing import echo
 
 # It has the keys of a cluster's answer (explain/cluster.py), so that programs need no special case.
-NOT_ASKED = {"asked": False, "why": "--offline: only the file was checked", "findings": []}
+NOT_ASKED = {"asked": False, "why": "not checked: --offline", "findings": []}
 
 
 @click.command()

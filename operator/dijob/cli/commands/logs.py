@@ -104,7 +104,7 @@ def options_of(given: Given, job: "Job") -> "LogOptions":
     tasks = [one.get("name") or one.get("type") for one in job.body["spec"].get("tasks") or ()]
     if given["task"] and given["task"] not in tasks:
         there = f"its tasks are {', '.join(map(str, tasks))}" if tasks else "it has no tasks"
-        raise CliError(f"{job.name} has no task {given['task']}: {there}", Exit.NOT_FOUND)
+        raise CliError(f"job {job.name} has no task {given['task']}: {there}", Exit.NOT_FOUND)
     return LogOptions(
         ranks=ranks,
         task=given["task"],
@@ -122,7 +122,7 @@ async def _say_end(client: "AsyncClient", name: str) -> None:
     try:
         outcome = (await client.get(name)).outcome
     except NotFound:
-        echo(f"{name} was deleted", err=True)
+        echo(f"job {name} was deleted", err=True)
         return
     if outcome is not None:
         echo(str(outcome), err=True)

@@ -47,7 +47,7 @@ class Given(TypedDict):
     "--memory", metavar="QUANTITY", help="Memory request and limit of each pod, for example 4Gi."
 )
 @click.option(
-    "--gpus", type=click.IntRange(min=0), default=0, help="Number of nvidia.com/gpu of each pod."
+    "--gpus", type=click.IntRange(min=0), default=0, help="GPUs (nvidia.com/gpu) of each pod."
 )
 @click.option(
     "--topology",

@@ -54,7 +54,7 @@ async def _ask(file: File, where: Where) -> Data:
             findings = await _Asking(client.connection).all(file, job)
     # Without a cluster the explanation is still complete, so this is not an error.
     except TimeoutError:
-        return _not_asked(f"the cluster does not answer within {SECONDS} s")
+        return _not_asked(f"the API server did not respond within {SECONDS} s")
     except DijobError as error:
         return _not_asked(str(error))
     space = job.metadata.namespace
@@ -72,8 +72,7 @@ async def misshapen_pods(client: AsyncClient, file: File) -> list[str]:
 
 
 def _not_asked(why: str) -> Data:
-    said = f"no cluster was asked: {why}; only the file was checked"
-    return {"asked": False, "why": said, "findings": []}
+    return {"asked": False, "why": f"not checked: {why}", "findings": []}
 
 
 @dataclass(frozen=True)

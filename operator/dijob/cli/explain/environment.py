@@ -188,7 +188,7 @@ def _one(
                 ours=ours,
                 optional=bool(ref.get("optional")),
             )
-    return Variable(name, None, f"from {', '.join(source) or 'nowhere'}", ours=ours)
+    return Variable(name, None, f"from {', '.join(source) or 'an empty source'}", ours=ours)
 
 
 def _field(path: str, pod: Manifest, place: Place) -> str | None:

@@ -145,7 +145,7 @@ def _found(dialler: Pod, listener: Pod, to: Listener, everybody: frozenset[str])
         nobody = _at(listener, lambda end: end.near == to.port and end.remote not in everybody)
         if len(good) - len(whole) > len(nobody):
             said = (
-                f"half-open: rank {dialler.rank} has the connection, rank {listener.rank} has not"
+                f"half-open: rank {dialler.rank} has the connection, rank {listener.rank} does not"
             )
             return whole, said
     silent = len(good) < len(near)

@@ -41,7 +41,7 @@ async def watch(client: AsyncClient, name: str, timeout: float | None = None) ->
         async with asyncio.timeout(timeout):
             last = await show(client, name)
     except TimeoutError:
-        raise TimedOut(f"{name} has not ended after {timeout:g} s") from None
+        raise TimedOut(f"job {name} has not ended after {timeout:g} s") from None
     outcome = last.job.outcome if last else None
     return outcome or Outcome(name, DELETED, "it was deleted before it ended")
 

@@ -15,7 +15,7 @@ from dijob.client import Job, RankPod
 from dijob.client.reading import event_time
 from dijob.topology import count_connections
 
-HEAD = ("RANK", "TASK", "POD", "NODE", "IP", "STATE", "RESTARTS", "LIST", "GATE")
+HEAD = ("RANK", "TASK", "POD", "NODE", "IP", "STATE", "RESTARTS", "REVISION", "GATE")
 EVENTS = 5
 
 
@@ -71,9 +71,9 @@ def header(view: Snapshot, now: datetime) -> list[str]:
     job, status = view.job, view.job.status
     figures = [
         f"{status.ready_replicas} of {status.desired} ready",
-        f"list {status.list_number}",
+        f"revision {status.list_number}",
         f"restarts {status.restarts}",
-        f"renewals {status.renewals}",
+        f"re-rendezvous {status.renewals}",
         elapsed(job, now),
     ]
     lines = [f"{job.name}  {job.phase}  {', '.join(part for part in figures if part)}"]
@@ -144,7 +144,7 @@ def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
         said = f"rank {pod.rank}{task}: {pod.state}{f' on {where}' if where else ''}"
         found[f"rank {pod.rank}"] = (
             said
-            + (f", list {pod.list_number}" if pod.list_number else "")
+            + (f", revision {pod.list_number}" if pod.list_number else "")
             + (f", restarts {pod.restarts}" if pod.restarts else "")
         )
     for event in view.events:
