@@ -48,7 +48,7 @@ async def cut(lane: Lane) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def told(error: dict[str, object], refusals: int, lane: Lane) -> AsyncIterator[None]:
-    """All watches end in this error, and so many requests for new ones are answered with it."""
+    """End all watches with this error, and answer `refusals` new watch requests with it."""
     left = refusals
 
     def first(asked: Asked) -> Fault | None:

@@ -56,7 +56,7 @@ async def renewed_once(lane: Lane, job: str, lost: int) -> tuple[str, ...]:
     if made < RANKS + lost:
         wrong.append(f"{made} pods were made, {RANKS} and {lost}")
     if status.get("restarts", 0):
-        wrong.append(f"{status['restarts']} charged")
+        wrong.append(f"{status['restarts']} counted failures")
     if len(pods := await lane.pods(job)) != RANKS:
         wrong.append(f"ranks {sorted(pods)}")
     return tuple(wrong)

@@ -19,7 +19,7 @@ OPERATORS = "operators"
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that begins `at` seconds after its wave, and is undone `seconds` later."""
+    """A fault. It begins `at` seconds after the wave does, and is undone `seconds` later."""
 
     at: float
     kind: str
