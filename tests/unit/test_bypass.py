@@ -150,6 +150,6 @@ def test_a_rank_that_has_reported_that_it_worked_alone_makes_no_ready_peers() ->
 def test_explain_promises_no_connections_without_a_launcher() -> None:
     made = parse_job(without_command(*DITASK))
     lines = "\n".join(text.lines({**explanation(made, Options()), "cluster": NOT_ASKED}))
-    assert "Connections  0, of DI-engine's processes" in lines
+    assert "Connections  0 between DI-engine's processes" in lines
     assert "programs of ranks 0-2 know no peers, see the warning" in " ".join(lines.split())
     assert "each pod may train alone" in " ".join(lines.split())
