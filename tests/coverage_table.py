@@ -1,5 +1,5 @@
-"""Prints how much of each package of the operator a measured run has reached; 1 where a package is
-below its floor.
+"""Prints the coverage of each package of the operator, and exits with 1 if a package is below its
+minimum.
 
 Use: python tests/coverage_table.py, after a run of pytest with --cov (make coverage).
 """
@@ -12,14 +12,14 @@ from pathlib import Path, PurePath
 
 from coverage import Coverage
 
-# Percent, of lines and of branches each.
+# Minimum in percent, for lines and for branches.
 FLOORS = {"core": 98, "shell": 90, "cli": 74, "client": 78}
 COUNTS = ("num_statements", "covered_lines", "num_branches", "covered_branches")
 
 
 def by_package(files: dict[str, dict[str, dict[str, int]]]) -> dict[str, Counter[str]]:
-    """The sums of each package below dijob, from the files of coverage's JSON; "dijob" has the
-    modules in no other.
+    """Return the sums of each package of dijob, from the files in coverage's JSON. "dijob" has the
+    modules at the top level.
     """
     found: dict[str, Counter[str]] = {}
     for path, measured in files.items():
@@ -43,7 +43,9 @@ def main() -> int:
         measured.json_report(outfile=f"{folder}/all.json")
         found = by_package(json.loads(Path(folder, "all.json").read_text())["files"])
     low = sorted(FLOORS.keys() - found.keys())
-    print(f"{'package':<10}{'lines':>8}{'reached':>10}{'branches':>10}{'reached':>10}{'floor':>8}")
+    print(
+        f"{'package':<10}{'lines':>8}{'covered':>10}{'branches':>10}{'covered':>10}{'minimum':>8}"
+    )
     for package, sums in sorted(found.items()):
         lines = share(sums["covered_lines"], sums["num_statements"])
         branches = share(sums["covered_branches"], sums["num_branches"])
@@ -56,7 +58,8 @@ def main() -> int:
             low.append(package)
     if low:
         print(
-            f"below the floor: {', '.join(low)}; which lines: coverage report -m", file=sys.stderr
+            f"below the minimum: {', '.join(low)}; to see the lines: coverage report -m",
+            file=sys.stderr,
         )
     return 1 if low else 0
 

@@ -1,7 +1,7 @@
-"""`make stress`: whether the tests pass again and again, the unit tests beside busy processes.
+"""`make stress`: repeats the tests to find flaky ones; the unit tests run next to busy processes.
 
-Each run's output goes to a file of its own. The first failure does not end the others: how often a
-test fails is what one wants to know.
+The output of each run goes to its own file. A failure does not end the remaining runs, because the
+failure rate is of interest.
 """
 
 import os
@@ -20,7 +20,7 @@ BUSY: Final = "while True: pass"
 
 @contextmanager
 def load(processes: int) -> Iterator[None]:
-    """So many busy processes inside the block."""
+    """Run this number of busy processes during the block."""
     started = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
     try:
         yield
@@ -31,14 +31,14 @@ def load(processes: int) -> Iterator[None]:
 
 
 def make(target: str, log: Path) -> int:
-    """The exit code of a target of the Makefile, whose output goes to the log."""
+    """Run a target of the Makefile with its output in the log, and return the exit code."""
     with (
         log.open("wb") as output,
         subprocess.Popen(["make", target], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as it,
     ):
         try:
             return it.wait()
-        except SystemExit:  # make hands TERM on; Ctrl-C has reached everybody already
+        except SystemExit:  # make passes TERM on; Ctrl-C has reached all processes already
             it.terminate()
             raise
         finally:
@@ -46,22 +46,22 @@ def make(target: str, log: Path) -> int:
 
 
 def repeat(target: str, times: int, logs: Path) -> int:
-    """Run a target of the Makefile so often; how many runs failed."""
+    """Run a target of the Makefile `times` times, and return the number of failed runs."""
     failed = 0
     for run in range(1, times + 1):
         log, begin = logs / f"{target}-{run}.log", time.monotonic()
         code = make(target, log)
         failed += code != 0
-        said = "passed" if code == 0 else f"FAILED, see {log}"
+        result = "passed" if code == 0 else f"FAILED, see {log}"
         print(
-            f"make {target}, {run} of {times}: {said} after {time.monotonic() - begin:.0f} s",
+            f"make {target}, {run} of {times}: {result} after {time.monotonic() - begin:.0f} s",
             flush=True,
         )
     return failed
 
 
 def main() -> int:
-    """0 where no run failed."""
+    """Exit code 0 if no run failed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     logs = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob/stress"
     logs.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""`make demo`: a cluster, the images, the operator by its chart, and a real DQN that trains on four
-pods.
+"""`make demo`: starts a cluster, installs the operator with its chart, and trains a real DQN on
+four pods.
 
-Everything is built from source the first time; every step says what it does, how long it has taken
-and how long all of it takes. The cluster stays up at the end, to be looked at.
+The first run builds everything from source. Every step prints what it does, the elapsed time and
+the expected total time. The cluster stays up at the end, so that you can inspect it.
 """
 
 import os
@@ -23,19 +23,19 @@ RETURN: Final = re.compile(r"Episode Return\(([-0-9.]+)\)")
 TARGET: Final = 195.0
 COLD_SECONDS, WARM_SECONDS = 1500.0, 300.0
 TRAINING_SECONDS: Final = 900.0
-# The example's rank 1 is DI-engine's evaluator (ding/example/dqn.py).
+# In the example, rank 1 is DI-engine's evaluator (ding/example/dqn.py).
 EVALUATOR: Final = f"{EXAMPLE}-1"
 
 
 def main() -> int:
-    """0 when the job has succeeded and the evaluator's last return reached the target."""
+    """Exit code 0 if the job succeeds and the last return reaches the target, else 1."""
     begin = Progress(WARM_SECONDS if _is_warm() else COLD_SECONDS)
     try:
-        begin.say(f"images {', '.join(IMAGES)} (built once, ~9 min)")
+        begin.say(f"images {', '.join(IMAGES)} (~9 min the first time)")
         subprocess.run([sys.executable, ROOT / "images/build.py", *IMAGES], check=True)
         begin.say(
-            "a test cluster (kind where Docker answers, else one built from Go modules: ~8 min"
-            " once)"
+            "a test cluster (kind if Docker is available, else one built from Go modules: ~8 min"
+            " the first time)"
         )
         archives = tuple(_archive(image) for image in IMAGES)
         cluster = up(Options(images=archives))
@@ -45,10 +45,13 @@ def main() -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:
-        print(f"demo: {error.cmd[0]} ended with exit code {error.returncode}", file=sys.stderr)
+        print(f"demo: {error.cmd[0]} failed with exit code {error.returncode}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("demo: interrupted. The cluster may still be up: make cluster-down", file=sys.stderr)
+        print(
+            "demo: interrupted. The cluster may still be up; to remove it, run: make cluster-down",
+            file=sys.stderr,
+        )
         return 130
 
 
@@ -82,7 +85,7 @@ def _install(cluster: Cluster, progress: Progress) -> None:
     subprocess.run(
         [str(cluster.helm), *helm, *flags], check=True, env=env, stdout=subprocess.DEVNULL
     )
-    # An image of the same name may be newer than the one that runs.
+    # Restart the operator, because the image may be newer than the running one of the same name.
     cluster.run_kubectl("-n", "dijob-system", "rollout", "restart", "deployment")
     cluster.run_kubectl(
         "-n", "dijob-system", "rollout", "status", "deployment", "--timeout=120s", timeout=130
@@ -99,8 +102,8 @@ def _train(cluster: Cluster, progress: Progress) -> int:
     if phase != "Succeeded" or not returns or returns[-1] < TARGET:
         print(cluster.run_kubectl("describe", "dijob", EXAMPLE))
         print(
-            f"demo: the job is {phase}, the evaluator's returns were {returns}; {TARGET} was"
-            " wanted",
+            f"demo: the job is {phase}, and the evaluator's returns are {returns}; the target is"
+            f" {TARGET}",
             file=sys.stderr,
         )
         return 1
@@ -108,7 +111,7 @@ def _train(cluster: Cluster, progress: Progress) -> int:
         f"from `kubectl logs {EVALUATOR}`: last Episode Return {returns[-1]:.1f} (target"
         f" {TARGET:.0f})"
     )
-    progress.say("done. The cluster is still up; look around, and take it down when you like:")
+    progress.say("done. The cluster is still up. To inspect and then remove it, run:")
     print(
         '  eval "$(make -s cluster-env)"\n  kubectl describe dijob cartpole-dqn\n  make'
         " cluster-down"
@@ -117,8 +120,8 @@ def _train(cluster: Cluster, progress: Progress) -> int:
 
 
 def _follow(cluster: Cluster, progress: Progress) -> str:
-    """Say what is new about the job until it has ended; its last phase."""
-    said: set[str] = set()
+    """Print changes of the job until it has ended, and return its last phase."""
+    printed: set[str] = set()
     end = time.monotonic() + TRAINING_SECONDS
     while time.monotonic() < end:
         phase = cluster.run_kubectl("get", "dijob", EXAMPLE, "-o", "jsonpath={.status.phase}")
@@ -128,13 +131,13 @@ def _follow(cluster: Cluster, progress: Progress) -> str:
             *(f"evaluator: Episode Return {value:.1f}" for value in _returns(cluster)),
         ]
         for line in news:
-            if line not in said:
-                said.add(line)
+            if line not in printed:
+                printed.add(line)
                 progress.say(line)
         if phase in ("Succeeded", "Failed"):
             return phase
         time.sleep(2)
-    return "still not ended after 15 minutes"
+    return "still running after 15 minutes"
 
 
 _CONDITIONS: Final = (
@@ -143,11 +146,11 @@ _CONDITIONS: Final = (
 
 
 def _returns(cluster: Cluster) -> list[float]:
-    """What the evaluator has measured so far, from its own log."""
+    """Return the evaluator's results so far, from its log."""
     try:
         return [float(value) for value in RETURN.findall(cluster.run_kubectl("logs", EVALUATOR))]
     except ClusterError:
-        return []  # its container is not there yet
+        return []  # its container does not exist yet
 
 
 if __name__ == "__main__":

@@ -87,11 +87,11 @@ def test_the_environment_chooses_the_version(monkeypatch: pytest.MonkeyPatch) ->
     assert (chosen(), target()) == (OLDEST, target(OLDEST))
     assert target(OLDEST) != target(NEWEST)
     monkeypatch.setenv(CHOICE, "1.2")
-    with pytest.raises(ClusterError, match=r"there are 1\.37 and 1\.30"):
+    with pytest.raises(ClusterError, match=r"supported: 1\.37 and 1\.30"):
         chosen()
 
 
 def test_the_oldest_has_no_real_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, OLDEST.minor)
-    with pytest.raises(ClusterError, match="pretended nodes only"):
+    with pytest.raises(ClusterError, match="has only simulated nodes"):
         up(Options("never", EMBEDDED))

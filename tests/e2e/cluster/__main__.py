@@ -27,9 +27,10 @@ NAME = "dijob"
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their arguments."""
+    """Return the parser with all commands and their arguments."""
     whole = argparse.ArgumentParser(
-        prog="python -m cluster", description="The test cluster: real nodes, or kwok's."
+        prog="python -m cluster",
+        description="The test cluster, with real nodes or nodes simulated by kwok.",
     )
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
@@ -37,18 +38,18 @@ def parser() -> argparse.ArgumentParser:
         name: str, act: Callable[[argparse.Namespace], None], text: str
     ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("--name", default=NAME, help=f"which cluster (default {NAME})")
+        sub.add_argument("--name", default=NAME, help=f"the name of the cluster (default {NAME})")
         sub.set_defaults(act=act)
         return sub
 
-    sub = command("up", _up, "start the cluster; one that is up and healthy stays as it is")
+    sub = command("up", _up, "start the cluster, unless it is already up and healthy")
     sub.add_argument(
         "--control-plane",
         action="store_true",
-        help="control plane on loopback, kwok's nodes, no root",
+        help="control plane on loopback with simulated nodes; needs no root",
     )
     sub.add_argument(
-        "--kwok-nodes", type=int, default=10, metavar="N", help="of --control-plane (default 10)"
+        "--kwok-nodes", type=int, default=10, metavar="N", help="for --control-plane (default 10)"
     )
     sub.add_argument(
         "--image",
@@ -56,13 +57,13 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         type=Path,
-        help="archives that every node has at once",
+        help="image archives that every node has from the start",
     )
     sub.add_argument(
-        "--mode", choices=[EMBEDDED, KIND], default="", help="default: kind where Docker answers"
+        "--mode", choices=[EMBEDDED, KIND], default="", help="default: kind if Docker is available"
     )
-    command("down", _down, "remove the cluster and every trace of it")
-    command("status", _status, "say what runs; exit code 1 when something is wrong")
+    command("down", _down, "remove the cluster completely")
+    command("status", _status, "print the state of the cluster; exit code 1 if there is a problem")
     command("load", _load, "import image archives into every node").add_argument(
         "archives", nargs="+", type=Path
     )
@@ -70,22 +71,22 @@ def parser() -> argparse.ArgumentParser:
     command(
         "env",
         _env,
-        'print shell lines that set KUBECONFIG and PATH: eval "$(python -m cluster env)"',
+        'print shell commands that set KUBECONFIG and PATH: eval "$(python -m cluster env)"',
     )
     command("stop-node", _stop_node, "power off a node").add_argument("node")
-    command("start-node", _start_node, "power it on again").add_argument("node")
-    sub = command("pids", _pids, "print the host pids of a container's processes")
+    command("start-node", _start_node, "power on a stopped node").add_argument("node")
+    sub = command("pids", _pids, "print the host PIDs of a container's processes")
     for argument in ("namespace", "pod", "container"):
         sub.add_argument(argument)
     sub = command(
-        "kill-sandbox", _kill_sandbox, "kill the sandbox under a running pod: same uid, new IP"
+        "kill-sandbox", _kill_sandbox, "kill the sandbox of a running pod (same UID, new IP)"
     )
     for argument in ("namespace", "pod"):
         sub.add_argument(argument)
     command(
         "build",
         lambda _: print(build(Progress(0))),
-        "only build the programs, and print their folder",
+        "only build the binaries, and print their folder",
     )
     return whole
 
@@ -106,7 +107,7 @@ def _down(given: argparse.Namespace) -> None:
     known = _known(given.name)
     if known is not None:
         known.down()
-    else:  # the CLI was killed before it wrote what it is
+    else:  # an earlier call was killed before it wrote the cluster's file
         with state.exclusive(place):
             teardown.remove(place)
     print(f"{given.name} is down")
@@ -126,9 +127,9 @@ def _status(given: argparse.Namespace) -> None:
         f" KUBECONFIG={cluster.kubeconfig}"
     )
     for node in sorted(cluster.stopped()):
-        print(f"{node} is stopped; start it with: start-node {node}")
+        print(f"{node} is stopped; to start it: python -m cluster start-node {node}")
     if problems := cluster.problems():
-        raise ClusterError("; ".join(problems) + ". Start anew with: up")
+        raise ClusterError("; ".join(problems) + ". To start it again: python -m cluster up")
     print(f"healthy: {', '.join(cluster.components())}")
 
 
@@ -166,7 +167,7 @@ def _kill_sandbox(given: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0 when done, 1 with a sentence on standard error, 130 after Ctrl-C."""
+    """Exit code 0 on success, 1 with a message on standard error, 130 after Ctrl-C."""
     given = parser().parse_args(argv)
     try:
         given.act(given)
@@ -174,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("cluster: interrupted; what was started has been taken down", file=sys.stderr)
+        print("cluster: interrupted; everything that was started is stopped again", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

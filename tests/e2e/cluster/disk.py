@@ -44,7 +44,7 @@ def eviction(state: Path) -> dict[str, object]:
 def fill(state: Path, holder: Process) -> int:
     """Take all that is left of it; how many bytes that were."""
     if not size(state):
-        raise ClusterError("the nodes of this cluster have no disk of their own")
+        raise ClusterError("the nodes of this cluster have no separate disk")
     with (_path(holder)).open("wb") as file:
         left = os.fstatvfs(file.fileno())
         free = left.f_bavail * left.f_frsize

@@ -40,7 +40,7 @@ def enforced(cluster: Cluster) -> Iterator[None]:
             stop(process, signal.SIGTERM)
             (cluster.state / "processes" / f"{process.name}.json").unlink()
     if left := [node for node in cluster.nodes if CHAINS in _rules(cluster, node)]:
-        raise ClusterError(f"rules are left on {', '.join(left)}: they would hold for later pods")
+        raise ClusterError(f"rules remain on {', '.join(left)}: they would apply to later pods")
 
 
 def _rules(cluster: Cluster, node: str) -> str:

@@ -1,7 +1,5 @@
-"""The one exception of the test cluster: what is wrong and what to do about it, for the person at
-the terminal.
-"""
+"""The exception of the test cluster. Its message is for the person at the terminal."""
 
 
 class ClusterError(Exception):
-    """A sentence that names the thing, says what is wrong with it, and what to do."""
+    """The message names the object, the problem and what to do."""

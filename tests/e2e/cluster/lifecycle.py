@@ -46,7 +46,9 @@ def up(options: Options) -> Cluster:
     """
     mode = options.mode or (KIND if kind.usable() else EMBEDDED)
     if mode == EMBEDDED and "kubelet" not in chosen().programs:
-        raise ClusterError(f"Kubernetes {chosen().minor} has pretended nodes only: {CONTROL_PLANE}")
+        raise ClusterError(
+            f"Kubernetes {chosen().minor} has only simulated nodes: use mode {CONTROL_PLANE}"
+        )
     check_archives(options.images)
     progress = Progress(UP_SECONDS[mode], options.quiet)
     place = state.folder(options.name)
@@ -55,7 +57,7 @@ def up(options: Options) -> Cluster:
             _load(alive, options.images, progress)
             return alive
         if teardown.leftovers(place):
-            progress.say(f"{options.name}: the rest of an earlier run is removed")
+            progress.say(f"{options.name}: removing the files of an earlier run")
             teardown.remove(place)
         _check(mode, place, progress)
         binaries = build(progress)
@@ -89,11 +91,11 @@ def _still_good(known: Cluster, mode: str, options: Options, progress: Progress)
         progress.say(f"{known.name} is broken: {problems[0].splitlines()[0]}")
         return None
     for node in sorted(known.stopped()):
-        progress.say(f"{known.name}: {node} was stopped, starts")
+        progress.say(f"{known.name}: starting {node}, which was stopped")
         known.start_node(node)
     if known.nodes:
         until("Ready nodes", lambda: " ".join(sorted(set(known.nodes) - known.ready_nodes())), 60)
-    progress.say(f"{known.name} is up already and healthy; KUBECONFIG={known.kubeconfig}")
+    progress.say(f"{known.name} is already up and healthy; KUBECONFIG={known.kubeconfig}")
     return known
 
 
@@ -103,7 +105,7 @@ def _load(cluster: Cluster, archives: Sequence[Path], progress: Progress) -> Non
     progress.expected += sum(archive.stat().st_size for archive in new) / LOAD_BYTES_PER_SECOND
     for archive in new:
         progress.say(
-            f"import of {archive.name} ({archive.stat().st_size / 1e6:.0f} MB) into every node"
+            f"importing {archive.name} ({archive.stat().st_size / 1e6:.0f} MB) into every node"
         )
         cluster.load([archive])
 
@@ -115,7 +117,7 @@ def _check(mode: str, place: Path, progress: Progress) -> None:
         needs.check_control_plane()
     elif not kind.usable():
         raise ClusterError(
-            "mode kind needs kind and docker on PATH and a Docker engine that answers `docker info`"
+            "mode kind needs kind and docker on PATH, and a working Docker engine (`docker info`)"
         )
 
 

@@ -1,4 +1,4 @@
-"""What each mode starts, in which order, and what it waits for."""
+"""Starts a cluster in each mode: the components in their order, and the conditions to wait for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ IMPORT_BYTES_PER_SECOND = 40e6  # on 2 cores, unpacked
 
 @dataclass(frozen=True)
 class Start:
-    """What a new cluster is made from; `place` exists and is empty."""
+    """The parameters of a new cluster. `place` exists and is empty."""
 
     name: str
     place: Path
@@ -35,7 +35,7 @@ class Start:
 
 
 def start_control_plane(start: Start, progress: Progress) -> Cluster:
-    """Control plane on loopback, nodes pretended by kwok."""
+    """Start a control plane on loopback, with nodes simulated by kwok."""
     names = tuple(f"kwok-{n}" for n in range(start.kwok_nodes))
     endpoint = loopback()
     cluster = Cluster(start.name, CONTROL_PLANE, start.place, start.binaries, names, endpoint)
@@ -43,7 +43,7 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
     plane = ControlPlane(start.place, start.binaries, endpoint)
     plane.pki.create(endpoint.url, [endpoint.address, IPV4.apiserver], ())
     plane.start()
-    progress.say(f"etcd and kube-apiserver start on {endpoint.url}")
+    progress.say(f"starting etcd and kube-apiserver on {endpoint.url}")
     plane.wait_ready()
     plane.start_controllers()
     if names:
@@ -63,7 +63,7 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
 
 
 def start_embedded(start: Start, progress: Progress) -> Cluster:
-    """Control plane, switch and two real nodes, each in namespaces of its own."""
+    """Start a control plane, a switch and two real nodes, each in its own namespaces."""
     number = free_network(int(state.token(start.place)[:2], 16))
     address = families(start.ip_families)[0].host(number, SWITCH)
     endpoint = Endpoint(address, 6443, 2379, 2380, False, start.ip_families, number)
@@ -79,7 +79,7 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
     plug(switch, None, ("machine", state.interface(start.place)), endpoint, MACHINE)
     plane = ControlPlane(start.place, start.binaries, endpoint, enter(switch, mount=False))
     plane.start()
-    progress.say(f"etcd and kube-apiserver start on {endpoint.url}")
+    progress.say(f"starting etcd and kube-apiserver on {endpoint.url}")
     nodes = [Node(plane, number) for number in range(1, len(WORKERS) + 1)]
     for node in nodes:
         node.connect(len(nodes))
@@ -96,16 +96,16 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
 
 
 def _start_containerds(nodes: Sequence[Node], archives: Sequence[Path], progress: Progress) -> None:
-    """containerd on every node with the images in it."""
+    """Start containerd on every node, with the images loaded."""
     with imagestore.exclusive():
         _fill_nodes(nodes, archives, progress)
     for node in nodes:
         node.start_containerd()
-    progress.say(f"containerd runs on {' and '.join(node.name for node in nodes)}")
+    progress.say(f"containerd is running on {' and '.join(node.name for node in nodes)}")
 
 
 def _fill_nodes(nodes: Sequence[Node], archives: Sequence[Path], progress: Progress) -> None:
-    """Link the images from a store; what no store has is imported once, on the first node."""
+    """Link the images from a store. Import images that no store has once, on the first node."""
     first = nodes[0]
     store, missing = imagestore.best(archives)
     if missing:
@@ -114,7 +114,7 @@ def _fill_nodes(nodes: Sequence[Node], archives: Sequence[Path], progress: Progr
         first.start_containerd()
         for archive in missing:
             progress.expected += archive.stat().st_size / IMPORT_BYTES_PER_SECOND
-            progress.say(f"import of {archive.name}, once for all later starts")
+            progress.say(f"importing {archive.name}; later starts reuse it")
             first.load(archive)
         first.stop_containerd()
         store = imagestore.save(first.images_root, archives)
@@ -126,7 +126,7 @@ def _fill_nodes(nodes: Sequence[Node], archives: Sequence[Path], progress: Progr
 
 
 def _start_dns(plane: ControlPlane) -> None:
-    """CoreDNS in the control plane's namespace: names outlive the loss of any node."""
+    """Start CoreDNS in the control plane's namespace, so that names resolve if a node is lost."""
     address, family = plane.endpoint.address, plane.endpoint.families[0]
     made = (MANIFESTS / "dns.yaml").read_text().replace("CONTROL_PLANE_IP", address)
     made = made.replace("SERVICE_IP", family.dns).replace("IP_FAMILY", family.name)
@@ -159,10 +159,10 @@ def _wait_whole(cluster: Cluster, plane: ControlPlane, progress: Progress) -> No
     def not_whole() -> str:
         known = recorded(cluster.state)
         if dead := [name for name, process in known.items() if not process.alive]:
-            raise ClusterError(f"{dead[0]} has ended: {log_tail(cluster.state, dead[0])}")
+            raise ClusterError(f"{dead[0]} has exited: {log_tail(cluster.state, dead[0])}")
         ready = cluster.ready_nodes()
         for node in sorted(ready - seen) if cluster.mode == EMBEDDED else ():
-            progress.say(f"{node} Ready")
+            progress.say(f"{node} is Ready")
         seen.update(ready)
         return (
             f"not Ready: {' '.join(sorted(set(cluster.nodes) - ready))}"
@@ -175,7 +175,7 @@ def _wait_whole(cluster: Cluster, plane: ControlPlane, progress: Progress) -> No
 
 
 def start_kind(start: Start, progress: Progress) -> Cluster:
-    """kind, with the kubectl and helm of our own build beside it."""
+    """Start a kind cluster, with kubectl and helm from this project's build."""
     endpoint = Endpoint("127.0.0.1", 0, 0, 0, local=True)
     cluster = Cluster(start.name, KIND, start.place, start.binaries, (), endpoint)
     cluster.kubeconfig.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Checks what the cluster needs before anything is started, and installs the missing Debian
+"""Checks the requirements of the cluster before anything is started, and installs missing Debian
 packages.
 """
 
@@ -26,39 +26,39 @@ GIB = 1 << 30
 
 
 def check_control_plane() -> None:
-    """What etcd and the Kubernetes servers on loopback need: disk; any user will do."""
+    """Check the requirements of a control plane on loopback: only disk space; it needs no root."""
     check_disk(cache(), 6 if not target().exists() else 1)
 
 
 def check_nodes(state_root: Path, progress: Progress) -> None:
-    """What real nodes need: root, disk, a file system that overlayfs can lie on, and Debian's
-    packages.
+    """Check the requirements of real nodes: root, disk space, a file system that supports
+    overlayfs, and Debian packages, which are installed if they are missing.
     """
     if os.geteuid() != 0:
         raise ClusterError(
-            "Not root: nodes need network namespaces, mounts and cgroups. Run it again with sudo"
-            " -E, or use: up --control-plane (which needs no root and has no real nodes)"
+            "real nodes need root, for network namespaces, mounts and cgroups. Run it again with"
+            " sudo -E, or use `up --control-plane`, which needs no root and has no real nodes"
         )
     check_disk(cache(), 6 if not target().exists() else 1)
     check_disk(state_root, 6)
     kind = run(["stat", "-f", "-c", "%T", str(_existing(state_root))]).strip()
     if kind.startswith(("overlay", "nfs")):
         raise ClusterError(
-            f"{state_root} lies on {kind}, on which containers' overlayfs cannot work; "
+            f"{state_root} is on {kind}, which does not support overlayfs for containers: "
             "set DIJOB_CLUSTER_DIR to a folder on ext4 or xfs"
         )
     install_packages(progress)
 
 
 def check_disk(folder: Path, gib: int) -> None:
-    """Refuse to start what would fill the disk half way."""
+    """ClusterError if the folder has less free disk space than this, in GiB."""
     existing = _existing(folder)
     free = shutil.disk_usage(existing).free
     if free < gib * GIB:
         raise ClusterError(
-            f"Too little disk: {existing} has {free / GIB:.1f} GiB free, {gib} are needed. Free"
-            " some, or move the folder with XDG_CACHE_HOME (builds) or DIJOB_CLUSTER_DIR (the"
-            " cluster)"
+            f"not enough disk space: {existing} has {free / GIB:.1f} GiB free, and {gib} GiB are"
+            " needed. Free some, or move the folder with XDG_CACHE_HOME (builds) or"
+            " DIJOB_CLUSTER_DIR (the cluster)"
         )
 
 
@@ -67,7 +67,7 @@ def _existing(folder: Path) -> Path:
 
 
 def missing_packages() -> list[str]:
-    """Debian packages whose programs are not here."""
+    """Return the Debian packages whose programs are missing."""
     missing = {
         package for program, package in PACKAGES.items() if not shutil.which(program, path=_path())
     }
@@ -81,13 +81,13 @@ def _path() -> str:
 
 
 def install_packages(progress: Progress) -> None:
-    """apt-get install what is missing; on a system without apt, say what to install."""
+    """Install missing packages with apt-get. ClusterError names them on a system without apt."""
     missing = missing_packages()
     if not missing:
         return
     if not shutil.which("apt-get"):
         raise ClusterError(
-            f"Missing: {', '.join(missing)} (Debian's package names), and there is no apt-get here."
+            f"missing packages (Debian's names): {', '.join(missing)}, and there is no apt-get."
             " Install them (CNI plugins into /usr/lib/cni), or use a Debian 12 machine or"
             " container"
         )
@@ -102,6 +102,6 @@ def install_packages(progress: Progress) -> None:
     )
     if left := missing_packages():
         raise ClusterError(
-            f"apt-get installed {', '.join(missing)}, yet programs of {', '.join(left)} are not on"
-            " PATH"
+            f"apt-get has installed {', '.join(missing)}, but programs of {', '.join(left)} are"
+            " not on PATH"
         )

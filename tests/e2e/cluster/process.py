@@ -89,7 +89,9 @@ def require(state: Path, name: str) -> Process:
     """The live program of that name."""
     process = recorded(state).get(name)
     if process is None or not process.alive:
-        raise ClusterError(f"{name} does not run; see {state}/logs/{name}.log, then: up")
+        raise ClusterError(
+            f"{name} is not running; see {state}/logs/{name}.log, then run: python -m cluster up"
+        )
     return process
 
 

@@ -1,6 +1,4 @@
-"""Small helpers to run commands, to wait for a condition with a bound, and to say how far things
-are.
-"""
+"""Helpers to run commands, to wait for a condition with a timeout, and to print progress."""
 
 import json
 import subprocess
@@ -21,8 +19,8 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float = 120,
 ) -> str:
-    """Run a command to its end and return its standard output; any failure is a ClusterError with
-    its own words.
+    """Run a command and return its standard output. ClusterError with its error output if it fails,
+    or if it runs longer than `timeout` seconds.
     """
     if isinstance(stdin, str):
         with tempfile.TemporaryFile() as file:
@@ -39,7 +37,7 @@ def run(
             check=False,
         )
     except FileNotFoundError as missing:
-        raise ClusterError(f"{argv[0]}: no such program; is its package installed?") from missing
+        raise ClusterError(f"{argv[0]}: program not found; install its package") from missing
     except subprocess.TimeoutExpired as slow:
         raise ClusterError(f"{' '.join(argv)}: still running after {timeout:.0f} s") from slow
     if done.returncode:
@@ -49,8 +47,8 @@ def run(
 
 
 def until_established(kubectl: Callable[..., str], crd: str) -> None:
-    """Wait until the apiserver serves a CRD. (`kubectl wait` fails on one that has no conditions
-    yet, and so does a jsonpath with a filter.)
+    """Wait until the API server serves a CRD. (`kubectl wait`, and a jsonpath with a filter, fail
+    on a CRD that has no conditions yet.)
     """
 
     def problem() -> str:
@@ -68,8 +66,8 @@ def until_established(kubectl: Callable[..., str], crd: str) -> None:
 
 
 class Progress:
-    """Prints each step with the seconds gone and the seconds expected in all: `[ 12 s / ~70 s]
-    node-1 Ready`.
+    """Prints each step with the elapsed seconds and the expected total seconds: `[ 12 s / ~70 s]
+    node-1 is Ready`.
     """
 
     def __init__(self, expected: float, quiet: bool = False) -> None:

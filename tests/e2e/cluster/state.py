@@ -27,7 +27,7 @@ def folder(name: str) -> Path:
     """The folder of the cluster of that name."""
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", name):
         raise ClusterError(
-            f"cluster name {name!r}: lower-case letters, digits and '-', at most 40, e.g. dijob"
+            f"cluster name {name!r}: use at most 40 lower-case letters, digits and '-', e.g. dijob"
         )
     return root() / name
 
@@ -59,6 +59,6 @@ def exclusive(state: Path) -> Iterator[None]:
             lock.bind(f"\0dijob-cluster-{token(state)}")
         except OSError:
             raise ClusterError(
-                f"another up or down of {state.name} is at work; wait for it to end"
+                f"another up or down of {state.name} is running; wait until it has finished"
             ) from None
         yield
