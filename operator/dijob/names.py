@@ -1,5 +1,8 @@
-"""Every string that others can see: group, labels, annotations, variables, values of fields. The
-reasons of conditions are in reasons/.
+"""Every string that is visible outside the operator: group, labels, annotations, variables, and the
+values of fields. The reasons of conditions are in reasons/.
+
+These strings are the operator's interface: running pods, users' selectors and other versions of the
+operator depend on them. They are in one module so that a change of one of them is noticed.
 """
 
 from dataclasses import dataclass
@@ -14,65 +17,70 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 
 def owner_key(namespace: str, name: str, uid: str) -> str:
-    """A job as its children name it: a uid alone could be written into a reference by anybody, in
-    any namespace.
+    """Return the key under which the operator groups the children of a job.
+
+    The uid alone is not enough: anyone who can create objects can write it into an ownerReference,
+    in any namespace.
     """
     return f"{namespace}/{name}/{uid}"
 
 
-# Labels on the pods and the service. The operator's watches select on MANAGED_BY.
+# Labels of the pods and the service. The operator's watches select objects by MANAGED_BY.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "dijob-operator"
 LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RANK: Final = f"{GROUP}/rank"
-# On the pod of the job's own Redis server, which is none of its ranks.
+# On the pod of the job's own Redis server, which is not a rank and so has no LABEL_JOB.
 LABEL_SERVER: Final = f"{GROUP}/redis-of"
-# The labels that lead from an object to its job: a rank's, and that of the job's own Redis server.
+# The labels that name an object's job: that of the ranks, and that of the job's own Redis server.
 OWNER_LABELS: Final = (LABEL_JOB, LABEL_SERVER)
 
-# Annotations on the pods, written with each address list (of names with `addressing: Hostname`,
-# and then without DI_NODE_IPS): the kubelet turns them into DI_NODES, DI_NODE_IPS,
-# DI_LIST_NUMBER, DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
+# Annotations of the pods, written with each peer list. The kubelet turns them into DI_NODES,
+# DI_NODE_IPS, DI_LIST_NUMBER, DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json. With
+# `addressing: Hostname` the list has names, and there is no DI_NODE_IPS.
 ANNOTATION_IPS: Final = f"{GROUP}/node-ips"
 ANNOTATION_LIST_NUMBER: Final = f"{GROUP}/list-number"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
 ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
-# With a task's name behind it: the task's part of the list.
+# A prefix. The name of a task follows, and the value is the task's part of the list.
 ANNOTATION_TASK_NODES: Final = f"{GROUP}/nodes-"
-# The number of the first list that the pod's process may have been started with. The launcher in
-# the pod starts one that has an older list again.
+# The oldest revision with which the pod's process may run. If the process has an older list, the
+# launcher in the pod restarts it.
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
-# The address that the pod had when it was given its list, where lists hold names: another one means
-# a new sandbox.
+# The pod's IP when it got its list, for lists of names. If the IP is another one now, the pod has a
+# new sandbox. A list of IPs shows this itself.
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
-# The run of the job's own Redis server for which the pod was given its list.
+# The run of the job's own Redis server for which the pod got its list. After the server is lost,
+# this shows which pods still belong to the old run.
 ANNOTATION_BROKER: Final = f"{GROUP}/broker"
-# What the variables of a runtime (core/render/runtimes) take from the list, where that is neither
-# list nor number.
+# Values for the variables of a runtime (core/render/runtimes) that are derived from the list in
+# another form.
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 # The shape of the pod's containers before they started (core/observed/shape.py).
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
-# How many ends of the program are counted: after a failure, the launcher waits for that.
+# How many ends of the program the operator has counted. After a failure the launcher waits for this,
+# so that the program does not run again after its last permitted failure (docs/decisions/046).
 ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
-# When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look
-# again).
+# When the operator last reminded a kubelet that did not pass on a peer list. Any change of a pod
+# makes its kubelet look at the pod again.
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
-# Why a pod was ended that keeps its logs, for whoever reads `kubectl describe pod`.
+# Why the operator ended a pod that it keeps for its logs, for readers of `kubectl describe pod`.
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
-# What a pod, or the job's NetworkPolicy, was made from: a hash of the user's words.
+# A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
-# Kubernetes' own: which container of a pod kubectl takes if it is not given one.
+# An annotation of Kubernetes: the container that kubectl uses if the user names none.
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
-# On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the
-# job.
+# Set on the DIJob by hand. While it is set, the operator updates the job's status and changes
+# nothing else of the job.
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
 
-# What DI-orchestrator writes on its pods, and so do we, for the selectors of its users
+# Labels and annotations that DI-orchestrator sets. This operator sets them too, so that existing
+# selectors keep working
 # (docs/migration.md).
 LEGACY_OPERATOR: Final = "diengine/operator"
 LEGACY_OPERATOR_NAME: Final = "di-operator"
@@ -84,48 +92,51 @@ LEGACY_TASK_TYPE: Final = "diengine/task-type"
 LEGACY_TASK_NAME: Final = "diengine/task-name"
 LEGACY_TASK_RANK: Final = "diengine/task-rank"
 LEGACY_REPLICAS: Final = "diengine/replicas"
-# Of the status: what jobs post to the HTTP server, which has it in DI-orchestrator's field.
+# The field of the status for objects that jobs post to the HTTP server. The name is
+# DI-orchestrator's.
 REPORTED: Final = "profilings"
 
 MAIN_CONTAINER: Final = "di-container"
 MAIN_PORT: Final = "di-port"
-# Init containers: the one that brings the operator's programs, and the one that waits for the list.
+# Init containers: one copies the operator's programs into the pod, one waits for the peer list.
 LAUNCHER_CONTAINER: Final = "dijob-launcher"
 GATE_CONTAINER: Final = "dijob-gate"
 BIN_VOLUME: Final = "dijob-bin"
 POD_VOLUME: Final = "dijob-pod"
 LAUNCHER_VOLUME: Final = "dijob-launcher"
 SERVER_VOLUME: Final = "dijob-server"
-# The folder of what the operator mounts: BIN_VOLUME there, POD_VOLUME at pod/ in it, and where the
-# launcher's image is a volume, that at bin/.
+# The folder of the operator's mounts. BIN_VOLUME is mounted there, and POD_VOLUME at pod/ in it. If
+# the launcher's image is a volume, it is mounted at bin/.
 MOUNT_FOLDER: Final = "/run/dijob"
 
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT: Final = 50515
 
-# How Kubernetes marks nodes that are not Ready, or silent.
+# The taints that Kubernetes sets on nodes that are not Ready or unreachable.
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-# How long pods of jobs tolerate that, unless their job, their template or the operator says
-# otherwise (docs/decisions/041).
+# How long the pods of jobs tolerate these taints by default. Kubernetes' own default of 300 s would
+# stop all ranks of a job for five minutes (docs/decisions/041).
 LOST_NODE_SECONDS: Final = 30
 
-# A job keeps at most this many ranks: 1,500 addresses stay inside one environment string (128 KiB).
+# The largest job. The addresses of 1,500 ranks fit into one environment string (128 KiB).
 MAX_REPLICAS: Final = 1500
-# The Lease by which a release claims a namespace; the chart grants rights on this name.
+# The Lease with which a release claims a namespace. The chart grants permissions for this name
+# only.
 CLAIM: Final = "dijob-operator"
-# JOB-mq: two letters, so that the longest job's name has room for it.
+# The Redis server is named JOB-mq. Two letters, so that it fits even with the longest job name.
 SERVER_SUFFIX: Final = "mq"
-# Redis's own.
+# Redis' default port.
 REDIS_PORT: Final = 6379
 
-# Worker processes in one pod.
+# The most worker processes in one pod.
 MAX_WORKERS: Final = 64
 
-# Tasks of one job: a learner, an evaluator, collectors, and what else there may be.
+# The most tasks of one job: a learner, an evaluator, several collectors, and some to spare.
 MAX_TASKS: Final = 8
 
-# Variables that only the operator may set: a user's own value would make a stranger of the pod.
+# Variables that only the operator may set. With another value, the rank would not belong to its
+# world.
 RESERVED_ENV: Final = (
     "DI_RANK",
     "DI_NODES",
@@ -136,11 +147,11 @@ RESERVED_ENV: Final = (
     "DI_LIST_NUMBER",
     "DI_POD_IP",
 )
-# spec.successPolicy, where it is not the name of a task.
+# The values of spec.successPolicy that are not names of tasks.
 ALL_REPLICAS: Final = "AllReplicas"
 RANK_0: Final = "Rank0"
 
-# Conditions that every pod goes through: none of them shows a failure.
+# Conditions of every pod's normal life cycle. None of them indicates a failure.
 ORDINARY_CONDITIONS: Final = (
     "PodReadyToStartContainers",
     "PodScheduled",
@@ -151,19 +162,20 @@ ORDINARY_CONDITIONS: Final = (
 
 
 def nodes_variable(task: str) -> str:
-    """The variable with a task's addresses, as in DI-orchestrator 1.1 (pkg/context/pod.go):
-    DI_MY_TASK_NODES.
+    """Return the name of the variable with a task's addresses, such as DI_MY_TASK_NODES.
+
+    The form is that of DI-orchestrator 1.1 (pkg/context/pod.go).
     """
     return f"DI_{task_word(task)}_NODES"
 
 
 def task_word(task: str) -> str:
-    """A task's name as a part of a variable's."""
+    """Return a task's name in the form in which it is part of a variable's name."""
     return task.upper().replace("-", "_")
 
 
 class Topology(StrEnum):
-    """Who dials whom (DI-engine's `--topology`)."""
+    """Which ranks connect to which (DI-engine's `--topology`)."""
 
     MESH = "mesh"
     STAR = "star"
@@ -172,23 +184,27 @@ class Topology(StrEnum):
 
 @dataclass(frozen=True)
 class RuntimeTraits:
-    """What a runtime demands of its job. `annotations` hold what its variables take from a list."""
+    """What a runtime requires of its job.
 
-    # Its programs cannot take a member back: all ranks start again when one is lost.
+    `annotations` are those from which its variables get values that depend on the peer list.
+    """
+
+    # Its programs cannot accept a returning member, so all ranks restart when one is lost.
     fixed_membership: bool = False
-    # It knows its nodes by name only.
+    # It addresses its nodes only by name.
     requires_hostnames: bool = False
-    # Its nodes are alike (names, GPUs), so a job of it has no tasks.
+    # Its nodes must be identical (names, GPUs), so its jobs cannot have tasks.
     homogeneous: bool = False
     annotations: tuple[str, ...] = ()
 
 
 class Runtime(StrEnum):
-    """Whose environment a process gets besides the DI_ variables (core/render/runtimes)."""
+    """Whose variables a process gets in addition to the DI_ variables (core/render/runtimes)."""
 
     traits: RuntimeTraits
 
     def __new__(cls, value: str, traits: RuntimeTraits) -> "Runtime":
+        # A member is its value as a string, and has the traits as an attribute.
         member = str.__new__(cls, value)
         member._value_, member.traits = value, traits
         return member
@@ -212,7 +228,7 @@ class Runtime(StrEnum):
 
 
 class Queue(StrEnum):
-    """What carries the events between DI-engine's processes (`--mq-type`)."""
+    """The transport of events between DI-engine's processes (`--mq-type`)."""
 
     NNG = "nng"
     REDIS = "redis"
@@ -221,7 +237,8 @@ class Queue(StrEnum):
     TORCHRPC_CUDA = "torchrpc:cuda"
 
 
-# The queues whose processes listen and dial each other, as topology says.
+# The queues with which processes listen and connect to each other, as the topology says. With Redis
+# they connect only to the server.
 DIALLING: Final = tuple(queue for queue in Queue if queue is not Queue.REDIS)
 
 
@@ -233,28 +250,29 @@ class Launcher(StrEnum):
 
 
 class Addressing(StrEnum):
-    """What an address list has of each rank: the pod's IP, or its name."""
+    """The form of the addresses in a peer list: the pods' IPs, or their names."""
 
     IP = "IP"
     HOSTNAME = "Hostname"
 
 
 class ServicePolicy(StrEnum):
-    """When a job has its headless service: where names are used, or always."""
+    """When a job has a headless service: only if it uses names, or always."""
 
     AUTO = "Auto"
     ALWAYS = "Always"
 
 
 class RestartScope(StrEnum):
-    """Which ranks start again when one is lost: Pod, it and those that dial it; Job, all."""
+    """Which ranks restart when one is lost. Pod: this rank and those that connect to it. Job:
+    all."""
 
     POD = "Pod"
     JOB = "Job"
 
 
 class TaskType(StrEnum):
-    """What a task is to the algorithm (DI-orchestrator 1.1, dijob_types.go)."""
+    """The role of a task in the algorithm (DI-orchestrator 1.1, dijob_types.go)."""
 
     LEARNER = "learner"
     COLLECTOR = "collector"
@@ -263,8 +281,8 @@ class TaskType(StrEnum):
 
 
 class Priority(StrEnum):
-    """DI-orchestrator's two priorities; the operator's values say which priority class each of them
-    is.
+    """The two priorities of DI-orchestrator. The operator's configuration maps each of them to a
+    priority class.
     """
 
     NORMAL = "normal"
@@ -272,7 +290,7 @@ class Priority(StrEnum):
 
 
 class FailureAction(StrEnum):
-    """What a failure leads to."""
+    """The operator's reaction to a failure."""
 
     FAIL_JOB = "FailJob"
     RESTART_JOB = "RestartJob"
@@ -289,7 +307,7 @@ class CleanPodPolicy(StrEnum):
 
 
 class Phase(StrEnum):
-    """One word for people; programs read the conditions."""
+    """The state of a job in one word for people. Programs should read the conditions."""
 
     PENDING = "Pending"
     STARTING = "Starting"

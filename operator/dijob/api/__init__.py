@@ -1,1 +1,1 @@
-"""The API: the model of a DIJob, its checks, and the reading of its command lines."""
+"""The API: the model of a DIJob, its validation, and the parser of its command lines."""

@@ -1,8 +1,8 @@
-"""Which programs of a job run without the operator's launcher and learn of no peers.
+"""Finds programs that run without the operator's launcher and do not know their peers.
 
-The launcher stands before the template's `command`. Without it DI-engine gets no arguments from the
-job, and each pod may train alone although every variable is set. A program that reads the
-variables itself (torch's, Slurm's, or DI_NODES) needs no launcher.
+The launcher runs the template's `command`. Without it, DI-engine gets no arguments from the job:
+each pod may train alone although every variable is set, and the job still succeeds. A program that
+reads the variables itself (torch's, Slurm's, or DI_NODES) needs no launcher.
 """
 
 from typing import Final
@@ -30,36 +30,46 @@ _OWN_WORLD: Final = (
 
 
 def bypassed(job: DIJob) -> tuple[Problem, ...]:
-    """Why programs of the job know no peers, one problem for each set of pods."""
+    """Return why programs of the job do not know their peers, one problem for each pod set."""
     found = (problem(pod_set, job) for pod_set in job.pod_sets)
     return tuple(dict.fromkeys(one for one in found if one))
 
 
 def problem(pod_set: PodSet, job: DIJob) -> Problem | None:
-    """Why the programs of these pods know no peers; None if they do, or if there are no peers."""
+    """Return why the programs of these pods do not know their peers.
+
+    Returns None if they know them, or if they have none.
+    """
     spec = job.spec
+    # One process has no peers, and with this topology the processes ignore theirs.
     if spec.maximum * job.workers == 1 or job.topology is Topology.ALONE:
         return None
     main = pod_set.main_container
     given = bool(main.get("command"))
-    # Without a command, what most entry points do with their arguments is to run them.
+    # Without a command the image's entry point runs, and most entry points run their arguments.
     command = pod_set.command if given else Command.of({"command": main.get("args")})
-    # Such a ditask ignores DI_NODES (cli_ditask.py).
+    # A ditask without --platform ignores DI_NODES (cli_ditask.py).
     platform = command.platform is not None or command.hides("platform")
     alone = command.runs_ditask and not platform
     if spec.launcher is Launcher.OFF:
         return Problem("spec.launcher", _OFF) if alone else None
     if given and (option := _own_world(command, job)):
         return Problem(f"{pod_set.main_path}.command", _OWN_WORLD.format(option))
+    # With a command the launcher runs, and with --platform k8s DI-engine reads the variables
+    # itself.
     if given or command.platform == "k8s":
         return None
+    # Programs of another runtime read its variables themselves. With a message queue they use
+    # DI-engine as well, which gets its arguments only from the launcher.
     informed = spec.runtime is not Runtime.DITASK and spec.message_queue is None
     return None if informed and not alone else Problem(f"{pod_set.main_path}.command", _NO_COMMAND)
 
 
 def _own_world(command: Command, job: DIJob) -> str:
-    """The option by which ditask does not join the ranks of the job (images/launcher/ditask.go) and
-    of which its user may not know so; else "".
+    """Return the option that keeps ditask from joining the job's ranks, or "" if there is none.
+
+    images/launcher/ditask.go decides the same in the pod. Options that state the user's intention,
+    such as --topology alone, are not reported.
     """
     options = command.options or {}
     decisive = ("platform", "attach-to", "topology", "mq-type")

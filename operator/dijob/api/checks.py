@@ -1,4 +1,9 @@
-"""The rules of a DIJob beyond its schema (the CRD's CEL checks what it can afford)."""
+"""The validation rules of a DIJob beyond its schema.
+
+The CRD has most of them as CEL rules with the same messages, so that `kubectl apply` fails
+immediately. The operator checks all of them again: an object can be older than a rule, and some
+rules need the parsed command or exceed CEL's cost budget. Their result is the condition Invalid.
+"""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +24,8 @@ from dijob.api.template_checks import (
 )
 from dijob.names import Addressing, Queue, Runtime, TaskType
 
-# {} is replaced by Succeeded or Failed.
+# {} is replaced by Succeeded or Failed. Such a job is immutable, because its name refers to its
+# outcome (docs/decisions/016).
 ENDED_MESSAGE: Final = (
     "the job has ended ({}): delete it and apply again (kubectl dijob restart NAME -f FILE does"
     " both), or use a new name"
@@ -69,15 +75,16 @@ HOMOGENEOUS_MESSAGE: Final = (
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
-# The list stands twice in a pod's annotations (256 KiB in sum), with tasks once more, and once in
-# an environment string (128 KiB).
+# The longest peer list, in characters. A pod's annotations (256 KiB in total) contain it twice, or
+# three times with tasks, and an environment string (128 KiB) contains it once.
 LIST_LENGTH: Final = 100_000
 TASKS_LIST_LENGTH: Final = 75_000
 
 
 def problems(job: DIJob) -> tuple[Problem, ...]:
-    """All reasons for which the job cannot run as it is written."""
+    """Return all reasons why the job cannot run as written."""
     spec = job.spec
+    # Without exactly one shape, the other rules would report only consequences of this mistake.
     if (spec.tasks is None) == (spec.template is None):
         return (Problem("spec", ONE_SHAPE_MESSAGE if spec.tasks else NO_SHAPE_MESSAGE),)
     found = [
@@ -91,11 +98,14 @@ def problems(job: DIJob) -> tuple[Problem, ...]:
         *_volumes(spec),
         *_policies(job),
         *_agreed(job),
-        # An older operator has accepted a job that has begun, and its pods must be kept.
+        # If the job has started, an older operator has accepted it. It must keep its pods, so it
+        # gets a warning instead (warnings.py).
         *(() if job.status.start_time else contradictions(job)),
     ]
     for pod_set in job.pod_sets:
         wrong = list(template_problems(pod_set, spec))
+        # The command is compared with the spec only if the containers are valid, because otherwise
+        # it may be the command of the wrong container.
         if not any(
             problem.field.startswith(f"{pod_set.path}.spec.containers") for problem in wrong
         ):
@@ -141,7 +151,10 @@ def _sizes(spec: Spec) -> Iterator[Problem]:
 
 
 def _tasks(job: DIJob) -> Iterator[Problem]:
-    """Names that no pod can have, and what DI-orchestrator 1.1 refuses (pkg/utils/validator.go)."""
+    """Yield problems with the names and types of tasks.
+
+    DI-orchestrator 1.1 has the same rules for types (pkg/utils/validator.go).
+    """
     tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
     for at, task in enumerate(tasks):
         place, name = f"spec.tasks[{at}]", task.name or task.type.value
@@ -158,6 +171,7 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
                 f"has {len(name)} characters, and there is room for {most}:"
                 f" {job_names.TASK_LENGTH_MESSAGE}",
             )
+        # The only such name is num. Its variable would hide the number of ranks.
         if names.nodes_variable(name) in names.RESERVED_ENV:
             yield Problem(f"{place}.name", NUM_MESSAGE)
         if task.type in types and task.type is not TaskType.NONE:
@@ -167,7 +181,10 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
 
 
 def _addressing(job: DIJob) -> Iterator[Problem]:
-    """An address list of names that is too long for a pod: 1,500 of the longest names are."""
+    """Yield a problem if a peer list of names does not fit into a pod.
+
+    1,500 IPs always fit, but 1,500 of the longest names do not.
+    """
     size, room = job.spec.maximum, TASKS_LIST_LENGTH if job.spec.tasks else LIST_LENGTH
     task = max(
         (f"-{pod_set.name}" for pod_set in job.pod_sets if pod_set.name), key=len, default=""
@@ -197,7 +214,10 @@ def _queue(spec: Spec) -> Iterator[Problem]:
 
 
 def _agreed(job: DIJob) -> Iterator[Problem]:
-    """All tasks are in one world: where the fields are silent, their commands must agree."""
+    """Yield a problem if two sources have different values for a setting of all ranks.
+
+    All tasks form one world. If no field of the spec has the value, the commands must agree.
+    """
     for field, option in (("parallel_workers", "--parallel-workers"), ("topology", "--topology")):
         here, below = job.spec.explicit(field), getattr(job.spec.engine_fields, field, None)
         if below is not None and here != below:
@@ -227,6 +247,7 @@ def _group(spec: Spec) -> Iterator[Problem]:
 
 
 def _volumes(spec: Spec) -> Iterator[Problem]:
+    # The apiserver would reject such volumes only in the pods, after the job was accepted.
     seen = set[str]()
     for at, volume in enumerate(spec.volumes or ()):
         name = volume.get("name")
@@ -245,7 +266,10 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
 
 
 def _policies(job: DIJob) -> Iterator[Problem]:
-    """Tasks, conditions and exit codes in the policies that cannot be meant."""
+    """Yield problems with tasks, conditions and exit codes in the policies.
+
+    A rule that never matches would otherwise go unnoticed until a rank fails.
+    """
     known = [pod_set.name for pod_set in job.pod_sets if pod_set.name]
     policy = job.spec.success_policy
     if policy not in (names.ALL_REPLICAS, names.RANK_0, *known):
@@ -267,6 +291,7 @@ def _policies(job: DIJob) -> Iterator[Problem]:
                     f"{place}.onPodConditions[{number}].type",
                     f"{condition.type} {ORDINARY_MESSAGE}",
                 )
+        # The pods to which the rule applies.
         meant = [pod_set for pod_set in job.pod_sets if rule.task in ("", pod_set.name)]
         if rule.on_exit_codes and any(
             pod_set.pod.get("restartPolicy") != "Never" for pod_set in meant

@@ -1,8 +1,11 @@
-"""Reads a container's command and args: whether it runs ditask, with which options, and how.
+"""Parses a container's command and args: whether it runs ditask, with which options, and how.
 
-The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py; their effect with `--platform
-k8s` is in ding/entry/cli_parsers/k8s_parser.py. Nothing here guesses: a value in a variable or a
-script is None, and `dynamic` is true. Nothing here raises: a command can be any text.
+The operator must know some options, such as the number of workers, before it creates the pods.
+The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. Their effect with `--platform
+k8s` is in ding/entry/cli_parsers/k8s_parser.py.
+
+The parser does not guess: if a value is in a variable or in a script file, it is None, and
+`dynamic` is true. It does not raise exceptions either, because a command can be any text.
 """
 
 from collections import Counter
@@ -18,21 +21,22 @@ DITASK: Final = "ditask"
 # Short options of cli_ditask.py; every other option is long.
 _SHORT: Final = {"-p": "package", "-m": "main"}
 _FLAGS: Final = frozenset({"-v", "--version", "-h", "--help"})
-# Options that decide whether and where a process listens.
+# Options that determine whether and where a process listens.
 _LISTENING: Final = frozenset(
     {"ports", "mq-type", "protocol", "platform", "platform-spec", "address"}
 )
-# Longest text of a command that is read, over all words; a script in a script counts once more.
+# The longest command that is parsed, in characters over all words. A script within a script counts
+# again. All jobs share one thread, so a long command of one job would delay the others.
 READ_LENGTH: Final = 16 * 1024
 _ACTIVATORS: Final = frozenset({"conda", "mamba", "micromamba"})
 
 
 @dataclass(frozen=True)
 class Command:
-    """The visible effects of a container's command line.
+    """What can be read from a container's command line.
 
-    An option is None where the user did not give it, or where its value cannot be read (`hidden`
-    then has its name without dashes, or "*" where any option may be hidden, as in `ditask "$@"`).
+    An option is None if it is absent or if its value cannot be read. In the second case, `hidden`
+    has its name without dashes, or "*" if any option may be hidden, as in `ditask "$@"`.
     """
 
     runs_ditask: bool = False
@@ -41,37 +45,41 @@ class Command:
     topology: str | None = None
     mq_type: str | None = None
     ports: tuple[int, ...] = ()
-    bypass: str | None = None  # what keeps the launcher's ditask from being found, in words
-    dynamic: bool = False  # a script, a variable or calls that differ hide something
+    # Why the shell does not find the launcher's ditask, as text: a path, a login shell, conda.
+    bypass: str | None = None
+    # Whether a script, a variable or calls with different options hide something.
+    dynamic: bool = False
     hidden: frozenset[str] = frozenset()
-    # Every readable option, by its long name without dashes.
+    # Every option that can be read, by its long name without dashes.
     options: Mapping[str, str] | None = None
 
     @staticmethod
     def of(container: Mapping[str, Any]) -> "Command":
-        """Read a container of a pod template (`command` and `args`, both optional)."""
+        """Parse `command` and `args`, both optional, of a container in a pod template."""
         words = _strings(container.get("command"))
         if not words:
-            # The image's entry point decides, and it is not here to be read.
+            # The image's entry point runs, and the operator does not read images.
             return Command(dynamic=True)
         words += _strings(container.get("args"))
         seen = _Seen()
         if seen.may_read(words):
             _read_argv(words, seen, depth=0)
-        # Nothing is known of a command that is only half read.
+        # The part that was not read could contain another ditask, so nothing is known.
         return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _command(seen)
 
     def hides(self, option: str) -> bool:
-        """Whether the option (long name, no dashes) may have a value that cannot be read."""
+        """Whether an option, by its long name without dashes, may have a value that cannot be
+        read.
+        """
         return option in self.hidden or "*" in self.hidden
 
 
 def listen_port(command: Command) -> int | None:
-    """The TCP port that a command's first worker listens on (over nng or torchrpc), else None.
+    """Return the TCP port on which a command's first worker listens (over nng or torchrpc).
 
-    `--ports` or 50515 (k8s_parser.py `_get_ports`, cli_ditask.py). None for another queue (with
-    redis no process listens), for ipc, another platform, an address or platform-spec, and an option
-    that cannot be read.
+    The port is that of `--ports`, else 50515 (k8s_parser.py `_get_ports`, cli_ditask.py). Returns
+    None if no process listens (redis), if the command chooses the address itself (ipc, another
+    platform, --address, --platform-spec), or if an option cannot be read.
     """
     options = command.options or {}
     plain = (
@@ -89,18 +97,20 @@ def listen_port(command: Command) -> int | None:
 
 
 class _Seen:
-    """The findings so far, while the command is read from left to right."""
+    """The findings so far, while the command is parsed from left to right."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[dict[str, str], frozenset[str]]] = []
-        self.detour: str | None = None  # an activation or login shell that later words run under
+        # An activation or login shell, under which the later commands run. It changes PATH, so that
+        # the image's own ditask is found before the launcher's.
+        self.detour: str | None = None
         self.bypass: str | None = None
         self.opaque = False
         self.too_long = False
         self._left = READ_LENGTH
 
     def may_read(self, words: Iterable[str]) -> bool:
-        """Whether these words may be read too, without all that is read becoming too long."""
+        """Count these words, and return whether the text is still within READ_LENGTH."""
         self._left -= sum(map(len, words))
         self.too_long = self._left < 0
         return not self.too_long
@@ -116,8 +126,9 @@ def _strings(value: object) -> list[str]:
 
 
 def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
-    """Read one simple command, in exec form or as a shell would run it."""
+    """Parse one simple command, in exec form or as a shell would run it."""
     words = shellwords.unwrap(words)
+    # The depth bounds the recursion for shells within shells.
     if not words or depth > 8:
         seen.opaque = seen.opaque or depth > 8
         return
@@ -139,14 +150,15 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
     elif name in _ACTIVATORS and rest[:1] == ["run"]:
         _read_conda_run(name, rest[1:], seen, depth)
     elif "/" in program or "$" in program or name == "eval":
-        seen.opaque = True  # a script or a program that may run ditask itself
+        # A script file or another program, which may run ditask itself.
+        seen.opaque = True
 
 
 def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> None:
     call = shellwords.parse_call(rest)
     if call.login:
         seen.detour = f"the login shell `{basename(program)} -l`"
-    # The outermost has been counted with the words.
+    # The outermost script is one of the words, which `of` has counted already.
     script = (
         call.script
         if call.script is not None and (not depth or seen.may_read([call.script]))
@@ -161,7 +173,9 @@ def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> N
 
 
 def _read_python(name: str, rest: Sequence[str], seen: _Seen) -> None:
-    """`python -m ding.entry.cli_ditask ARGS`, also behind torch.distributed.launch and the like."""
+    """Parse `python -m ding.entry.cli_ditask ARGS`, also after torch.distributed.launch and other
+    launchers.
+    """
     after = rest.index("-m") if "-m" in rest else len(rest)
     modules = [at for at, word in enumerate(rest) if at > after and word.startswith("ding.entry")]
     if modules:
@@ -180,7 +194,10 @@ def _read_conda_run(name: str, rest: Sequence[str], seen: _Seen, depth: int) -> 
 
 
 def _options(words: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """The options of one ditask call as click reads them: the last one wins, `--` ends them."""
+    """Return the options of one ditask call, and the names of those that cannot be read.
+
+    The rules are click's: the last of several values is used, and `--` ends the options.
+    """
     given: dict[str, str] = {}
     hidden: set[str] = set()
     for name, value in _pairs(words):
@@ -216,7 +233,8 @@ def _command(seen: _Seen) -> Command:
         return Command(dynamic=seen.opaque)
     first = seen.calls[0][0]
     hidden = {name for _, names_ in seen.calls for name in names_}
-    # Calls that differ (an if on the rank, say): which of them runs is unknown.
+    # A script can have several calls, for example in an `if` on the rank. An option with different
+    # values in them is unknown, because the operator cannot know which call runs.
     counts = Counter(pair for given, _ in seen.calls for pair in given.items())
     hidden |= {name for (name, _), count in counts.items() if count < len(seen.calls)}
     options = {name: value for name, value in first.items() if name not in hidden}

@@ -1,5 +1,10 @@
-"""Bounds on the depth and size of an object. Where unknown fields are kept, an apiserver stores
-10,000 levels; neither a schema nor CEL can measure them, and every parser and copy recurses."""
+"""Limits for the depth and the size of an object.
+
+In places that keep unknown fields, an apiserver stores up to 10,000 levels. Neither a schema nor
+CEL can measure depth, and every parser and every copy recurses, so one such object could end the
+process. Deep and large parts are therefore cut from the JSON text before it is parsed, and what
+remains is rejected by validation (docs/decisions/014).
+"""
 
 import json
 import re
@@ -9,19 +14,21 @@ from typing import Any, Final
 
 from dijob.api.problems import Problem
 
-# No field of Kubernetes comes near. The strictest parser stops at 200 levels: objects are cut
-# before, with some room for the list or the event around them.
+# Validation rejects more than LEVELS levels, and no field of Kubernetes comes near. Documents are
+# cut only at KEPT_LEVELS, so a job never runs from a part of its spec. pydantic stops at 200
+# levels, and the list or the event around an object needs some of them.
 LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
-# Templates of real pods have a few hundred. Each pod has all of them: one of the largest objects
-# that an apiserver stores (a million values) would delay all other jobs.
+# Templates of real pods have a few hundred values, and each pod gets all of them. The largest
+# object that an apiserver stores has a million values and would delay all other jobs.
 VALUES: Final = 10_000
-# A part of a document with more commas and brackets has more than VALUES values: at most two each.
+# A part of a document with more commas and brackets than this has more than VALUES values, because
+# a value has at most two of them.
 TOKENS: Final = 2 * VALUES + 5_000
-# The only value of an object or list whose content was left out.
+# The placeholder for the content of an object or list that was cut. Validation rejects it.
 CUT: Final = "\0cut"
 _CUT_JSON: Final = json.dumps(CUT).encode()
-# Longest path in a message, in characters.
+# The longest path in a message, in characters.
 _SAID: Final = 100
 _STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _BRACKET: Final = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
@@ -36,7 +43,7 @@ LARGE_MESSAGE: Final = (
 
 
 def shallow(document: bytes) -> bytes:
-    """The same JSON document; objects and lists more than KEPT_LEVELS deep are empty."""
+    """Return a JSON document without the content of objects and lists at level KEPT_LEVELS."""
     depth, kept, begin = 0, list[bytes](), 0
     for found in _BRACKET.finditer(document):
         match found[0]:
@@ -52,16 +59,20 @@ def shallow(document: bytes) -> bytes:
 
 
 def is_wide(document: bytes) -> bool:
-    """Whether it has so many values that some may have to be left out."""
-    # Most documents are too short: there are at most two tokens in three bytes, as in "[],[],[]".
+    """Whether a document may have so many values that `narrow` has to cut some."""
+    # A cheap test that is enough for most documents: three bytes have at most two tokens, as in
+    # "[],[],[]".
     if 2 * len(document) <= 3 * TOKENS:
         return False
     return document.count(b",") + document.count(b"[") + document.count(b"{") > TOKENS
 
 
 def narrow(document: bytes, levels: int, most: int = TOKENS) -> bytes:
-    """The same JSON document; an object or list right below the first `levels` levels with more
-    than `most` commas and brackets in it has only CUT in it."""
+    """Return a JSON document in which large parts are replaced by CUT.
+
+    A part is an object or list directly below the first `levels` levels. It is large if it has more
+    than `most` commas and brackets.
+    """
     depth, tokens, start, kept, begin = 0, 0, 0, list[bytes](), 0
     for found in _TOKEN.finditer(document):
         match found[0]:
@@ -84,7 +95,10 @@ def narrow(document: bytes, levels: int, most: int = TOKENS) -> bytes:
 
 
 def problems(value: Any, path: str) -> Iterator[Problem]:
-    """At most one problem with the depth or size of a parsed value; `path` is its place."""
+    """Yield at most one problem with the depth or size of a parsed value at `path`.
+
+    The value is walked level by level without recursion, and the walk stops at either limit.
+    """
     level, count = [(path, value)], 1
     for _ in range(LEVELS):
         level = list(islice(_below(level), VALUES + 1))
@@ -99,7 +113,7 @@ def problems(value: Any, path: str) -> Iterator[Problem]:
 
 
 def _below(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The fields and entries of the values of one level, each with its place."""
+    """Yield the fields and entries of the values of one level, each with its path."""
     for path, value in level:
         if isinstance(value, dict):
             yield from ((_at(path, f".{name}"), below) for name, below in value.items())
@@ -108,5 +122,5 @@ def _below(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _at(path: str, step: str) -> str:
-    """A path, no longer than fits into a message."""
+    """Return the path of a field or entry, cut to what a message can show."""
     return path if len(path) > _SAID else path + step[: _SAID + 1]

@@ -1,4 +1,9 @@
-"""The one place where an object of the apiserver becomes a DIJob."""
+"""Parses objects of the apiserver into DIJobs. Nothing else creates a DIJob.
+
+Parsing must be strict for a new job, so that its user learns of a mistake, and lenient for an old
+one: an object can be older than a rule, and a status can have been written by another operator or
+by hand. The operator must still be able to clean up such a job.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,17 +20,19 @@ from dijob.api.status import Status
 Body = Mapping[str, Any]
 Part = TypeVar("Part", Spec, Status)
 
-# No operator has counted to a larger number. One more would not fit into the field, and no status
-# could be written any more.
+# No operator counts this far. If the status has a larger number, adding 1 could exceed the field's
+# maximum, and no status of the job could be written any more. So such a number counts as absent.
 ABSURD = 2_000_000_000
 
 
 def parse_job(body: Body) -> DIJob:
-    """Read an object as the apiserver gives it.
+    """Parse and validate an object as the apiserver returns it.
 
-    Raises SpecError with every problem found, also those that the CRD's rules refuse: an object can
-    be older than a rule. Fields of the status that cannot be read count as absent.
+    Raises SpecError with every problem found. That includes problems that the CRD's rules reject,
+    because an object can be older than a rule. Fields of the status that cannot be read count as
+    absent.
     """
+    # First, because pydantic recurses.
     _refuse_depth(body)
     try:
         job = DIJob(
@@ -34,6 +41,8 @@ def parse_job(body: Body) -> DIJob:
             status=stored(body),
         )
     except ValidationError as error:
+        # Only an object from the apiserver has a uid. In a user's file, an unknown field is a
+        # typing error; in the apiserver's object, it is a field that only the CRD knows.
         served = "uid" in (body.get("metadata") or {})
         raise SpecError(from_validation(error, DIJob, served=served)) from error
     found = checks.problems(job)
@@ -43,19 +52,21 @@ def parse_job(body: Body) -> DIJob:
 
 
 def stored(body: Body) -> Status:
-    """The status of an object of the apiserver. Only the fields that cannot be read count as
-    absent: a job that has ended stays so, whatever another operator wrote (DI-orchestrator 1.0
-    could count below zero)."""
+    """Return the status of an object of the apiserver.
+
+    Each field that cannot be read counts as absent, and the others are kept. So a job that has
+    ended stays ended whatever another operator wrote (DI-orchestrator 1.0 wrote negative counts).
+    """
     given = body.get("status")
     kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
     return _readable(Status, kept)
 
 
 def _read(body: Body) -> DIJob:
-    """The job as the operator goes by it.
+    """Return the job, without validation if it has ended.
 
-    Of one that has ended nothing is run any more: what is read is for the clean-up. So what a rule
-    refuses that is younger than the job is no matter, and what cannot be read counts as absent.
+    Nothing of an ended job runs, and the operator reads its spec only to clean up. So fields that
+    cannot be read count as absent, and rules that are newer than the job do not matter.
     """
     status = stored(body)
     if not status.ended:
@@ -71,8 +82,9 @@ def _refuse_depth(body: Body) -> None:
 
 
 def _readable(model: type[Part], given: Mapping[str, Any]) -> Part:
-    """The object without those of its fields that cannot be read."""
+    """Return the object without those of its fields that cannot be read."""
     kept = dict(given)
+    # Without its wrong fields the object should be valid. If it is not, all of it counts as absent.
     for _ in range(2):
         try:
             return model.model_validate(kept)
@@ -84,33 +96,38 @@ def _readable(model: type[Part], given: Mapping[str, Any]) -> Part:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A job, and the raw spec that it was read from: an equal spec is not read again."""
+    """A job together with the raw spec from which it was parsed.
+
+    The raw spec is kept so that an equal spec is not parsed again: parsing a command is expensive,
+    and each status write of the operator causes an event with the same spec.
+    """
 
     job: DIJob
     spec: Any
 
     @staticmethod
     def of(body: Body, before: "Parsed | None" = None) -> "Parsed":
-        """The job in this body; `before` is an older version. Raises SpecError like `parse_job`,
-        but not of a job that has ended.
+        """Return the job in this body. `before` is an older version of it, if one is known.
+
+        Raises SpecError like `parse_job`, but not for a job that has ended.
         """
         version, spec = str(body["metadata"]["resourceVersion"]), body.get("spec")
         if before is None:
             return Parsed(_read(body), spec)
         if before.job.metadata.resource_version == version:
             return before
-        # Most new versions differ in status and metadata alone: a command is not read again.
+        # Most new versions differ only in status and metadata.
         return Parsed(_with_spec_of(before.job, body) if spec == before.spec else _read(body), spec)
 
 
 def _with_spec_of(job: DIJob, body: Body) -> DIJob:
-    """The job in a body that has the same spec as this one."""
+    """Return the job in a body that has the same spec as this job."""
     meta = Metadata.model_validate(body["metadata"])
     return job.model_copy(update={"metadata": meta, "status": stored(body)})
 
 
 def _absurd(value: object) -> bool:
-    """Whether there is a number in it that cannot have been counted."""
+    """Whether a value contains a number that cannot be a count."""
     if isinstance(value, Mapping):
         return any(map(_absurd, value.values()))
     if isinstance(value, list):

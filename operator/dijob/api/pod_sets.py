@@ -1,4 +1,8 @@
-"""The sets of pods that a job has: one of its template, or one for each of its tasks."""
+"""The pod sets of a job: one for its template, or one for each of its tasks.
+
+Most code works on ranks and does not distinguish the two forms of a job. This module is where they
+become the same.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +20,10 @@ from dijob.names import TaskType
 
 @dataclass(frozen=True)
 class PodSet:
-    """Pods that are made from one template (as in Kueue): `path` is where it stands in the job,
-    `first` the lowest rank. `name` is the task's, "" where the job has no tasks.
+    """Pods that are created from one template (the term is Kueue's).
+
+    `path` is the template's path in the job, and `first` is the lowest rank. `name` is the name of
+    the task, and "" if the job has no tasks.
     """
 
     path: str
@@ -29,7 +35,7 @@ class PodSet:
 
     @property
     def pod(self) -> Mapping[str, Any]:
-        """The raw pod spec."""
+        """The pod's spec as the user wrote it, without validation."""
         return self.template.spec or {}
 
     @cached_property
@@ -48,13 +54,14 @@ class PodSet:
 
     @property
     def has_command(self) -> bool:
-        """Whether the main container has a command. Without one, the image's entry point runs."""
+        """Whether the main container has a command. Otherwise the image's entry point runs."""
         command = self.main_container.get("command")
         return isinstance(command, list) and bool(command)
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the main container may use: its limits named like nvidia.com/gpu."""
+        """The number of GPUs of the main container, from its limits with names like
+        nvidia.com/gpu."""
         resources = self.main_container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None
         given = (limits or {}).items() if isinstance(limits, Mapping) else ()
@@ -62,12 +69,12 @@ class PodSet:
 
     @cached_property
     def command(self) -> Command:
-        """The main container's command line."""
+        """What can be read from the main container's command line."""
         return Command.of(self.main_container)
 
 
 def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
-    """The sets of pods in rank order."""
+    """Return the pod sets of a spec in rank order."""
     if not spec.tasks:
         return (PodSet("spec.template", spec.template or Template(), spec.desired),)
     firsts = accumulate((task.replicas for task in spec.tasks), initial=0)
@@ -85,11 +92,15 @@ def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
 
 
 def containers(spec: Mapping[str, Any] | None, key: str = "containers") -> list[Mapping[str, Any]]:
-    """The containers (or initContainers) of a raw pod spec, without those that are no objects."""
+    """Return the containers (or initContainers) of a raw pod spec.
+
+    The spec has not been validated by the apiserver yet, so entries of another type are left out.
+    The apiserver rejects them when the pod is created.
+    """
     return entries(spec or {}, key)
 
 
 def entries(part: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """The objects of a list below this key; [] if it holds no list."""
+    """Return the objects in the list at this key, or [] if there is no list."""
     value = part.get(key)
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

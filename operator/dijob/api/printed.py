@@ -1,10 +1,11 @@
 """Makes text from outside safe to show: logs and termination messages of programs, events, API
-errors, names that the API server does not check.
+errors, and names that the apiserver does not validate.
 
-The author of such text may be another tenant. Left as it is, the text can clear a terminal, set its
-title, change the order of what is read, hide a part of a sentence, or add a line to a log. Every
-place where such text enters a status, an event, a log or a terminal uses one of these functions.
-What people write on purpose stays: the letters of all scripts, combining marks, emoji.
+The author of such text may be another tenant. Unchanged, the text could clear a terminal, set its
+title, reorder what a person reads, hide a part of a message, or add a line to a log. Every place
+where such text enters a status, an event, a log or a terminal uses one of these functions. Text
+that people write on purpose is kept: the letters of all scripts, combining marks, emoji
+(docs/decisions/044).
 """
 
 import json

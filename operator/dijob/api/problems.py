@@ -1,4 +1,7 @@
-"""Problems of an object, in sentences for its author: the field, what is allowed, what to do."""
+"""Problems of a DIJob as messages for its author: the field, what is wrong, what to do.
+
+pydantic's own messages name types of Python and do not say what to do, so they are rewritten here.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,11 +13,12 @@ from pydantic import BaseModel, ValidationError
 
 from dijob import __version__
 
-# The most problems of one object that are put into sentences: a condition has room for fewer.
+# The most problems of one object that are reported. A condition has room for fewer.
 MOST_PROBLEMS: Final = 20
 
 
-# Below these paths the CRD keeps fields that it does not know (crd/schema.py).
+# At these paths the CRD keeps unknown fields (crd/schema.py). So an unknown field there is a typing
+# error, and does not mean that the CRD is newer than the operator.
 OPEN: Final = ("spec.networkPolicy.ingress[",)
 CRD_IS_NEWER: Final = (
     f"this operator ({__version__}) does not know the field, because the CRD in the cluster is"
@@ -24,7 +28,7 @@ CRD_IS_NEWER: Final = (
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: the field's path, and a sentence."""
+    """One problem: the path of the field, and a message that does not repeat the path."""
 
     field: str
     message: str
@@ -34,7 +38,7 @@ class Problem:
 
 
 class SpecError(ValueError):
-    """The object cannot run as it is; `problems` are the reasons, in the order of the fields."""
+    """The spec of a DIJob is invalid. `problems` are in the order of the fields."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -44,13 +48,16 @@ class SpecError(ValueError):
 def from_validation(
     error: ValidationError, model: type[BaseModel], *, served: bool = False
 ) -> tuple[Problem, ...]:
-    """Pydantic's errors about an object of this model, as problems. `served`: the API server has
-    served the object, so it has only fields that the CRD in the cluster knows.
+    """Convert pydantic's errors about an object of this model into problems.
+
+    `served` says that the object comes from the apiserver. Then its fields are known to the CRD in
+    the cluster, and a field that the model does not know means that the CRD is newer.
     """
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     details, found = error.errors(include_url=False), []
     above = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
-    # Items that are wrong are not counted: a list of them alone is called too short besides.
+    # pydantic does not count invalid items, so a list that has only invalid items is also reported
+    # as too short. That message would confuse the user.
     true = [one for one in details if one["type"] != "too_short" or one["loc"] not in above]
     for detail in true[:MOST_PROBLEMS]:
         path = _path([root, *detail["loc"]] if root else detail["loc"])
@@ -68,7 +75,7 @@ def _path(loc: Sequence[int | str]) -> str:
 
 
 def _known(model: type[BaseModel], path: str) -> tuple[str, ...]:
-    """The names of the fields that the object at a path can have."""
+    """Return the names of the fields that the object at a path can have."""
     for part in re.sub(r"\[\d+\]", "", path).split("."):
         field = next((f for f in model.model_fields.values() if f.alias == part), None)
         below = list(_models(field.annotation)) if field else []
@@ -79,7 +86,7 @@ def _known(model: type[BaseModel], path: str) -> tuple[str, ...]:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models in a type such as `tuple[Task, ...] | None`."""
+    """Yield the models in a type such as `tuple[Task, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

@@ -1,4 +1,8 @@
-"""Just enough of the POSIX shell's grammar to find the simple commands of a `bash -c` script."""
+"""Just enough of the POSIX shell's grammar to find the simple commands of a `bash -c` script.
+
+The standard library's shlex splits words, but it knows neither here-documents nor substitutions,
+and it raises exceptions. This module returns None for a script that it cannot read.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-# Programs and words that run the rest of their line: the command that counts comes after them.
+# Programs that run the rest of their line as a command.
 _WRAPPERS: Final = frozenset(
     {
         "env",
@@ -36,17 +40,19 @@ _WRAPPERS: Final = frozenset(
 )
 _KEYWORDS: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-# Every pattern reads a text once, from left to right: a command can be any text, and all jobs wait.
+# Every pattern below reads a text once, from left to right, without backtracking. A command can be
+# any text, and all jobs wait while one is parsed.
 _SUBSTITUTION: Final = re.compile(r"\$\(|[()`]")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
+# Replaces a substitution. It contains a "$", so that `is_hidden` recognizes it.
 _HIDDEN: Final = "$_"
-# Between words: blanks and comments; an operator, or the end of a line; a word with its quotes.
+# Blanks and comments, or an operator (also the end of a line), or a word with its quotes.
 _TOKEN: Final = re.compile(
     r"""[ \t\r]+ | \#[^\n]* | (?P<operator>[;&|()<>\n]+)
     | (?P<word>(?:[^ \t\r\n;&|()<>'"\\]+ | '[^']*' | "[^"\\]*(?:\\.[^"\\]*)*" | \\.)+)""",
     re.VERBOSE | re.DOTALL,
 )
-# Words, operators and blanks: a script as long as may be read has half as many.
+# Words, operators and blanks. A script of READ_LENGTH (command.py) typically has half as many.
 _TOKENS: Final = 8192
 _QUOTED: Final = re.compile(
     r"""'([^']*)' | "([^"\\]*(?:\\.[^"\\]*)*)" | \\(.)""", re.VERBOSE | re.DOTALL
@@ -56,14 +62,18 @@ _ESCAPED: Final = re.compile(r"""\\(["\\])""")
 
 @dataclass(frozen=True)
 class ShellCall:
-    """A shell's arguments: the text after -c (None: a file or stdin), and whether it has -l."""
+    """The arguments of a shell.
+
+    `script` is the text after -c, and None if the shell reads a file or stdin. `login` is whether
+    it is a login shell, which reads profiles that can change PATH.
+    """
 
     script: str | None
     login: bool
 
 
 def is_hidden(word: str) -> bool:
-    """Whether a word holds a variable or substitution, so that its value cannot be read here."""
+    """Whether a word contains a variable or a substitution, so that its value is not known."""
     return "$" in word or "`" in word
 
 
@@ -74,12 +84,12 @@ def is_known_program(word: str) -> bool:
 
 
 def basename(word: str) -> str:
-    """The program's name without its folder."""
+    """Return a program's name without its folder."""
     return word.rstrip("/").rpartition("/")[2]
 
 
 def parse_call(words: Sequence[str]) -> ShellCall:
-    """Read a shell's own options, e.g. `-euo pipefail -c SCRIPT` or `-lc SCRIPT`."""
+    """Parse a shell's own options, for example `-euo pipefail -c SCRIPT` or `-lc SCRIPT`."""
     login = command = False
     rest = iter(words)
     for word in rest:
@@ -101,7 +111,7 @@ def parse_call(words: Sequence[str]) -> ShellCall:
 
 
 def unwrap(words: Sequence[str]) -> list[str]:
-    """Drop keywords, assignments and wrappers (`FOO=1 exec nohup ditask ...` is `ditask ...`)."""
+    """Remove keywords, assignments and wrappers: `FOO=1 exec nohup ditask ...` is `ditask ...`."""
     at, known = 0, True
     while at < len(words):
         word = words[at]
@@ -109,15 +119,18 @@ def unwrap(words: Sequence[str]) -> list[str]:
             at += 1
         elif basename(word) in _WRAPPERS:
             if word == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
-                return []  # asks where a program is, runs nothing
+                # This form prints where a program is, and runs nothing.
+                return []
             at += 1
-            # A wrapper's own options and operands stand before the program: skip to a known one.
+            # The program comes after the wrapper's own options and operands. These differ from
+            # wrapper to wrapper, so everything up to a known program is skipped.
             found = (
                 next((i for i in range(at, len(words)) if is_known_program(words[i])), None)
                 if known
                 else None
             )
-            known = found is not None  # else no further search would find one
+            # If there is none, a search from the next wrapper would not find one either.
+            known = found is not None
             at = at if found is None else found
         else:
             break
@@ -125,9 +138,10 @@ def unwrap(words: Sequence[str]) -> list[str]:
 
 
 def simple_commands(script: str) -> list[list[str]] | None:
-    """The simple commands of a script, in order, as lists of words; None where it cannot be read.
+    """Return the simple commands of a script in order, as lists of words.
 
-    Redirections and the text of here-documents are dropped; a substitution is one word with a `$`.
+    Redirections and here-documents are dropped, and a substitution becomes a word with a `$`.
+    Returns None if the script cannot be read.
     """
     text = _without_substitutions(_without_documents(script.replace("\\\n", "")))
     commands: list[list[str]] = [[]]
@@ -135,10 +149,11 @@ def simple_commands(script: str) -> list[list[str]] | None:
     while at < len(text):
         token, count = _TOKEN.match(text, at), count + 1
         if token is None or count > _TOKENS:
-            return None  # an open quote, or too long for a script
+            # A quote that is not closed, or too many tokens.
+            return None
         at = token.end()
         if operator := token["operator"]:
-            # The next word is a file.
+            # After a redirection the next word is a file, and not part of the command.
             skip = not operator.strip("<>&|") and operator.strip("&|") != ""
             if not skip:
                 commands.append([])
@@ -157,10 +172,12 @@ def _unquoted(quoted: re.Match[str]) -> str:
 
 
 def _without_documents(script: str) -> str:
-    """The script without the text of its here-documents."""
+    """Return the script without the text of its here-documents."""
     if "<<" not in script:
         return script
     lines = script.split("\n")
+    # The line numbers at which each text occurs, in falling order. So the end of a here-document is
+    # found without another search through all lines, which would take quadratic time.
     ends: dict[str, list[int]] = {}
     for number in range(len(lines) - 1, -1, -1):
         ends.setdefault(lines[number].strip(" \t"), []).append(number)
@@ -177,14 +194,16 @@ def _without_documents(script: str) -> str:
 
 
 def _next(falling: list[int], least: int) -> int:
-    """The first number above `least`, 0 where there is none; drops the smaller numbers."""
+    """Remove the numbers up to `least` and return the next one, or 0 if there is none."""
     while falling and falling[-1] <= least:
         falling.pop()
     return falling[-1] if falling else 0
 
 
 def _without_substitutions(script: str) -> str:
-    """The script with one word for each `$(...)`, also nested, and each pair of backticks."""
+    """Return the script with one word for each `$(...)`, also nested, and each pair of
+    backticks."""
+    # `open_` has, for each open parenthesis, its position in `kept` and whether it is a "$(".
     kept, open_, at = list[str](), list[tuple[int, bool]](), 0
     for found in _SUBSTITUTION.finditer(script):
         if found.start() < at:

@@ -1,4 +1,8 @@
-"""The rules of a pod template beyond its schema: `spec.template`, or one task's."""
+"""The validation rules of a pod template beyond its schema: `spec.template`, or that of a task.
+
+They cover what the operator needs or adds. All other fields are left to the apiserver, which
+validates the pods: it knows the rules of its own version.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -31,7 +35,7 @@ RESERVED_MESSAGE: Final = (
     " the main one can get the addresses in a variable of another name, with a fieldRef to"
     f" metadata.annotations[{names.ANNOTATION_IPS}]"
 )
-# Linux starts no program with a longer string, its ending zero included (MAX_ARG_STRLEN).
+# Linux starts no program with a longer string, including its terminating zero (MAX_ARG_STRLEN).
 LONGEST_STRING: Final = 128 * 1024
 LONG_MESSAGE: Final = (
     "is longer than the 131,071 bytes that Linux allows for one argument or variable: put it into a"
@@ -46,7 +50,7 @@ PREFIX_MESSAGE: Final = (
     f"keys with the prefix {names.GROUP}/ are reserved for the operator: choose another prefix"
 )
 FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
-# Names of what the operator adds to each pod (core/render/pod.py).
+# Names of the containers and volumes that the operator adds to each pod (core/render/pod.py).
 OWN_CONTAINERS: Final = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 OWN_VOLUMES: Final = (
     names.BIN_VOLUME,
@@ -63,7 +67,8 @@ OWN_NAME_MESSAGE: Final = "is the name of a part that the operator adds: choose 
 
 
 def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """All reasons for which pods of one template cannot run as it is written."""
+    """Yield all reasons why pods of this template cannot run as written."""
+    # A frequent mistake in the indentation. All other rules would report only its consequences.
     if pod_set.template.containers is not None:
         yield Problem(f"{pod_set.path}.containers", SLIP_MESSAGE)
         return
@@ -92,8 +97,10 @@ def _fields(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 
 
 def _restarts(pod_set: PodSet) -> Iterator[Problem]:
-    """Restart policies of single containers (KEP-5307): one that never starts again would be waited
-    for, and what the kubelet starts again by a rule would be charged.
+    """Yield restart policies of single containers (KEP-5307).
+
+    The operator counts failures by the pod's restart policy. It would wait for a container that
+    never restarts, and count a restart that is due to a rule of the container.
     """
     for at, container in enumerate(containers(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):
@@ -114,6 +121,7 @@ def _prefixes(pod_set: PodSet) -> Iterator[Problem]:
 
 
 def _reserved(pod_set: PodSet, key: str) -> Iterator[Problem]:
+    # In all containers, because each of them gets the variables that do not change with the list.
     for at, container in enumerate(containers(pod_set.pod, key)):
         env = container.get("env")
         for entry in env if isinstance(env, list) else []:
@@ -123,7 +131,10 @@ def _reserved(pod_set: PodSet, key: str) -> Iterator[Problem]:
 
 
 def _long(pod_set: PodSet, key: str) -> Iterator[Problem]:
-    """Strings with which Linux starts no program. The CRD's rules count characters, not bytes."""
+    """Yield strings that are too long to start a program.
+
+    The CRD has the same rules, but CEL counts characters, and Linux counts bytes.
+    """
     for at, container in enumerate(containers(pod_set.pod, key)):
         path = f"{pod_set.path}.spec.{key}[{at}]"
         for field in ("command", "args"):
@@ -137,7 +148,8 @@ def _long(pod_set: PodSet, key: str) -> Iterator[Problem]:
 
 
 def _is_long(text: object) -> bool:
-    # Most are too short for it in any encoding.
+    # The length in characters is checked first, because it is cheap. UTF-8 has at most four bytes
+    # per character.
     return (
         isinstance(text, str)
         and len(text) >= LONGEST_STRING // 4
@@ -146,6 +158,7 @@ def _is_long(text: object) -> bool:
 
 
 def _own_folder(pod_set: PodSet) -> Iterator[Problem]:
+    # A volume there would hide the launcher's programs, and the container could not start.
     for at, container in enumerate(containers(pod_set.pod)):
         mounts = container.get("volumeMounts")
         for mount in mounts if isinstance(mounts, list) else []:
@@ -164,7 +177,7 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
                 yield Problem(
                     f"{pod_set.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}"
                 )
-    # Anything may stand where a name belongs: it is spec.volumes' own problem, or the apiserver's.
+    # A name of another type is reported by the rules for spec.volumes, or by the apiserver.
     shared = {name for one in spec.volumes or () if isinstance(name := one.get("name"), str)}
     for at, one in enumerate(containers(pod_set.pod, "volumes")):
         if isinstance(name := one.get("name"), str) and name in shared:
@@ -176,7 +189,11 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 
 
 def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """The fields against the command's own flags (DI-engine 0.5.3, ding/entry/cli_ditask.py)."""
+    """Yield contradictions between the spec and the command's own options.
+
+    The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. They take precedence in the
+    pod, so a contradiction would make the programs behave differently from the status.
+    """
     command, field = pod_set.command, spec.explicit("parallel_workers")
     flag, at = command.parallel_workers, f"{pod_set.path}.spec.containers"
     if flag is not None and field is not None and flag != field:

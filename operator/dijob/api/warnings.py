@@ -1,4 +1,8 @@
-"""Warnings: the job runs, but perhaps not as its author thinks."""
+"""Warnings about a spec: the job runs, but perhaps not as its author intends.
+
+They become the conditions SpecWarning and LauncherBypassed. They are not errors, because the
+operator cannot be sure: the image or the cluster may make the spec correct.
+"""
 
 from collections.abc import Iterator
 
@@ -13,8 +17,9 @@ from dijob.names import Queue, Runtime
 
 
 def warnings(job: DIJob) -> tuple[Problem, ...]:
-    """All warnings about a job; a sentence about several tasks is there once."""
+    """Return all warnings about a job, without duplicates."""
     about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable)
+    # Several tasks can have the same problem in a field of the job.
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
@@ -23,8 +28,8 @@ def warnings(job: DIJob) -> tuple[Problem, ...]:
 
 
 def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
-    """Fields of the template's metadata that have no effect, and that somebody may rely on. What
-    programs write by themselves, such as creationTimestamp, is accepted in silence.
+    """Yield the fields of the template's metadata that have no effect although a user may rely on
+    them. Fields that programs write, such as creationTimestamp, are accepted silently.
     """
     given = pod_set.template.metadata
     for field, value in (
@@ -43,7 +48,7 @@ def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
 
 
 def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """A command for a runtime whose variables the pods do not have."""
+    """Yield a problem if the command is for a runtime whose variables the pods do not have."""
     if pod_set.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
         yield Problem(
             "spec.runtime",
@@ -53,7 +58,10 @@ def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 
 
 def _no_gpu(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """A queue between GPUs in a pod that requests none; some nodes show theirs to every pod."""
+    """Yield a problem if the queue needs GPUs and the pods request none.
+
+    This is only a warning, because some nodes give every pod access to their GPUs.
+    """
     queue = spec.message_queue.type if spec.message_queue else pod_set.command.mq_type
     if queue == Queue.TORCHRPC_CUDA and not pod_set.gpus:
         yield Problem(
@@ -64,7 +72,7 @@ def _no_gpu(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 
 
 def _unreadable(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """Options that the operator needs and cannot read."""
+    """Yield the options that the operator needs and cannot read."""
     for field, default in (("parallel_workers", "1"), ("topology", "mesh")):
         option = field.replace("_", "-")
         if pod_set.command.hides(option) and spec.explicit(field) is None:

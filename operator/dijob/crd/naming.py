@@ -1,4 +1,7 @@
-"""CEL rules about names of jobs and tasks, with the name or the length that fits."""
+"""CEL rules for the names of jobs and tasks. Their messages suggest a name or a length that fits.
+
+A user whose job is rejected for its name should not have to guess another one.
+"""
 
 from typing import Final
 
@@ -13,8 +16,9 @@ _ALLOWED: Final = (
 
 
 def _nearest() -> str:
-    """CEL: what job_names.nearest says of a name that Kubernetes allows, as a part of a sentence;
-    nothing if CEL cannot make one.
+    """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
+
+    It builds the same name as job_names.nearest for every name that Kubernetes allows.
     """
     plain = f"{_NAME}.replace('.', '-')"
     begun = f"(({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}') + {plain})"
@@ -25,7 +29,7 @@ def _nearest() -> str:
 
 
 def _digits() -> str:
-    """CEL: how many characters the last index of the task t has."""
+    """Return CEL for the number of digits in the last index of the task t."""
     bounds = ((1000, 4), (100, 3), (10, 2))
     return "(" + "".join(f"t.replicas > {most} ? {size} : " for most, size in bounds) + "1)"
 
@@ -33,12 +37,17 @@ def _digits() -> str:
 # CEL: how many characters the name of the task t may have.
 _ROOM: Final = f"({job_names.LABEL_LENGTH - 2} - {_NAME}.size() - {_digits()})"
 _TOO_LONG: Final = f"self.spec.tasks.filter(t, {NAME_OF_T}.size() > {_ROOM})"
-# CEL's string(int) has no estimate of its cost.
+# A list of all numbers as text, because the apiserver cannot estimate the cost of string(int), and
+# rejects such a CRD.
 _NUMBERS: Final = str([str(number) for number in range(job_names.LABEL_LENGTH)])
 
 
 def of_job() -> tuple[Rule, ...]:
-    """The rules of a job's name."""
+    """Return the rules for a job's name.
+
+    If the name was generated and is too long, only the second rule reports it: the user cannot
+    choose another name, but a shorter prefix.
+    """
     return (
         Rule(
             rule=f"{_ALLOWED.format(_NAME)} || ({_GENERATED} && {_NAME}.size() >"
@@ -56,10 +65,13 @@ def of_job() -> tuple[Rule, ...]:
 
 
 def of_tasks() -> Rule:
-    """The pods of each task can have their names. A job that an older CRD has accepted is left to
-    the operator: its status must stay writable.
+    """Return the rule that the names of a task's pods are not too long.
+
+    It does not apply to a job that has a status. An older CRD may have accepted that job, and with
+    this rule the operator could not write its status any more. The operator reports it instead.
     """
-    # Without the task's name: the cost of a message with a filtered value is not bounded.
+    # The message does not contain the task's name, because the apiserver cannot bound the cost of a
+    # message with a filtered value.
     most = f"{_TOO_LONG}.map(t, {_NUMBERS}[{_ROOM}])[0]"
     return Rule(
         rule=f"!has(self.spec.tasks) || has(self.status) && has(self.status.phase) ||"

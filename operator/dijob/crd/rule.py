@@ -1,4 +1,4 @@
-"""One CEL rule of the CRD, and the CEL that several have in common."""
+"""One CEL rule of the CRD, and the CEL expressions that several rules share."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,8 +8,9 @@ from typing import Any, Final
 class Rule:
     """One entry of x-kubernetes-validations.
 
-    `expression` is CEL for a message with values in it; `field` is the path, below the rule's own
-    place, that the error is shown at.
+    `message` is the error, and `expression` is optional CEL for a message that contains values. The
+    apiserver falls back to `message` if the expression fails. `field` is the path of the error,
+    relative to the place of the rule.
     """
 
     rule: str
@@ -19,7 +20,7 @@ class Rule:
     reason: str = "FieldValueInvalid"
 
     def manifest(self) -> dict[str, Any]:
-        """The rule as the CRD writes it."""
+        """Return the rule in the form of the CRD."""
         out: dict[str, Any] = {"rule": self.rule, "message": self.message, "reason": self.reason}
         if self.expression:
             out["messageExpression"] = self.expression
@@ -29,9 +30,9 @@ class Rule:
 
 
 def task_name(task: str) -> str:
-    """CEL: the name of a task (itself CEL), else its type."""
+    """Return CEL for the name of a task, or its type if it has no name. `task` is CEL as well."""
     return f"(has({task}.name) && {task}.name != '' ? {task}.name : {task}.type)"
 
 
-# In a macro over tasks whose variable is t.
+# For macros over tasks that name their variable t.
 NAME_OF_T: Final = task_name("t")

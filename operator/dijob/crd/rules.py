@@ -1,4 +1,9 @@
-"""CEL rules with their messages; api/checks.py checks the same in objects older than a rule."""
+"""The CEL rules of the CRD with their messages.
+
+With these rules, `kubectl apply` rejects an invalid job immediately. api/checks.py has the same
+rules for objects that are older than a rule. The apiserver estimates the cost of each rule from the
+bounds of the schema and rejects a CRD above its budget, which is why some rules look indirect.
+"""
 
 from enum import StrEnum
 from typing import Final
@@ -17,18 +22,21 @@ from dijob.crd.transitions import (
     tasks_unchanged,
 )
 
+# Beyond every number that the schema allows.
 _BEYOND: Final = 2**62
 
 
 def _at_most(few: str, many: str) -> str:
-    """CEL: one number of the spec is no greater than another, or one of them is absent: then the
-    other may be anything here, as what is out of bounds has a sentence of the schema already.
+    """Return CEL for the condition that one number of the spec is at most another.
+
+    It holds if one of the two is absent. The other one can then have any value here, because the
+    schema rejects a value that is out of bounds with its own message.
     """
     return f"self.?{few}.orValue({-_BEYOND}) <= self.?{many}.orValue({_BEYOND})"
 
 
 def _replicas(rule: str, other: str) -> Rule:
-    # No values in the message: CEL's cost estimate has no bound for string(int), 100 x the budget.
+    # The message contains no values: the estimated cost of string(int) is 100 times the budget.
     return Rule(
         rule=rule,
         message=(
@@ -40,7 +48,7 @@ def _replicas(rule: str, other: str) -> Rule:
     )
 
 
-# CEL: the template's pods are not restarted in place.
+# CEL: whether the containers of a template do not restart in their pods.
 _NEVER: Final = (
     "(has({0}.spec) && has({0}.spec.restartPolicy) && {0}.spec.restartPolicy == 'Never')"
 )
@@ -69,7 +77,7 @@ _ENV: Final = (
         field=".value",
     ),
 )
-# Fields whose schema has no enum, since an enum forbids null.
+# Fields whose schema has no enum, because an enum cannot contain null (docs/decisions/047).
 _NULLABLE_ENUMS: Final[dict[str, type[StrEnum]]] = {
     "spec.topology": names.Topology,
     "spec.engineFields.topology": names.Topology,
@@ -81,7 +89,7 @@ _PREFIX: Final = (
 
 
 def _of_template(path: str) -> dict[str, tuple[Rule, ...]]:
-    """The rules of a pod template, wherever it stands."""
+    """Return the rules for the pod template at a path."""
     return {
         f"{path}": (
             Rule(rule="!has(self.containers)", message=template.SLIP_MESSAGE, field=".containers"),
@@ -122,7 +130,7 @@ def _of_container(path: str) -> dict[str, tuple[Rule, ...]]:
     return {f"{path}.command[]": _WORD, f"{path}.args[]": _WORD, f"{path}.env[]": _ENV}
 
 
-# By the path of the schema that carries them (see schema.at).
+# The rules by the path of the part of the schema to which they belong (see schema.at).
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "": (
         *naming.of_job(),

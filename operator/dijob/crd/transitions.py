@@ -1,4 +1,8 @@
-"""CEL rules about changes of a job: what is immutable while it has pods, and after its end."""
+"""CEL rules for changes of a job: fields that are immutable while it has pods, and after its end.
+
+The rules are at the root of the object. A CEL rule sees only fields below its own position, and
+these rules need the status as well as the spec (docs/decisions/011 and 016).
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,32 +16,34 @@ from dijob.api.traits import Immutable, Mutable, defaulted, traits
 from dijob.crd.rule import Rule
 
 ANEW: Final = "suspend the job first (spec.suspend: true), or create another job with another name"
-# Rules about changes are at the root, where they see the status: an ended job has its own rule.
+# CEL: whether the job had ended. An ended job has a rule of its own, and the others do not apply,
+# so that the user gets one message.
 ENDED: Final = (
     f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
 )
-# While the job is suspended, no pods were made from the fields.
+# CEL: whether the fields may change. A suspended job has no pods that were created from them.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
 _DEFAULTED: Final = defaulted(Spec)
 
 
 def _same(name: str) -> str:
-    """CEL: a field of the spec keeps its value, or stays absent.
+    """Return CEL for the condition that a field of the spec keeps its value, or stays absent.
 
-    Each write of a status evaluates all rules, and each `.field` that is there makes the apiserver
-    copy the schema of all fields of that object: so a rule names few, what is nearly always true
-    comes first, and what has a default is not asked whether it is there.
+    The apiserver evaluates all rules at each write of a status, and for each `.field` that exists
+    it copies the schema of all fields of that object. So a rule names few fields, the expression
+    that is nearly always true comes first, and a field with a default is not tested for its
+    existence.
     """
     field = to_camel(name)
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
     if name in _DEFAULTED:
         return f"{now} == {was}"
-    # Not `self.spec.?x == oldSelf.spec.?x`: Kubernetes cannot estimate what that may cost.
+    # Not `self.spec.?x == oldSelf.spec.?x`, because the apiserver cannot estimate its cost.
     return f"(has({now}) ? has({was}) && {now} == {was} : !has({was}))"
 
 
 def immutable_fields() -> Iterator[Rule]:
-    """One rule for each field that keeps its value while the job is not suspended."""
+    """Yield one rule for each field that is immutable while the job is not suspended."""
     for name, trait in traits(Spec, Immutable).items():
         if not trait.in_part:
             field = to_camel(name)
@@ -49,8 +55,9 @@ def immutable_fields() -> Iterator[Rule]:
 
 
 def server_port() -> Rule:
-    """The job's own Redis server keeps its port, also where the job is suspended: its service has
-    been made, and the operator has no right to change one.
+    """Return the rule that the job's own Redis server keeps its port, even while it is suspended.
+
+    The server's Service keeps the port, and the operator has no permission to change Services.
     """
     now, was = "self.spec.messageQueue", "oldSelf.spec.messageQueue"
     port = f".?port.orValue({names.REDIS_PORT})"
@@ -59,7 +66,7 @@ def server_port() -> Rule:
         rule=(
             f"!has({now}) || !has({was}) || {now}{port} == {was}{port} || "
             f"!({own.format(now)}) || !({own.format(was)}) || "
-            # Of a job that is not suspended, messageQueue has been refused as a whole.
+            # Unless the job is suspended, the rule for messageQueue rejects the change already.
             f"!oldSelf.spec.?suspend.orValue(false) || {ENDED}"
         ),
         message=(
@@ -72,7 +79,10 @@ def server_port() -> Rule:
 
 
 def tasks_unchanged(what: str, value: str) -> Rule:
-    """A value of each task (CEL with the task as t) stays the same, in the tasks' order."""
+    """Return the rule that a value of each task stays the same.
+
+    `value` is CEL with the task as t. `what` names the value in the message.
+    """
     each = f".map(t, {value})"
     return Rule(
         rule=(
@@ -85,7 +95,11 @@ def tasks_unchanged(what: str, value: str) -> Rule:
 
 
 def nothing_changed() -> Rule:
-    """A job that has ended keeps the fields whose change would have no effect."""
+    """Return the rule for jobs that have ended: fields without an effect after the end are
+    immutable.
+
+    Otherwise the apiserver would accept a correction that never has an effect (docs/decisions/016).
+    """
     mutable = {name for name, when in traits(Spec, Mutable).items() if when is Mutable.ALWAYS}
     held = sorted(Spec.model_fields.keys() - mutable, key=to_camel)
     return Rule(
