@@ -1,4 +1,4 @@
-"""What proves an address list, and what becomes of a pod that claims something else."""
+"""Verification of the peer list, and handling of pods whose annotations claim something else."""
 
 from dataclasses import replace
 from typing import Any
@@ -90,7 +90,7 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
 
 
 @pytest.mark.parametrize(("of", "pods", "status", "found"), IN_FORCE.values(), ids=IN_FORCE)
-def test_a_list_is_in_force_if_it_has_the_digest_in_the_status(
+def test_a_list_is_active_if_it_has_the_digest_in_the_status(
     of: Gang, pods: tuple[Pod, ...], status: Status, found: str
 ) -> None:
     assert newest(of, by_rank(*pods), status) == AddressList(status.list_number, found)
@@ -121,7 +121,7 @@ def running(**status: Any) -> DIJob:
 @pytest.mark.parametrize(
     "given", [{}, {"uid-1": 1}], ids=["a new operator", "the one that wrote it"]
 )
-def test_what_somebody_writes_on_a_pod_is_written_again_and_nothing_else_happens(
+def test_an_edited_copy_of_the_list_is_only_written_again(
     forged: dict[str, Any], given: dict[str, int]
 ) -> None:
     owner, services = running(), frozenset({"job"})
@@ -138,8 +138,8 @@ def test_what_somebody_writes_on_a_pod_is_written_again_and_nothing_else_happens
     )
 
 
-def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
-    """The operator that has written the newest list on a pod knows that the pod has it."""
+def test_an_older_revision_on_a_pod_requests_no_restart() -> None:
+    """The operator that has written the newest list to a pod knows that the pod has it."""
     last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="", time="")
     status = {"list_number": 2, "address_list": record(2, LIST), "last_renewal": last}
     pods = [listed(rank, number=2) for rank in (0, 1)]
@@ -152,14 +152,14 @@ def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
     assert decided.actions == (gives(2, 2, LIST),)
 
 
-def test_a_pod_that_began_with_a_list_before_there_was_one_is_made_anew() -> None:
+def test_a_pod_that_started_with_a_forged_list_before_the_first_one_is_recreated() -> None:
     lured = listed(1, number=777, ips=THEIRS)
     decided = real_plan(job(), observed(view(0), lured, view(2), services=frozenset({"job"})), NOW)
     assert decided.actions == (DeletePod("job-1", "uid-1"),)
     assert decided.status.restarts == 0
 
 
-def test_a_pod_at_its_gate_with_a_forged_list_gets_the_true_one_with_all_others() -> None:
+def test_a_pod_at_its_gate_with_a_forged_list_gets_the_published_one() -> None:
     lured = view(1, number=777, ips=THEIRS)
     owner, seen = job(), observed(view(0), lured, view(2))
     owner = stored(owner, real_plan(owner, seen, NOW))
@@ -167,18 +167,14 @@ def test_a_pod_at_its_gate_with_a_forged_list_gets_the_true_one_with_all_others(
     assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
 
-def test_killed_between_the_number_and_the_first_pod_the_next_operator_gives_the_same_list() -> (
-    None
-):
+def test_after_a_crash_before_the_first_pod_the_next_operator_publishes_the_same_list() -> None:
     owner = running()
     assert owner.status.list_number == 1
     decided = real_plan(owner, observed(view(0), view(1), view(2)), NOW)
     assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
 
-def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_next_one_is_made() -> (
-    None
-):
+def test_after_that_crash_a_changed_address_makes_the_list_stale() -> None:
     owner, moved = running(), observed(view(0), view(1, ip="10.0.0.9"), view(2))
     dead = real_plan(owner, moved, NOW).status
     assert dead.last_renewal is not None
@@ -205,13 +201,13 @@ def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_nex
         "all finished, before any began",
     ],
 )
-def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(
+def test_a_deleted_status_restores_the_list_that_the_kubelets_confirm(
     pods: list[Pod], number: int
 ) -> None:
     assert address_list.recovered(gang(), observed(*pods), Status()).list_number == number
 
 
-def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
+def test_the_template_hash_on_a_pod_is_ignored_if_the_status_has_one() -> None:
     owner = running()
     pods = [listed(0, template_hash="other"), listed(1), listed(2)]
     assert not real_plan(owner, observed(*pods, services=frozenset({"job"})), NOW).actions
@@ -219,8 +215,8 @@ def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
     assert lost.last_renewal is not None, "it still heals"
 
 
-def test_numbers_that_were_given_out_are_not_used_again_though_the_status_was_wiped() -> None:
-    """The processes run with number 3: a list 1 would not have them start again."""
+def test_published_revisions_are_not_reused_after_the_status_was_deleted() -> None:
+    """The processes run with revision 3, so a list with revision 1 would not restart them."""
     given = {f"uid-{rank}": 3 for rank in range(3)}
     seen = observed(
         view(0, uid="new", ip="10.0.0.9"),
@@ -233,7 +229,7 @@ def test_numbers_that_were_given_out_are_not_used_again_though_the_status_was_wi
     assert (dead.last_renewal.list_number, dead.last_renewal.ranks) == (3, "0-2")
 
 
-def test_a_forged_last_renewal_costs_one_number_and_no_more() -> None:
+def test_a_forged_last_renewal_costs_only_one_revision() -> None:
     owner = running(
         last_renewal=Renewal(
             list_number=1_000_000, ranks="0-2", reason="PodLost", message="", time=""
@@ -246,7 +242,7 @@ def test_a_forged_last_renewal_costs_one_number_and_no_more() -> None:
     assert {one.number for one in lists_of(after.actions)} == {1_000_001}
 
 
-def test_a_world_whose_list_nothing_proves_is_renewed_whole_also_while_it_grows() -> None:
+def test_all_ranks_restart_if_nothing_verifies_their_list_even_while_the_job_grows() -> None:
     owner = running()
     owner = owner.model_copy(update={"spec": owner.spec.model_copy(update={"replicas": 5})})
     pods = [listed(rank, ips=THEIRS) for rank in range(3)]
@@ -255,8 +251,8 @@ def test_a_world_whose_list_nothing_proves_is_renewed_whole_also_while_it_grows(
     assert (dead.last_renewal.reason, dead.last_renewal.ranks) == ("ListLost", "0-2")
 
 
-def test_a_write_whose_answer_was_lost_is_believed_when_it_shows() -> None:
-    """Given list 1 as far as the operator knows; the pod shows list 2; then list 3 comes, with
+def test_a_write_without_a_response_is_accepted_once_the_watch_shows_it() -> None:
+    """The operator knows of revision 1, and the pod shows revision 2. Then revision 3 comes, with
     another rank.
     """
     last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="", time="")

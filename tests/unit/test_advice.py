@@ -1,4 +1,4 @@
-"""What to do about rejected pods whose API errors name containers of the operator's (C32, C49)."""
+"""Advice for rejected pods whose API errors name containers of the operator (C32, C49)."""
 
 import pytest
 from dijob.core.observed import advice, diagnose
@@ -25,7 +25,7 @@ def forbidden(message: str) -> Refusal:
 
 
 @pytest.mark.parametrize("message", [SECURITY, QUOTA], ids=["C49", "quota"])
-def test_the_operators_containers_follow_the_main_one(message: str) -> None:
+def test_an_error_about_a_container_of_the_operator_names_the_main_container(message: str) -> None:
     seen = Observed(refusals={"pod/job-0": forbidden(message)})
     found = diagnose.refusal(gang(1), [0], seen)
     assert found is not None

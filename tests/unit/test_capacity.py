@@ -1,4 +1,4 @@
-"""Not enough room: when a job gives its pods back, what it says, when it tries again."""
+"""Releasing capacity: when a job releases it, what the job reports, and when it tries again."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,7 +41,7 @@ FULL = replace(ALONE, room=Room(strangers=True))
 
 
 def quota(seconds: float, why: Refused = Refused.FORBIDDEN, rank: int = 2) -> dict[str, Refusal]:
-    """A rank's pod has been refused since then."""
+    """The pod of a rank has been rejected since then."""
     return {f"pod/job-{rank}": Refusal(why, "exceeded quota: pods", NOW, since=later(seconds))}
 
 
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
 
 
 @pytest.mark.parametrize(("seen", "status", "seconds", "gives"), CASES.values(), ids=CASES)
-def test_a_job_gives_its_pods_back_when(
+def test_when_a_job_releases_its_capacity(
     seen: Observed, status: dict[str, Any], seconds: float, gives: bool
 ) -> None:
     words = dict(status)
@@ -169,7 +169,7 @@ def step(owner: DIJob, seen: Observed, seconds: float) -> tuple[Any, DIJob]:
     return decided, stored(owner, decided)
 
 
-def test_written_down_then_given_back_then_tried_again() -> None:
+def test_a_release_is_stored_first_and_the_job_tries_again_later() -> None:
     owner = job(scheduleTimeoutSeconds=10)
     decided, owner = step(owner, FULL, 11)
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
@@ -195,7 +195,7 @@ def deleted(decided: Plan) -> set[str]:
     return {action.name for action in decided.actions if isinstance(action, DeletePod)}
 
 
-def test_a_full_quota_leaves_no_pod_also_none_without_a_node() -> None:
+def test_with_an_exhausted_quota_pods_without_a_node_are_deleted_too() -> None:
     owner = job(scheduleTimeoutSeconds=10)
     _, owner = step(owner, UNPLACED, 11)
     decided, _ = step(owner, UNPLACED, 12)
@@ -203,7 +203,7 @@ def test_a_full_quota_leaves_no_pod_also_none_without_a_node() -> None:
 
 
 def test_a_kept_pod_that_finds_a_node_ends_the_pause() -> None:
-    """C19: the autoscaler's node has come."""
+    """C19: the autoscaler has added a node."""
     owner = job(scheduleTimeoutSeconds=10)
     _, owner = step(owner, FULL, 11)
     found = observed(view(2, **HOME))
@@ -213,8 +213,8 @@ def test_a_kept_pod_that_finds_a_node_ends_the_pause() -> None:
     assert [type(action) for action in decided.actions] == [CreatePod] * 2
 
 
-def test_a_kept_pod_that_takes_the_room_which_another_job_waits_for_goes_too() -> None:
-    """C19: else two jobs would wait for each other again, with other ranks."""
+def test_a_kept_pod_that_takes_capacity_released_for_another_job_is_deleted() -> None:
+    """C19: otherwise two jobs would wait for each other again, with other ranks."""
     owner = job(scheduleTimeoutSeconds=10)
     _, owner = step(owner, replace(FULL, room=Room(contended=True)), 11)
     decided, owner = step(owner, observed(view(2, **HOME)), 14)
@@ -223,14 +223,14 @@ def test_a_kept_pod_that_takes_the_room_which_another_job_waits_for_goes_too() -
     assert deleted(decided) == set()
 
 
-def test_a_started_job_never_gives_back_what_it_has() -> None:
+def test_a_running_job_never_releases_its_capacity() -> None:
     pods: list[Pod] = [listed(0), listed(1), view(2, **HOMELESS)]
     owner = job(status={"listNumber": 1}, scheduleTimeoutSeconds=10)
     decided, _ = step(owner, observed(*pods), 600)
     assert not any(isinstance(action, DeletePod) for action in decided.actions)
 
 
-def test_a_refusal_remembers_since_when() -> None:
+def test_a_rejection_keeps_the_time_of_the_first_one() -> None:
     first = of_creation(403, "no", None, NOW)
     again = of_creation(403, "no", first, later(1))
     assert (again.since, again.attempts) == (NOW, 2)

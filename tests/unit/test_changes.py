@@ -1,6 +1,4 @@
-"""Changes that the apiserver refuses: what the plan says of them, and when it asks for them
-again.
-"""
+"""Rejected changes of existing objects: what the job reports, and when they are retried."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -61,7 +59,7 @@ KEYS: dict[str, Action] = {
 @pytest.mark.parametrize(
     ("key", "action"), KEYS.items(), ids=[type(action).__name__ for action in KEYS.values()]
 )
-def test_each_change_has_a_key_of_its_own_and_creations_have_none(key: str, action: Action) -> None:
+def test_each_change_has_its_own_key_and_creations_have_none(key: str, action: Action) -> None:
     assert changes.key(action) == key
     # What can be refused has a reason and a sentence.
     assert {action.changes} - {""} <= changes.REASONS.keys() == changes.CANNOT.keys()
@@ -84,7 +82,7 @@ def test_each_change_has_a_key_of_its_own_and_creations_have_none(key: str, acti
         pytest.param(0, 0, Refused.UNAVAILABLE, 1, id="no connection"),
     ],
 )
-def test_a_refused_change_is_asked_for_again_with_back_off(
+def test_a_rejected_change_is_retried_with_back_off(
     status: int, attempts: int, why: Refused, seconds: float
 ) -> None:
     before = Refusal(why, "", NOW, attempts) if attempts else None
@@ -149,7 +147,7 @@ def keys(decided: Plan) -> set[str]:
 
 
 @pytest.mark.parametrize(("owner", "seen", "key", "reason"), WISHES.values(), ids=WISHES)
-def test_a_refused_change_is_said_and_waits_for_its_time(
+def test_a_rejected_change_is_reported_and_waits_for_its_back_off(
     owner: DIJob, seen: Observed, key: str, reason: str
 ) -> None:
     assert key in keys(plan(owner, seen, NOW))
@@ -168,14 +166,14 @@ def test_a_refused_change_is_said_and_waits_for_its_time(
     assert said(asks) == fact  # until it is accepted
 
 
-def test_the_sentence_that_matters_most_is_the_refusal() -> None:
+def test_the_message_of_the_job_is_that_of_the_rejection() -> None:
     owner, seen, key, _ = WISHES["a list is given out"]
     decided = plan(owner, replace(seen, refusals={key: refused()}), NOW)
     assert decided.status.message == f"pod job-1 cannot be changed: {POLICY}"
     assert [event.reason for event in decided.events] == ["PodUpdateRefused"]
 
 
-def test_many_refused_are_one_sentence() -> None:
+def test_many_rejected_changes_share_one_message() -> None:
     owner, seen, _, _ = WISHES["a list is given out"]
     every = {f"patch pod/job-{rank} uid-{rank}": refused() for rank in range(3)}
     fact = said(plan(owner, replace(seen, refusals=every), NOW))
@@ -183,7 +181,7 @@ def test_many_refused_are_one_sentence() -> None:
     assert fact.message == f"pod job-0 cannot be changed: {POLICY} (and 2 more)"
 
 
-def test_it_is_no_longer_said_when_nothing_is_refused() -> None:
+def test_the_condition_is_false_once_nothing_is_rejected() -> None:
     owner, seen, key, _ = WISHES["a list is given out"]
     owner = stored(owner, plan(owner, replace(seen, refusals={key: refused()}), NOW))
     fact = said(plan(owner, seen, later(9)))
@@ -192,9 +190,9 @@ def test_it_is_no_longer_said_when_nothing_is_refused() -> None:
     assert said(plan(job(), seen, NOW)) is None
 
 
-def test_a_pass_that_only_writes_down_says_neither() -> None:
-    """A failure is written before its pod goes: nothing is asked for in that pass, and nothing has
-    been accepted.
+def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condition() -> None:
+    """A failure is stored before its pod is deleted. That reconciliation sends no change, so none
+    is accepted.
     """
     owner, seen, key, _ = WISHES["a list is given out"]
     seen = replace(seen, refusals={key: refused()})
@@ -206,7 +204,7 @@ def test_a_pass_that_only_writes_down_says_neither() -> None:
 
 
 @pytest.mark.parametrize(("attempts", "told"), [(1, False), (2, True)], ids=["once", "twice"])
-def test_an_apiserver_that_does_not_answer_once_is_no_news(attempts: int, told: bool) -> None:
+def test_a_single_call_without_a_response_is_not_reported(attempts: int, told: bool) -> None:
     owner, seen, key, _ = WISHES["a list is given out"]
     decided = plan(owner, replace(seen, refusals={key: refused(503, attempts)}), NOW)
     assert key not in keys(decided)
@@ -214,7 +212,9 @@ def test_an_apiserver_that_does_not_answer_once_is_no_news(attempts: int, told: 
     assert (fact.reason if fact else "") == ("ApiUnavailable" if told else "")
 
 
-def test_a_refused_reminder_is_asked_for_again_when_it_is_time_and_no_pass_turns_between() -> None:
+def test_a_rejected_reminder_is_retried_after_its_back_off_without_reconciliations_in_between() -> (
+    None
+):
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
     seen = observed(
         *pods,
@@ -228,7 +228,7 @@ def test_a_refused_reminder_is_asked_for_again_when_it_is_time_and_no_pass_turns
     assert [type(action) for action in plan(running(), seen, later(20)).actions] == [RemindPod]
 
 
-def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
+def test_a_paused_job_reports_no_rejections() -> None:
     _, seen, key, _ = WISHES["a list is given out"]
     body = job_body(
         status={
@@ -243,7 +243,7 @@ def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
     assert fact.status == "False"
 
 
-def test_what_was_refused_of_a_pod_that_is_gone_is_forgotten() -> None:
+def test_rejections_about_a_deleted_pod_are_forgotten() -> None:
     memory = Memory()
     memory.refusals = {key: refused() for key in (*KEYS, "pod/job-7", "patch pod/job-1 old") if key}
     memory.saw_pods([view(0, name="x-0", uid="u"), view(1)], NOW)

@@ -1,5 +1,5 @@
-"""What a pod's life costs, from the statuses that its kubelet writes one after the other (1.34,
-pkg/kubelet).
+"""Failure accounting over the life of a pod, from the statuses that its kubelet writes one after
+the other (1.34, pkg/kubelet).
 """
 
 import pytest
@@ -69,7 +69,7 @@ def again(code: int, restarts: int = 1, name: str = names.MAIN_CONTAINER) -> Bod
 
 
 def lost(code: int, reason: str) -> Body:
-    """A container of which nobody saw the end."""
+    """Return a container whose end was not observed."""
     return {
         "terminated": {"exitCode": code, "reason": reason, "finishedAt": "2026-05-04T12:00:00Z"}
     }
@@ -250,7 +250,7 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
 
 
 @pytest.mark.parametrize(("policy", "life", "cost"), LIVES.values(), ids=LIVES)
-def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
+def test_how_many_failures_a_pods_life_counts(policy: str, life: list[Body], cost: int) -> None:
     counted = failures.read(Status(), gang())
     for shown in life:
         world = world_of(

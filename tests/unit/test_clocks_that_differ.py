@@ -1,5 +1,5 @@
-"""The clocks of nodes and API server are ahead of the operator's, and no Date header tells it: no
-wait takes longer because of that.
+"""Clocks of nodes and of the API server that are ahead of the operator's, without a Date header to
+correct it. No wait takes longer because of that.
 """
 
 from datetime import datetime, timedelta
@@ -37,7 +37,9 @@ async def test_an_elastic_job_starts_when_its_window_is_over(behind: int) -> Non
 
 
 def left(pod: Pod, seen: float) -> float:
-    """Seconds that a pod waits on which was seen so many seconds ago to have arrived."""
+    """Return how long (seconds) the window stays open for a pod that was seen to have arrived this
+    many seconds ago.
+    """
     what = observed(pod, list_seen={(pod.uid, ARRIVAL): later(-seen)})
     world = world_of(gang(size=3, minimum=1), what, Status(), NOW)
     return Gathering(world, what, WINDOW, NOW).seconds_left
@@ -48,26 +50,28 @@ PLACED = view(0, created=AHEAD, placed=AHEAD)
 
 
 @pytest.mark.parametrize(("seen", "waits"), [(0.0, WINDOW), (4.0, 6.0), (11.0, 1.0)])
-def test_a_rank_waits_since_it_was_seen_to_have_arrived(seen: float, waits: float) -> None:
+def test_the_window_counts_from_when_a_rank_was_seen_to_have_arrived(
+    seen: float, waits: float
+) -> None:
     assert left(PLACED, seen) == waits
 
 
-def test_a_time_that_has_come_counts_whenever_it_was_seen() -> None:
-    """As after a restart of the operator."""
+def test_an_arrival_in_the_past_counts_whenever_it_was_seen() -> None:
+    """For example after a restart of the operator."""
     arrived = view(0, created=NOW.isoformat(), placed=later(-4).isoformat())
     assert left(arrived, 0) == 6.0
 
 
-def test_no_pod_is_younger_than_nothing() -> None:
+def test_the_age_of_a_pod_is_never_negative() -> None:
     assert age(PLACED, NOW) == 0.0
 
 
 @pytest.mark.parametrize(
     ("until", "left"), [(200.0, 200.0), (RETRY_SECONDS[1] * 1.5, 900.0), (3600.0, 0.0)]
 )
-def test_a_job_that_gave_its_pods_back_waits_no_longer_than_the_longest_pause(
+def test_a_job_that_released_its_capacity_waits_at_most_for_the_longest_pause(
     until: float, left: float
 ) -> None:
-    """The clock was set back since that was written down."""
+    """The clock was set back after the release was stored."""
     status = Status(given_back=GivenBack(count=1, until=timestamp(later(until))))
     assert seconds_until_retry(status, NOW) == left

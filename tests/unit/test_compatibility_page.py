@@ -14,10 +14,10 @@ DOC = ROOT / "docs/migration.md"
 # Rows of the page's tables, and below each the tests that cover it, as FOLDER/FILE.FUNCTION.
 EVIDENCE = """
 spec.group
-    unit/test_compatible_pods.test_labels_and_annotations_of_a_tasks_pod
+    unit/test_compatible_pods.test_labels_and_annotations_of_a_pod_of_a_task
     unit/test_compatibility.test_refused_here
 spec.priority
-    unit/test_compatible_pods.test_priority_is_a_priority_class
+    unit/test_compatible_pods.test_the_priority_becomes_a_priority_class
 spec.engineFields.topology
     unit/test_compatibility.test_engine_fields
     unit/test_compatibility.test_refused_here
@@ -25,7 +25,7 @@ spec.engineFields.parallelWorkers
     unit/test_compatibility.test_engine_fields
 spec.cleanPodPolicy
     unit/test_plan_end.test_more_failures_than_allowed_end_the_job
-    unit/test_plan_end.test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended
+    unit/test_plan_end.test_pods_at_the_gate_of_an_ended_job_are_deleted_under_every_policy
 spec.preemptible
     unit/test_compatibility.test_an_end_with_143_is_free_where_the_job_is_preemptible
 spec.minReplicas
@@ -36,10 +36,10 @@ spec.template
     unit/test_compatible_pods.test_labels_of_the_template_are_kept
 spec.backoffLimit
     apiserver/test_compatibility.test_a_backoff_limit_of_null_is_the_default
-    unit/test_plan_end.test_as_many_failures_as_allowed_do_not
-    unit/test_failures.test_one_restart_of_all_is_charged_once_to_whoever_failed_first
+    unit/test_plan_end.test_failures_up_to_the_limit_do_not_end_the_job
+    unit/test_failures.test_a_gang_restart_counts_once_for_the_rank_that_failed_first
 spec.volumes
-    unit/test_compatible_pods.test_volumes_are_every_tasks
+    unit/test_compatible_pods.test_all_tasks_have_the_volumes_of_the_job
 spec.tasks
     unit/test_compatibility.test_accepted
 tasks[].replicas
@@ -56,14 +56,14 @@ status.phase
 status.conditions
     apiserver/test_migration.test_the_steps_of_the_document
 status.replicas
-    unit/test_plan.test_counts_are_of_the_pods_that_stay
+    unit/test_plan.test_the_status_counts_only_pods_that_are_not_being_deleted
 status.readyReplicas
-    unit/test_plan.test_counts_are_of_the_pods_that_stay
+    unit/test_plan.test_the_status_counts_only_pods_that_are_not_being_deleted
 status.taskStatus
     unit/test_compatibility.test_the_tasks_pods_are_counted_by_phase
     apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
 status.restarts
-    unit/test_failures.test_nothing_is_charged_twice
+    unit/test_failures.test_no_failure_counts_twice
 status.generation
     unit/test_compatibility.test_a_status_of_1_0_is_read_too
 status.completionTimestamp
@@ -77,7 +77,7 @@ diengine/pod
 diengine/group
     unit/test_compatible_pods.test_labels_of_a_pod_without_task_and_group
 diengine/rank
-    unit/test_compatible_pods.test_labels_and_annotations_of_a_tasks_pod
+    unit/test_compatible_pods.test_labels_and_annotations_of_a_pod_of_a_task
 diengine/task-type
     apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
 diengine/task-name
@@ -87,38 +87,38 @@ diengine/task-rank
 diengine/replicas
     apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
 diengine/node
-    unit/test_compatible_pods.test_labels_and_annotations_of_a_tasks_pod
+    unit/test_compatible_pods.test_labels_and_annotations_of_a_pod_of_a_task
 diengine/generation
     unit/test_compatible_pods.test_labels_of_a_pod_without_task_and_group
 DI_JOB_ID
-    unit/test_compatible_pods.test_variables
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_are_set
 DI_RANK
-    unit/test_compatible_pods.test_variables
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_are_set
 DI_NODES
-    unit/test_compatible_pods.test_variables
-    unit/test_pod_told.test_where_ranks_are_told_names_the_list_and_the_gate_have_them
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_are_set
+    unit/test_pod_told.test_with_hostname_addressing_the_list_and_the_gate_have_names
 DI_<TASK>_NODES
-    unit/test_compatible_pods.test_variables
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_are_set
 DI_SERVER_URL
-    unit/test_pod_told.test_only_where_there_is_a_server_its_pods_get_address_and_token
+    unit/test_pod_told.test_pods_get_url_and_token_only_if_there_is_a_server
 DI_JOB_GENERATION
-    unit/test_compatible_pods.test_variables_that_are_not_there
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_that_are_not_set
 DI_PARALLEL_WORKERS_ARG
-    unit/test_compatible_pods.test_variables_that_are_not_there
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_that_are_not_set
 DI_PORTS_ARG
-    unit/test_compatible_pods.test_variables_that_are_not_there
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_that_are_not_set
 DI_NODE_IDS_ARG
-    unit/test_compatible_pods.test_variables_that_are_not_there
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_that_are_not_set
 DI_ATTACHED_NODES_ARG
-    unit/test_compatible_pods.test_variables_that_are_not_there
+    unit/test_compatible_pods.test_variables_of_di_orchestrator_that_are_not_set
 pods of a job with tasks
     apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
 pods of a job with a template
     unit/test_compatible_pods.test_labels_of_a_pod_without_task_and_group
 the headless Service
-    unit/test_compatible_pods.test_names_and_service
+    unit/test_compatible_pods.test_names_of_pods_and_service
 hostname and subdomain
-    unit/test_compatible_pods.test_names_and_service
+    unit/test_compatible_pods.test_names_of_pods_and_service
 restartPolicy
     unit/test_compatible_pods.test_the_templates_restart_policy_is_kept
 the job's name

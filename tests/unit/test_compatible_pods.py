@@ -1,6 +1,4 @@
-"""What DI-orchestrator puts into its pods, and what is in ours: labels, variables, names, volumes,
-priority.
-"""
+"""Pods in comparison with those of DI-orchestrator: labels, variables, names, volumes, priority."""
 
 import re
 
@@ -14,7 +12,7 @@ from unit.builders import manifest, pod_env
 from unit.launched import environment_of
 
 
-def test_labels_and_annotations_of_a_tasks_pod() -> None:
+def test_labels_and_annotations_of_a_pod_of_a_task() -> None:
     meta = manifest(job(), 3)["metadata"]
     own = {key: value for key, value in meta["labels"].items() if key.startswith("diengine/")}
     assert meta["name"] == "normal-job-collector-1"
@@ -53,7 +51,7 @@ def test_labels_of_the_template_are_kept() -> None:
     assert (meta["labels"]["mine"], meta["annotations"]["also"]) == ("1", "2")
 
 
-def test_variables() -> None:
+def test_variables_of_di_orchestrator_are_set() -> None:
     pod = manifest(job(), 3)
     pod["metadata"]["annotations"] |= {
         names.ANNOTATION_IPS: "a,b,c,d",
@@ -88,11 +86,11 @@ def test_variables() -> None:
         "DI_ATTACHED_NODES_ARG",
     ],
 )
-def test_variables_that_are_not_there(name: str, file: str) -> None:
+def test_variables_of_di_orchestrator_that_are_not_set(name: str, file: str) -> None:
     assert name not in pod_env(manifest(job(file), 1))
 
 
-def test_the_variables_of_the_world_are_those_of_the_main_container_alone() -> None:
+def test_only_the_main_container_has_the_variables_of_the_world() -> None:
     made = body(NORMAL)
     made["spec"]["tasks"][0]["template"]["spec"]["containers"].append(
         {"name": "side", "image": "x"}
@@ -111,7 +109,7 @@ def test_the_templates_restart_policy_is_kept(policy: str | None, kept: str) -> 
     assert manifest(parse_job(made), 0)["spec"]["restartPolicy"] == kept
 
 
-def test_names_and_service() -> None:
+def test_names_of_pods_and_service() -> None:
     spec, made = manifest(job(), 3)["spec"], service.manifests(job(), Options())[0]
     assert (spec["hostname"], spec["subdomain"]) == ("normal-job-collector-1", "normal-job")
     assert made["metadata"]["name"] == "normal-job"
@@ -122,7 +120,7 @@ def test_names_and_service() -> None:
     )
 
 
-def test_volumes_are_every_tasks() -> None:
+def test_all_tasks_have_the_volumes_of_the_job() -> None:
     made = job("v1.1.3/atari-dqn-dist-config.yaml")
     for rank in range(3):
         names = [volume["name"] for volume in manifest(made, rank)["spec"]["volumes"]]
@@ -137,7 +135,7 @@ def test_volumes_are_every_tasks() -> None:
         pytest.param("normal", {"high": "gold"}, None, id="normal"),
     ],
 )
-def test_priority_is_a_priority_class(
+def test_the_priority_becomes_a_priority_class(
     priority: str, classes: dict[str, str], expected: str | None
 ) -> None:
     made = manifest(job(priority=priority), 0, Options(priority_classes=classes))

@@ -1,6 +1,4 @@
-"""Why a pod cannot start, in the words of its own status; which pods say nothing and are asked
-after.
-"""
+"""Why a pod cannot start, in the words of its own status, and for which pods events are read."""
 
 import pytest
 from dijob import names
@@ -105,7 +103,7 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
 
 
 @pytest.mark.parametrize(("status", "complaint"), COMPLAINTS.values(), ids=COMPLAINTS)
-def test_a_complaint_is_in_the_clusters_own_words(status: Body, complaint: str) -> None:
+def test_a_complaint_quotes_the_cluster(status: Body, complaint: str) -> None:
     assert read(pod_body(**status)).complaint == complaint
 
 
@@ -124,6 +122,8 @@ SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
     ],
     ids=["silent", "young", "has-address", "no-node", "says-why", "no-date"],
 )
-def test_only_a_silent_pod_is_asked_after(fields: Body, seconds: float, asked: bool) -> None:
+def test_events_are_read_only_for_pods_without_a_reason(
+    fields: Body, seconds: float, asked: bool
+) -> None:
     pod = view(0, **{**SILENT, **fields})
     assert unexplained([pod], later(seconds)) == ((pod,) if asked else ())

@@ -1,5 +1,5 @@
-"""No condition's message is longer than a status may have it, whoever has said how much: the status
-would be refused, and the job say nothing at all.
+"""The message of a condition is never longer than the CRD allows, whatever text it quotes.
+Otherwise the status would be rejected, and the job would report nothing.
 """
 
 import pytest
@@ -31,7 +31,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize(("type_", "seen"), SEEN.values(), ids=SEEN)
-def test_what_the_apiserver_says_at_length_is_cut(type_: str, seen: Observed) -> None:
+def test_a_long_api_error_is_cut(type_: str, seen: Observed) -> None:
     said = conditions_of(plan(BY_NAME, seen, NOW))[type_].message
     assert MESSAGE_LIMIT - REST_LIMIT <= len(said) <= MESSAGE_LIMIT
     assert said.endswith(" ...")

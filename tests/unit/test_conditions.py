@@ -1,4 +1,4 @@
-"""What a pass says about the job: each condition's reason, and the sentence with it."""
+"""The conditions of a job: each reason and its message."""
 
 import pytest
 from dijob.api.status import Status, timestamp
@@ -119,7 +119,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
 @pytest.mark.parametrize(
     ("seen", "type_", "true", "reason", "words"), REASONS.values(), ids=REASONS
 )
-def test_each_condition_has_its_reason_and_its_words(
+def test_each_condition_has_its_reason_and_message(
     seen: Observed, type_: str, true: bool, reason: str, words: str
 ) -> None:
     condition = say(seen)[type_]
@@ -140,7 +140,7 @@ def test_a_resumed_job_is_not_told_to_resume() -> None:
     assert [c.type for c in said.values() if "suspend" in c.message] == []
 
 
-def test_while_the_set_is_renewed_the_reason_stays() -> None:
+def test_the_reason_stays_the_same_during_a_re_rendezvous() -> None:
     owner = running()
     owner = stored(owner, plan(owner, observed(*ALL[:2]), later(1)))
     gathering = plan(owner, observed(view(0, uid="n0"), view(1, uid="n1", ip="")), later(2))
@@ -153,7 +153,7 @@ def test_while_the_set_is_renewed_the_reason_stays() -> None:
     assert "its pod is being created" in said["AddressesReady"].message
 
 
-def test_an_elastic_job_says_for_whom_it_waits_and_how_long() -> None:
+def test_an_elastic_job_reports_which_ranks_it_waits_for_and_how_long() -> None:
     owner = job(minReplicas=2, maxReplicas=3, replicas=3, gatherSeconds=7)
     seen = observed(view(0), view(1, placed=NOW.isoformat()), view(2, ip=""))
     message = say(seen, owner)["AddressesReady"].message
@@ -163,7 +163,7 @@ def test_an_elastic_job_says_for_whom_it_waits_and_how_long() -> None:
     )
 
 
-def test_any_other_job_says_just_what_it_lacks() -> None:
+def test_a_job_of_fixed_size_reports_only_what_it_lacks() -> None:
     message = say(observed(view(0), view(1), view(2, ip="")))["AddressesReady"].message
     assert message == "rank 2: its node is starting its pod"
 
@@ -188,7 +188,7 @@ def test_a_failed_job_names_its_first_failure_and_its_log(
     assert (said["Running"].status, said["Running"].reason) == ("False", "Finished")
 
 
-def test_a_succeeded_job_says_so() -> None:
+def test_a_succeeded_job_reports_its_success() -> None:
     decided = plan(running(), observed(*(changed(pod, succeeded=True) for pod in ALL)), later(60))
     said = conditions_of(decided)
     assert (said["Succeeded"].reason, said["Succeeded"].message) == (

@@ -1,4 +1,6 @@
-"""When all containers of a pod have ended for good although the pod's phase does not say so yet."""
+"""Whether all containers of a pod have ended for good, although the pod's phase does not show it
+yet.
+"""
 
 from typing import Any
 

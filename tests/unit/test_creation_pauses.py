@@ -1,4 +1,4 @@
-"""H17: which pods are created again after a pause, and how that is reported."""
+"""H17: which pods are re-created after a back-off, and how that is reported."""
 
 import pytest
 from dijob.core.observed import creations
@@ -35,8 +35,8 @@ async def lose(world: World, name: str) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_an_autoscaler_that_swings_is_not_slowed_down() -> None:
-    """The eighth time took 48 s, and no message said why."""
+async def test_an_autoscaler_that_scales_up_and_down_causes_no_back_off() -> None:
+    """The eighth time took 48 s, and no message explained it."""
     async with simulated(job_body(**TWO)) as world:
         await whole(world, 2, 30)
         for _ in range(10):
@@ -47,7 +47,7 @@ async def test_an_autoscaler_that_swings_is_not_slowed_down() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_programs_that_all_start_again_in_another_size_are_not_slowed_down() -> None:
+async def test_a_gang_restart_in_another_size_causes_no_back_off() -> None:
     never = {"restartPolicy": "Never"}
     async with simulated(job_body(never, restart={"scope": "Job"}, **TWO)) as world:
         await whole(world, 2, 30)
@@ -59,7 +59,7 @@ async def test_programs_that_all_start_again_in_another_size_are_not_slowed_down
 
 
 @pytest.mark.virtual_time
-async def test_a_pod_that_was_lost_often_before_it_was_scaled_away_starts_again_at_once() -> None:
+async def test_a_scale_down_resets_the_back_off_of_a_pod() -> None:
     async with simulated(job_body(**TWO | {"replicas": 3})) as world:
         await whole(world, 3, 30)
         for _ in range(5):
@@ -72,7 +72,7 @@ async def test_a_pod_that_was_lost_often_before_it_was_scaled_away_starts_again_
 
 
 @pytest.mark.virtual_time
-async def test_a_job_that_is_suspended_again_and_again_is_not_slowed_down() -> None:
+async def test_repeated_suspensions_cause_no_back_off() -> None:
     async with simulated(job_body()) as world:
         for _ in range(6):
             await whole(world, 3, 20)
@@ -82,7 +82,7 @@ async def test_a_job_that_is_suspended_again_and_again_is_not_slowed_down() -> N
 
 
 @pytest.mark.virtual_time
-async def test_a_pod_that_is_lost_again_and_again_is_reported_with_its_pause() -> None:
+async def test_a_pod_that_is_lost_repeatedly_is_reported_with_its_back_off() -> None:
     async with simulated(job_body()) as world:
         for _ in range(4):
             await whole(world, 3, 60)
@@ -94,7 +94,7 @@ async def test_a_pod_that_is_lost_again_and_again_is_reported_with_its_pause() -
         )
 
 
-def test_the_pause_is_reported_with_its_end() -> None:
+def test_the_back_off_is_reported_with_its_end() -> None:
     two = [pod for pod in all_run(running()) if pod.rank != 2]
     seen = observed(*two, creations={"job-2": Creation(4, NOW)})
     said = conditions_of(plan(running(), seen, later(2)))["PodsCreated"]
@@ -105,7 +105,7 @@ def test_the_pause_is_reported_with_its_end() -> None:
     )
 
 
-def test_why_a_node_does_not_admit_a_pod_says_more_than_the_pause() -> None:
+def test_the_reason_of_a_node_that_rejects_a_pod_takes_precedence_over_the_back_off() -> None:
     two = [pod for pod in all_run(running()) if pod.rank != 2]
     seen = observed(*two, creations={"job-2": Creation(4, NOW, rejected="NodePorts: no")})
     said = conditions_of(plan(running(), seen, later(2)))["PodsCreated"]
@@ -117,13 +117,11 @@ def test_why_a_node_does_not_admit_a_pod_says_more_than_the_pause() -> None:
     ("count", "passed", "reported"),
     [(1, 0, False), (2, 0, False), (3, 0, True), (3, 5, False), (9, 59, True), (9, 60, False)],
 )
-def test_only_a_pause_that_can_be_read_is_reported(
-    count: int, passed: float, reported: bool
-) -> None:
+def test_a_short_back_off_is_not_reported(count: int, passed: float, reported: bool) -> None:
     assert bool(creations.paused_until(Creation(count, NOW), later(passed))) == reported
 
 
-def test_the_pause_of_the_jobs_redis_server_is_reported_too() -> None:
+def test_the_back_off_of_the_jobs_redis_server_is_reported_too() -> None:
     owner = job(messageQueue={"type": "redis"})
     seen = observed(*all_run(owner), creations={"job-mq": Creation(4, NOW)})
     said = conditions_of(plan(owner, seen, later(7)))["BrokerReady"]

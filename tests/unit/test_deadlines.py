@@ -1,4 +1,4 @@
-"""Deadlines, the time to live, edits after the end: what the plan does as time passes."""
+"""Deadlines, the time to live, and edits after the end: what the plan does as time passes."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_the_startup_deadline_is_over_once_the_job_runs() -> None:
     )
 
 
-def test_each_start_has_the_whole_startup_deadline() -> None:
+def test_each_start_has_the_full_startup_deadline() -> None:
     owner = running(startupDeadlineSeconds=30, restart={"scope": "Job"})
     _, owner = then(owner, observed(listed(0, owner), listed(2, owner)), 1000)
     assert owner.status.last_renewal
@@ -74,7 +74,7 @@ def test_each_start_has_the_whole_startup_deadline() -> None:
     assert says(then(owner, gated, 1031)[0])["Failed"] == ("True", "StartupDeadlineExceeded")
 
 
-def test_no_deadline_while_somebody_has_paused_the_job() -> None:
+def test_deadlines_do_not_apply_while_the_job_is_paused() -> None:
     owner = running(activeDeadlineSeconds=60)
     assert (
         plan(
@@ -84,7 +84,7 @@ def test_no_deadline_while_somebody_has_paused_the_job() -> None:
     )
 
 
-def test_a_rank_that_is_lost_again_and_again_has_no_more_time() -> None:
+def test_repeated_losses_do_not_extend_the_startup_deadline() -> None:
     owner = job(startupDeadlineSeconds=60)
     begun = observed(*(listed(rank, owner, ready=rank < 2) for rank in range(3)))
     _, owner = then(owner, begun)
@@ -95,7 +95,7 @@ def test_a_rank_that_is_lost_again_and_again_has_no_more_time() -> None:
     assert says(then(owner, begun, 61)[0])["Failed"] == ("True", "StartupDeadlineExceeded")
 
 
-def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
+def test_the_startup_deadline_after_a_loss_counts_from_when_the_job_stopped() -> None:
     owner = running(startupDeadlineSeconds=600, minReplicas=1, maxReplicas=3, replicas=3)
     left = observed(listed(0, owner), listed(1, owner))
     _, owner = then(owner, left, 1000)
@@ -108,7 +108,7 @@ def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
     assert then(owner, observed(*done, homeless), 5001)[0].status.phase != "Failed"
 
 
-def test_a_job_that_found_no_room_is_looked_at_when_its_deadline_comes() -> None:
+def test_a_job_without_capacity_is_reconciled_at_its_deadline() -> None:
     given = {"count": 1, "until": timestamp(later(400)), "message": "no room"}
     owner = job(status={"givenBack": given, "startTime": timestamp(NOW)}, startupDeadlineSeconds=60)
     decided, _ = then(owner, Observed(), 55)
@@ -122,7 +122,7 @@ def test_a_job_that_found_no_room_is_looked_at_when_its_deadline_comes() -> None
 @pytest.mark.parametrize(
     ("ttl", "seconds", "gone"), [(0, 10, True), (60, 69, False), (60, 71, True), (None, 1e6, False)]
 )
-def test_a_job_that_has_ended_is_deleted_when_its_time_is_over(
+def test_an_ended_job_is_deleted_after_its_time_to_live(
     ttl: int | None, seconds: float, gone: bool
 ) -> None:
     owner = running(ttlSecondsAfterFinished=ttl)
@@ -137,7 +137,7 @@ def test_a_job_that_has_ended_is_deleted_when_its_time_is_over(
         assert decided.requeue_after == pytest.approx(10 + ttl - seconds + 0.5)
 
 
-def test_a_job_that_runs_is_never_deleted() -> None:
+def test_a_running_job_is_never_deleted() -> None:
     owner = running(ttlSecondsAfterFinished=0)
     assert then(owner, observed(*all_run(owner), services=frozenset({"job"})), 1e6)[0].actions == ()
 
@@ -156,10 +156,10 @@ EDITS: dict[str, tuple[dict[str, Any], tuple[str, str, str]]] = {
 
 
 @pytest.mark.parametrize(("edit", "expected"), EDITS.values(), ids=EDITS)
-def test_an_edit_of_a_job_that_has_failed_is_answered_with_what_to_do_instead(
+def test_an_edit_of_a_failed_job_reports_what_to_do_instead(
     edit: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
-    """Where the apiserver let it through: its CRD may be older."""
+    """The API server may accept the edit, if its CRD is older."""
     owner = running(activeDeadlineSeconds=60, cleanPodPolicy="None")
     pods = all_run(owner)
     _, owner = then(owner, observed(*pods), 61)

@@ -1,4 +1,4 @@
-"""How long a pod that the operator deletes has to end."""
+"""The grace period of pods that the operator deletes."""
 
 import pytest
 from dijob.core.actions import DeletePod, ReleasePod
@@ -39,10 +39,10 @@ def body(init: dict[str, Body], main: Body | None, **spec: object) -> Body:
 
 
 @pytest.mark.parametrize(("init", "main", "short"), STATES.values(), ids=STATES)
-def test_h44_a_pod_whose_program_has_not_begun_has_a_short_grace_period(
+def test_h44_a_pod_whose_program_has_not_started_has_a_short_grace_period(
     init: dict[str, Body], main: Body | None, short: bool
 ) -> None:
-    """H44: TERM can be lost while a container starts; the pod then took 30 s."""
+    """H44: SIGTERM can be lost while a container starts. The pod then took 30 s to end."""
     pod = read(body(init, main))
     grace = IDLE_GRACE_SECONDS if short else None
     assert deletions([pod]) == (DeletePod(pod.name, pod.uid, grace),)
@@ -51,20 +51,20 @@ def test_h44_a_pod_whose_program_has_not_begun_has_a_short_grace_period(
 
 @pytest.mark.parametrize("seconds", [0, 1, 2])
 def test_h44_a_grace_period_is_never_made_longer(seconds: int) -> None:
-    """H44: nor does 0 become a grace period, which removes the object without its node."""
+    """H44: nor does 0 become a grace period, since 0 removes the object without its node."""
     pod = read(body(OURS, WAITS, terminationGracePeriodSeconds=seconds))
     assert [action.grace for action in deletions([pod])] == [None]
 
 
-def test_h44_a_sidecar_that_runs_keeps_the_pods_own_grace_period() -> None:
-    """H44: it may have something to save."""
+def test_h44_a_pod_with_a_running_sidecar_keeps_its_grace_period() -> None:
+    """H44: the sidecar may have something to save."""
     sidecar = {"name": "own", "restartPolicy": "Always"}
     pod = read(body({"own": RUNS, **OURS}, WAITS, initContainers=[sidecar]))
     assert [action.grace for action in deletions([pod])] == [None]
 
 
-def test_h44_a_job_that_is_suspended_while_it_starts() -> None:
-    """H44: every deletion by the operator goes the same way."""
+def test_h44_the_pods_of_a_job_that_is_suspended_while_it_starts_end_quickly() -> None:
+    """H44: every deletion by the operator uses the same grace period."""
     pods = [read(body(OURS, WAITS))]
     _, owner = then(running(), observed(*pods), 10, suspend=True)
     decided, _ = then(owner, observed(*pods), 11)

@@ -1,4 +1,4 @@
-"""Sentences for people: which rank waits for what, grouped, short, and with what to do about it."""
+"""Messages for people: which rank waits for what, grouped, short, and with a remedy."""
 
 from typing import Any
 
@@ -91,7 +91,7 @@ def test_why_a_rank_is_not_ready_grouped_by_cause(pods: tuple[Pod, ...], text: s
     assert diagnose.not_ready(gang(), range(3), observed(*pods), NOW) == text
 
 
-def test_a_refusal_has_its_reason_and_the_apiservers_words() -> None:
+def test_a_rejection_has_its_reason_and_the_api_error() -> None:
     seen = Observed(refusals={f"pod/job-{rank}": refused("exceeded quota") for rank in (0, 2)})
     assert diagnose.refusal(gang(), [0, 1, 2], seen) == (
         PodsCreated.PodForbidden,
@@ -100,7 +100,7 @@ def test_a_refusal_has_its_reason_and_the_apiservers_words() -> None:
     assert diagnose.refusal(gang(), [1], seen) is None
 
 
-def test_the_same_refusal_of_each_pod_by_its_name_is_one_cause() -> None:
+def test_the_same_rejection_of_several_pods_is_one_cause() -> None:
     words = {rank: f'pods "job-{rank}" is forbidden: no service account' for rank in range(3)}
     words[2] = 'pods "job-2" is forbidden: exceeded quota'
     seen = Observed(refusals={f"pod/job-{rank}": refused(text) for rank, text in words.items()})
@@ -109,13 +109,13 @@ def test_the_same_refusal_of_each_pod_by_its_name_is_one_cause() -> None:
     assert diagnose.without_address(gang(), [0, 1, 2], seen, NOW) == said[1]
 
 
-def test_every_kind_of_refusal_of_a_pod_has_a_reason() -> None:
-    """Only a service can be outdated: a pod of another spec is no refusal."""
+def test_every_kind_of_rejection_of_a_pod_has_a_reason() -> None:
+    """Only a Service can be outdated. A pod of another spec is not rejected."""
     assert set(diagnose.REFUSED_REASONS) == set(Refused) - {Refused.OUTDATED}
 
 
-def test_the_cause_of_a_pod_that_its_node_does_not_admit_outlasts_its_old_pod() -> None:
-    """T2: the old pod has the name for a moment."""
+def test_the_reason_of_a_rejecting_node_stays_while_the_old_pod_ends() -> None:
+    """T2: the old pod keeps the name for a moment."""
     waits = refused("waiting for the old pod job-1 to end", Refused.TERMINATING)
     seen = Observed(refusals={"pod/job-1": waits}, creations=NOT_ADMITTED)
     assert diagnose.refusal(gang(), [1], seen) is None

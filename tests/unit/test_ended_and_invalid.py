@@ -1,5 +1,5 @@
-"""A job that has ended is cleaned up also where a newer operator refuses its spec: its pods go as
-cleanPodPolicy says, and the job when its time to live is over.
+"""An ended job whose spec a newer operator rejects is still cleaned up: its pods as cleanPodPolicy
+says, and the job after its time to live.
 """
 
 import pytest
@@ -32,7 +32,7 @@ def body_of(edit: Body, status: Body) -> Body:
 
 
 @refused
-def test_of_a_job_that_has_ended_what_cannot_be_read_counts_as_absent(edit: Body) -> None:
+def test_invalid_fields_of_an_ended_job_count_as_absent(edit: Body) -> None:
     spec = Parsed.of(body_of(edit, FAILED)).job.spec
     assert (spec.ttl_seconds_after_finished, spec.clean_pod_policy) == (60, CleanPodPolicy.ALL)
     assert spec.replicas == 3
@@ -50,13 +50,13 @@ def test_of_a_job_that_has_ended_what_cannot_be_read_counts_as_absent(edit: Body
         ),
     ],
 )
-def test_any_other_is_refused(edit: Body, status: Body) -> None:
+def test_an_invalid_spec_of_another_job_is_rejected(edit: Body, status: Body) -> None:
     with pytest.raises(SpecError):
         Parsed.of(body_of(edit, status))
 
 
-def test_a_job_that_ends_is_read_so_from_then_on() -> None:
-    """A pass reads a spec anew only where it differs."""
+def test_the_spec_is_parsed_leniently_once_the_job_has_ended() -> None:
+    """A reconciliation parses a spec again only if it has changed."""
     before = Parsed.of(body_of({}, {}))
     after = body_of(REFUSED["by a check"], FAILED)
     after["metadata"]["resourceVersion"] = "2"
@@ -65,7 +65,7 @@ def test_a_job_that_ends_is_read_so_from_then_on() -> None:
 
 @refused
 @pytest.mark.virtual_time
-async def test_its_pods_and_the_job_itself_go_in_their_time(edit: Body) -> None:
+async def test_its_pods_and_the_job_itself_are_deleted_on_time(edit: Body) -> None:
     async with simulated(job_body(ttlSecondsAfterFinished=60)) as world:
         await ended(world)
         edited(world, {**edit, "cleanPodPolicy": "All"})
@@ -77,7 +77,7 @@ async def test_its_pods_and_the_job_itself_go_in_their_time(edit: Body) -> None:
 
 @refused
 @pytest.mark.virtual_time
-async def test_without_a_time_to_live_it_stays_as_it_ended(edit: Body) -> None:
+async def test_without_a_time_to_live_the_job_stays(edit: Body) -> None:
     async with simulated(job_body()) as world:
         await ended(world)
         before = world.cluster.read(names.PLURAL, "job")
@@ -99,7 +99,7 @@ async def ended(world: World) -> None:
 
 
 def edited(world: World, edit: Body) -> None:
-    """Fields are replaced as a whole, as in a spec that an older release has taken."""
+    """Replace fields completely, as in a spec that an older release has accepted."""
     target = Target(names.PLURAL, "ns", "job")
     body = world.cluster.server.get(target)
     world.cluster.server.replace(target, {**body, "spec": {**body["spec"], **edit}})

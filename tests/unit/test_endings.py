@@ -1,6 +1,4 @@
-"""The words for the end of a process: what it exited with, and the line of its output that says
-why.
-"""
+"""Descriptions of how a process ended: its exit code, and the line of its output that says why."""
 
 import pytest
 from dijob.core.observed.endings import headline, how_it_ended
@@ -151,7 +149,7 @@ ENDS = {
 }
 
 
-def test_what_the_cluster_knows_besides_is_the_cause() -> None:
+def test_what_the_cluster_knows_in_addition_is_the_cause() -> None:
     """C13, H11."""
     limit = "the container's memory limit is 2Gi"
     assert how_it_ended(137, 9, "OOMKilled", "step 7", limit) == (
@@ -162,5 +160,7 @@ def test_what_the_cluster_knows_besides_is_the_cause() -> None:
 
 
 @pytest.mark.parametrize(("end", "words"), ENDS.values(), ids=ENDS)
-def test_the_words_of_an_end(end: tuple[int | None, int | None, str, str], words: str) -> None:
+def test_the_description_of_an_end(
+    end: tuple[int | None, int | None, str, str], words: str
+) -> None:
     assert how_it_ended(*end) == words

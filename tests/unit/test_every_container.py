@@ -1,4 +1,6 @@
-"""C6, C29: each container of a pod knows the rank, and kubectl takes the program's container."""
+"""C6, C29: each container of a pod knows its rank, and kubectl selects the container of the
+program.
+"""
 
 from typing import Any
 
@@ -24,7 +26,7 @@ def made(rank: int = 1, *others: Body, **spec: Any) -> Body:
 
 
 @pytest.mark.parametrize("name", ["side", "stage", "proxy", "di-container"])
-def test_a_container_of_the_user_knows_rank_and_job(name: str) -> None:
+def test_each_container_of_the_template_has_rank_and_job(name: str) -> None:
     found = env_of(made(), name)
     assert (found["DI_RANK"], found["DI_JOB_ID"], found["DI_JOB_NAME"]) == ("1", "job-uid", "job")
     assert found["DI_JOB_NAMESPACE"] == "ns"
@@ -32,18 +34,18 @@ def test_a_container_of_the_user_knows_rank_and_job(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["side", "stage", "proxy"])
-def test_a_container_beside_the_program_knows_how_many_ranks_there_are(name: str) -> None:
+def test_other_containers_have_the_number_of_ranks(name: str) -> None:
     assert env_of(made(), name)["DI_NUM_NODES"] == "3"
 
 
-def test_each_task_counts_the_ranks_of_all() -> None:
+def test_the_number_of_ranks_includes_all_tasks() -> None:
     pod = {"spec": {"containers": [container(), SIDE]}}
     tasks = [{"type": kind, "replicas": 2, "template": pod} for kind in ("learner", "collector")]
     found = env_of(manifest(job(tasks=tasks, template=None, replicas=None), 3), "side")
     assert (found["DI_RANK"], found["DI_NUM_NODES"]) == ("3", "4")
 
 
-def test_a_value_of_the_user_is_kept_and_may_name_ours() -> None:
+def test_a_value_of_the_user_is_kept_and_may_refer_to_ours() -> None:
     own = [{"name": "DI_JOB_NAME", "value": "mine"}, {"name": "X", "value": "$(DI_RANK)"}]
     body = made(0, {"name": "other", "image": "x", "env": own})
     found = env_of(body, "other")
@@ -52,20 +54,20 @@ def test_a_value_of_the_user_is_kept_and_may_name_ours() -> None:
 
 
 @pytest.mark.parametrize("env", ["text", {"A": "b"}, 7])
-def test_what_is_no_list_of_variables_is_left_to_the_apiserver(env: object) -> None:
+def test_an_env_that_is_not_a_list_is_left_to_the_apiserver(env: object) -> None:
     pod = {"containers": [container(), {**SIDE, "env": env}]}
     assert manifest(job(pod))["spec"]["containers"][1]["env"] == env
 
 
 @pytest.mark.parametrize("key", ["containers", "initContainers"])
-def test_the_refusal_of_a_reserved_variable_names_the_way(key: str) -> None:
+def test_the_rejection_of_a_reserved_variable_names_a_remedy(key: str) -> None:
     ((_, message),) = refusal(with_env("DI_RANK", key))
     assert message.startswith("DI_RANK is set by the operator and cannot be overridden")
     assert "Every container has DI_RANK" in message
     assert f"metadata.annotations[{names.ANNOTATION_IPS}]" in message
 
 
-def test_kubectl_takes_the_program_and_not_the_first_container() -> None:
+def test_kubectl_selects_the_program_and_not_the_first_container() -> None:
     annotations = made()["metadata"]["annotations"]
     assert annotations["kubectl.kubernetes.io/default-container"] == "di-container"
     unnamed = manifest(job({"containers": [container(name="trainer"), SIDE]}))

@@ -1,4 +1,4 @@
-"""Which container failed, its last words, and where its log is (C6, C13, C29)."""
+"""Which container failed, its last output, and where its log is (C6, C13, C29)."""
 
 from typing import Any
 
@@ -40,8 +40,8 @@ def failed(pod: Pod) -> str:
 
 
 @pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses"])
-def test_another_container_that_failed_is_named_with_its_last_words(kind: str) -> None:
-    """C6: "container stage exited 1" said nothing more."""
+def test_another_container_that_failed_is_named_with_its_last_output(kind: str) -> None:
+    """C6: "container stage exited 1" did not say why."""
     pod = seen(**{kind: [main_status(name="stage", state=DOWN)]})
     end = pod.containers.last_end
     assert end is not None
@@ -56,7 +56,7 @@ def test_another_container_that_failed_is_named_with_its_last_words(kind: str) -
     )
 
 
-def test_the_main_container_goes_before_others_that_failed() -> None:
+def test_a_failed_main_container_takes_precedence_over_others() -> None:
     both = [main_status(state=terminated(1)), main_status(name="metrics", state=DOWN)]
     end = seen(containerStatuses=both).containers.last_end
     assert end is not None
@@ -64,7 +64,7 @@ def test_the_main_container_goes_before_others_that_failed() -> None:
 
 
 def test_the_main_container_is_named_if_there_are_others() -> None:
-    """C29: kubectl may take a sidecar for the container that is meant."""
+    """C29: kubectl may select a sidecar by default."""
     beside = job(pod={"containers": [SIDECAR, OWNER.pod_sets[0].main_container]})
     pod = parse.pod(pod_body(owner=beside, phase="Running"))
     assert pod.made.has_others
@@ -90,7 +90,7 @@ AGAIN: Body = {"state": RUNNING, "lastState": terminated(1)}
 def test_a_log_is_promised_only_if_it_shows_the_failure(
     status: Body, launched: bool, said: str
 ) -> None:
-    """X2: of a pod that has ended, `kubectl logs --previous` shows nothing."""
+    """X2: `kubectl logs --previous` shows nothing for a pod that has ended."""
     pod = seen(containerStatuses=[main_status(restarts=1, **status)])
     first = {"rank": 0, "pod": "job-0", "exitCode": 1, "time": timestamp(NOW)}
     owner = running(backoffLimit=0, status={"listNumber": 1, "firstFailure": first})
@@ -135,7 +135,7 @@ def test_out_of_memory_names_the_limit(
     )
 
 
-def test_every_container_of_the_template_leaves_its_last_words() -> None:
+def test_every_container_of_the_template_leaves_its_last_output() -> None:
     own = {"name": "own", "image": "x", "terminationMessagePolicy": "File"}
     body = pod_body(owner=job(pod={"initContainers": [STAGE, own]}))
     policies = {

@@ -1,5 +1,5 @@
-"""What is charged to backoffLimit and what is not; what has succeeded; which failure was the
-first.
+"""Failure accounting: what counts against backoffLimit, which ranks have succeeded, and which
+failure was the first.
 """
 
 from dataclasses import replace
@@ -56,15 +56,15 @@ CHARGED: dict[str, tuple[Pod, Status, int]] = {
 
 
 @pytest.mark.parametrize(("pod", "status", "charge"), CHARGED.values(), ids=CHARGED)
-def test_what_is_charged(pod: Pod, status: Status, charge: int) -> None:
+def test_which_failures_count(pod: Pod, status: Status, charge: int) -> None:
     after = with_failures(EMPTY, observed(pod, *OTHERS), status)
     assert after.restarts == charge
     assert (after.first_failure is not None) is (charge > 0)
 
 
-def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
-    """What rank 1 breaks for the others ends them within the same second or two, and one pass may
-    see it all.
+def test_a_gang_restart_counts_once_for_the_rank_that_failed_first() -> None:
+    """The failure of rank 1 ends the other programs within a second or two, and one reconciliation
+    may see all of it.
     """
     early, late = (
         Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8)
@@ -89,9 +89,9 @@ def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
     )
 
 
-def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> None:
-    """As it does when a pass sees them later: then they are of the world that is renewed
-    already.
+def test_a_failure_that_restarts_all_absorbs_simultaneous_failures() -> None:
+    """The result is the same if the others are observed later, since these ranks restart by
+    then.
     """
     rule = FailureRule.model_validate({"action": "RestartJob", "onExitCodes": {"values": [42]}})
     one = crashed(2, last_end=Ending(42, 0, "Error", ""))
@@ -112,35 +112,35 @@ def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> No
     )
 
 
-def test_nothing_is_charged_twice() -> None:
+def test_no_failure_counts_twice() -> None:
     once = with_failures(EMPTY, observed(crashed(failures=2), *OTHERS))
     assert with_failures(once, observed(crashed(failures=2), *OTHERS)) == once
     assert with_failures(once, observed(crashed(failures=3), *OTHERS)).restarts == 3
 
 
-def test_what_is_free_now_is_not_charged_later() -> None:
-    """The pass that sees the new address writes the list's death; in the next one nothing tells
-    that it moved.
+def test_an_excused_failure_does_not_count_later() -> None:
+    """The reconciliation that sees the new address records the loss. In the next one nothing shows
+    that the address has changed.
     """
     free = with_failures(EMPTY, observed(crashed(ip="10.0.0.9"), *OTHERS))
     assert with_failures(free, observed(crashed(ip="10.0.0.9"), *OTHERS), DEAD).restarts == 0
     assert free.charges[1].restarts == 1
 
 
-def test_a_new_pod_of_the_rank_starts_from_nothing() -> None:
+def test_a_new_pod_of_a_rank_starts_with_a_new_count() -> None:
     once = with_failures(EMPTY, observed(crashed(failures=2), *OTHERS))
     again = with_failures(once, observed(crashed(failures=1, uid="new"), *OTHERS))
     assert again.restarts == 3
     assert again.charges == {1: Charge(rank=1, uid="new", restarts=1, failures=1)}
 
 
-def test_a_count_that_falls_gives_nothing_back() -> None:
-    """An init container's failures are no longer counted once it has succeeded."""
+def test_a_smaller_total_does_not_reduce_the_count() -> None:
+    """The failures of an init container are not part of the total once it has succeeded."""
     once = with_failures(EMPTY, observed(crashed(failures=2), *OTHERS))
     assert with_failures(once, observed(crashed(failures=0), *OTHERS)).restarts == 2
 
 
-def test_success_stays_when_the_pod_is_gone() -> None:
+def test_a_success_stays_when_the_pod_is_deleted() -> None:
     once = with_failures(EMPTY, observed(listed(1, succeeded=True), *OTHERS))
     assert with_failures(once, observed(*OTHERS)).succeeded == {1}
 
@@ -176,7 +176,7 @@ def test_the_first_failure_stays_the_first() -> None:
     ],
     ids=["kubelet", "whole-pod", "no-container", "long"],
 )
-def test_the_first_failure_says_what_is_known(
+def test_the_first_failure_has_all_known_details(
     fields: dict[str, Any], reason: str, message: str
 ) -> None:
     first = with_failures(
@@ -186,7 +186,7 @@ def test_the_first_failure_says_what_is_known(
     assert (first.reason, first.message) == (reason, message)
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_the_ledger_survives_a_round_trip_through_the_status() -> None:
     made = with_failures(
         EMPTY, observed(crashed(), listed(0, succeeded=True), listed(2, succeeded=True))
     )
@@ -198,5 +198,5 @@ def test_what_is_written_is_read_back() -> None:
     )
 
 
-def test_a_time_is_written_as_kubernetes_writes_it() -> None:
+def test_times_have_the_format_of_kubernetes() -> None:
     assert timestamp(NOW) == "2026-05-04T12:00:00Z"

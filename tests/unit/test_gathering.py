@@ -1,5 +1,5 @@
-"""Who is in the next list, and when: the prefix, the window, those who join later, those who give
-way.
+"""The rendezvous: which ranks the next peer list has, and when: no gaps, the join window, late
+joins, released pods.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ REFUSED = {f"pod/job-{rank}": Refusal(Refused.FORBIDDEN, "quota", NOW) for rank 
 
 
 def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
-    """Of a job of `minimum` to 4 ranks; a rank without a pod is refused one."""
+    """The rendezvous of a job of `minimum` to 4 ranks. The pods of missing ranks are rejected."""
     seen = observed(*pods, refusals=REFUSED)
     world = world_of(gang(size=4, minimum=minimum), seen, Status(**status), NOW)
     return Gathering(world, seen, 10, later(seconds))
@@ -101,7 +101,7 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("pods", "seconds", "status", "size"), SIZES.values(), ids=SIZES)
-def test_how_many_the_next_list_has(
+def test_the_size_of_the_next_list(
     pods: tuple[Pod, ...], seconds: float, status: dict[str, Any], size: int
 ) -> None:
     assert gathering(pods, seconds, **status).next_size == size
@@ -111,7 +111,7 @@ def test_a_job_that_is_not_elastic_waits_for_all() -> None:
     assert gathering(ALL[:3], 99, minimum=4).next_size == 0
 
 
-def test_a_list_of_nobody_is_none() -> None:
+def test_no_list_is_published_without_any_rank() -> None:
     world = world_of(
         gang(size=4, minimum=2),
         observed(homeless(2)),
@@ -131,14 +131,14 @@ def refused(
 
 
 def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
-    """The lists that are given out."""
+    """Return the lists that are published."""
     first = plan(owner, seen, later(seconds))
     then = plan(stored(owner, first), seen, later(seconds))
     return {one.text for one in lists_of((*first.actions, *then.actions))}
 
 
-def test_an_elastic_job_begins_without_ranks_that_a_quota_refuses() -> None:
-    """Those after the first that is refused are not even asked for."""
+def test_an_elastic_job_starts_without_ranks_that_a_quota_rejects() -> None:
+    """The pods after the first rejected one are not even tried."""
     owner = job(minReplicas=1, maxReplicas=4, replicas=4)
     for why in (Refused.FORBIDDEN, Refused.TAKEN, Refused.UNAVAILABLE):
         seen = observed(home(0), refusals=refused(1, why=why))
@@ -148,7 +148,7 @@ def test_an_elastic_job_begins_without_ranks_that_a_quota_refuses() -> None:
     assert lists(owner, ending, 10) == set()
 
 
-def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_for_long() -> None:
+def test_a_re_rendezvous_continues_without_a_rank_that_is_rejected_for_long() -> None:
     last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone").model_dump(
         by_alias=True
     )
@@ -184,12 +184,12 @@ BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
 
 
 @pytest.mark.parametrize(("pods", "rank"), BACK.values(), ids=BACK)
-def test_who_gives_way_to_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) -> None:
+def test_which_pod_is_released_for_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) -> None:
     found = gathering(pods, 0).pod_to_release
     assert (found.rank if found else None) == rank
 
 
-def test_nobody_begins_while_the_operator_is_still_creating_pods() -> None:
+def test_the_window_stays_open_while_the_operator_is_creating_pods() -> None:
     world = gathering(ALL[:2], 99).world
     creating = Gathering(world, observed(*ALL[:2]), 10, later(99))
     assert (creating.next_size, creating.seconds_left) == (0, 1.0)
@@ -211,7 +211,7 @@ RECRUITS: dict[str, tuple[tuple[Pod, ...], frozenset[str], tuple[int, ...], tupl
 @pytest.mark.parametrize(
     ("pods", "held", "needed", "ranks_to_add"), RECRUITS.values(), ids=RECRUITS
 )
-def test_who_is_created_now(
+def test_which_pods_are_created_now(
     pods: tuple[Pod, ...],
     held: frozenset[str],
     needed: tuple[int, ...],
@@ -221,9 +221,9 @@ def test_who_is_created_now(
     assert (under_test.needed, under_test.ranks_to_add) == (needed, ranks_to_add)
 
 
-def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
-    """With `replicas` alone the minimum follows the wish; who has once run needs no more than he
-    had.
+def test_a_scale_up_that_does_not_fit_does_not_stop_a_running_job() -> None:
+    """With `replicas` alone the minimum grows with it, but a running job needs only the ranks that
+    it has.
     """
     last = Renewal(list_number=1, ranks="0-2")
     pods = (home(0), home(1), home(2), home(3), homeless(4))
@@ -234,9 +234,9 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
     assert (world.size, under_test.required_size, under_test.next_size) == (3, 3, 4)
 
 
-def test_room_for_three_of_four() -> None:
-    """Three begin after the window; the fourth joins when it has a node, and nobody else
-    notices.
+def test_an_elastic_job_starts_with_three_of_four_ranks_and_the_fourth_joins() -> None:
+    """Three start after the window. The fourth joins when it has a node, without disturbing the
+    others.
     """
     owner, pods = (
         job(minReplicas=2, maxReplicas=4, replicas=4),
@@ -269,7 +269,7 @@ def test_room_for_three_of_four() -> None:
     assert joined.status.renewals == 0
 
 
-def test_the_highest_gives_way_and_comes_back_later() -> None:
+def test_the_highest_rank_is_released_and_comes_back_later() -> None:
     owner = job(minReplicas=1, maxReplicas=3, replicas=3)
     assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (
         ReleasePod("job-2", "uid-2"),
@@ -282,7 +282,7 @@ def test_the_highest_gives_way_and_comes_back_later() -> None:
     assert [type(action) for action in again.actions] == [CreateInOrder]
 
 
-def test_who_is_needed_is_created_at_once_and_the_others_in_order() -> None:
+def test_required_ranks_are_created_at_once_and_the_others_in_order() -> None:
     owner = job(minReplicas=2, maxReplicas=4, replicas=4)
     assert [type(action) for action in plan(owner, observed(), NOW).actions] == [
         CreatePod,

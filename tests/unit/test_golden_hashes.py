@@ -1,5 +1,5 @@
-"""The hash of the template is pinned: running pods carry it, and another value would mark each as
-out of date.
+"""The template hash is pinned: running pods carry it, and another value would mark each of them as
+outdated.
 """
 
 from pathlib import Path
@@ -101,7 +101,7 @@ def of_file(name: str) -> str:
     return template_hash(parse_job(made))
 
 
-def test_nothing_is_left_out() -> None:
+def test_every_manifest_has_a_pinned_hash() -> None:
     assert sorted(OF_EXAMPLES) == sorted(
         path.name for path in EXAMPLES.glob("*.yaml") if "kind: DIJob\n" in path.read_text()
     )
@@ -110,16 +110,16 @@ def test_nothing_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("file", OF_EXAMPLES)
-def test_of_the_examples(file: str) -> None:
+def test_hashes_of_the_examples(file: str) -> None:
     assert of_file(file) == OF_EXAMPLES[file]
 
 
 @pytest.mark.parametrize("file", OF_DI_ORCHESTRATOR)
-def test_of_the_manifests_of_di_orchestrator(file: str) -> None:
+def test_hashes_of_the_manifests_of_di_orchestrator(file: str) -> None:
     assert template_hash(parse_job(body(file))) == OF_DI_ORCHESTRATOR[file]
 
 
 @pytest.mark.parametrize("sample", OF_SAMPLES)
-def test_of_the_samples(sample: str) -> None:
+def test_hashes_of_the_samples(sample: str) -> None:
     pod, spec = SAMPLES[sample]
     assert template_hash(job(pod, **spec)) == OF_SAMPLES[sample]

@@ -1,5 +1,5 @@
-"""What released versions have written into DIJobs and on pods, as it was on a real cluster: the
-present operator takes it for what it is, and has nothing to do about it.
+"""What released versions have written to DIJobs and pods on a real cluster: the current operator
+understands it and has nothing to change.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def objects(file: Path) -> tuple[Body, list[Body]]:
 
 
 async def put(world: World, job: Body, children: list[Body]) -> None:
-    """As they were stored, at the time at which they were."""
+    """Store the objects as they were, at their time."""
     stamps = [
         each["lastTransitionTime"]
         for body in (job, *children)
@@ -44,15 +44,15 @@ async def put(world: World, job: Body, children: list[Body]) -> None:
 
 
 def without_words(status: Body) -> Body:
-    """A later version may say the same in other words, and leaves the number of processes out if
-    only the program knows it (N1).
+    """Remove messages, which a later version may change, and the number of processes, which is
+    absent if only the program knows it (N1).
     """
     conditions = [{**each, "message": ""} for each in status["conditions"]]
     return {**status, "message": "", "conditions": conditions, "parallelWorkers": None}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-async def test_nothing_is_done_about_what_a_release_has_written(file: Path) -> None:
+async def test_the_objects_of_a_release_cause_no_action(file: Path) -> None:
     job, children = objects(file)
     async with simulated(starts=False) as world:
         await put(world, job, children)
@@ -67,8 +67,8 @@ async def test_nothing_is_done_about_what_a_release_has_written(file: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["world", "named", "redis"])
-async def test_a_lost_pod_of_a_release_is_made_again(name: str) -> None:
-    """So that doing nothing is no blindness."""
+async def test_a_lost_pod_of_a_release_is_recreated(name: str) -> None:
+    """This shows that the operator does observe these objects."""
     job, children = objects(next(each for each in FILES if each.stem == name))
     lost = next(each for each in children if each["metadata"]["name"] == f"{name}-1")
     async with simulated(starts=False) as world:
@@ -82,8 +82,8 @@ async def test_a_lost_pod_of_a_release_is_made_again(name: str) -> None:
 LATER = {"type": "Foretold", "status": "True", "reason": "Seen", "message": "by a later version"}
 
 
-async def test_what_a_later_version_has_written_is_left_alone() -> None:
-    """The operator is set back to the version before: it writes its own part."""
+async def test_fields_of_a_later_version_are_left_unchanged() -> None:
+    """After a rollback, the operator writes only its own part."""
     job, children = objects(next(each for each in FILES if each.stem == "world"))
     status = job["status"]
     status |= {"foretold": {"rank": 1}, "phase": "Enlightened"}

@@ -1,4 +1,4 @@
-"""Messages about ranks: each cause once, no rank lost by a cut (X1)."""
+"""Messages about ranks: each cause once, and no rank is cut off (X1)."""
 
 import re
 
@@ -18,13 +18,13 @@ def ranks_in(message: str) -> set[int]:
 
 
 @pytest.mark.parametrize("of", [gang(), gang(tasks=TASKS)], ids=["plain", "tasks"])
-def test_one_cause_about_pods_of_different_names_is_said_once(of: Gang) -> None:
+def test_a_cause_about_pods_of_different_names_appears_once(of: Gang) -> None:
     names = [of.member(rank).name for rank in range(3)]
     said = grouped(of, range(3), lambda rank: f'pods "{names[rank]}" is forbidden')
     assert said == f'ranks 0-2: pods "{names[0]}" is forbidden'
 
 
-def test_a_name_is_not_taken_for_the_beginning_of_another() -> None:
+def test_a_name_that_is_a_prefix_of_another_is_not_replaced() -> None:
     said = grouped(gang(20), [1, 2], lambda rank: f"pod job-{rank} waits for job-1{rank}")
     assert said == "rank 1: pod job-1 waits for job-11; rank 2: pod job-2 waits for job-12"
 
@@ -37,7 +37,7 @@ def test_long_causes_are_cut_and_all_their_ranks_are_named() -> None:
     assert len(said) < MESSAGE_LIMIT
 
 
-def test_causes_for_which_there_is_no_room_share_a_sentence() -> None:
+def test_causes_without_room_are_merged() -> None:
     said = grouped(gang(1000), range(1000), lambda rank: f"cause {rank} {'x' * 50}")
     assert said.startswith("rank 0: cause 0 xxx")
     assert re.search(r"; ranks [0-9]+-999: for other reasons$", said)
@@ -45,18 +45,18 @@ def test_causes_for_which_there_is_no_room_share_a_sentence() -> None:
     assert len(said) < MESSAGE_LIMIT
 
 
-def test_a_thousand_single_ranks_are_given_by_their_ends() -> None:
+def test_a_long_list_of_ranks_is_given_by_its_ends() -> None:
     said = grouped(gang(1000), range(0, 1000, 2), lambda _: "its pod is waiting for a node")
     assert said == "500 ranks from 0 to 998: its pod is waiting for a node"
 
 
 @given(st.dictionaries(st.integers(0, 60), st.text("abcd ", min_size=1, max_size=300), min_size=1))
-def test_no_rank_is_ever_lost(causes: dict[int, str]) -> None:
+def test_every_rank_is_in_the_message(causes: dict[int, str]) -> None:
     said = grouped(gang(61), causes, lambda rank: causes[rank])
     assert len(said) < MESSAGE_LIMIT
     assert ranks_in(said) == set(causes)
 
 
-def test_a_short_text_is_left_whole() -> None:
+def test_a_short_text_is_not_cut() -> None:
     assert shorten("x" * 10, 10) == "x" * 10
     assert shorten("x" * 11, 10) == "xxxxxx ..."

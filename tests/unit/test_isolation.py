@@ -1,4 +1,6 @@
-"""The NetworkPolicy of a job: before its pods, again when it is gone, none where none is wanted."""
+"""The NetworkPolicy of a job: created before its pods, restored when it is deleted, and absent if
+the operator does not use policies.
+"""
 
 from typing import Any
 
@@ -51,8 +53,8 @@ POLICY = Target("networkpolicies", "ns", "job")
         ),
     ],
 )
-def test_it_lets_in_the_jobs_own_ranks_and_whom_the_job_names(rules: list[Body]) -> None:
-    """In this order: the apiserver's words about a rule have its number in the job."""
+def test_the_policy_admits_the_jobs_ranks_and_the_peers_that_it_names(rules: list[Body]) -> None:
+    """In this order, so that the index of a rule in an API error is its index in the job."""
     (made,) = policy.manifests(job(networkPolicy={"ingress": rules}), ISOLATED)
     ranks = {"matchLabels": {names.LABEL_JOB: "job"}}
     assert made["spec"] == {
@@ -92,18 +94,18 @@ RULE = "spec.networkPolicy.ingress[0]"
         ),
     ],
 )
-def test_a_rule_that_would_let_in_more_than_it_says_is_refused(rule: Body, field: str) -> None:
+def test_a_rule_that_would_admit_more_than_it_states_is_rejected(rule: Body, field: str) -> None:
     with pytest.raises(SpecError) as refused:
         job(networkPolicy={"ingress": [rule]})
     assert field in str(refused.value)
 
 
-def test_it_is_no_part_of_what_pods_are_made_from() -> None:
+def test_the_policy_is_not_part_of_the_template_hash() -> None:
     assert job(networkPolicy={"ingress": [BOARD]}).fingerprint == job().fingerprint
 
 
 @virtual
-async def test_whom_it_lets_in_changes_while_the_ranks_run_on() -> None:
+async def test_a_change_of_the_rules_updates_the_policy_of_a_running_job() -> None:
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         before = pods(world)
@@ -117,7 +119,7 @@ async def test_whom_it_lets_in_changes_while_the_ranks_run_on() -> None:
 
 
 @virtual
-async def test_a_change_that_is_refused_is_said_and_asked_for_again() -> None:
+async def test_a_rejected_update_of_the_policy_is_reported_and_retried() -> None:
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         world.refuse("PATCH", "networkpolicies", 422, times=2)
@@ -130,7 +132,7 @@ async def test_a_change_that_is_refused_is_said_and_asked_for_again() -> None:
 
 
 @virtual
-async def test_a_change_goes_out_again_where_somebody_else_was_faster() -> None:
+async def test_a_conflicting_update_of_the_policy_is_retried() -> None:
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         world.refuse("PATCH", "networkpolicies", 409)
@@ -140,7 +142,7 @@ async def test_a_change_goes_out_again_where_somebody_else_was_faster() -> None:
 
 
 @virtual
-async def test_no_pod_is_created_before_it() -> None:
+async def test_no_pod_is_created_before_the_policy() -> None:
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         created = [(call.target.plural, call.body["metadata"]["name"]) for call in posts(world)]
@@ -149,7 +151,7 @@ async def test_no_pod_is_created_before_it() -> None:
 
 
 @virtual
-async def test_without_it_nothing_is_different() -> None:
+async def test_without_policies_the_plan_is_the_same() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         assert not world.writes("POST", "networkpolicies")
@@ -157,7 +159,7 @@ async def test_without_it_nothing_is_different() -> None:
 
 
 @virtual
-async def test_one_that_is_deleted_comes_again_and_no_pod_with_it() -> None:
+async def test_a_deleted_policy_is_recreated_before_any_pod() -> None:
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         before = len(posts(world))
@@ -168,7 +170,7 @@ async def test_one_that_is_deleted_comes_again_and_no_pod_with_it() -> None:
 
 
 @virtual
-async def test_a_job_that_ran_before_gets_it_and_its_pods_stay() -> None:
+async def test_a_running_job_gets_the_policy_and_keeps_its_pods() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         uids = {body["metadata"]["uid"] for body in pods(world)}
@@ -183,7 +185,7 @@ async def test_a_job_that_ran_before_gets_it_and_its_pods_stay() -> None:
 
 
 @virtual
-async def test_where_it_is_refused_no_pod_begins_and_a_condition_says_why() -> None:
+async def test_a_rejected_policy_blocks_pods_and_is_reported() -> None:
     async with simulated(job_body(), options=ISOLATED) as world:
         world.refuse("POST", "networkpolicies", 403, times=3)
         await world.until(lambda: "Isolated" in conditions(world))
@@ -195,7 +197,7 @@ async def test_where_it_is_refused_no_pod_begins_and_a_condition_says_why() -> N
 
 
 @virtual
-async def test_where_somebody_elses_has_its_name_no_pod_begins() -> None:
+async def test_a_foreign_policy_of_the_same_name_blocks_pods() -> None:
     foreign: Body = {
         "metadata": {"name": "job", "namespace": "ns"},
         "spec": {"podSelector": {}},
@@ -211,7 +213,7 @@ async def test_where_somebody_elses_has_its_name_no_pod_begins() -> None:
 
 
 @virtual
-async def test_the_policy_of_its_redis_server_comes_again_too() -> None:
+async def test_a_deleted_policy_of_the_redis_server_is_recreated() -> None:
     redis = job_body(messageQueue={"type": "redis"})
     async with simulated(redis, options=ISOLATED) as world:
         await world.running()
@@ -221,8 +223,8 @@ async def test_the_policy_of_its_redis_server_comes_again_too() -> None:
 
 
 @virtual
-async def test_no_rank_joins_while_it_is_missing() -> None:
-    """A job that grows: what joins is created in order, and in another branch."""
+async def test_no_rank_joins_while_the_policy_is_missing() -> None:
+    """The pods of ranks that join are created in order, by another branch of the plan."""
     async with simulated(job_body(minReplicas=1, maxReplicas=5, replicas=2)) as world:
         await world.running()
         world.options = ISOLATED
@@ -237,8 +239,8 @@ async def test_no_rank_joins_while_it_is_missing() -> None:
 
 
 @virtual
-async def test_with_ranks_in_a_nodes_network_there_is_none() -> None:
-    """It would cut these off from ranks that have networks of their own."""
+async def test_a_job_with_host_network_has_no_policy() -> None:
+    """It would block these ranks from ranks that have their own network."""
     async with simulated(job_body({"hostNetwork": True}), options=ISOLATED) as world:
         await world.running()
         assert not world.writes("POST", "networkpolicies")
@@ -247,7 +249,7 @@ async def test_with_ranks_in_a_nodes_network_there_is_none() -> None:
         assert "spec.template.spec.hostNetwork: is true" in said.message
 
 
-def test_rules_that_no_policy_has_are_said() -> None:
+def test_rules_without_effect_are_reported() -> None:
     (problem,) = notes(job(networkPolicy={"ingress": [BOARD]}), Options())
     assert str(problem).startswith("spec.networkPolicy: has no effect")
     assert notes(job(networkPolicy={"ingress": [BOARD]}), ISOLATED) == ()
@@ -261,7 +263,7 @@ def test_rules_that_no_policy_has_are_said() -> None:
         pytest.param(True, Options(), False, id="where no job is isolated"),
     ],
 )
-def test_a_job_that_no_policy_protects_says_so(on_host: bool, options: Options, said: bool) -> None:
+def test_an_unprotected_job_is_reported(on_host: bool, options: Options, said: bool) -> None:
     found = notes(job({"hostNetwork": on_host}), options)
     assert [problem.field for problem in found] == (
         ["spec.template.spec.hostNetwork"] if said else []

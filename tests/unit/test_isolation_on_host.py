@@ -1,5 +1,5 @@
-"""A job that moves into its nodes' own network while it is suspended, and back: its NetworkPolicy
-lets everybody in meanwhile, or it would cut such ranks off from the others.
+"""A job that moves to the host network while it is suspended, and back. Meanwhile its NetworkPolicy
+admits all peers, or it would block such ranks from the others.
 """
 
 import copy
@@ -19,7 +19,7 @@ POLICY = Target("networkpolicies", "ns", "job")
 
 
 @virtual
-async def test_it_lets_everybody_in_while_its_ranks_are_there_and_no_longer() -> None:
+async def test_the_policy_admits_all_peers_while_ranks_use_the_host_network() -> None:
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         own = ingress(world)
@@ -34,8 +34,10 @@ async def test_it_lets_everybody_in_while_its_ranks_are_there_and_no_longer() ->
 
 
 @virtual
-async def test_one_task_of_several_is_enough() -> None:
-    """The collectors would be closed to the learner, which comes from a node's address."""
+async def test_one_task_with_host_network_is_enough() -> None:
+    """Otherwise the collectors would be closed to the learner, whose traffic has the address of a
+    node.
+    """
     async with simulated(tasks_body(1, 1, 2), options=ISOLATED) as world:
         await world.running()
         tasks = copy.deepcopy(world.cluster.read("dijobs", "job")["spec"]["tasks"])
@@ -48,7 +50,7 @@ async def test_one_task_of_several_is_enough() -> None:
 
 
 @virtual
-async def test_where_the_operator_makes_none_the_old_one_is_not_touched() -> None:
+async def test_an_old_policy_is_not_changed_if_the_operator_uses_none() -> None:
     """It has no right to change policies then."""
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
@@ -60,13 +62,13 @@ async def test_where_the_operator_makes_none_the_old_one_is_not_touched() -> Non
         assert not world.writes("PATCH", "networkpolicies")
 
 
-def test_the_jobs_own_rules_go_without_saying_then() -> None:
+def test_the_jobs_rules_are_omitted_if_all_peers_are_admitted() -> None:
     rules: Body = {"ingress": [{"from": [{"namespaceSelector": {}}]}]}
     assert policy.spec(job({"hostNetwork": True}, networkPolicy=rules))["ingress"] == EVERYBODY
 
 
 async def moved(world: World, **spec: Any) -> None:
-    """The job is suspended, changed, and goes on."""
+    """Suspend the job, change it, and resume it."""
     world.cluster.edit(suspend=True)
     await world.until(lambda: world.phase == "Suspended")
     await world.settle(10)

@@ -1,5 +1,5 @@
-"""Whether the address list in force holds: what is a loss, and who is renewed with the lost
-rank.
+"""Whether the active peer list is still correct: what counts as a loss, and which ranks restart
+with the lost one.
 """
 
 import pytest
@@ -61,7 +61,7 @@ def test_a_loss_names_the_rank_and_what_happened_to_it(
     ],
     ids=["whole", "crashing-in-place", "no-address-for-now", "not-told-yet", "about-to-be-evicted"],
 )
-def test_these_are_no_losses(pods: tuple[Pod, ...]) -> None:
+def test_situations_that_are_not_a_loss(pods: tuple[Pod, ...]) -> None:
     assert loss_of(world(observed(*pods))) is None
 
 
@@ -76,7 +76,7 @@ SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
 
 
 @pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
-def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(
+def test_ranks_that_connect_to_the_lost_rank_restart_too(
     topology: Topology, lost: int, renewed: set[int]
 ) -> None:
     loss, all_go = (
@@ -91,7 +91,7 @@ def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(
     assert all_go.ranks == {0, 1, 2}
 
 
-def test_a_loss_during_a_renewal_adds_to_it() -> None:
+def test_a_loss_during_a_re_rendezvous_extends_it() -> None:
     last = Renewal(list_number=1, ranks="2")
     seen = observed(listed(0), listed(1, deleting=True), view(2))
     loss = loss_of(world(seen, list_number=1, last_renewal=last))
@@ -100,7 +100,7 @@ def test_a_loss_during_a_renewal_adds_to_it() -> None:
     assert loss_of(world(observed(listed(0), listed(1)), list_number=1, last_renewal=last)) is None
 
 
-def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
+def test_only_the_restarting_ranks_are_deleted_and_the_next_list_waits_for_them() -> None:
     found = world(observed(*ALL), list_number=1, last_renewal=Renewal(list_number=1, ranks="1-2"))
     assert (found.survivors, found.ranks_to_recreate, found.addressless) == (
         (0,),
@@ -120,22 +120,22 @@ def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     )
 
 
-def test_a_rank_that_has_succeeded_is_no_loss() -> None:
+def test_a_succeeded_rank_is_not_a_loss() -> None:
     assert loss_of(world(observed(*without(1)), succeeded=frozenset({1}))) is None
     assert loss_of(world(observed(), succeeded=frozenset({0, 1, 2}))) is None
 
 
-def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
-    """Handed out to one rank alone, which has ended and gone: the others would wait at their gates
-    for ever.
+def test_a_list_without_any_copy_is_lost() -> None:
+    """It was written only to one rank, whose pod has ended and is deleted. The others would wait at
+    their gates indefinitely.
     """
     loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), list_number=1))
     assert loss is not None
     assert loss.reason is AddressesReady.ListLost
 
 
-def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
-    """The list was half handed out when rank 3 was lost; then rank 1, still at its gate, got
+def test_a_rank_without_the_list_is_a_loss_for_ranks_that_have_it() -> None:
+    """The list was partly published when rank 3 was lost. Then rank 1, still at its gate, got
     another address.
     """
     four = "10.0.0.0,10.0.0.1,10.0.0.2,10.0.0.3"
@@ -148,7 +148,7 @@ def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
     assert (loss.reason, loss.ranks) == (AddressesReady.AddressChanged, frozenset({1, 2, 3}))
 
 
-def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:
+def test_a_rank_added_during_a_re_rendezvous_is_not_lost() -> None:
     seen = observed(*ALL[:2], view(2))
     found = world(seen, size=5, list_number=1, last_renewal=Renewal(list_number=1, ranks="2"))
     assert loss_of(found) is None

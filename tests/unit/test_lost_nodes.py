@@ -1,5 +1,5 @@
-"""Pods that hang Terminating: by force only where the cluster has given their node up, and their
-grace is over.
+"""Pods that stay Terminating: they are force-deleted only if the cluster has given up their node
+and their grace period is over.
 """
 
 from typing import Any
@@ -30,11 +30,11 @@ PODS: dict[str, tuple[Pod, float, bool]] = {
 
 
 @pytest.mark.parametrize(("pod", "seconds", "force"), PODS.values(), ids=PODS)
-def test_by_force(pod: Pod, seconds: float, force: bool) -> None:
+def test_which_pods_are_force_deleted(pod: Pod, seconds: float, force: bool) -> None:
     assert lost_nodes.abandoned([pod], later(seconds)) == ((pod,) if force else ())
 
 
-def test_the_plan_looks_again_when_the_grace_is_over() -> None:
+def test_the_job_is_reconciled_when_the_grace_period_is_over() -> None:
     owner, seen = job(), observed(listed(0), listed(1, **HANGS), listed(2))
     # Written down: rank 1 is lost.
     owner = stored(owner, plan(owner, seen, NOW))
@@ -44,7 +44,7 @@ def test_the_plan_looks_again_when_the_grace_is_over() -> None:
     assert ForceDeletePod("job-1", "uid-1") in plan(owner, seen, later(36)).actions
 
 
-def test_only_the_taint_managers_word_counts() -> None:
+def test_only_a_deletion_by_the_taint_manager_counts() -> None:
     for reason, lost in (("DeletionByTaintManager", True), ("EvictionByEvictionAPI", False)):
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
         assert read(pod_body(conditions=[condition])).placement.node_lost is lost

@@ -1,4 +1,4 @@
-"""Ranks in sentences and in status, names and node ids."""
+"""Ranks in messages and in the status, names and node ids."""
 
 from typing import Any
 
@@ -25,16 +25,16 @@ def test_ranks_are_written_compactly_and_read_back(ranks: tuple[int, ...], text:
     ["a", "-", "1-", "x-3", " ", "0x1", "²", "1-²", "9" * 5000, "7-" + "9" * 5000],
     ids=lambda text: text[:9],
 )
-def test_what_is_no_rank_is_left_out(text: str) -> None:
+def test_invalid_ranks_are_ignored(text: str) -> None:
     assert expand(text) <= {1}
 
 
-def test_a_hand_made_range_stays_within_bounds() -> None:
+def test_a_range_edited_by_hand_stays_within_bounds() -> None:
     assert len(expand("0-1499")) == 1500
     assert expand("0-1500") == expand("99999") == frozenset()
 
 
-def test_ranks_in_a_sentence() -> None:
+def test_ranks_in_a_message() -> None:
     assert (say([2]), say([0, 1, 2, 7])) == ("rank 2", "ranks 0-2,7")
 
 
@@ -58,7 +58,7 @@ def test_a_number_is_plain_digits_and_not_too_many(text: str, number: int | None
 @pytest.mark.parametrize(
     "gpus", ["²", "1k", "1_0", "9" * 5000, True, None, [], {"a": 1}], ids=lambda g: str(g)[:9]
 )
-def test_gpus_that_are_no_number_count_as_none(gpus: object) -> None:
+def test_an_invalid_number_of_gpus_counts_as_none(gpus: object) -> None:
     owner = job({"containers": [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]})
     assert gang_of(owner).gpus == 0
     assert plan(owner, observed(), NOW).actions
@@ -67,7 +67,7 @@ def test_gpus_that_are_no_number_count_as_none(gpus: object) -> None:
 @pytest.mark.parametrize(
     "name", ["job-1500", "job-99999", "job-²", "job-01", "job-" + "9" * 5000], ids=lambda n: n[:9]
 )
-def test_a_failed_namesake_with_a_number_that_no_rank_has_is_a_stranger(name: str) -> None:
+def test_a_pod_whose_number_no_rank_can_have_does_not_belong_to_the_gang(name: str) -> None:
     body = pod_body(phase="Failed", containerStatuses=[])
     body["metadata"]["name"] = name
     pods, unranked = by_rank([read(body), *(listed(rank) for rank in range(3))], gang_of(job()))
@@ -76,7 +76,7 @@ def test_a_failed_namesake_with_a_number_that_no_rank_has_is_a_stranger(name: st
     assert decided.status.restarts == 0
 
 
-def test_no_rank_of_a_task_is_beyond_what_a_job_can_have() -> None:
+def test_no_rank_of_a_task_exceeds_the_largest_job() -> None:
     world = gang_of(tasks_job(1, 1, 2))
     assert [world.rank_of(f"job-collector-{index}") for index in (1497, 1498, 1499)] == [
         1499,
@@ -104,7 +104,7 @@ USERS: dict[str, tuple[dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize(("other", "since"), USERS.values(), ids=USERS)
-def test_a_node_has_the_image_that_another_rank_uses_there(
+def test_an_image_used_by_another_rank_is_on_the_node(
     other: dict[str, Any], since: str | None
 ) -> None:
     asked = other.get("image") == ""
@@ -114,7 +114,7 @@ def test_a_node_has_the_image_that_another_rank_uses_there(
     assert found == ((True, since) if since else (False, ""))
 
 
-def test_a_rank_without_an_address_has_not_arrived_whoever_uses_its_image() -> None:
+def test_a_rank_without_an_address_has_not_arrived_even_if_its_image_is_on_the_node() -> None:
     lost = view(1, image="my/image:1", unstarted=True, ip="")
     pods, _ = by_rank([view(0, **USER), lost], gang_of(job()))
     assert not pods[1].has_arrived

@@ -1,4 +1,6 @@
-"""What is counted of a job: each thing once, whoever acts, and nothing of the past."""
+"""What the metrics count of a job: each transition once, whichever operator acts, and nothing from
+the past.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -29,8 +31,8 @@ PARTLY = (Fact(Running.Begun), Fact(PeersReady.Renewing))
 def status(
     *steps: tuple[float, tuple[Fact, ...], Mapping[str, Any]], start: float = 0
 ) -> Iterator[Status]:
-    """The statuses of a job that was first seen at `start`: after so many seconds these facts are
-    written, with these fields.
+    """Return the statuses of a job that was first seen at `start`, with these facts written after
+    this many seconds, and with these fields.
     """
     now = Status(start_time=timestamp(later(start)))
     for seconds, facts, fields in steps:
@@ -46,7 +48,7 @@ def loss(seconds: float, reason: str = "PodLost", list_number: int = 1) -> dict[
 def change(
     *steps: tuple[float, tuple[Fact, ...], Mapping[str, Any]], start: float = 0
 ) -> Milestones:
-    """What the last of these writes says."""
+    """Return the transitions in the last of these writes."""
     *_, old, new = (Status(), *status(*steps, start=start))
     return milestones(META, old, new, later(steps[-1][0]))
 
@@ -76,7 +78,7 @@ def test_a_start_is_from_creation_or_resumption_to_running(
     assert change(*steps).started == seconds
 
 
-def test_a_job_that_another_machines_clock_has_made_later_has_started_at_once() -> None:
+def test_a_creation_time_in_the_future_counts_as_now() -> None:
     ahead = META.model_copy(update={"creation_timestamp": timestamp(later(60))})
     old, new = status((1, WAITS, {}), (9, RUNS, {}))
     assert milestones(ahead, old, new, later(9)).started == 0
@@ -142,7 +144,7 @@ def test_a_restart_has_one_cause(steps: tuple[Any, ...], causes: dict[str, int])
     assert change(*steps).restarts == causes
 
 
-def test_an_end_is_counted_once_and_says_why() -> None:
+def test_an_end_is_counted_once_with_its_reason() -> None:
     failed = (Fact(Failed.DeadlineExceeded),)
     assert change((9, RUNS, {}), (20, failed, {})).finished == End("Failed", "DeadlineExceeded")
     assert change((20, failed, {}), (30, failed, {"replicas": 0})).finished is None
@@ -150,8 +152,8 @@ def test_an_end_is_counted_once_and_says_why() -> None:
     assert change((9, RUNS, {}), (20, well, {})).finished == End("Succeeded", "SuccessPolicy")
 
 
-def test_each_reason_of_a_loss_is_a_cause_from_the_beginning() -> None:
-    """Prometheus sees no increase in a series that begins with 1."""
+def test_each_reason_of_a_loss_is_a_cause_from_the_start() -> None:
+    """Prometheus sees no increase in a series that starts with 1."""
     core = Path(milestones_module.__file__).parents[1]
     text = "\n".join(path.read_text() for path in core.rglob("*.py"))
     reasons = set(re.findall(r"Loss\(\s*AddressesReady\.(\w+)", text))
@@ -180,7 +182,7 @@ class Counts:
 
     @property
     def new(self) -> dict[str, float]:
-        """What has grown, of jobs."""
+        """Return the metrics about jobs that have grown."""
         now = self._all()
         words = ("start_duration", "recovery_duration", "restarts", "jobs_finished")
         return {
@@ -204,7 +206,7 @@ async def lose(world: World) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_an_operator_that_is_started_again_counts_nothing_of_the_past(
+async def test_a_restarted_operator_counts_nothing_from_the_past(
     counts: Counts,
 ) -> None:
     async with simulated(job_body()) as world:
@@ -224,7 +226,7 @@ async def test_an_operator_that_is_started_again_counts_nothing_of_the_past(
 
 
 @pytest.mark.virtual_time
-async def test_one_that_is_killed_between_a_loss_and_its_end_counts_on(counts: Counts) -> None:
+async def test_a_new_operator_completes_a_recovery_that_an_old_one_has_seen(counts: Counts) -> None:
     async with simulated(job_body()) as world:
         await world.running()
         world.cluster.server.remove(Target("pods", "ns", "job-1"))
@@ -236,7 +238,7 @@ async def test_one_that_is_killed_between_a_loss_and_its_end_counts_on(counts: C
 
 
 @pytest.mark.virtual_time
-async def test_a_write_that_is_refused_is_not_counted(counts: Counts) -> None:
+async def test_a_rejected_write_is_not_counted(counts: Counts) -> None:
     async with simulated(job_body()) as world:
         await world.until(lambda: len(world.cluster.processes) == 3)
         world.refuse("PATCH", "dijobs", 409, times=3)
@@ -245,7 +247,7 @@ async def test_a_write_that_is_refused_is_not_counted(counts: Counts) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_suspended_resumed_crashed_and_done(counts: Counts) -> None:
+async def test_the_counts_of_a_job_that_is_suspended_resumed_and_crashes(counts: Counts) -> None:
     async with simulated(job_body()) as world:
         await world.running()
         world.cluster.edit(suspend=True)

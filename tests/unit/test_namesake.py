@@ -1,4 +1,4 @@
-"""Whose an object is that has a name of ours."""
+"""The owner of an object whose name the operator needs."""
 
 from typing import Any
 
@@ -36,11 +36,11 @@ NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
 
 
 @pytest.mark.parametrize(("body", "why"), NAMESAKES.values(), ids=NAMESAKES)
-def test_whose_the_object_is_that_has_our_name(body: Body, why: Refused | None) -> None:
+def test_the_owner_of_an_object_with_a_needed_name(body: Body, why: Refused | None) -> None:
     assert namesake(body, "job", UID) is why
 
 
-def test_a_service_is_known_by_its_owner() -> None:
+def test_a_service_is_recognized_by_its_owner() -> None:
     body = owned(uid="u1", resourceVersion="5") | {"spec": {}}
     body["metadata"]["uid"] = "s1"
     found = child(body)

@@ -1,4 +1,4 @@
-"""What is news in a status: the events that tell of it, and how soon it is written."""
+"""Changes of a status: the events for them, and how soon they are written."""
 
 import pytest
 from dijob.api.status import Renewal, Status
@@ -85,14 +85,14 @@ EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] 
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), EVENTS.values(), ids=EVENTS)
-def test_what_is_told(
+def test_which_changes_have_an_event(
     before: tuple[Fact, ...], after: tuple[Fact, ...], expected: tuple[Event, ...]
 ) -> None:
     assert told(before, after) == expected
     assert told(after, after) == ()
 
 
-def test_a_reason_that_turns_up_again_is_told_again() -> None:
+def test_a_reason_that_recurs_has_an_event_again() -> None:
     assert len(told((Fact(Running.Renewing),), (Fact(Running.Begun),))) == 1
 
 

@@ -1,4 +1,6 @@
-"""Whose end is a success, and whose pod is lost: who ended by itself, and who was ended."""
+"""Whether a rank has succeeded or its pod is lost, depending on whether it ended by itself or was
+ended.
+"""
 
 import pytest
 from dijob.api.status import Status
@@ -59,7 +61,7 @@ ENDS: dict[str, tuple[Body, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("shown", "succeeded", "lost"), ENDS.values(), ids=ENDS)
-def test_who_ended_by_itself_has_succeeded_and_who_was_ended_is_lost(
+def test_a_rank_that_ended_by_itself_has_succeeded_and_one_that_was_ended_is_lost(
     shown: Body, succeeded: bool, lost: bool
 ) -> None:
     pod = seen("OnFailure", shown)

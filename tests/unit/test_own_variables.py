@@ -1,4 +1,4 @@
-"""H24: variables of the operator that a template sets itself, against what the job says."""
+"""H24: variables of the operator that a template sets itself and that may conflict with the job."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def test_a_value_that_contradicts_the_job_is_rejected(
 
 
 @pytest.mark.parametrize(("name", "value", "spec", "expected", "field"), CONTRADICTIONS)
-def test_a_job_that_has_begun_under_an_older_operator_keeps_running(
+def test_a_job_started_by_an_older_operator_keeps_running(
     name: str, value: str, spec: Body, expected: str, field: str
 ) -> None:
     (found,) = warnings(parse_job(having(name, value, BEGUN, **spec)))
@@ -68,26 +68,26 @@ def test_a_job_that_has_begun_under_an_older_operator_keeps_running(
         ("DI_MINE", "x", {}),
     ],
 )
-def test_a_value_that_says_the_same_is_accepted(name: str, value: str, spec: Body) -> None:
+def test_an_equal_value_is_accepted(name: str, value: str, spec: Body) -> None:
     assert warnings(parse_job(having(name, value, **spec))) == ()
 
 
 @pytest.mark.parametrize("name", ["DI_TOPOLOGY", "DI_PARALLEL_WORKERS", "DI_MQ_TYPE"])
 @pytest.mark.parametrize("value", [None, "$(MINE)"])
-def test_a_value_that_cannot_be_read_is_warned_of(name: str, value: str | None) -> None:
+def test_an_unreadable_value_causes_a_warning(name: str, value: str | None) -> None:
     (found,) = warnings(parse_job(having(name, value)))
     assert (found.field, "the operator cannot read" in found.message) == (ENV, True)
 
 
 @pytest.mark.parametrize("value", ["mine", None])
 @pytest.mark.parametrize("name", ["DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE"])
-def test_a_harmless_value_is_warned_of(name: str, value: str | None) -> None:
+def test_a_harmless_value_causes_a_warning(name: str, value: str | None) -> None:
     (found,) = warnings(parse_job(having(name, value)))
     assert (found.field, "overrides the value" in found.message) == (ENV, True)
 
 
 @pytest.mark.parametrize("name", ["DI_LEARNER_NODES", "DI_LABELS"])
-def test_what_the_tasks_decide_is_the_operators_too(name: str) -> None:
+def test_variables_derived_from_tasks_are_checked_too(name: str) -> None:
     main = container(env=[{"name": name, "value": "x"}])
     tasks = [{"type": "learner", "template": {"spec": {"containers": [main]}}}]
     (found,) = warnings(parse_job(job_body(tasks=tasks, template=None, replicas=None)))

@@ -1,5 +1,5 @@
-"""What is read from a pod as the apiserver shows it: whose it is, its list, its gate, its main
-container, its image.
+"""What is read from a raw pod: its owner, its peer list, its gate, its main container, its
+image.
 """
 
 from typing import Any
@@ -35,14 +35,14 @@ def test_the_rank_is_in_the_computed_name(name: str, rank: int) -> None:
 @pytest.mark.parametrize(
     "text", ["²", "x", "", "-1", "1.5", "9" * 5000, "9" * 20], ids=lambda text: text[:10]
 )
-def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
-    """One pod that raises here would stop the watch of all pods of all jobs."""
+def test_invalid_annotations_never_raise(text: str) -> None:
+    """An exception here would stop the watch of all pods of all jobs."""
     body = pod_body()
     body["metadata"]["annotations"][names.ANNOTATION_LIST_NUMBER] = text
     assert read(body).copy.address_list.number == 0
 
 
-def test_a_gate_that_runs_is_seen() -> None:
+def test_a_running_gate_is_recognized() -> None:
     for state, gated in (
         ({"running": {}}, True),
         ({"terminated": {"exitCode": 0}}, False),
@@ -69,7 +69,7 @@ ARRIVALS: dict[str, tuple[dict[str, Body], bool, str]] = {
 
 
 @pytest.mark.parametrize(("states", "arrived", "since"), ARRIVALS.values(), ids=ARRIVALS)
-def test_a_rank_counts_once_its_image_is_there(
+def test_a_rank_has_arrived_once_its_image_is_on_the_node(
     states: dict[str, Body], arrived: bool, since: str
 ) -> None:
     given = [main_status(name=name, state=state) for name, state in states.items()]
@@ -78,19 +78,19 @@ def test_a_rank_counts_once_its_image_is_there(
     assert (found.has_arrived, found.containers.gate_started) == (arrived, since)
 
 
-def test_a_program_that_runs_is_there_whoever_has_taken_the_gate_away() -> None:
+def test_a_running_program_has_arrived_even_without_a_gate() -> None:
     assert read(pod_body(podIP="10.0.0.1", containerStatuses=[main_status(state=RUNS)])).has_arrived
 
 
 @pytest.mark.parametrize("key", [names.LABEL_JOB, names.LABEL_RANK])
-def test_labels_that_somebody_has_changed_are_seen(key: str) -> None:
+def test_edited_labels_are_recognized(key: str) -> None:
     body = pod_body(1)
     assert read(body).recognized
     body["metadata"]["labels"][key] = "other"
     assert not read(body).recognized
 
 
-def test_what_the_operator_wrote_is_read_back() -> None:
+def test_annotations_written_by_the_operator_are_read_back() -> None:
     body = pod_body(1, podIP="10.0.0.1", phase="Running", conditions=[condition("Ready")])
     body["spec"] |= {"nodeName": "node-a", "activeDeadlineSeconds": 1}
     body["metadata"]["annotations"] |= {
@@ -137,11 +137,9 @@ INJECTED: dict[str, tuple[list[Body], str]] = {
 
 
 @pytest.mark.parametrize(("given", "main"), INJECTED.values(), ids=INJECTED)
-def test_the_main_container_is_the_templates_whatever_is_injected(
-    given: list[Body], main: str
-) -> None:
-    """It ended although the proxy runs on: the rank has succeeded, and its launcher can still start
-    it again.
+def test_an_injected_container_is_never_the_main_one(given: list[Body], main: str) -> None:
+    """The main container has ended, although the proxy still runs. So the rank has succeeded, or
+    its launcher can restart it.
     """
     states = [
         main_status(name=PROXY["name"], state=RUNNING),
@@ -155,7 +153,7 @@ def test_the_main_container_is_the_templates_whatever_is_injected(
     assert (read(body).containers.succeeded, read(body).made.restartable) == (True, True)
 
 
-def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:
+def test_a_pod_without_status_or_owner_has_defaults() -> None:
     body = {"metadata": {"name": "stray"}}
     found = read(body)
     assert (found.rank, found.phase, found.owner, found.containers.failures) == (
@@ -171,14 +169,14 @@ def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:
     ("policy", "image"),
     [("IfNotPresent", "my/image:1"), ("Never", "my/image:1"), ("Always", "")],
 )
-def test_the_image_that_a_node_needs_no_registry_for(policy: str, image: str) -> None:
+def test_the_image_that_a_node_can_start_without_the_registry(policy: str, image: str) -> None:
     body = pod_body()
     main = next(c for c in body["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
     main |= {"image": "my/image:1", "imagePullPolicy": policy}
     assert read(body).made.image == image
 
 
-def test_an_init_container_of_the_templates_own_may_need_another_image_first() -> None:
+def test_an_init_container_of_the_template_may_need_another_image_first() -> None:
     body = pod_body()
     body["spec"]["initContainers"].insert(0, {"name": "fetch", "image": "another:1"})
     assert read(body).made.image == ""
@@ -195,7 +193,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("forged", OTHERS.values(), ids=OTHERS)
-def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(
+def test_a_pod_belongs_to_a_job_only_if_the_complete_reference_matches(
     forged: dict[str, Any],
 ) -> None:
     body = pod_body(1)
@@ -206,7 +204,7 @@ def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(
     assert parse.child(body).owner != OWNER
 
 
-def test_a_pod_that_has_started_has_begun() -> None:
+def test_when_the_program_of_a_pod_has_started() -> None:
     assert (
         view(0).has_started,
         view(0, started=STARTED).has_started,

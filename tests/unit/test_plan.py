@@ -1,5 +1,5 @@
-"""What the plan decides, situation by situation: pods, sizes, pauses, and what is refused; when to
-look again.
+"""The plan, situation by situation: pods, sizes, back-offs, rejections, and when the job is
+reconciled again.
 """
 
 from itertools import chain
@@ -43,7 +43,7 @@ def test_a_new_job_gets_all_its_pods_at_once() -> None:
     assert decided.status.phase == "Pending"
 
 
-def test_the_wish_is_written_once_where_the_user_left_it_out() -> None:
+def test_omitted_replicas_are_written_once() -> None:
     decided, _ = then(job(minReplicas=2, maxReplicas=2), observed())
     assert decided.actions[0] == SetReplicas(2)
     assert not any(
@@ -52,7 +52,7 @@ def test_the_wish_is_written_once_where_the_user_left_it_out() -> None:
 
 
 @pytest.mark.parametrize(("stated", "known"), [(None, None), (1, 1), (2, 2)])
-def test_the_status_states_no_number_of_processes_that_only_the_program_knows(
+def test_an_unknown_number_of_processes_is_not_in_the_status(
     stated: int | None, known: int | None
 ) -> None:
     """N1."""
@@ -62,7 +62,7 @@ def test_the_status_states_no_number_of_processes_that_only_the_program_knows(
     assert decided.status.parallel_workers == known
 
 
-def test_running_needs_all_ready_once_and_then_holds() -> None:
+def test_running_needs_all_ranks_ready_once_and_is_then_latched() -> None:
     pods = [listed(rank, ready=rank < 2) for rank in range(3)]
     assert says(then(job(), observed(*pods))[0])["Running"] == ("False", "Starting")
     assert says(then(running(), observed(*pods))[0])["Running"] == ("True", "Begun")
@@ -77,7 +77,9 @@ NAMED: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("spec", NAMED, ids=str)
 def test_the_service_is_created_before_the_first_pod(spec: dict[str, Any]) -> None:
-    """C1: an init container, a probe and the program may look a peer's name up when they start."""
+    """C1: an init container, a probe or the program may look up the name of a peer when it
+    starts.
+    """
     owner = job(**spec)
     first = plan(owner, observed(services=()), NOW)
     assert first.actions == (CreateShared(service.manifests),)
@@ -93,10 +95,12 @@ def test_a_job_of_an_older_operator_gets_its_service_and_keeps_its_pods() -> Non
 
 
 @pytest.mark.parametrize("why", [Refused.TAKEN, Refused.FORBIDDEN, Refused.TERMINATING])
-def test_the_first_pods_wait_for_a_service_that_is_rejected_and_nothing_is_asked_meanwhile(
+def test_the_first_pods_wait_for_a_rejected_service_without_further_requests(
     why: Refused,
 ) -> None:
-    """C1: without the Service a program that looks a name up once would fail, and be charged."""
+    """C1: without the Service, a program that looks up a name only once would fail, and the failure
+    would count.
+    """
     no = {"service/job": Refusal(why, "no", later(15))}
     waits = plan(job(), observed(services=(), refusals=no), NOW)
     assert (waits.actions, waits.requeue_after) == ((), 4.0)
@@ -104,8 +108,8 @@ def test_the_first_pods_wait_for_a_service_that_is_rejected_and_nothing_is_asked
     assert again.actions == (CreateShared(service.manifests),)
 
 
-def test_a_lost_rank_comes_back_also_without_the_service() -> None:
-    """C1: most programs use the addresses, so a job that runs heals without names."""
+def test_a_lost_rank_is_recreated_without_the_service() -> None:
+    """C1: most programs use addresses, so a running job recovers without names."""
     no = {"service/job": Refusal(Refused.TAKEN, "no", later(15))}
     owner, ranks = running(), [listed(0), listed(2)]
     _, lost = then(owner, observed(*ranks, services=(), refusals=no))
@@ -113,13 +117,13 @@ def test_a_lost_rank_comes_back_also_without_the_service() -> None:
     assert created(decided) == [1]
 
 
-def test_no_service_is_made_where_no_names_are_used() -> None:
+def test_no_service_is_created_if_names_are_not_used() -> None:
     pods = [listed(rank) for rank in range(3)]
     assert plan(running(service="Auto"), observed(*pods, services=()), NOW).actions == ()
     assert created(plan(job(service="Auto"), observed(services=()), NOW)) == [0, 1, 2]
 
 
-def test_nothing_to_do_changes_nothing() -> None:
+def test_a_plan_without_work_is_empty() -> None:
     owner, pods = running(), [listed(rank) for rank in range(3)]
     decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(1000))
     assert (decided.actions, decided.events, decided.status) == ((), (), owner.status)
@@ -130,7 +134,7 @@ def scaled(owner: DIJob, replicas: int) -> DIJob:
     return owner.model_copy(update={"spec": owner.spec.model_copy(update={"replicas": replicas})})
 
 
-def test_growing_touches_nobody_who_runs() -> None:
+def test_growing_does_not_affect_running_ranks() -> None:
     owner, seen = scaled(running(), 5), [listed(rank) for rank in range(3)]
     assert created(then(owner, observed(*seen))[0]) == [3, 4]
     half, _ = then(owner, observed(*seen, view(3, placed=NOW.isoformat()), view(4, ip="")))
@@ -142,7 +146,7 @@ def test_growing_touches_nobody_who_runs() -> None:
     assert says(decided)["Running"] == ("True", "Begun")
 
 
-def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
+def test_shrinking_deletes_only_the_highest_ranks() -> None:
     owner, seen = (
         scaled(running(), 2),
         observed(*(listed(rank) for rank in range(3)), services=frozenset({"job"})),
@@ -154,7 +158,7 @@ def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
 
 
 @pytest.mark.parametrize(("replicas", "more"), [(2, ()), (4, (view(3),))], ids=["shrinks", "grows"])
-def test_programs_that_take_no_member_in_are_all_made_anew_in_the_new_size(
+def test_a_change_of_size_restarts_all_ranks_if_membership_is_fixed(
     replicas: int, more: tuple[Pod, ...]
 ) -> None:
     owner = scaled(running(restart={"scope": "Job"}), replicas)
@@ -165,7 +169,7 @@ def test_programs_that_take_no_member_in_are_all_made_anew_in_the_new_size(
     assert decided.status.last_renewal.message == f"replicas changed from 3 to {replicas}"
 
 
-def test_a_world_that_is_done_does_not_wait_for_those_who_never_joined() -> None:
+def test_a_job_succeeds_without_ranks_that_never_joined() -> None:
     owner = scaled(running(), 4)
     done = [listed(rank, succeeded=True, ready=False) for rank in range(3)]
     assert then(owner, observed(*done, view(3, ip="")))[0].status.phase == "Succeeded"
@@ -181,7 +185,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("why", "reason"), REFUSALS.items(), ids=REFUSALS.values())
-def test_a_refused_pod_is_said_and_asked_for_again_when_it_is_time(
+def test_a_rejected_pod_is_reported_and_retried_after_its_back_off(
     why: Refused, reason: str
 ) -> None:
     refusals = {"pod/job-1": Refusal(why, "no, because", later(7))}
@@ -194,7 +198,7 @@ def test_a_refused_pod_is_said_and_asked_for_again_when_it_is_time(
     assert created(plan(job(), seen, later(7))) == [1]
 
 
-def test_a_pod_that_goes_again_and_again_is_made_ever_more_slowly() -> None:
+def test_a_pod_that_is_lost_repeatedly_is_recreated_with_back_off() -> None:
     seen = observed(view(0), view(2), creations={"job-1": Creation(4, NOW)})
     assert created(plan(job(), seen, later(7.9))) == []
     assert created(plan(job(), seen, later(8))) == [1]
@@ -205,7 +209,7 @@ def test_a_pod_that_goes_again_and_again_is_made_ever_more_slowly() -> None:
     ]
 
 
-def test_a_template_that_is_not_the_pods_own_is_said_and_nothing_is_touched() -> None:
+def test_a_changed_template_is_reported_and_pods_stay() -> None:
     owner = running()
     edited = owner.model_copy(
         update={"spec": owner.spec.model_copy(update={"parallel_workers": 2})}
@@ -235,7 +239,7 @@ def test_a_back_off_of_a_day_does_not_overflow() -> None:
     assert created(plan(job(), seen, later(60))) == [1]
 
 
-def test_the_start_is_when_the_job_was_first_seen() -> None:
+def test_the_start_time_is_when_the_job_was_first_seen() -> None:
     first, owner = then(job(), observed())
     again, _ = then(owner, observed(view(0)), 77)
     assert first.status.start_time == again.status.start_time == "2026-05-04T12:00:00Z"
@@ -246,14 +250,14 @@ def test_the_start_is_when_the_job_was_first_seen() -> None:
     [(0, 4), (15, 4), (100, 25), (240, 60), (100_000, 60)],
     ids=lambda value: f"{value}s",
 )
-def test_the_longer_a_job_waits_the_more_rarely_it_is_looked_at(age: float, seconds: float) -> None:
+def test_a_job_that_waits_for_longer_is_reconciled_more_rarely(age: float, seconds: float) -> None:
     _, owner = then(job(), observed())
     assert (
         plan(owner, observed(view(0, ip=""), view(1), view(2)), later(age)).requeue_after == seconds
     )
 
 
-def test_a_refused_service_is_asked_for_again_when_it_is_time() -> None:
+def test_a_rejected_service_is_retried_after_its_back_off() -> None:
     seen = observed(
         *(listed(rank) for rank in range(3)),
         services=(),
@@ -263,7 +267,7 @@ def test_a_refused_service_is_asked_for_again_when_it_is_time() -> None:
     assert plan(running(), seen, later(15)).actions == (CreateShared(service.manifests),)
 
 
-def test_counts_are_of_the_pods_that_stay() -> None:
+def test_the_status_counts_only_pods_that_are_not_being_deleted() -> None:
     decided, _ = then(
         running(), observed(listed(0), listed(1, ready=False), listed(2, deleting=True))
     )
@@ -271,7 +275,7 @@ def test_counts_are_of_the_pods_that_stay() -> None:
     assert decided.status.selector == "diengine.opendilab.org/job=job"
 
 
-def test_a_paused_job_is_looked_at_and_left_alone() -> None:
+def test_a_paused_job_is_observed_without_actions() -> None:
     assert plan(paused(job()), observed(), NOW).actions == ()
     seen = observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2, deleting=True))
     decided, owner = then(paused(running()), seen)

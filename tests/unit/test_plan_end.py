@@ -1,5 +1,5 @@
-"""What the plan decides when ranks fail or succeed: how a job ends, what it says then, and what
-becomes of its pods.
+"""The end of a job: how failures and successes end it, what it reports, and what happens to its
+pods.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ from unit.builders import (
 from unit.statuses import TERMINATED
 
 
-def test_a_failure_is_written_before_its_pod_is_deleted() -> None:
+def test_a_failure_is_stored_before_its_pod_is_deleted() -> None:
     never = job({"restartPolicy": "Never"})
     failed = view(1, never, phase="Failed", failures=1, last_end=TERMINATED)
     decided, owner = then(never, observed(view(0, never), failed, view(2, never, ip="")))
@@ -50,7 +50,7 @@ def test_a_failure_is_written_before_its_pod_is_deleted() -> None:
     assert after.status.restarts == 1
 
 
-def test_all_ranks_done_is_success_and_only_then_pods_are_cleaned() -> None:
+def test_the_job_succeeds_when_all_ranks_have_and_pods_are_cleaned_up_afterwards() -> None:
     done = [listed(rank, phase="Running", succeeded=True, ready=False) for rank in range(3)]
     decided, owner = then(running(), observed(*done))
     assert (decided.actions, decided.status.phase, decided.status.succeeded_ranks) == (
@@ -87,8 +87,8 @@ def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any
     )
 
 
-def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() -> None:
-    """A rank that would have joined later holds its node, and a pending one asks an autoscaler for
+def test_pods_at_the_gate_of_an_ended_job_are_deleted_under_every_policy() -> None:
+    """A rank that would have joined later holds its node, and a pending one makes an autoscaler add
     another.
     """
     owner = job(minReplicas=1, maxReplicas=3, replicas=3, cleanPodPolicy="None")
@@ -103,9 +103,9 @@ def failed(decided: Plan) -> str:
     return conditions_of(decided)["Failed"].message
 
 
-def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
-    """Rank 1's failure was the first, and its pod has been made anew since: rank 0's is the one
-    that is kept.
+def test_the_message_of_the_end_names_an_existing_log() -> None:
+    """Rank 1's failure was the first, and its pod has been re-created since. The pod of rank 0 is
+    kept.
     """
     first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": timestamp(NOW)}
     owner = running(backoffLimit=1, status={"listNumber": 1, "restarts": 1, "firstFailure": first})
@@ -134,9 +134,9 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     assert "DeadlineExceeded" not in failed(gone)
 
 
-def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:
-    """The kubelet says DeadlineExceeded of it, and ContainerStatusUnknown of a container that
-    waited just then.
+def test_an_ended_pod_explains_the_reasons_of_the_kubelet() -> None:
+    """The kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a container that was
+    waiting just then.
     """
     patch = end_patch("uid-1")
     assert (patch["metadata"]["uid"], patch["spec"]) == (
@@ -148,9 +148,9 @@ def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:
         assert word in says
 
 
-def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> None:
-    """Rank 1 has failed before rank 2 began, and a kubelet is not reminded of the list of a job
-    that has ended.
+def test_a_pod_whose_kubelet_has_missed_the_list_is_deleted_too() -> None:
+    """Rank 1 has failed before rank 2 started. Kubelets are not reminded of the list of an ended
+    job.
     """
     crashing = listed(1, ready=False, failures=4, last_end=TERMINATED)
     pods = [listed(0), crashing, listed(2, gated=True, ready=False, phase="Pending")]
@@ -159,12 +159,12 @@ def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> 
     assert after.actions == (EndPod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
 
 
-def test_as_many_failures_as_allowed_do_not() -> None:
+def test_failures_up_to_the_limit_do_not_end_the_job() -> None:
     pods = [listed(0), listed(1, failures=3, last_end=TERMINATED), listed(2)]
     assert then(running(), observed(*pods))[0].status.phase == "Running"
 
 
-def test_after_the_end_nothing_is_charged_any_more() -> None:
+def test_failures_after_the_end_do_not_count() -> None:
     pods = [listed(0), listed(1, failures=4, ready=False, last_end=TERMINATED), listed(2)]
     _, failed = then(running(), observed(*pods))
     ended = changed(pods[1], phase="Failed", failures=5, ending_soon=True)
@@ -183,7 +183,7 @@ def test_an_ended_job_gets_no_new_pods_and_no_service(policy: str) -> None:
     assert plan(failed, Observed(), later(9)).requeue_after == 300
 
 
-def test_what_has_succeeded_is_not_run_again_when_the_set_is_renewed() -> None:
+def test_succeeded_ranks_do_not_run_again_when_all_others_restart() -> None:
     _, owner = then(running(), observed(listed(0, succeeded=True), listed(1)))
     assert (owner.status.succeeded_ranks, owner.status.renewals) == ("0", 1)
     decided, _ = then(owner, observed(listed(0, succeeded=True), listed(1)))

@@ -1,5 +1,5 @@
-"""What the plan decides about the address list: when one is made and handed out, when it is dead,
-who is reminded of it.
+"""The plan for the peer list: when a list is published, when it is stale, and which kubelets are
+reminded of it.
 """
 
 import pytest
@@ -34,7 +34,7 @@ def test_the_last_address_publishes_the_list_to_all() -> None:
     assert decided.actions == tuple(gives(r, 1, LIST) for r in range(3))
 
 
-def test_a_list_half_handed_out_is_handed_on_under_the_same_number() -> None:
+def test_a_partly_published_list_is_completed_with_the_same_revision() -> None:
     decided, _ = then(job(), observed(listed(0, ready=False), view(1), view(2)))
     assert decided.actions == tuple(gives(r, 1, LIST) for r in (1, 2))
 
@@ -49,9 +49,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize(("reason", "rank_1"), LOSSES.items(), ids=LOSSES)
-def test_any_loss_kills_the_list_in_writing_before_anything_is_done(
-    reason: str, rank_1: dict[int, Pod]
-) -> None:
+def test_every_loss_is_stored_before_any_action(reason: str, rank_1: dict[int, Pod]) -> None:
     pods = [listed(0), *rank_1.values(), listed(2)]
     decided, owner = then(running(), observed(*pods))
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
@@ -67,7 +65,7 @@ def test_any_loss_kills_the_list_in_writing_before_anything_is_done(
     assert after.status.renewals == 1
 
 
-def test_the_next_list_has_the_next_number() -> None:
+def test_the_next_list_has_the_next_revision() -> None:
     _, owner = then(running(), observed(listed(0), listed(2)))
     decided = hands_out(
         owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")), NOW
@@ -76,8 +74,8 @@ def test_the_next_list_has_the_next_number() -> None:
 
 
 def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
-    """The kubelet's volume manager may lose the update; without a reminder the rank would wait for
-    its next round.
+    """The kubelet's volume manager may miss the update. Without a reminder the rank would wait for
+    its next periodic sync.
     """
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
     told = {("uid-1", 1): NOW}

@@ -1,5 +1,5 @@
-"""The pods and the service that are created: whose they are, what is added, and what is left to the
-user.
+"""The pods and the Service that are created: their identity, what is added to the template, and
+what is kept.
 """
 
 import copy
@@ -21,7 +21,7 @@ from unit.builders import Body, container, job, job_body, main, manifest
 from unit.builders import pod_env as env
 
 
-def test_a_pod_says_whose_it_is_and_which_rank() -> None:
+def test_a_pod_carries_its_owner_and_its_rank() -> None:
     body = manifest(job(), rank=2)
     meta, spec = body["metadata"], body["spec"]
     assert (meta["name"], spec["hostname"], spec["subdomain"]) == ("job-2", "job-2", "job")
@@ -87,7 +87,7 @@ PROGRAMS = {**PROBE, "tcpSocket": {"port": 50515}}
     ],
     ids=["ditask", "ports", "other", "redis", "off", "off-and-told", "bypassed", "users-own"],
 )
-def test_a_probe_only_where_the_program_visibly_listens(
+def test_a_probe_is_added_only_if_the_command_shows_its_port(
     fields: Body, spec: Body, probe: Body | None
 ) -> None:
     found = main(manifest(job({"containers": [container(**fields)]}, **spec)))
@@ -114,7 +114,7 @@ def test_c23_the_launcher_answers_the_probe_on_a_port_of_its_own(
     assert given.get("DIJOB_READY") == ready
 
 
-def test_defaults_are_only_defaults() -> None:
+def test_defaults_do_not_overwrite_the_template() -> None:
     body = manifest(job())["spec"]
     assert (body["restartPolicy"], body["enableServiceLinks"]) == ("OnFailure", False)
     body = manifest(job({"restartPolicy": "Never", "enableServiceLinks": True}))["spec"]
@@ -129,27 +129,29 @@ def test_defaults_are_only_defaults() -> None:
     ],
     ids=["restartPolicy", "enableServiceLinks"],
 )
-def test_null_is_as_good_as_absent(pod_spec: Body, field: str, value: object) -> None:
-    """The apiserver would take null for its own default, which is Always."""
+def test_null_counts_as_absent(pod_spec: Body, field: str, value: object) -> None:
+    """The API server would replace null by its own default, which is Always."""
     assert manifest(job(pod_spec))["spec"][field] == value
 
 
 @pytest.mark.parametrize("slip", ["x", 7, {"name": "x"}, ["x"], [7]], ids=str)
 @pytest.mark.parametrize("field", ["ports", "volumeMounts", "resources"])
-def test_what_has_the_wrong_shape_is_left_to_the_apiserver_to_refuse(
+def test_a_field_of_the_wrong_type_is_left_for_the_apiserver_to_reject(
     field: str, slip: object
 ) -> None:
-    """It answers with the field's name; a pass that raises would tell the user nothing."""
+    """It responds with the name of the field. An exception in the operator would explain nothing to
+    the user.
+    """
     found = main(manifest(job({"containers": [container(**{field: slip})]})))
     assert found[field] == slip or (isinstance(slip, list) and found[field][: len(slip)] == slip)
 
 
 @pytest.mark.parametrize("field", ["volumes", "initContainers"])
-def test_a_wrong_shape_in_the_pod_itself_is_left_as_well(field: str) -> None:
+def test_a_wrong_type_in_the_pod_spec_is_left_too(field: str) -> None:
     assert manifest(job({field: "x"}))["spec"][field] == "x"
 
 
-def test_the_pod_carries_what_it_was_made_from() -> None:
+def test_the_pod_carries_its_template_hash() -> None:
     given = {"labels": {"team": "a", names.MANAGED_BY: "me"}, "annotations": {"note": "b"}}
     owner = job()
     assert owner.spec.template is not None
@@ -191,7 +193,7 @@ def test_the_main_container_has_one_di_port(ports: list[Body] | None, added: Bod
     [(None, [50515, 50516]), ([{"name": "di-port", "containerPort": 50516}], [50515])],
     ids=["none", "one of them"],
 )
-def test_in_the_nodes_network_each_workers_port_is_claimed(
+def test_with_host_network_the_port_of_each_worker_is_declared(
     ports: list[Body] | None, added: list[int]
 ) -> None:
     pod = {"containers": [container(ports=ports)], "hostNetwork": True}
@@ -203,12 +205,12 @@ def test_in_the_nodes_network_each_workers_port_is_claimed(
     assert len(set(names_)) == len(names_)
 
 
-def test_a_dns_policy_of_the_users_own_stays() -> None:
+def test_a_dns_policy_of_the_template_is_kept() -> None:
     pod = {"containers": [container()], "hostNetwork": True, "dnsPolicy": "None", "dnsConfig": {}}
     assert manifest(job(pod))["spec"]["dnsPolicy"] == "None"
 
 
-def test_making_a_pod_leaves_the_template_alone() -> None:
+def test_rendering_a_pod_does_not_modify_the_template() -> None:
     owner = job(
         {"containers": [container(env=[{"name": "A", "value": "1"}])], "volumes": [{"name": "v"}]}
     )
@@ -250,7 +252,7 @@ SCRIPT = (
 
 
 @pytest.mark.timed
-def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(
+def test_a_command_is_parsed_once_for_all_pods_and_statuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read, real = list[str](), shellwords.simple_commands
@@ -274,7 +276,7 @@ def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(
 
 
 @pytest.mark.timed
-def test_a_pod_is_made_without_copying_or_changing_the_template() -> None:
+def test_a_pod_is_rendered_without_copying_or_changing_the_template() -> None:
     body = job_body(
         {"containers": [container(), {"name": "side"}], "x": [{} for _ in range(8_000)]},
         replicas=1500,
@@ -288,7 +290,7 @@ def test_a_pod_is_made_without_copying_or_changing_the_template() -> None:
     assert body == before
 
 
-def test_a_changed_spec_is_read_again_whatever_its_generation_says() -> None:
+def test_a_changed_spec_is_parsed_again_whatever_its_generation() -> None:
     memory, body = Memory(), job_body()
     before = memory.parse(body)
     changed = job_body({"containers": [container(command=["ditask", "--topology", "star"])]})

@@ -1,5 +1,5 @@
-"""What of a pod's status counts as a failure, as a success, and as the cluster's doing; which end
-is the one that is named.
+"""Which ends in a pod's status count as failures, successes or disruptions, and which end
+is named.
 """
 
 import pytest
@@ -77,7 +77,7 @@ FAILURES: dict[str, tuple[Body, int]] = {
 
 
 @pytest.mark.parametrize(("status", "count"), FAILURES.values(), ids=FAILURES)
-def test_failures_are_counted_once_each(status: Body, count: int) -> None:
+def test_each_failure_is_counted_once(status: Body, count: int) -> None:
     assert read(pod_body(**status)).containers.failures == count
 
 
@@ -132,7 +132,7 @@ def test_a_rank_succeeds_when_its_main_container_exits_0_by_itself(
     assert not (found.containers.succeeded and found.failed)
 
 
-def test_an_exit_on_demand_is_no_success() -> None:
+def test_an_exit_0_on_request_is_not_a_success() -> None:
     body = pod_body(containerStatuses=[main_status(state=terminated(0))])
     body["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
     assert (read(body).containers.succeeded, read(body).deleting) == (False, True)
@@ -150,7 +150,7 @@ def test_an_exit_on_demand_is_no_success() -> None:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_the_clusters_doing_is_told_from_the_programs(status: Body, disrupted: bool) -> None:
+def test_disruptions_are_distinguished_from_failures(status: Body, disrupted: bool) -> None:
     assert read(pod_body(**status)).placement.disrupted is disrupted
 
 
@@ -211,7 +211,9 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
 
 
 @pytest.mark.parametrize(("status", "ending"), ENDINGS.values(), ids=ENDINGS)
-def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -> None:
+def test_the_reported_end_is_that_of_the_failed_container(
+    status: Body, ending: Ending | None
+) -> None:
     assert read(pod_body(**status)).containers.last_end == ending
 
 
@@ -226,7 +228,7 @@ SAID: dict[str, tuple[int, str, int]] = {
 
 
 @pytest.mark.parametrize(("code", "message", "number"), SAID.values(), ids=SAID)
-def test_which_end_was_a_renewal(code: int, message: str, number: int) -> None:
+def test_which_ends_are_requested_restarts(code: int, message: str, number: int) -> None:
     ended = terminated(code, message=message)
     assert containers.renewal_of(main_status(state=ended)) == number
     assert containers.renewal_of(main_status(1, state={"running": {}}, lastState=ended)) == number

@@ -1,6 +1,4 @@
-"""How long a pod's program has to end for a renewal, as operator and launcher understand it
-alike.
-"""
+"""How long a pod's program has to end for an in-place restart; operator and launcher must agree."""
 
 from pathlib import Path
 
@@ -24,7 +22,7 @@ GRACES = {
 
 
 @pytest.mark.parametrize(("given", "seconds"), GRACES.values(), ids=GRACES)
-def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(
+def test_a_program_has_the_pods_grace_period_to_end_for_a_restart(
     given: int | None, seconds: int
 ) -> None:
     body = pod_body(owner=job({"terminationGracePeriodSeconds": given}))
@@ -37,8 +35,8 @@ def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(
 READ_BY_THE_LAUNCHER = (names.ANNOTATION_IPS, names.ANNOTATION_LIST_NUMBER, names.ANNOTATION_RENEW)
 
 
-def test_the_launcher_and_the_operator_mean_the_same() -> None:
-    """What either side writes down for itself, in Go and in Python."""
+def test_the_launcher_and_the_operator_use_the_same_constants() -> None:
+    """One side is written in Go, the other in Python."""
     text = "".join(path.read_text() for path in sorted((ROOT / "images/launcher").glob("*.go")))
     for said in (
         f'seconds("DIJOB_KILL_SECONDS", {KILL_SECONDS})',
@@ -57,13 +55,13 @@ def test_the_launcher_and_the_operator_mean_the_same() -> None:
 
 
 def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_waits() -> None:
-    """Its launcher sends KILL after 20 s, and its environment does not name a longer time."""
+    """Its launcher sends SIGKILL after 20 s, and its environment does not set a longer time."""
     body = pod_body()
     body["spec"]["terminationGracePeriodSeconds"] = 600
     assert read(body).made.grace == KILL_SECONDS
 
 
-def test_who_names_another_time_to_end_himself_has_it() -> None:
+def test_a_time_set_by_the_template_is_used() -> None:
     own = container(env=[{"name": "DIJOB_KILL_SECONDS", "value": "90"}])
     assert (
         read(

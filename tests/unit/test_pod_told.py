@@ -1,6 +1,4 @@
-"""What a pod is told, and what stands before its program: variables, the list, the gate, the
-launcher.
-"""
+"""What a pod gets to know: its variables, its peer list, its gate and its launcher."""
 
 import json
 from dataclasses import replace
@@ -24,7 +22,7 @@ def gate(body: Body) -> Body:
 
 
 def listed_fields(body: Body) -> set[str]:
-    """The variables that the kubelet takes from annotations."""
+    """Return the variables that the kubelet reads from annotations."""
     return {name for name, text in env(body).items() if text.startswith("metadata.annotations[")}
 
 
@@ -54,7 +52,7 @@ SOURCES: dict[str, tuple[Body, Body, set[str]]] = {
 
 
 @pytest.mark.parametrize(("fields", "spec", "listed"), SOURCES.values(), ids=SOURCES)
-def test_the_kubelet_sets_what_follows_from_the_list_only_where_the_launcher_does_not(
+def test_the_kubelet_sets_list_variables_only_if_the_launcher_does_not(
     fields: Body, spec: Body, listed: set[str]
 ) -> None:
     body = manifest(job({"containers": [container(**fields)]}, **spec))
@@ -65,7 +63,7 @@ def test_the_kubelet_sets_what_follows_from_the_list_only_where_the_launcher_doe
     assert ("DIJOB_SETTLE_SECONDS" in {e["name"] for e in gate(body)["env"]}) is bool(listed)
 
 
-def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
+def test_with_hostname_addressing_the_list_and_the_gate_have_names() -> None:
     owner = job(addressing="Hostname", topology="star")
     body = manifest(owner, rank=1)
     assert "DI_NODE_IPS" not in env(body)
@@ -100,7 +98,7 @@ def test_the_gate_waits_until_the_service_has_all_ranks(
     assert told.get("DIJOB_SERVICE") == service
 
 
-def test_only_who_renews_and_only_where_names_are_told_more_is_written() -> None:
+def test_optional_annotations_are_written_only_if_they_are_needed() -> None:
     plain = addresses_patch(gang(), PublishAddresses("job-1", "u", given(2, "a,b,c")))["metadata"][
         "annotations"
     ]
@@ -112,7 +110,7 @@ def test_only_who_renews_and_only_where_names_are_told_more_is_written() -> None
     assert renewed["annotations"][names.ANNOTATION_RENEW] == "2"
 
 
-def test_what_our_scripts_must_know_of_the_pod_is_told_where_it_is_not_as_usual() -> None:
+def test_the_launcher_gets_variables_only_for_unusual_settings() -> None:
     assert not env(manifest(job())).keys() & {"DIJOB_TERMINATION_LOG", "DIJOB_KILL_SECONDS"}
     own = job(
         {"containers": [container(terminationMessagePath="/x")], "terminationGracePeriodSeconds": 3}
@@ -140,7 +138,7 @@ def test_the_gate_looks_like_the_main_container_without_its_gpus() -> None:
     assert found["command"] == [pod.GATE]
 
 
-def test_what_brings_the_programs_looks_like_the_main_container_but_for_its_image() -> None:
+def test_the_installer_is_like_the_main_container_except_for_its_image() -> None:
     fields = {
         "resources": {"limits": {"cpu": 2, "nvidia.com/gpu": 1}},
         "imagePullPolicy": "Never",
@@ -161,7 +159,7 @@ def test_what_brings_the_programs_looks_like_the_main_container_but_for_its_imag
     }
 
 
-def test_an_image_volume_saves_the_container_that_brings_the_programs() -> None:
+def test_an_image_volume_replaces_the_installer() -> None:
     options = Options(launcher_image="ours:1", launcher_delivery=Delivery.IMAGE_VOLUME)
     body = manifest(job(), options=options)
     assert [each["name"] for each in body["spec"]["initContainers"]] == [names.GATE_CONTAINER]
@@ -177,7 +175,7 @@ def test_an_image_volume_saves_the_container_that_brings_the_programs() -> None:
     assert f"{pod.BIN_DIR}/{pod.LAUNCH.rpartition('/')[2]}" == pod.LAUNCH
 
 
-def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
+def test_the_gate_mounts_the_annotations_read_only() -> None:
     body = manifest(job())
     mounts = {m["mountPath"]: m.get("readOnly", False) for m in gate(body)["volumeMounts"]}
     assert mounts == {pod.DIR: False, pod.POD_DIR: True}
@@ -191,7 +189,7 @@ def files(body: Body) -> dict[str, str]:
     return {item["path"]: item["fieldRef"]["fieldPath"] for item in items}
 
 
-def test_where_no_launcher_stands_the_kubelet_writes_the_topology() -> None:
+def test_without_a_launcher_the_kubelet_provides_the_topology() -> None:
     body = manifest(job(launcher="Off"))
     assert files(body) == {
         pod.ANNOTATIONS_FILE: "metadata.annotations",
@@ -200,8 +198,8 @@ def test_where_no_launcher_stands_the_kubelet_writes_the_topology() -> None:
     assert names.ANNOTATION_TOPOLOGY in read(body).made.reads
 
 
-def test_the_patch_is_lean_and_names_its_pod() -> None:
-    """A launcher needs the list and its number: the rest follows from them."""
+def test_the_patch_is_minimal_and_names_its_pod() -> None:
+    """A launcher needs only the list and its revision, and derives the rest."""
     told = gives(0, 3, "10.0.0.1,10.0.0.2")
     patch = addresses_patch(gang(size=5, workers=2), told)["metadata"]
     assert patch["annotations"] == {
@@ -213,7 +211,7 @@ def test_the_patch_is_lean_and_names_its_pod() -> None:
     assert patch["labels"] == {names.LABEL_JOB: "job", names.LABEL_RANK: "0"}
 
 
-def test_a_pod_is_told_what_its_spec_reads() -> None:
+def test_a_pod_gets_the_annotations_that_its_spec_refers_to() -> None:
     reads = frozenset({names.ANNOTATION_NUM_NODES, names.ANNOTATION_TOPOLOGY, "another/one"})
     told = replace(gives(0, 3, "10.0.0.1,10.0.0.2"), reads=reads)
     written = addresses_patch(gang(size=5, workers=2), told)["metadata"]["annotations"]
@@ -231,7 +229,7 @@ def test_a_pod_is_told_what_its_spec_reads() -> None:
 
 
 def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
-    """Kubernetes bounds all annotations of an object at 256 KiB in sum."""
+    """Kubernetes limits the annotations of an object to 256 KiB in total."""
     ips = ",".join(f"255.255.{rank // 250}.{rank % 250}" for rank in range(names.MAX_REPLICAS))
     reads = frozenset({names.ANNOTATION_TOPOLOGY})
     told = PublishAddresses("p", "u", given(1, ips), reads)
@@ -239,8 +237,8 @@ def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
     assert len(json.dumps(annotations)) < 100_000
 
 
-def test_only_where_there_is_a_server_its_pods_get_address_and_token() -> None:
-    """What changes for the pods that are made from then on, and nothing that they are judged by."""
+def test_pods_get_url_and_token_only_if_there_is_a_server() -> None:
+    """This affects only pods that are created from then on, and not the template hash."""
     without, options = manifest(job()), Options(server_url="http://dijob-server.home:8080")
     body = manifest(job(), options=options)
     assert env(body)["DI_SERVER_URL"] == "http://dijob-server.home:8080"
@@ -256,7 +254,7 @@ def test_only_where_there_is_a_server_its_pods_get_address_and_token() -> None:
     assert "DI_SERVER_URL" not in json.dumps(without)
 
 
-def test_a_templates_own_server_variable_stands() -> None:
+def test_a_server_variable_of_the_template_is_kept() -> None:
     template = container(env=[{"name": "DI_SERVER_URL", "value": "mine"}])
     options = Options(server_url="http://dijob-server.home:8080")
     body = manifest(job(template={"spec": {"containers": [template]}}), options=options)

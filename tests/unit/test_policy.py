@@ -1,4 +1,4 @@
-"""What a failure leads to, and whose success is the job's: one row per rule."""
+"""The failure policy and the success policy: one row per rule."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ RULES: dict[str, tuple[list[Body], Pod, str]] = {
 
 
 @pytest.mark.parametrize(("rules", "pod", "action"), RULES.values(), ids=RULES)
-def test_the_first_rule_that_matches(rules: list[Body], pod: Pod, action: str) -> None:
+def test_the_first_matching_rule_applies(rules: list[Body], pod: Pod, action: str) -> None:
     owner = job(NEVER, failurePolicy={"rules": rules})
     assert Policy.of(owner, gang_of(owner)).action(pod) == action
 
@@ -127,14 +127,16 @@ def test_the_first_rule_that_matches(rules: list[Body], pod: Pod, action: str) -
     [(0, "FailJob"), (1, "Restart"), (2, "Ignore"), (3, "Ignore")],
     ids=lambda value: str(value),
 )
-def test_a_rule_of_a_task_is_about_its_ranks(rank: int, action: str) -> None:
+def test_a_rule_of_a_task_matches_only_its_ranks(rank: int, action: str) -> None:
     rules = [{"action": "FailJob", "task": "learner"}, {"action": "Ignore", "task": "collector"}]
     owner = tasks_job(failurePolicy={"rules": rules})
     assert Policy.of(owner, gang_of(owner)).action(failed(rank)) == action
 
 
 @pytest.mark.parametrize(("preemptible", "action"), [(True, "Ignore"), (False, "Restart")])
-def test_preemptible_forgives_an_end_on_demand(preemptible: bool, action: str) -> None:
+def test_an_end_by_sigterm_of_a_preemptible_job_is_not_counted(
+    preemptible: bool, action: str
+) -> None:
     owner = job(preemptible=preemptible)
     policy = Policy.of(owner, gang_of(owner))
     assert policy.action(failed(code=143)) == action
@@ -153,7 +155,9 @@ def test_preemptible_forgives_an_end_on_demand(preemptible: bool, action: str) -
     ],
     ids=str,
 )
-def test_who_cannot_begin_anew_alone_takes_the_others_along(spec: Body, action: str) -> None:
+def test_a_failure_restarts_all_ranks_if_they_can_only_start_together(
+    spec: Body, action: str
+) -> None:
     owner = job(**spec)
     policy = Policy.of(owner, gang_of(owner))
     assert policy.action(failed()) == action
@@ -161,9 +165,9 @@ def test_who_cannot_begin_anew_alone_takes_the_others_along(spec: Body, action: 
 
 
 @pytest.mark.parametrize(("runtime", "anew"), [("torch", {0, 1, 2}), ("ditask", {0})])
-def test_no_rendezvous_meets_a_process_of_the_old_world(runtime: str, anew: set[int]) -> None:
-    """Who cannot take a member back is made anew: in its pod it could begin while another is still
-    ending.
+def test_a_rendezvous_meets_no_process_of_the_old_world(runtime: str, anew: set[int]) -> None:
+    """Ranks with fixed membership are re-created. In its pod, one could start while another is
+    still ending.
     """
     owner = running(runtime=runtime)
     pods = [listed(rank, owner, restartable=True, deleting=not rank) for rank in range(3)]
@@ -173,7 +177,7 @@ def test_no_rendezvous_meets_a_process_of_the_old_world(runtime: str, anew: set[
     assert world.ranks_to_recreate == anew
 
 
-def test_the_runtime_is_named_where_no_rule_is() -> None:
+def test_the_message_names_the_runtime_if_no_rule_matches() -> None:
     owner = running(pod=NEVER, runtime="torch")
     decided = plan(owner, observed(*ranks(owner, failed(owner=owner))), NOW)
     renewal = decided.status.last_renewal
@@ -194,7 +198,7 @@ SUCCESSES: dict[str, tuple[Body, set[int], bool]] = {
 
 
 @pytest.mark.parametrize(("spec", "succeeded", "done"), SUCCESSES.values(), ids=SUCCESSES)
-def test_whose_success_is_the_jobs(spec: Body, succeeded: set[int], done: bool) -> None:
+def test_which_ranks_must_succeed(spec: Body, succeeded: set[int], done: bool) -> None:
     owner = tasks_job(**spec)
     waiting = frozenset(range(4)) - succeeded
     assert Policy.of(owner, gang_of(owner)).fulfilled(frozenset(succeeded), waiting) is done
@@ -205,7 +209,7 @@ def test_whose_success_is_the_jobs(spec: Body, succeeded: set[int], done: bool) 
 
 
 def ranks(owner: DIJob, pod: Pod) -> list[Pod]:
-    """All ranks as they run, but this one."""
+    """Return all ranks as running, except this one."""
     pod = changed(pod, template_hash=view(0, owner).made.template_hash)
     return [pod if rank == pod.rank else listed(rank, owner) for rank in range(3)]
 
@@ -215,7 +219,7 @@ def after(action: str, pod: Pod | None = None, **spec: Any) -> tuple[DIJob, Plan
     return owner, plan(owner, observed(*ranks(owner, pod or failed())), later(10))
 
 
-def test_fail_job_ends_it_at_once() -> None:
+def test_fail_job_ends_the_job_at_once() -> None:
     _, decided = after("FailJob", backoffLimit=10)
     assert says(decided)["Failed"] == ("True", "FailurePolicy")
     assert (
@@ -224,7 +228,7 @@ def test_fail_job_ends_it_at_once() -> None:
     assert decided.status.completion_time
 
 
-def test_restart_job_renews_all_ranks_and_is_charged_once() -> None:
+def test_restart_job_restarts_all_ranks_and_counts_once() -> None:
     _, decided = after("RestartJob")
     assert decided.status.last_renewal is not None
     assert (decided.status.last_renewal.reason, decided.status.last_renewal.ranks) == (
@@ -243,7 +247,7 @@ def test_restart_job_is_not_lost_while_the_job_is_paused() -> None:
     assert decided.status.last_renewal.ranks == "0-2"
 
 
-def test_restart_renews_only_whom_it_must() -> None:
+def test_restart_affects_only_the_ranks_that_must() -> None:
     _, decided = after("Restart")
     assert decided.status.last_renewal is not None
     assert (decided.status.last_renewal.reason, decided.status.last_renewal.ranks) == (
@@ -253,7 +257,7 @@ def test_restart_renews_only_whom_it_must() -> None:
     assert decided.status.restarts == 1
 
 
-def test_ignore_does_the_same_for_nothing() -> None:
+def test_ignore_restarts_the_rank_without_counting() -> None:
     owner, decided = after("Ignore", backoffLimit=0)
     assert decided.status.last_renewal is not None
     assert decided.status.last_renewal.ranks == "1-2"
@@ -264,7 +268,7 @@ def test_ignore_does_the_same_for_nothing() -> None:
     )
 
 
-def test_an_eviction_costs_where_a_rule_says_so_and_only_once() -> None:
+def test_an_eviction_counts_once_if_a_rule_matches_it() -> None:
     rules = [{"action": "Restart", "onPodConditions": [{"type": "DisruptionTarget"}]}]
     owner = running(pod=NEVER, failurePolicy={"rules": rules})
     pod = failed(disrupted=True, conditions=(EVICTED,), failures=2)
@@ -280,7 +284,7 @@ def test_every_action_is_a_row_here(action: str) -> None:
     assert any(row[2] == action for row in RULES.values()) or action == "RestartJob"
 
 
-def test_success_of_the_decisive_ends_the_job_and_the_rest_go() -> None:
+def test_success_of_the_decisive_ranks_ends_the_job_and_the_others() -> None:
     owner = running(pod=NEVER, successPolicy="Rank0")
     pods = [listed(0, owner, phase="Succeeded", succeeded=True), listed(1, owner), listed(2, owner)]
     decided = plan(owner, observed(*pods), later(10))

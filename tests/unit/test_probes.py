@@ -1,4 +1,4 @@
-"""H11: the message about a program that a probe ended names the probe."""
+"""H11: the message about a program that a probe has killed names the probe."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[list[Body], str]] = {
 
 
 @pytest.mark.parametrize(("events", "cause"), CASES.values(), ids=CASES)
-def test_the_probe_that_ended_a_container(events: list[Body], cause: str) -> None:
+def test_the_probe_that_killed_a_container_is_found(events: list[Body], cause: str) -> None:
     end = ended().containers.last_end
     assert end is not None
     assert failed_probe(events, "di-container", end) == cause
@@ -76,7 +76,7 @@ def test_the_probe_that_ended_a_container(events: list[Body], cause: str) -> Non
     ],
     ids=["liveness", "startup", "an own exit code", "readiness", "another container", "success"],
 )
-def test_only_ends_that_a_probe_may_have_caused_are_asked_about(pod: Pod, asked: bool) -> None:
+def test_events_are_read_only_for_ends_that_a_probe_may_have_caused(pod: Pod, asked: bool) -> None:
     assert bool(list(ends_by_probe([pod]))) is asked
 
 

@@ -1,5 +1,5 @@
 """X2: after a failure the launcher in the pod waits until the operator has counted it. So nothing
-starts after the last failure that a job allows, and the failed run's log can be kept.
+starts after the last failure that a job allows, and the log of the failed run is kept.
 """
 
 import pytest
@@ -50,15 +50,15 @@ def test_an_end_is_confirmed_once_it_is_stored() -> None:
     ],
     ids=["told", "the third", "before it starts", "no launcher", "deleted", "no sandbox"],
 )
-def test_whose_end_is_confirmed(pod: Pod, ends: int | None) -> None:
+def test_which_ends_are_confirmed(pod: Pod, ends: int | None) -> None:
     seen = observed(listed(0), pod, listed(2))
     _, owner = then(running(backoffLimit=9), seen)
     wanted = [] if ends is None else [ConfirmEnds("job-1", "uid-1", ends)]
     assert confirmed(then(owner, seen)[0]) == wanted
 
 
-def test_of_a_job_that_has_failed_nothing_is_confirmed_and_every_failed_pod_is_kept() -> None:
-    """Five ranks fail at once, and the job ends by the first: their logs stay."""
+def test_a_failed_job_confirms_nothing_and_keeps_every_failed_pod() -> None:
+    """Five ranks fail at once, and the first failure ends the job. All their logs are kept."""
     at_once = observed(*(listed(rank, **AGAIN) for rank in range(2)), listed(2))
     decided, owner = then(running(backoffLimit=0), at_once)
     assert decided.status.phase == "Failed"
@@ -68,7 +68,7 @@ def test_of_a_job_that_has_failed_nothing_is_confirmed_and_every_failed_pod_is_k
 
 
 async def crash(world: World) -> int:
-    """Rank 1 crashes. Gives how many writes of its pod follow."""
+    """Crash rank 1. Return how many writes of its pod follow."""
     before = len(world.writes("PATCH", "pods"))
     pod = world.cluster.pod("job-1")
     pod.end(pod.main, 1)
@@ -76,7 +76,7 @@ async def crash(world: World) -> int:
     return len(world.writes("PATCH", "pods")) - before
 
 
-async def test_a_crashed_program_starts_again_with_one_write() -> None:
+async def test_a_crashed_program_restarts_with_one_write() -> None:
     async with simulated(job_body(backoffLimit=3)) as world:
         await world.running()
         assert await crash(world) == 1

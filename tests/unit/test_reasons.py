@@ -1,5 +1,5 @@
-"""The catalogue of reasons: the code uses each of them, docs/conditions.md shows all, events are as
-it says.
+"""The catalogue of reasons: the code uses each of them, docs/conditions.md shows all, and events
+match it.
 """
 
 import ast
@@ -26,14 +26,14 @@ def test_every_type_of_condition_is_in_the_catalogue() -> None:
     assert set(CATALOGUE) == set(Reason.__subclasses__())
 
 
-def test_no_reason_is_another_name_of_the_one_before() -> None:
+def test_no_reason_is_an_alias() -> None:
     assert [reason.name for reason in ALL] == [
         name for each in CATALOGUE for name in each.__members__
     ]
 
 
 def written(folder: Path) -> set[str]:
-    """Every `Class.Name` that the operator's code mentions outside the catalogue."""
+    """Return every `Class.Name` that the operator's code uses outside the catalogue."""
     paths = (path for path in folder.rglob("*.py") if path.parent.name != "reasons")
     nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
     return {
@@ -47,14 +47,14 @@ def test_the_code_uses_every_reason() -> None:
     assert {str(reason) for reason in ALL} <= written(OPERATOR)
 
 
-def test_a_stored_reason_is_found_by_its_names_and_no_other_is() -> None:
+def test_a_stored_reason_is_found_by_type_and_name() -> None:
     assert find("Running", "Blocked") is Running.Blocked
     assert find("Running", "NoSuchReason") is None
     assert find("FromTheFuture", "Blocked") is None
 
 
 def shown() -> dict[tuple[str, str], list[str]]:
-    """The page's rows: their other cells by type and reason."""
+    """Return the rows of the page: their other cells by type and reason."""
     found: dict[tuple[str, str], list[str]] = {}
     for section in table().split("\n## ")[1:]:
         title, *lines = section.splitlines()
@@ -83,7 +83,7 @@ def test_the_page_names_the_annotation_of_a_pause() -> None:
 
 
 @pytest.mark.parametrize("reason", ALL, ids=IDS)
-def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(reason: Reason) -> None:
+def test_exactly_the_events_in_the_catalogue_are_published(reason: Reason) -> None:
     status, event = reason.entry.status, reason.entry.event
     running = Condition(type="Running", status="True", reason="Begun")
     opposite = Condition(type=reason.condition, status=str(not status), reason="Before")
@@ -107,7 +107,7 @@ def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(reason: Reason) 
 
 
 @pytest.mark.parametrize("reason", ALL, ids=IDS)
-def test_each_reason_says_what_to_do_where_there_is_something(reason: Reason) -> None:
+def test_each_problem_has_a_remedy(reason: Reason) -> None:
     assert re.fullmatch("[A-Z][A-Za-z]+", reason.name)
     entry = reason.entry
     assert entry.means
@@ -129,7 +129,7 @@ def told(old: Status, new: Status) -> list[tuple[str, str, bool]]:
     return [(one.reason, one.message, one.warning) for one in events(old, new)]
 
 
-def test_the_first_start_is_told_once_with_its_seconds() -> None:
+def test_the_first_start_has_one_event_with_its_duration() -> None:
     waits = having_had(Fact(Running.Starting, "waits"), Fact(PeersReady.Starting, "waits"))
     begun = having_had(
         Fact(Running.Begun, "all 3 ranks are running"),
@@ -140,7 +140,7 @@ def test_the_first_start_is_told_once_with_its_seconds() -> None:
     assert told(waits, begun) == [("Running", "all 3 ranks are running, after 7 s", False)]
 
 
-def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
+def test_a_recovery_has_an_event_with_its_duration() -> None:
     runs = having_had(Fact(Running.Begun), Fact(PeersReady.AllRanksReady))
     lost = having_had(Fact(PeersReady.RankNotReady, "rank 1: its pod is gone"), before=runs)
     healed = having_had(
@@ -154,7 +154,7 @@ def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
     ]
 
 
-def test_another_size_of_a_running_job_is_told() -> None:
+def test_a_change_of_size_has_an_event() -> None:
     three = having_had(Fact(Running.Begun)).model_copy(update={"address_list": ListProof(size=3)})
     four = three.model_copy(update={"address_list": ListProof(size=4)})
     assert told(three, four) == [("Scaled", "from 3 to 4 ranks", False)]
@@ -181,7 +181,7 @@ def having(*types: str) -> Status:
 
 
 def falling() -> list[str]:
-    """The phases in their order: each is what is left when those before it do not hold."""
+    """Return the phases in order: each one applies when those before it do not."""
     types, found = {each.__name__ for each in CATALOGUE}, list[str]()
     while (now := phase(having(*types))) is not Phase.PENDING:
         found.append(now)

@@ -1,5 +1,5 @@
-"""The job's own Redis server: when it comes, when it goes, who waits for it, and what is said of
-it.
+"""The job's own Redis server: when it is created and deleted, which ranks wait for it, and what is
+reported.
 """
 
 from dataclasses import replace
@@ -53,14 +53,16 @@ def gathered() -> list[Pod]:
 
 
 def kinds(decided: Plan) -> set[Any]:
-    """What a plan does: the classes of its actions, or what makes the objects to create."""
+    """Return what a plan does: the classes of its actions, or the functions that render shared
+    objects.
+    """
     return {
         action.manifests if isinstance(action, CreateShared) else type(action)
         for action in decided.actions
     }
 
 
-def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
+def test_the_server_is_created_with_the_pods_and_no_rank_starts_before_it_is_ready() -> None:
     assert kinds(plan(OWNER, Observed(), NOW)) == {CREATE_SERVER, service.manifests}
     assert kinds(plan(OWNER, seen(), NOW)) == {CREATE_SERVER, CreatePod}
     waiting = plan(OWNER, seen(*gathered(), by=server(ready=False)), NOW)
@@ -82,9 +84,7 @@ def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
     ],
     ids=["failed", "ending", "gone"],
 )
-def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(
-    lost: Pod | None, does: set[Any]
-) -> None:
+def test_a_lost_server_is_recreated_before_anything_else(lost: Pod | None, does: set[Any]) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
     decided = plan(running, seen(*ranks, by=lost), later(60))
@@ -108,8 +108,8 @@ def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
     ],
     ids=["another pod", "another container"],
 )
-def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None:
-    """Who began with the old one may wait for ever on its connection."""
+def test_all_ranks_restart_with_a_new_server_without_counted_failures(other: Pod) -> None:
+    """A rank that started with the old server may wait on its connection indefinitely."""
     ranks = [told(rank) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
     assert not plan(running, seen(*ranks, by=LIFE), later(50)).actions
@@ -132,7 +132,7 @@ def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None
     assert len(lists) == 3
 
 
-def test_one_that_does_not_run_yet_is_no_other_one() -> None:
+def test_a_server_that_does_not_run_yet_restarts_no_rank() -> None:
     ranks = [told(rank) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
     for now in (
@@ -144,8 +144,10 @@ def test_one_that_does_not_run_yet_is_no_other_one() -> None:
         assert plan(running, seen(*ranks, by=now), later(60)).status.last_renewal is None
 
 
-def test_who_joined_while_it_was_away_is_told_of_it_and_nobody_is_disturbed() -> None:
-    """A list that was given out then says nothing of it, nor do those of an older operator."""
+def test_a_rank_that_joined_without_the_server_gets_its_run_later() -> None:
+    """A list that was published meanwhile does not name the run, nor do lists of an older
+    operator.
+    """
     ranks = [told(0), told(1, life=""), told(2)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
     decided = plan(running, seen(*ranks, by=LIFE), later(60))
@@ -165,7 +167,7 @@ def test_who_joined_while_it_was_away_is_told_of_it_and_nobody_is_disturbed() ->
     ],
     ids=["gone", "starting", "just come back", "there for a while"],
 )
-def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -> None:
+def test_failures_due_to_a_missing_server_do_not_count(by: Pod | None, charged: int) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
     crashed = changed(ranks[1], failures=1, ended=timestamp(later(60)))
@@ -175,12 +177,12 @@ def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -
     assert again.status.restarts == charged, "judged once"
 
 
-def test_a_service_that_was_deleted_comes_back() -> None:
+def test_a_deleted_service_of_the_server_is_recreated() -> None:
     gone = seen(*gathered(), by=server(), services=frozenset({"job"}))
     assert kinds(plan(OWNER, gone, NOW)) == {CREATE_SERVER}
 
 
-def test_one_that_is_lost_again_and_again_comes_later_each_time() -> None:
+def test_a_server_that_is_lost_repeatedly_is_recreated_with_back_off() -> None:
     creations = {"job-mq": Creation(4, NOW)}
     pods = seen(*gathered(), creations=creations)
     assert CREATE_SERVER not in kinds(plan(OWNER, pods, later(7)))
@@ -212,7 +214,7 @@ def test_one_that_is_lost_again_and_again_comes_later_each_time() -> None:
     ],
     ids=["image", "event", "name", "policy"],
 )
-def test_what_is_wrong_stands_in_the_status(
+def test_a_problem_of_the_server_is_in_the_status(
     fields: dict[str, Any], reason: str, words: str
 ) -> None:
     decided = plan(OWNER, seen(*gathered(), **fields), NOW)
@@ -222,7 +224,7 @@ def test_what_is_wrong_stands_in_the_status(
 
 
 @pytest.mark.parametrize("edit", [{"suspend": True}, {}], ids=["suspended", "ended"])
-def test_it_goes_when_the_ranks_go(edit: dict[str, Any]) -> None:
+def test_the_server_is_deleted_with_the_ranks(edit: dict[str, Any]) -> None:
     succeeded = {} if edit else {"phase": "Succeeded", "succeeded": True, "ready": False}
     ranks = [listed(rank, OWNER, **succeeded) for rank in range(3)]
     owner = stored(
@@ -238,19 +240,19 @@ def test_it_goes_when_the_ranks_go(edit: dict[str, Any]) -> None:
     assert says(second)["BrokerReady"] == ("False", "Suspended" if edit else "Finished")
 
 
-def test_a_server_of_the_users_own_is_left_to_him() -> None:
+def test_a_server_of_the_user_is_not_managed() -> None:
     owner = job(messageQueue={"type": "redis", "host": "redis.ns"})
     decided = plan(owner, Observed(), NOW)
     assert CREATE_SERVER not in kinds(decided)
     assert all(condition.type != "BrokerReady" for condition in decided.status.conditions)
 
 
-def test_the_ranks_are_told_its_name_and_port() -> None:
+def test_the_ranks_get_the_name_and_port_of_the_server() -> None:
     assert gang_of(OWNER).redis == ("job-mq", 6379)
     assert gang_of(job(messageQueue={"type": "redis", "port": 7000})).redis == ("job-mq", 7000)
 
 
-def test_ranks_in_a_nodes_own_network_reach_it() -> None:
+def test_ranks_with_host_network_can_connect_to_the_server() -> None:
     on_node = {"containers": [container()], "hostNetwork": True}
     owner = job(on_node, **REDIS)
     policy, *_ = redis.manifests(owner, Options())
@@ -260,9 +262,9 @@ def test_ranks_in_a_nodes_own_network_reach_it() -> None:
     assert notes(OWNER, Options()) == notes(job(on_node), Options()) == ()
 
 
-def test_what_it_is_made_of() -> None:
-    """Nothing that selects the job's ranks finds it, nobody else gets in, and it may run where they
-    may.
+def test_the_objects_of_the_server() -> None:
+    """Selectors of the job's ranks do not match it, only the ranks can connect to it, and it may
+    run where they may.
     """
     options = Options(redis_image="img:redis", redis_resources={"limits": {"memory": "1Gi"}})
     placed = {

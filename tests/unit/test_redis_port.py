@@ -1,4 +1,6 @@
-"""The port of a job's own Redis server: the CRD keeps it, a service that has another is named."""
+"""The port of a job's own Redis server: the CRD keeps it, and a Service with another port is
+reported.
+"""
 
 import pytest
 from dijob.core.observed import parse
@@ -13,11 +15,11 @@ OTHER: Body = {"messageQueue": {"type": "redis", "port": 7000}}
 
 
 def of_server(**spec: Body) -> Body:
-    """The service of the job's own Redis server."""
+    """Return the Service of the job's own Redis server."""
     return next(one for one in redis.manifests(job(**spec), Options()) if one["kind"] == "Service")
 
 
-def test_the_crd_keeps_it_also_where_the_job_is_suspended() -> None:
+def test_the_port_is_immutable_even_while_the_job_is_suspended() -> None:
     (rule,) = [rule for rule in RULES[""] if rule.field == ".spec.messageQueue.port"]
     assert "create another job with another name" in rule.message
     assert ".?port.orValue(6379) == " in rule.rule
@@ -43,15 +45,15 @@ def test_the_crd_keeps_it_also_where_the_job_is_suspended() -> None:
         ),
     ],
 )
-def test_whether_a_service_has_the_port_that_ranks_are_told(
+def test_whether_a_service_has_the_port_that_the_ranks_use(
     there: Body, wanted: Body, found: tuple[int, int] | None
 ) -> None:
     assert parse.other_port(there, wanted) == found
 
 
 @pytest.mark.virtual_time
-async def test_no_rank_begins_while_the_service_has_another_and_what_to_do_is_said() -> None:
-    """By a detour, the CRD's rule lets another port in: without a queue, and then with one."""
+async def test_a_service_with_another_port_blocks_the_ranks_and_is_reported() -> None:
+    """The CRD's rule allows another port by a detour: first no queue, then a queue again."""
     async with simulated(job_body(**REDIS)) as world:
         await resumed_with_another_port(world)
         await world.until(lambda: broker(world)[0] == "OtherPort")
@@ -77,6 +79,6 @@ async def resumed_with_another_port(world: World) -> None:
 
 
 def broker(world: World) -> tuple[str, str]:
-    """Reason and message of the condition about the server."""
+    """Return reason and message of the condition about the server."""
     found = {one.type: one for one in world.cluster.job().status.conditions}["BrokerReady"]
     return found.reason, found.message

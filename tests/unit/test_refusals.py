@@ -1,4 +1,4 @@
-"""What a refusal of the apiserver means, and when to ask again."""
+"""The meaning of rejections by the API server, and when they are retried."""
 
 import pytest
 from dijob.core.observed.refusals import name_in_use, of_creation
@@ -20,7 +20,7 @@ from unit.builders import NOW
         (0, 0, Refused.UNAVAILABLE, 1),
     ],
 )
-def test_a_refusal_is_asked_again_when_it_can_have_healed(
+def test_a_rejection_is_retried_when_its_cause_may_be_gone(
     status: int, attempts: int, why: Refused, seconds: float
 ) -> None:
     before = Refusal(why, "", NOW, attempts) if attempts else None
@@ -47,22 +47,20 @@ WEBHOOK = 'admission webhook "check.example.com" denied the request: no'
         (500, WEBHOOK, Refused.UNAVAILABLE),
     ],
 )
-def test_a_rejection_by_admission_is_not_one_of_the_spec(
-    status: int, message: str, why: Refused
-) -> None:
-    """C45: a policy can change, and the pod stays as it is."""
+def test_a_rejection_by_admission_is_not_final(status: int, message: str, why: Refused) -> None:
+    """C45: a policy can change while the pod stays the same."""
     assert of_creation(status, message, None, NOW).why is why
 
 
-def test_a_creation_that_admission_rejects_is_asked_for_again_within_30_s() -> None:
-    """C45: with all of the jitter that the operator's clock may add."""
+def test_a_creation_rejected_by_admission_is_retried_within_30_s() -> None:
+    """C45: this includes the maximum of jitter."""
     refusal = None
     for _ in range(20):
         refusal = of_creation(403, "no", refusal, NOW, spread=lambda seconds: seconds * 1.2)
         assert (refusal.retry_at - NOW).total_seconds() <= 30
 
 
-def test_a_name_that_is_taken_says_what_to_do_and_one_that_ends_is_waited_for() -> None:
+def test_a_taken_name_has_a_remedy_and_an_ending_object_is_waited_for() -> None:
     taken = name_in_use(Refused.TAKEN, "pod job-0", NOW)
     assert "pod job-0 already exists and belongs to somebody else" in taken.message
     assert (taken.retry_at - NOW).total_seconds() == 5

@@ -1,4 +1,4 @@
-"""C45: a job whose pods are rejected begins soon after the cause is gone, at little cost."""
+"""C45: a job whose pods are rejected starts soon after the cause is gone, at a low cost."""
 
 import pytest
 from unit.builders import job_body
@@ -10,7 +10,7 @@ MOST_SECONDS = 30.0
 
 
 async def rejected_for(world: World, seconds: float) -> None:
-    """The pods of the job have been rejected for so long."""
+    """Reconcile until the pods of the job have been rejected for this long."""
     world.cluster.quota = True
     world.cluster.apply(job_body(replicas=6))
     await world.runs(seconds)
@@ -18,14 +18,14 @@ async def rejected_for(world: World, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [5, 60, 600, 3600])
-async def test_it_begins_within_30_s_however_long_it_has_waited(seconds: float) -> None:
+async def test_a_rejected_job_starts_within_30_s_however_long_it_has_waited(seconds: float) -> None:
     async with simulated() as world:
         await rejected_for(world, seconds)
         world.cluster.quota = False
         await world.until(lambda: len(world.cluster.pods) == 6, MOST_SECONDS)
 
 
-async def test_it_costs_one_request_per_try_and_no_status() -> None:
+async def test_a_try_costs_one_request_and_no_status() -> None:
     """A thousand such jobs cost 40 requests per second."""
     async with simulated() as world:
         await rejected_for(world, 120)

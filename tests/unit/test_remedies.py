@@ -1,4 +1,4 @@
-"""What the user can do about an end that the cluster blames on the operator's part of the pod."""
+"""Remedies for errors that the cluster attributes to the operator's part of the pod."""
 
 import pytest
 from dijob import names
@@ -27,14 +27,14 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("line", PROCESS_1)
-def test_c9_a_program_that_must_be_process_1_is_told_how(line: str) -> None:
+def test_c9_a_program_that_must_be_process_1_has_a_remedy(line: str) -> None:
     """C9: s6-overlay, systemd and others exit unless they are the container's first process."""
     assert how_it_ended(100, None, "Error", line) == f"exited 100 {OFF}: {line}"
 
 
 @pytest.mark.parametrize("line", OTHERS)
 def test_c9_other_ends_have_no_remedy(line: str) -> None:
-    """C9, C42, C48: only what the operator's part of the pod brings about."""
+    """C9, C42, C48: only errors due to the operator's part of the pod have one."""
     assert with_remedy(line) == line
 
 
@@ -47,10 +47,10 @@ def test_c9_other_ends_have_no_remedy(line: str) -> None:
     ],
 )
 @pytest.mark.parametrize("waits", ["CrashLoopBackOff", "RunContainerError"])
-def test_c42_c48_a_container_that_cannot_start_names_the_templates_part(
+def test_c42_c48_a_container_that_cannot_start_names_the_field_of_the_template(
     container: str, said: str, remedy: str, waits: str
 ) -> None:
-    """C42, C48: the message named the operator's container, which crashed again and again."""
+    """C42, C48: the message named the operator's container, which crashed repeatedly."""
     end = {"exitCode": 1, "reason": "Error", "message": said}
     waiting = {"waiting": {"reason": waits, "message": said}}
     shown = main_status(name=container, state=waiting, lastState={"terminated": end})

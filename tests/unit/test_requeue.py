@@ -1,4 +1,4 @@
-"""When a job is looked at again: at once only where something is due."""
+"""When a job is reconciled again: at once only if something is due."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -139,7 +139,7 @@ def seen(
 
 
 def settled(owner: DIJob, given: Observed, now: datetime) -> tuple[Plan, DIJob]:
-    """The pass that has nothing more to write."""
+    """Return the plan that has nothing more to write."""
     for _ in range(9):
         decided = plan(owner, given, now)
         if decided.status == owner.status:
@@ -149,9 +149,7 @@ def settled(owner: DIJob, given: Observed, now: datetime) -> tuple[Plan, DIJob]:
 
 
 @pytest.mark.parametrize(("branch", "want"), list(product(BRANCHES, WANTS)))
-def test_a_pass_with_nothing_to_do_is_followed_by_another_only_where_something_is_due(
-    branch: str, want: str
-) -> None:
+def test_an_idle_job_is_reconciled_again_only_when_something_is_due(branch: str, want: str) -> None:
     (spec, how), (fields, pod) = BRANCHES[branch], WANTS[want]
     owner = parse_job(body(spec, how))
     given = seen(how, fields, pod, owner)

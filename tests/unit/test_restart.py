@@ -1,5 +1,5 @@
-"""Renewal in place: whose process may start again in its pod, who still has to, and which ends are
-no failure.
+"""In-place restart: which processes can restart in their pods, which have not yet, and which ends
+are not failures.
 """
 
 from dataclasses import replace
@@ -35,7 +35,7 @@ WORDLESS = Ending(RENEWAL_CODE, 0, "Error", "")
 
 
 def sound(**fields: Any) -> Pod:
-    """A pod that can be renewed in place."""
+    """A pod that can restart in place."""
     return listed(1, **{"restartable": True, "started": timestamp(later(-99)), **fields})
 
 
@@ -55,7 +55,7 @@ POSSIBLE: dict[str, tuple[Pod, bool]] = {
 
 
 @pytest.mark.parametrize(("pod", "possible"), POSSIBLE.values(), ids=POSSIBLE)
-def test_a_pod_can_stay(pod: Pod, possible: bool) -> None:
+def test_which_pods_can_restart_in_place(pod: Pod, possible: bool) -> None:
     assert restart.can_restart(pod, NOW) is possible
 
 
@@ -125,12 +125,12 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
 
 
 @pytest.mark.parametrize(("pod", "status", "seconds", "pending"), PENDING.values(), ids=PENDING)
-def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending: bool) -> None:
+def test_when_a_restart_is_pending(pod: Pod, status: Status, seconds: float, pending: bool) -> None:
     assert restart.is_pending(pod, Observed(list_seen=TOLD), status, later(seconds)) is pending
 
 
 def counted(number: int) -> Charge:
-    """What has been counted of a pod: the renewal for the list of this number (0: none)."""
+    """The accounting of a pod: the revision of its last counted restart (0: none)."""
     return Charge(rank=1, renewed=number)
 
 
@@ -171,8 +171,10 @@ def counted(number: int) -> Charge:
         "two crashes",
     ],
 )
-def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, free: int) -> None:
-    """H11: and none for the launcher's words alone."""
+def test_each_requested_restart_excuses_one_end(
+    pod: Pod, before: Charge, new: int, free: int
+) -> None:
+    """H11: the launcher's message alone excuses none."""
     assert restart.uncharged_ends(pod, before, new) == free
 
 
@@ -219,7 +221,7 @@ def test_each_request_for_a_restart_excuses_one_end(looks: list[Pod], failed: in
 def renewed(
     *pods: Pod, seconds: float = 0, told: dict[tuple[str, int], datetime] | None = None
 ) -> list[str]:
-    """What is done in a job whose rank 0 was lost, and is back."""
+    """Return the actions in a job whose rank 0 was lost and is back."""
     last = Renewal(
         list_number=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=timestamp(NOW)
     )
@@ -231,13 +233,13 @@ def renewed(
     ]
 
 
-def test_who_can_is_told_in_place_and_who_cannot_goes() -> None:
+def test_a_healthy_pod_restarts_in_place_and_another_is_deleted() -> None:
     other = listed(2, restartable=True, ended=LATELY)
     assert "DeletePod job-2" in renewed(sound(), other)
     assert "DeletePod job-1" not in renewed(sound(), other)
 
 
-def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
+def test_only_ranks_that_connect_to_the_lost_rank_must_restart() -> None:
     last = Renewal(
         list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=timestamp(NOW)
     )
@@ -249,7 +251,7 @@ def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
     ] == [0, 0, 2]
 
 
-def test_who_does_not_start_again_is_made_anew_and_named() -> None:
+def test_a_rank_that_does_not_restart_is_recreated_and_reported() -> None:
     owner = job(
         status={
             "listNumber": 2,
@@ -296,7 +298,7 @@ LATE: dict[str, tuple[Pod, float, bool]] = {
 
 
 @pytest.mark.parametrize(("pod", "seconds", "anew"), LATE.values(), ids=LATE)
-def test_only_a_process_that_could_have_started_again_is_made_anew(
+def test_a_pod_is_recreated_only_if_its_process_could_have_restarted(
     pod: Pod, seconds: float, anew: bool
 ) -> None:
     owner = job(
@@ -313,7 +315,7 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(
     assert (last.reason == "NotRestarted") is anew
 
 
-def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> None:
+def test_a_program_that_saves_a_checkpoint_has_its_full_grace_period() -> None:
     begun = {"type": "Running", "status": "True"}
     died = {"listNumber": 1, "ranks": "0-1", "time": timestamp(NOW)}
     owner = job(status={"listNumber": 2, "lastRenewal": died, "conditions": [begun]})

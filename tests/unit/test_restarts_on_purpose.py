@@ -1,5 +1,5 @@
 """C3: a container that the kubelet restarts on purpose has not failed. The statuses are those that
-a kubelet 1.37.2 has written on real pods (kubelet_1_37.json).
+a kubelet 1.37.2 has written for real pods (kubelet_1_37.json).
 """
 
 import copy
@@ -26,7 +26,7 @@ CRASH = terminated(1, finishedAt="2026-11-26T10:00:00Z")
 
 
 def seen(shown: Body, first_shape: str) -> Pod:
-    """Rank 1 with the containers and the status that a kubelet has shown."""
+    """Return rank 1 with the containers and the status that a kubelet has reported."""
     body = pod_body(1, job({"initContainers": [RULED]}))
     main = next(c for c in body["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
     mounts = {names.MAIN_CONTAINER: main["volumeMounts"]}
@@ -43,7 +43,9 @@ def seen(shown: Body, first_shape: str) -> Pod:
 
 
 def counted(before: Ledger, pod: Pod, now: datetime = NOW) -> Ledger:
-    """What has been counted after one more look, also by an operator that has just started."""
+    """Return the accounting after one more reconciliation, also by an operator that has just
+    started.
+    """
     world = world_of(gang(), observed(pod), before.into(Status(list_number=1)), now)
     after = failures.with_failures(before, world, Policy(gang()), now)
     return failures.read(after.into(Status(list_number=1)), gang())
@@ -54,7 +56,7 @@ def first_shape_of(life: list[Body]) -> str:
 
 
 def crashed(shown: Body) -> Body:
-    """The same pod a moment later: its program has crashed."""
+    """Return the same pod a moment later: its program has crashed."""
     later = copy.deepcopy(shown)
     main = next(
         c for c in later["status"]["containerStatuses"] if c["name"] == names.MAIN_CONTAINER
@@ -64,7 +66,7 @@ def crashed(shown: Body) -> Body:
 
 
 @pytest.mark.parametrize("life", RECORDED["restarts"].values(), ids=RECORDED["restarts"])
-def test_a_restart_on_purpose_costs_nothing_and_a_crash_after_it_one(life: list[Body]) -> None:
+def test_a_restart_on_purpose_does_not_count_and_a_crash_after_it_does(life: list[Body]) -> None:
     """C3, status by status: a resize, a changed image, a restart rule."""
     first, ledger = first_shape_of(life), failures.read(Status(), gang())
     for shown in life:
@@ -75,17 +77,17 @@ def test_a_restart_on_purpose_costs_nothing_and_a_crash_after_it_one(life: list[
 
 
 @pytest.mark.parametrize("life", RECORDED["restarts"].values(), ids=RECORDED["restarts"])
-def test_an_operator_that_sees_only_what_comes_after_it_charges_nothing_either(
+def test_an_operator_that_starts_later_does_not_count_the_restart_either(
     life: list[Body],
 ) -> None:
-    """C3: it was away. Of two resizes that it has not seen it can excuse one."""
+    """C3: it was not running. Of two resizes that it has not observed it can excuse one."""
     ledger = counted(failures.read(Status(), gang()), seen(life[-1], first_shape_of(life)))
     ends = seen(life[-1], "").containers.failures
     assert ledger.restarts == ends - 1
 
 
 def test_without_a_known_first_shape_every_end_counts() -> None:
-    """A pod of a former operator's."""
+    """For example in a pod of an older operator."""
     life = RECORDED["restarts"]["another image"]
     assert counted(failures.read(Status(), gang()), seen(life[-1], "")).restarts == 1
 
@@ -124,17 +126,17 @@ def with_memory(amount: str) -> Body:
 def test_only_what_restarts_a_container_changes_its_shape(
     before: Body, after: Body, differs: bool
 ) -> None:
-    """C3: a crash after a resize without a restart is charged."""
+    """C3: a crash after a resize without a restart counts."""
     assert (of(**before) != of(**after)) is differs
 
 
-def test_a_resize_for_which_the_node_has_no_room_excuses_no_crash() -> None:
+def test_a_pending_resize_excuses_no_crash() -> None:
     """C3: the kubelet has not restarted anything for it."""
     assert of(WAITS_FOR_ROOM) == ""
 
 
 @pytest.mark.virtual_time
-async def test_a_job_whose_pod_is_resized_again_and_again_runs_on() -> None:
+async def test_a_job_survives_repeated_resizes() -> None:
     """C3: four resizes, also with an operator that starts in between."""
     pod: Body = {"containers": [container(**MEMORY, **RESTARTS)]}
     async with simulated(job_body(pod, backoffLimit=0)) as world:

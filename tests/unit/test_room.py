@@ -1,4 +1,6 @@
-"""Jobs that find no room, in a simulated cluster: what they keep, and that all get through."""
+"""Jobs without enough capacity, in a simulated cluster: what they keep, and that all of them
+succeed.
+"""
 
 import random
 
@@ -23,7 +25,9 @@ class AnyOrder(Nodes):
 
 
 async def all_succeed(world: World, rooms: int, seed: int, *jobs: str) -> set[str]:
-    """Jobs of four on so many places begin, and succeed. Gives those that gave room back."""
+    """Run jobs of four ranks on this many nodes until all have succeeded. Return the jobs that have
+    released capacity.
+    """
     world.nodes = AnyOrder(world.cluster, seed)
     world.nodes.room = rooms
     for name in jobs:
@@ -51,10 +55,12 @@ async def all_succeed(world: World, rooms: int, seed: int, *jobs: str) -> set[st
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("jobs", [("left", "right"), ("left", "middle", "right")])
 @pytest.mark.parametrize("rooms", [4, 5, 6])
-async def test_jobs_that_each_hold_a_part_of_the_room_get_through(
+async def test_jobs_that_each_hold_a_part_of_the_capacity_all_succeed(
     rooms: int, jobs: tuple[str, ...]
 ) -> None:
-    """C19: pods without a node stay, and take what another job has given back, or its own."""
+    """C19: pods without a node stay and take the capacity that another job, or their own, has
+    released.
+    """
     gave = set[str]()
     for seed in range(3):
         async with simulated() as world:

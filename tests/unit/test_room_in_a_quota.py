@@ -1,4 +1,4 @@
-"""Jobs that share a quota of pods: what one of them gives back, the other one gets."""
+"""Jobs that share a quota of pods: the other job gets the capacity that one of them releases."""
 
 from dijob.api.parse import parse_job
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
@@ -63,7 +63,7 @@ class Quota:
         return sum(len(tenant.pods) for tenant in self.tenants)
 
 
-def test_of_two_jobs_of_four_under_a_quota_of_six_pods_one_begins() -> None:
+def test_one_of_two_jobs_of_four_ranks_starts_under_a_quota_of_six_pods() -> None:
     quota = Quota(6)
     one, other = Tenant("one", quota), Tenant("other", quota)
     # Half of each: neither can begin.

@@ -1,5 +1,5 @@
-"""What a job that runs says of its ranks: who is not ready, who has finished, who has crashed
-before.
+"""What a running job reports about its ranks: which are not Ready, which have finished, and which
+have crashed before.
 """
 
 from typing import Any
@@ -26,14 +26,14 @@ from unit.statuses import CRASH
 
 
 def peers(owner: DIJob, *pods: Pod, seconds: float = 0) -> tuple[str, str]:
-    """Reason and message of PeersReady, and that they are not looked at too late."""
+    """Return reason and message of PeersReady, and check that the job is reconciled in time."""
     decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(seconds))
     found = conditions_of(decided)["PeersReady"]
     return found.reason, found.message
 
 
 def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
-    """One that is about to exit has closed its port, one that joins is on its way."""
+    """A rank that is about to exit has closed its port, and a rank that joins is still starting."""
     pods = (listed(0), listed(1), listed(2, ready=False))
     decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
     owner = stored(running(), decided)
@@ -74,7 +74,9 @@ NOT_READY = {
 
 
 @pytest.mark.parametrize(("pods", "reason", "words"), NOT_READY.values(), ids=NOT_READY)
-def test_why_not_all_are_ready_any_more(pods: tuple[Pod, ...], reason: str, words: str) -> None:
+def test_the_reason_why_ranks_are_no_longer_ready(
+    pods: tuple[Pod, ...], reason: str, words: str
+) -> None:
     assert peers(running(), *pods) == (reason, words)
 
 
@@ -95,7 +97,9 @@ FINISHED = {
 
 
 @pytest.mark.parametrize(("pods", "words"), FINISHED.values(), ids=FINISHED)
-def test_who_has_finished_is_said_and_what_ends_the_job(pods: tuple[Pod, ...], words: str) -> None:
+def test_finished_ranks_are_reported_with_what_ends_the_job(
+    pods: tuple[Pod, ...], words: str
+) -> None:
     said = say(observed(*pods), running())
     assert said["Running"].message == f"{words}; the job ends when all ranks have exited 0"
     first = say(observed(*pods), running(successPolicy="Rank0"))
@@ -118,12 +122,12 @@ RECOVERED: dict[str, tuple[Pod, str]] = {
 
 
 @pytest.mark.parametrize(("pod", "words"), RECOVERED.values(), ids=RECOVERED)
-def test_all_ranks_run_between_two_crashes_of_one(pod: Pod, words: str) -> None:
+def test_failures_are_reported_while_all_ranks_run(pod: Pod, words: str) -> None:
     said = say(observed(listed(0), pod, listed(2)), running())["Running"]
     assert (said.status, said.message) == ("True", f"all 3 ranks are running; {words}")
 
 
-def test_all_ranks_run_after_a_failure_that_renewed_them() -> None:
+def test_a_failure_that_restarted_all_ranks_is_reported_afterwards() -> None:
     owner = running(restart={"scope": "Job"})
     failed = listed(1, owner, phase="Failed", ready=False, broken=True, failures=1, last_end=BOOM)
     loss = plan(owner, observed(listed(0, owner), failed, listed(2, owner)), later(1))

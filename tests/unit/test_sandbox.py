@@ -1,6 +1,4 @@
-"""How a status shows that a pod's sandbox has died under it, and which of its addresses is the
-pod's.
-"""
+"""How a status shows that a pod's sandbox has died, and which of its addresses is used."""
 
 import json
 from pathlib import Path
@@ -25,7 +23,7 @@ WAITING: Body = {"waiting": {"reason": "PodInitializing"}}
         ("Failed", "False", True),
     ],
 )
-def test_a_sandbox_that_died_under_a_running_pod_is_seen(
+def test_a_dead_sandbox_of_a_running_pod_is_recognized(
     phase: str, ready_to_start: str, sandbox: bool
 ) -> None:
     conditions = [condition("PodReadyToStartContainers", ready_to_start)]
@@ -44,11 +42,11 @@ def test_a_sandbox_that_died_under_a_running_pod_is_seen(
     ids=["before it", "with it", "after it", "of no time", "no time is said"],
 )
 @pytest.mark.parametrize("state", ["running", "failed"])
-def test_a_container_of_before_its_sandbox_was_made_has_died_with_another(
+def test_a_container_older_than_its_sandbox_died_with_another_one(
     made: str, began: str, sandbox: bool, state: str
 ) -> None:
-    """Kubelet 1.37 and containerd 2.4, while the gate waits in the new one, and before it: there is
-    a moment in which a dead shim shows as a failure at the old address.
+    """Kubelet 1.37 and containerd 2.4, while the gate waits in the new sandbox, and before it
+    exists: for a moment a dead shim appears as a failure at the old address.
     """
     ready = condition("PodReadyToStartContainers", lastTransitionTime=made)
     running, failed = {"running": {"startedAt": began}}, terminated(255, finishedAt=began)
@@ -60,8 +58,8 @@ def test_a_container_of_before_its_sandbox_was_made_has_died_with_another(
 
 
 @pytest.mark.parametrize("ips", [("10.0.0.1", "fd00::1"), ("fd00::1", "10.0.0.1")])
-def test_of_two_addresses_the_first_is_the_pods(ips: tuple[str, str]) -> None:
-    """Dual stack: status.podIP, the first of status.podIPs, is of the node's first family."""
+def test_the_first_of_two_addresses_is_used(ips: tuple[str, str]) -> None:
+    """Dual stack: status.podIP, the first of status.podIPs, belongs to the node's first family."""
     both = [{"ip": ip} for ip in ips]
     assert read(pod_body(podIP=ips[0], podIPs=both)).ip == ips[0]
 
@@ -69,11 +67,11 @@ def test_of_two_addresses_the_first_is_the_pods(ips: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("ip", "code", "sandbox"), [("", 255, False), ("10.0.0.1", 255, True), ("", 0, True)]
 )
-def test_a_container_that_ended_and_has_no_address_any_more_went_with_its_sandbox(
+def test_an_ended_container_without_an_address_died_with_its_sandbox(
     ip: str, code: int, sandbox: bool
 ) -> None:
-    """Kubelet 1.37, after its node was without power for a moment: it says that the new sandbox is
-    there before it says which address that has.
+    """Kubelet 1.37, after its node was without power for a moment: it reports the new sandbox
+    before the new address.
     """
     shown = pod_body(
         phase="Running",
@@ -85,8 +83,12 @@ def test_a_container_that_ended_and_has_no_address_any_more_went_with_its_sandbo
 
 
 @pytest.mark.parametrize(("reason", "sandbox"), [("Unknown", False), ("Error", True)])
-def test_a_container_whose_end_nobody_saw_went_with_its_sandbox(reason: str, sandbox: bool) -> None:
-    """Containerd 2.4 that starts and finds its shim dead. A program that exits 255 is an Error."""
+def test_a_container_whose_end_was_not_observed_died_with_its_sandbox(
+    reason: str, sandbox: bool
+) -> None:
+    """Containerd 2.4 that starts and finds its shim dead. A program that exits 255 has the reason
+    Error.
+    """
     shown = pod_body(
         phase="Running",
         podIP="10.0.0.1",
@@ -96,7 +98,7 @@ def test_a_container_whose_end_nobody_saw_went_with_its_sandbox(reason: str, san
     assert read(shown).containers.sandbox is sandbox
 
 
-def test_a_sandbox_of_which_nothing_is_said_is_there() -> None:
+def test_a_sandbox_without_a_condition_is_alive() -> None:
     assert read(pod_body(phase="Running")).containers.sandbox
 
 
@@ -135,11 +137,11 @@ def over(phase: str, main: Body, owner: DIJob, *init: Body) -> Pod:
     ],
 )
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
-def test_a_program_that_ended_after_its_sandbox_is_lost_and_has_neither_failed_nor_succeeded(
+def test_a_program_that_ended_after_its_sandbox_has_neither_failed_nor_succeeded(
     phase: str, code: int, at: str, lost: bool, policy: str
 ) -> None:
-    """H18: in a pod that is over, the sandbox is always gone, and only times show which came
-    first.
+    """H18: the sandbox of an ended pod is always gone, and only time stamps show which
+    ended first.
     """
     main = main_status(state=terminated(code, finishedAt=at))
     pod = over(phase, main, job({"restartPolicy": policy}))
@@ -150,7 +152,7 @@ def test_a_program_that_ended_after_its_sandbox_is_lost_and_has_neither_failed_n
 
 
 @pytest.mark.parametrize(("code", "lost"), [(137, True), (143, True), (1, False), (128, False)])
-def test_without_a_launcher_a_kill_in_the_same_second_went_with_the_sandbox(
+def test_without_a_launcher_a_kill_in_the_same_second_counts_as_the_sandboxs_death(
     code: int, lost: bool
 ) -> None:
     """H18: main containers without a command, and the template's init containers."""
@@ -165,8 +167,12 @@ def test_without_a_launcher_a_kill_in_the_same_second_went_with_the_sandbox(
     ("name", "code"),
     [(names.GATE_CONTAINER, 143), (names.LAUNCHER_CONTAINER, 137), (names.GATE_CONTAINER, 128)],
 )
-def test_a_pod_that_failed_in_a_container_of_ours_costs_nothing(name: str, code: int) -> None:
-    """H16: restartPolicy Never, and the sandbox dies while the gate waits; whatever the times."""
+def test_a_pod_that_failed_in_a_container_of_the_operator_does_not_count(
+    name: str, code: int
+) -> None:
+    """H16: restartPolicy Never, and the sandbox dies while the gate waits, whatever the time
+    stamps.
+    """
     ended = main_status(name=name, state=terminated(code, finishedAt=BEFORE))
     pod = over("Failed", main_status(state=WAITING), job({"restartPolicy": "Never"}), ended)
     assert (pod.containers.failures, pod.failed) == (0, True)
@@ -174,10 +180,10 @@ def test_a_pod_that_failed_in_a_container_of_ours_costs_nothing(name: str, code:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-async def test_under_never_a_rank_whose_sandbox_died_gets_a_new_pod_and_nothing_is_charged(
+async def test_under_never_a_rank_whose_sandbox_died_gets_a_new_pod_without_a_failure(
     phase: str,
 ) -> None:
-    """H16, H18: with backoffLimit 0 the job runs on."""
+    """H16, H18: with backoffLimit 0 the job keeps running."""
     async with simulated(job_body({"restartPolicy": "Never"}, backoffLimit=0)) as world:
         await world.running()
         pod = world.cluster.pod("job-1")
@@ -194,7 +200,7 @@ LOST = [name for name in RECORDED if name.startswith("its sandbox died")]
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_what_a_kubelet_has_written_of_pods_that_are_over_is_told_apart(name: str) -> None:
+def test_real_statuses_of_ended_pods_are_classified(name: str) -> None:
     """H16, H18: real pods of 1.37.2 with restartPolicy Never."""
     body = pod_body(0, job({"restartPolicy": "Never"}), **RECORDED[name]["status"])
     pod = read(body)

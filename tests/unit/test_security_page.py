@@ -43,7 +43,7 @@ peer lists, revisions and labels
 a pod of another job, or of none
     tests/e2e/test_network_policy.py
 a misspelt rule
-    tests/unit/test_isolation.py::test_a_rule_that_would_let_in_more_than_it_says_is_refused
+    tests/unit/test_isolation.py::test_a_rule_that_would_admit_more_than_it_states_is_rejected
     tests/apiserver/test_isolation.py
 objects of any form
     make hostile

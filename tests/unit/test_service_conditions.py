@@ -1,4 +1,4 @@
-"""What is said of a service that cannot be made, and until when."""
+"""The condition about a Service that cannot be created, and when it is cleared."""
 
 import pytest
 from dijob.core.observed.views import Refusal, Refused
@@ -26,7 +26,7 @@ from unit.builders import (
         (Refused.REJECTED, "ServiceRefused"),
     ],
 )
-def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
+def test_a_service_that_cannot_be_created_is_reported_until_it_exists(
     why: Refused, reason: str
 ) -> None:
     owner = running()
@@ -47,7 +47,7 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
     assert "ServiceReady" not in say(observed(*ALL, services=frozenset({"job"})), owner)
 
 
-def test_a_service_that_nobody_wants_any_more_is_no_problem() -> None:
+def test_a_service_that_is_no_longer_needed_is_not_a_problem() -> None:
     refused = {"service/job": Refusal(Refused.TAKEN, "no", later(60))}
     owner = running()
     owner = stored(owner, plan(owner, observed(*ALL, refusals=refused), later(1)))
@@ -56,8 +56,8 @@ def test_a_service_that_nobody_wants_any_more_is_no_problem() -> None:
     assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "NotWanted")
 
 
-def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:
-    """A job that renews its set wants none before it runs again."""
+def test_a_rejected_service_that_is_not_needed_causes_no_reconciliations() -> None:
+    """A job whose ranks all restart needs none before it runs again."""
     seen = observed(
         view(0, ip=""),
         view(1),

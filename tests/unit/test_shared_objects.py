@@ -1,5 +1,5 @@
-"""Objects that a job's ranks share: what rejects, edits or deletes them is reported, and no loop
-asks the API server again and again (H9, H13, H34, R5).
+"""Objects that a job's ranks share: rejections, edits and deletions are reported, and cause no loop
+of requests (H9, H13, H34, R5).
 """
 
 import copy
@@ -32,7 +32,7 @@ def conditions(world: World) -> dict[str, Any]:
 
 
 def edited(world: World, target: Target, **spec: Any) -> None:
-    """Somebody edits the spec of an object."""
+    """Edit the spec of an object."""
     body = copy.deepcopy(world.cluster.server.get(target))
     body["spec"] |= spec
     world.cluster.server.replace(target, body)
@@ -43,7 +43,7 @@ def is_as(world: World, target: Target, spec: Body) -> bool:
 
 
 def webhook(world: World, target: Target, change: Callable[[Body], None]) -> None:
-    """It changes each version of an object on its way in."""
+    """Change each version of an object when it is written."""
     stored = world.cluster.server.replace
 
     def changing(seen: Target, body: Body) -> Body:
@@ -67,7 +67,7 @@ EDITS: dict[str, Body] = {
 @virtual
 @pytest.mark.parametrize("spec", EDITS.values(), ids=EDITS)
 async def test_an_edited_network_policy_is_restored(spec: Body) -> None:
-    """H9: also one whose annotations are as the operator wrote them."""
+    """H9: even if its annotations are as the operator wrote them."""
     async with simulated(job_body(messageQueue={"type": "redis"}), options=ISOLATED) as world:
         await world.running()
         for target in (POLICY, SERVER_POLICY):
@@ -91,7 +91,7 @@ async def test_a_webhook_that_strips_annotations_of_policies_causes_no_write() -
 
 
 @virtual
-async def test_a_policy_that_is_changed_back_is_written_ever_more_rarely_and_reported() -> None:
+async def test_a_reverted_policy_is_written_with_back_off_and_reported() -> None:
     """H13, R5: a webhook or a controller that changes the spec."""
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
@@ -109,8 +109,8 @@ async def test_a_policy_that_is_changed_back_is_written_ever_more_rarely_and_rep
 
 
 @virtual
-async def test_replicas_that_a_webhook_takes_away_are_written_ever_more_rarely() -> None:
-    """R5: every change that is made again and again backs off."""
+async def test_replicas_that_a_webhook_removes_are_written_with_back_off() -> None:
+    """R5: every repeated change has a back-off."""
     body = job_body(minReplicas=2, maxReplicas=2)
     async with simulated() as world:
         webhook(
@@ -131,10 +131,10 @@ async def test_replicas_that_a_webhook_takes_away_are_written_ever_more_rarely()
     [(SERVICE, "ServiceReady", "ServiceRemoved"), (POLICY, "Isolated", "Removed")],
     ids=["service", "network policy"],
 )
-async def test_a_shared_object_that_is_deleted_again_and_again_is_created_ever_more_rarely(
+async def test_a_shared_object_that_is_deleted_repeatedly_is_created_with_back_off(
     target: Target, type_: str, reason: str
 ) -> None:
-    """R5: something deletes it as soon as it is there."""
+    """R5: something deletes it whenever it appears."""
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         before = len(world.writes("POST", target.plural))
@@ -178,7 +178,7 @@ REJECTED: dict[str, tuple[Observed, Body, str]] = {
 
 
 @pytest.mark.parametrize(("seen", "spec", "said"), REJECTED.values(), ids=REJECTED)
-def test_the_message_of_a_job_says_which_shared_object_is_rejected(
+def test_the_message_of_a_job_names_the_rejected_shared_object(
     seen: Observed, spec: Body, said: str
 ) -> None:
     """H34: kubectl get and watch show this message."""
@@ -202,7 +202,9 @@ SAME: dict[str, tuple[Body, Body]] = {
 
 
 @pytest.mark.parametrize(("sent", "shown"), SAME.values(), ids=SAME)
-def test_what_the_api_server_adds_to_a_policy_is_no_edit(sent: Body, shown: Body) -> None:
+def test_defaults_that_the_api_server_adds_to_a_policy_are_not_an_edit(
+    sent: Body, shown: Body
+) -> None:
     assert digest(sent) == digest(shown)
 
 

@@ -1,5 +1,5 @@
-"""The ends of containers that always start again (restartPolicy: Always, sidecars) are no failures
-of their rank (C3): its program runs on, and the kubelet restarts them on purpose as well.
+"""C3: ends of containers that always restart (sidecars) do not count as failures of their rank. Its
+program keeps running, and the kubelet also restarts them on purpose.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ TOKEN = {"initContainers": [{"name": "token", "image": "x", "restartPolicy": "Al
         pytest.param(main_status(4, "token", state=terminated(1)), id="has crashed"),
     ],
 )
-def test_the_ends_of_a_native_sidecar_are_no_failures(policy: str, sidecar: Body) -> None:
+def test_ends_of_a_native_sidecar_do_not_count(policy: str, sidecar: Body) -> None:
     owner = job({**TOKEN, "restartPolicy": policy})
     shown = pod_body(
         0,
@@ -40,10 +40,8 @@ SYNC: Body = {"name": "sync", "restartPolicy": "Always"}
 
 @pytest.mark.parametrize("code", [0, 1])
 @pytest.mark.parametrize("policy", ["OnFailure", "Never"])
-def test_a_regular_container_that_always_starts_again_is_a_sidecar_too(
-    policy: str, code: int
-) -> None:
-    """Kubernetes 1.35 lets any container say so (KEP-5307), and a webhook may inject one."""
+def test_a_regular_container_that_always_restarts_is_a_sidecar_too(policy: str, code: int) -> None:
+    """Kubernetes 1.35 allows this for any container (KEP-5307), and a webhook may inject one."""
     spec: dict[str, Any] = {
         "restartPolicy": policy,
         "containers": [{"name": names.MAIN_CONTAINER}, SYNC],
@@ -53,7 +51,7 @@ def test_a_regular_container_that_always_starts_again_is_a_sidecar_too(
     assert containers.failures(spec, shown, main) == 0
 
 
-def test_a_crash_of_the_program_is_counted_beside_one_that_always_starts_again() -> None:
+def test_a_crash_of_the_program_counts_in_a_pod_with_sidecars() -> None:
     spec = {"restartPolicy": "OnFailure", "containers": [container(), SYNC]}
     main = main_status(2, **UP, lastState=terminated(1))
     shown = {

@@ -1,4 +1,4 @@
-"""H37: how long pods stay on a silent node, and what is reported meanwhile."""
+"""H37: how long pods stay on an unreachable node, and what is reported meanwhile."""
 
 from typing import Any
 
@@ -76,33 +76,33 @@ def test_the_templates_own_tolerations_win(given: list[Body] | None, added: list
     assert tolerations(given) == [*(given or ()), *expected]
 
 
-def test_the_job_says_it_else_the_operator() -> None:
+def test_the_job_sets_the_time_or_else_the_operator() -> None:
     assert tolerations(seconds=7)[0] == brief(NOT_READY, 7)
     assert tolerations(seconds=7, lostNodeSeconds=0)[0] == brief(NOT_READY, 0)
 
 
-def test_what_is_no_list_is_left_to_the_api_server() -> None:
+def test_tolerations_that_are_not_a_list_are_left_to_the_api_server() -> None:
     assert manifest(job({"tolerations": "all"}))["spec"]["tolerations"] == "all"
 
 
-def test_the_jobs_redis_server_stays_no_longer() -> None:
+def test_the_jobs_redis_server_stays_as_long_as_the_ranks() -> None:
     *_, server = redis.manifests(job(messageQueue={"type": "redis"}, lostNodeSeconds=3), Options())
     assert server["spec"]["tolerations"] == [brief(NOT_READY, 3), brief(UNREACHABLE, 3)]
 
 
-def test_pods_that_run_are_not_out_of_date_because_of_it() -> None:
-    """Those of an older operator have 300 s, and another value of the job is for new pods."""
+def test_running_pods_do_not_become_outdated() -> None:
+    """Pods of an older operator have 300 s, and a new value in the job applies to new pods."""
     assert template_hash(job(lostNodeSeconds=3)) == template_hash(job())
 
 
 def silent(rank: int = 0, **fields: Any) -> Pod:
-    """A pod as the node controller leaves it."""
+    """Return a pod as the node controller leaves it."""
     ready = {"type": "Ready", "status": "False", "lastTransitionTime": SINCE, **fields}
     alive = {"type": "ContainersReady", "status": "True", "lastTransitionTime": SINCE}
     return read(pod_body(rank, phase="Running", podIP="10.0.0.1", conditions=[ready, alive]))
 
 
-def test_a_silent_node_is_told_from_a_program_that_is_not_ready() -> None:
+def test_an_unreachable_node_is_distinguished_from_a_program_that_is_not_ready() -> None:
     assert silent().placement.silent_since == SINCE
     assert silent().placement.eviction_seconds == 30
     assert silent(reason="ContainersNotReady").placement.silent_since == ""
@@ -143,7 +143,7 @@ def peers(*pods: Pod) -> tuple[str, str]:
     return found.reason, found.message
 
 
-def test_the_silent_node_and_the_eviction_are_reported_at_once() -> None:
+def test_the_unreachable_node_and_the_eviction_are_reported_at_once() -> None:
     first, second, third = all_run(running())
     reason, message = peers(first, changed(second, **lost()), third)
     assert reason == "RankNotReady"
@@ -154,20 +154,20 @@ def test_the_silent_node_and_the_eviction_are_reported_at_once() -> None:
 
 
 def test_all_ranks_of_the_node_are_one_group() -> None:
-    """A pod that was not Ready before shows no sign of its own."""
+    """A pod that was not Ready before shows no sign of the loss."""
     first, second, third = all_run(running())
     unready = changed(third, node="node-1", ready=False, eviction_seconds=30)
     _, message = peers(first, changed(second, **lost()), unready)
     assert message.startswith("ranks 1-2: node node-1 has been unreachable since")
 
 
-def test_a_pod_that_tolerates_it_without_a_limit_is_never_evicted() -> None:
+def test_a_pod_with_an_unlimited_toleration_is_never_evicted() -> None:
     first, second, third = all_run(running())
     _, message = peers(first, changed(second, **lost(eviction_seconds=None)), third)
     assert "kubectl delete pod --force job-1" in message
 
 
-def test_a_starting_pod_on_a_silent_node_is_reported_too() -> None:
+def test_a_starting_pod_on_an_unreachable_node_is_reported_too() -> None:
     starting = changed(all_run(job())[1], ip="", ips="", number=0, started="", **lost(ready=True))
     decided = plan(job(), observed(starting), NOW)
     assert "node node-1 has been unreachable" in conditions_of(decided)["AddressesReady"].message

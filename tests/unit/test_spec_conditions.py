@@ -1,5 +1,5 @@
-"""What is said of a spec that is invalid, changed or read with a doubt, and of a program that goes
-its own way.
+"""Conditions about a spec that is invalid, changed or ambiguous, and about programs that do not
+follow the job.
 """
 
 from dijob.api.model import DIJob
@@ -25,17 +25,17 @@ from unit.builders import (
 
 
 def edited(owner: DIJob) -> DIJob:
-    """With a field changed that its pods were made from, which an older CRD has let through."""
+    """Change a field that the pods were created from, which an older CRD has allowed."""
     return owner.model_copy(update={"spec": owner.spec.model_copy(update={"parallel_workers": 2})})
 
 
-def test_a_changed_template_that_lost_a_pod_is_not_looked_at_every_moment() -> None:
+def test_a_changed_template_with_a_lost_pod_causes_no_reconciliations() -> None:
     decided = plan(edited(running()), observed(listed(0), listed(1)), NOW)
     assert decided.actions == ()
     assert decided.requeue_after >= 1
 
 
-def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
+def test_a_bypassed_launcher_is_reported_until_it_is_corrected() -> None:
     bypassed = job(launcher="Off")
     decided = plan(bypassed, Observed(), NOW)
     said = conditions_of(decided)
@@ -46,7 +46,7 @@ def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
     assert healed["LauncherBypassed"].status == "False"
 
 
-def test_a_success_without_peers_is_said_and_stays_said_when_its_pods_are_gone() -> None:
+def test_a_success_without_peers_stays_reported_after_its_pods_are_deleted() -> None:
     end = Ending(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
     done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
     decided = plan(running(), observed(*done), NOW)
@@ -58,7 +58,7 @@ def test_a_success_without_peers_is_said_and_stays_said_when_its_pods_are_gone()
     assert conditions_of(without_pods)["LauncherBypassed"].message == sentence
 
 
-def test_a_program_that_contradicts_its_job_is_named_once_it_has_succeeded() -> None:
+def test_conflicting_arguments_are_reported_after_the_success() -> None:
     said = "topology='star', but the job has 'mesh': say the same in spec.topology"
     end = Ending(0, 0, "Completed", f"{OTHERWISE}{said}\n")
     done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
@@ -78,7 +78,7 @@ def test_a_program_that_contradicts_its_job_is_named_once_it_has_succeeded() -> 
     assert conditions_of(without_pods)["SpecWarning"].reason == "ProgramSaysOtherwise"
 
 
-def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
+def test_an_ambiguous_spec_is_not_a_bypassed_launcher() -> None:
     doubtful = job(
         {"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]}
     )
@@ -91,7 +91,7 @@ def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
     assert healed["SpecWarning"].status == "False"
 
 
-def test_a_changed_template_is_said_until_it_is_written_back() -> None:
+def test_a_changed_template_is_reported_until_it_is_restored() -> None:
     owner = running()
     decided = plan(edited(owner), observed(*ALL), NOW)
     assert conditions_of(decided)["Invalid"].reason == "TemplateChanged"
@@ -100,7 +100,7 @@ def test_a_changed_template_is_said_until_it_is_written_back() -> None:
     assert (healed["Invalid"].status, healed["Invalid"].reason) == ("False", "Valid")
 
 
-def test_an_invalid_spec_is_said_in_all_its_sentences() -> None:
+def test_an_invalid_spec_is_reported_with_all_its_problems() -> None:
     (fact,) = conditions.invalid(
         SpecError([Problem("spec.replicas", "is 0"), Problem("spec.x", "y")])
     )

@@ -1,4 +1,4 @@
-"""Conditions, the phase that they add up to, and the message with it."""
+"""Conditions, and the phase and the message that follow from them."""
 
 from typing import Any
 
@@ -49,14 +49,14 @@ PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
 
 
 @pytest.mark.parametrize(("facts", "word"), PHASES.values(), ids=PHASES)
-def test_the_phase_is_what_the_conditions_add_up_to(facts: tuple[Fact, ...], word: Phase) -> None:
+def test_the_phase_follows_from_the_conditions(facts: tuple[Fact, ...], word: Phase) -> None:
     status = having(*facts)
     assert (phase(status), status.phase) == (word, word.value)
     assert status.ended is (word in (Phase.SUCCEEDED, Phase.FAILED))
 
 
 def ends(status: Status) -> list[tuple[str, str, str, str]]:
-    """The condition Finished, where it is there: its status, reason, message and time."""
+    """Return the condition Finished if it exists: its status, reason, message and time."""
     found = (c for c in status.conditions if c.type == "Finished")
     return [(c.status, c.reason, c.message, c.last_transition_time) for c in found]
 
@@ -78,7 +78,7 @@ FINISHED: dict[str, tuple[tuple[Fact, ...], list[tuple[str, str, str, str]]]] = 
 
 
 @pytest.mark.parametrize(("facts", "expected"), FINISHED.values(), ids=FINISHED)
-def test_what_has_ended_well_or_badly_is_finished(
+def test_an_ended_job_is_finished(
     facts: tuple[Fact, ...], expected: list[tuple[str, str, str, str]]
 ) -> None:
     assert ends(having(*facts)) == expected
@@ -97,7 +97,7 @@ def test_a_job_that_ended_before_the_condition_existed_gets_it_without_an_event(
     assert having(before=new, generation=7, seconds=99) == new
 
 
-def test_finished_is_not_left_standing_where_nothing_has_ended() -> None:
+def test_finished_is_removed_from_a_job_that_has_not_ended() -> None:
     forged = Status(conditions=(Condition(type="Finished", status="True", reason="Succeeded"),))
     assert ends(having(Fact(Running.Starting), before=forged)) == []
 
@@ -118,13 +118,13 @@ def test_a_condition_has_the_shape_of_metav1() -> None:
     [(Fact(Running.Begun, "words"), OLD), (Fact(Running.Starting), NEW)],
     ids=["other-words", "other-status"],
 )
-def test_the_transition_time_moves_with_the_status_alone(fact: Fact, time: str) -> None:
+def test_the_transition_time_changes_only_with_the_status(fact: Fact, time: str) -> None:
     after = having(fact, before=having(Fact(Running.Begun)), seconds=9)
     assert found(after, "Running").last_transition_time == time
     assert found(after, "Running").reason == fact.reason.name
 
 
-def test_conditions_that_no_fact_is_about_stay_and_the_order_is_fixed() -> None:
+def test_conditions_without_a_new_fact_stay_and_the_order_is_fixed() -> None:
     before = having(Fact(ServiceReady.Created), Fact(Running.Begun), Fact(PodsCreated.Creating))
     after = having(Fact(AddressesReady.Published), before=before, seconds=9)
     assert [c.type for c in after.conditions] == [
@@ -195,7 +195,7 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
 
 
 @pytest.mark.parametrize(("facts", "message"), MESSAGES.values(), ids=MESSAGES)
-def test_the_message_is_short_and_says_what_voids_the_result(
+def test_the_message_is_short_and_includes_doubts_about_the_result(
     facts: tuple[Fact, ...], message: str
 ) -> None:
     assert having(*facts).message == message

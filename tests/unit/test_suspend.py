@@ -1,4 +1,4 @@
-"""Suspend and resume: what is written down before the pods go, and how the job goes on."""
+"""Suspend and resume: what is stored before the pods are deleted, and how the job continues."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ from unit.builders import (
 
 
 def suspended(owner: DIJob, at: float = 10) -> DIJob:
-    """After the pods have gone."""
+    """Return the job after its pods are deleted."""
     _, owner = then(owner, observed(*all_run(owner)), at, suspend=True)
     _, owner = then(owner, observed(*all_run(owner, deleting=True)), at + 1)
     _, owner = then(owner, observed(), at + 2)
@@ -31,7 +31,7 @@ def suspended(owner: DIJob, at: float = 10) -> DIJob:
     return owner
 
 
-def test_it_is_written_down_before_the_pods_go() -> None:
+def test_a_suspension_is_stored_before_the_pods_are_deleted() -> None:
     decided, owner = then(running(), observed(*all_run(job())), 10, suspend=True)
     assert decided.actions == ()
     assert parse_time(decided.status.suspend_time) == later(10)
@@ -43,7 +43,7 @@ def test_it_is_written_down_before_the_pods_go() -> None:
     assert (decided.actions, decided.requeue_after) == ((), 300)
 
 
-def test_a_failure_among_them_is_written_down_too() -> None:
+def test_a_failure_at_the_suspension_is_stored_too() -> None:
     owner = running()
     crashed = [listed(0, owner), listed(1, owner, failures=1, ready=False), listed(2, owner)]
     decided, owner = then(owner, observed(*crashed), 10, suspend=True)
@@ -51,7 +51,7 @@ def test_a_failure_among_them_is_written_down_too() -> None:
     assert len(then(owner, observed(*crashed), 11)[0].actions) == 3
 
 
-def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
+def test_a_resumed_job_has_the_same_ranks_and_the_next_revision() -> None:
     owner = suspended(running())
     decided, owner = then(owner, observed(), 100, suspend=False)
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
@@ -71,7 +71,7 @@ def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
     assert decided.status.renewals == 0
 
 
-def test_it_does_not_go_on_before_the_old_pods_have_gone() -> None:
+def test_a_job_does_not_resume_before_its_old_pods_are_gone() -> None:
     owner = running()
     _, owner = then(owner, observed(*all_run(owner)), 10, suspend=True)
     ending = observed(*all_run(owner, deleting=True))
@@ -82,7 +82,7 @@ def test_it_does_not_go_on_before_the_old_pods_have_gone() -> None:
     assert then(owner, observed(), 12)[0].status.suspend_time is None
 
 
-def test_what_was_edited_meanwhile_is_in_force() -> None:
+def test_edits_during_a_suspension_apply() -> None:
     owner = suspended(running())
     _, owner = then(owner, observed(), 20, replicas=2)
     _, owner = then(owner, observed(), 30, suspend=False)
@@ -105,7 +105,7 @@ def test_ranks_below_the_minimum_that_are_done_do_not_end_a_suspended_job() -> N
     assert [a.member.rank for a in decided.actions if isinstance(a, CreatePod)] == [2]
 
 
-def test_who_has_succeeded_is_forgotten_when_ranks_mean_other_tasks() -> None:
+def test_successes_are_forgotten_when_the_tasks_have_changed() -> None:
     owner = tasks_job(1, 1, successPolicy="learner", suspend=True)
     done = view(1, owner, name="job-evaluator-0", phase="Succeeded", succeeded=True)
     _, owner = then(owner, observed(done))
@@ -118,7 +118,7 @@ def test_who_has_succeeded_is_forgotten_when_ranks_mean_other_tasks() -> None:
     assert len(decided.actions) == 2
 
 
-def test_what_ends_by_our_own_hand_is_no_failure_whatever_takes_it() -> None:
+def test_pods_that_the_suspension_ends_do_not_count() -> None:
     rules = [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]
     owner = running(failurePolicy={"rules": rules})
     _, owner = then(owner, observed(*all_run(owner)), 10, suspend=True)
@@ -126,7 +126,7 @@ def test_what_ends_by_our_own_hand_is_no_failure_whatever_takes_it() -> None:
     assert then(owner, observed(*taken), 11)[0].status.phase == "Suspended"
 
 
-def test_pods_whose_task_has_another_name_now_go_as_well() -> None:
+def test_pods_of_renamed_tasks_are_deleted_too() -> None:
     owner = tasks_job(suspend=True)
     stranger = view(-1, owner, name="job-old-0", uid="s")
     _, owner = then(owner, Observed(unranked=(stranger,)))
@@ -142,14 +142,14 @@ def test_time_suspended_does_not_count() -> None:
     assert says(then(owner, pods, 1061)[0])["Failed"] == ("True", "DeadlineExceeded")
 
 
-def test_a_job_that_is_suspended_from_the_beginning_has_no_pods() -> None:
+def test_a_job_that_is_created_suspended_has_no_pods() -> None:
     decided, owner = then(job(suspend=True), observed())
     assert decided.actions == ()
     decided, _ = then(owner, observed(), 1)
     assert (decided.actions, decided.status.phase, decided.status.replicas) == ((), "Suspended", 0)
 
 
-def test_who_succeeds_while_the_pods_end_has_ended_the_job() -> None:
+def test_a_success_while_the_pods_end_completes_the_job() -> None:
     owner = running()
     _, owner = then(owner, observed(*all_run(owner)), 10, suspend=True)
     done = observed(*all_run(owner, phase="Succeeded", succeeded=True, ready=False))

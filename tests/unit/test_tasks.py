@@ -1,4 +1,4 @@
-"""Jobs with tasks: who has which rank and name, and what the pods say of themselves."""
+"""Jobs with tasks: ranks, names, and what the pods carry."""
 
 import re
 
@@ -18,7 +18,7 @@ NAMES = ["job-learner-0", "job-evaluator-0", "job-collector-0", "job-collector-1
 
 
 def environment(owner: DIJob, rank: int, listed: str = "a,b,c,d") -> dict[str, str]:
-    """What the rank's program is started with under this list."""
+    """Return the variables of the rank's program with this list."""
     pod = manifest(owner, rank)
     action = PublishAddresses(pod["metadata"]["name"], "u", given(1, listed))
     pod["metadata"]["annotations"] = addresses_patch(gang_of(owner), action)["metadata"][
@@ -27,7 +27,7 @@ def environment(owner: DIJob, rank: int, listed: str = "a,b,c,d") -> dict[str, s
     return environment_of(pod)
 
 
-def test_ranks_go_through_the_tasks_in_their_order() -> None:
+def test_ranks_are_assigned_to_tasks_in_order() -> None:
     gang = gang_of(tasks_job(1, 1, 2))
     assert [member.name for member in gang.members] == NAMES
     assert [gang.rank_of(name) for name in NAMES] == [0, 1, 2, 3]
@@ -45,7 +45,7 @@ def test_ranks_go_through_the_tasks_in_their_order() -> None:
         pytest.param("other-learner-0", -1, id="another job's"),
     ],
 )
-def test_whose_pod_a_name_is(name: str, rank: int) -> None:
+def test_the_rank_of_a_pod_name(name: str, rank: int) -> None:
     gang = gang_of(tasks_job(1, 1, 2))
     assert gang.rank_of(name) == rank
     ranked, unranked = by_rank([view(-1, name=name)], gang)
@@ -53,7 +53,7 @@ def test_whose_pod_a_name_is(name: str, rank: int) -> None:
     assert len(unranked) == (rank < 0)
 
 
-def test_a_pod_says_which_task_it_is_of() -> None:
+def test_a_pod_carries_its_task() -> None:
     pod = manifest(tasks_job(1, 1, 2), 3)
     labels, annotations = pod["metadata"]["labels"], pod["metadata"]["annotations"]
     assert pod["spec"]["hostname"] == "job-collector-1"
@@ -88,7 +88,7 @@ def test_a_process_knows_its_labels_and_each_tasks_addresses() -> None:
     }
 
 
-def test_a_tasks_list_that_the_user_names_himself_is_left_to_him() -> None:
+def test_a_task_variable_set_by_the_user_is_kept() -> None:
     variables = [{"name": "DI_LEARNER_NODES", "value": "his"}]
     template = {"spec": {"containers": [container(env=variables)]}}
     tasks = [
@@ -108,7 +108,7 @@ def named(*tasks: tuple[str, str, int]) -> DIJob:
     return tasks_job(tasks=made)
 
 
-def test_a_name_of_its_own_is_a_label_too() -> None:
+def test_a_custom_task_name_is_a_label_too() -> None:
     owner = named(("main", "learner", 1), ("side-car", "none", 1))
     assert environment(owner, 0)["DI_LABELS"] == "learner,main"
     assert environment(owner, 1)["DI_LABELS"] == "side-car"
@@ -146,7 +146,7 @@ def test_volumes_are_in_every_pod() -> None:
         pytest.param({"name": "other"}, False, id="its name"),
     ],
 )
-def test_what_a_running_pod_was_made_from(edit: Body, same: bool) -> None:
+def test_the_template_hash_with_tasks(edit: Body, same: bool) -> None:
     owner = tasks_job(1, 1, 2)
     tasks = owner.spec.tasks or ()
     spec = owner.spec.model_copy(update={"tasks": (*tasks[:-1], tasks[-1].model_copy(update=edit))})
@@ -155,7 +155,7 @@ def test_what_a_running_pod_was_made_from(edit: Body, same: bool) -> None:
     ) is same
 
 
-def test_the_last_task_grows_and_shrinks() -> None:
+def test_only_the_last_task_can_be_scaled() -> None:
     assert gang_of(tasks_job(1, 1, 4)).rank_of("job-collector-3") == 5
     assert Gang.member(gang_of(tasks_job(1, 1, 1)), 4).name == "job-collector-2"
 

@@ -1,5 +1,5 @@
-"""A job that is being deleted and is still there: its status stays true and names the finalizer
-that keeps it (C18).
+"""C18: a job that is being deleted and still exists. Its status stays accurate and names the
+finalizer that blocks the deletion.
 """
 
 from typing import Any
@@ -31,19 +31,19 @@ HOLD = "example.com/hold"
 
 
 def going(owner: DIJob, *finalizers: str) -> DIJob:
-    """The job after its deletion."""
+    """Return the job after its deletion was requested."""
     update = {"deletion_timestamp": timestamp(NOW), "finalizers": finalizers}
     return owner.model_copy(update={"metadata": owner.metadata.model_copy(update=update)})
 
 
-def test_a_deletion_that_takes_no_time_costs_no_write() -> None:
+def test_a_quick_deletion_costs_no_write() -> None:
     owner = going(running())
     decided = plan(owner, observed(), later(1))
     assert (decided.status, decided.actions, decided.requeue_after) == (owner.status, (), 2.0)
 
 
 def test_a_held_job_without_pods_is_not_running() -> None:
-    """C18: deleted in the foreground, and held by a foreign finalizer."""
+    """C18: deleted in the foreground, and blocked by a foreign finalizer."""
     decided = plan(going(running(), "foregroundDeletion", HOLD), observed(), later(4))
     assert decided.actions == ()
     assert decided.status.phase == "Terminating"
@@ -57,7 +57,7 @@ def test_a_held_job_without_pods_is_not_running() -> None:
     assert [event.reason for event in decided.events if event.warning] == ["HeldByFinalizer"]
 
 
-def test_a_held_job_whose_pods_run_on_says_that_they_run() -> None:
+def test_a_held_job_reports_that_its_pods_still_run() -> None:
     """C18: deleted in the background, so the pods stay as long as the job."""
     owner = going(running(), HOLD)
     decided = plan(owner, observed(*(listed(rank) for rank in range(3))), later(4))
@@ -89,7 +89,7 @@ def test_a_foreground_deletion_does_not_wait_for_a_lost_node() -> None:
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Never"])
 def test_failures_of_a_held_job_count_and_end_it(policy: str) -> None:
-    """C18: the kubelet starts the programs again and again, or the pods fail."""
+    """C18: the kubelet restarts the programs repeatedly, or the pods fail."""
     owner = going(running(pod={"restartPolicy": policy}, backoffLimit=1), HOLD)
     pods = [listed(rank, owner) for rank in range(3)]
     once = changed(pods[1], failures=1, phase="Failed" if policy == "Never" else "Running")
@@ -107,7 +107,7 @@ def test_failures_of_a_held_job_count_and_end_it(policy: str) -> None:
     assert "backoffLimit is 1" in conditions_of(cleaned)["Failed"].message
 
 
-def test_a_held_job_past_its_time_to_live_is_not_deleted_again_and_again() -> None:
+def test_a_held_job_past_its_time_to_live_is_not_deleted_repeatedly() -> None:
     owner = running(ttlSecondsAfterFinished=0)
     done = [listed(rank, phase="Succeeded", succeeded=True, ready=False) for rank in range(3)]
     owner = going(stored(owner, plan(owner, observed(*done), NOW)), HOLD)
@@ -117,15 +117,15 @@ def test_a_held_job_past_its_time_to_live_is_not_deleted_again_and_again() -> No
     assert HOLD in decided.status.message
 
 
-def test_the_deadlines_of_a_held_job_are_over() -> None:
+def test_deadlines_do_not_apply_to_a_held_job() -> None:
     owner = going(running(activeDeadlineSeconds=10, startupDeadlineSeconds=10), HOLD)
     assert plan(owner, observed(), later(600)).status.phase == "Terminating"
 
 
 @virtual
 @pytest.mark.parametrize("body", [job_body(), tasks_body(1, 1, 2)], ids=["ranks", "tasks"])
-async def test_the_figures_of_a_held_job_stay_true(body: Any) -> None:
-    """C18: with the whole operator, and without a pod that is created again."""
+async def test_the_status_of_a_held_job_stays_accurate(body: Any) -> None:
+    """C18: with the complete operator. No pod is re-created."""
     async with simulated(body) as world:
         await world.running()
         hold(world)
@@ -143,6 +143,6 @@ async def test_the_figures_of_a_held_job_stay_true(body: Any) -> None:
 
 
 def hold(world: World) -> None:
-    """Somebody deletes the job, and a finalizer keeps it."""
+    """Delete the job, which a finalizer keeps."""
     world.cluster.patch(names.PLURAL, "job", {"metadata": {"finalizers": [HOLD]}})
     world.cluster.remove(names.PLURAL, "job")

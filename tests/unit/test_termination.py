@@ -1,4 +1,4 @@
-"""Why a pod that is being deleted is still there (C41, C25)."""
+"""Why a pod that is being deleted still exists (C41, C25)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ MAIN, PROXY = "di-container", "proxy"
 
 
 def body(*finalizers: str, grace: int = 300, **status: Any) -> Body:
-    """A pod of rank 1 that is being deleted."""
+    """Return a pod of rank 1 that is being deleted."""
     made = pod_body(1, podIP="10.0.0.1", phase="Running", **status)
     made["spec"]["nodeName"] = "node-a"
     made["metadata"] |= {
@@ -29,7 +29,7 @@ def body(*finalizers: str, grace: int = 300, **status: Any) -> Body:
 
 
 def statuses(**states: Body) -> dict[str, Any]:
-    """Container statuses, sidecars among the init containers."""
+    """Return container statuses, with sidecars among the init containers."""
     of = {name.replace("_", "-"): state for name, state in states.items()}
     return {
         "initContainerStatuses": [{"name": PROXY, **of[PROXY]}] if PROXY in of else [],
@@ -78,12 +78,12 @@ HELD: dict[str, tuple[Body, float, str]] = {
 
 
 @pytest.mark.parametrize(("held", "at", "why"), HELD.values(), ids=HELD)
-def test_what_keeps_an_old_pod_is_named(held: Body, at: float, why: str) -> None:
+def test_the_reason_why_an_old_pod_still_exists(held: Body, at: float, why: str) -> None:
     """C41, C25."""
     assert why in termination(held).reason(later(at))
 
 
-def test_nothing_is_said_of_a_pod_that_is_not_being_deleted() -> None:
+def test_a_pod_that_is_not_being_deleted_has_no_reason() -> None:
     assert termination(pod_body(1)) is NOT_DELETED
     assert read(pod_body(1)).placement.termination.reason(NOW) == ""
 
@@ -101,7 +101,7 @@ def test_the_message_of_a_job_names_what_its_lost_rank_waits_for(owner: Any) -> 
 
 
 def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
-    """C41: while a job is suspended, and while it waits to go on."""
+    """C41: while a job is suspended, and while it waits to resume."""
     owner = running()
     asked = owner.spec.model_copy(update={"suspend": True})
     owner = owner.model_copy(update={"spec": asked})
@@ -113,7 +113,7 @@ def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
     assert "finalizer example.com/hold" in plan(resumed, seen, later(2)).status.message
 
 
-def test_a_pod_of_a_former_job_that_ends_says_what_it_waits_for() -> None:
+def test_the_deletion_of_a_former_jobs_pod_is_explained() -> None:
     """C25: the pods of a deleted job of the same name."""
     why = termination(body("example.com/hold")).reason(NOW)
     refusal = name_in_use(Refused.TERMINATING, "pod job-1", NOW, None, why)
@@ -132,7 +132,9 @@ def test_a_pod_of_a_former_job_that_ends_says_what_it_waits_for() -> None:
         ({"labels": {"app": "x"}}, "belongs to somebody else: delete or rename it"),
     ],
 )
-def test_an_object_that_has_a_name_of_ours_says_whose_it_is(meta: Body, whose: str) -> None:
+def test_a_foreign_object_with_a_needed_name_is_reported_with_its_owner(
+    meta: Body, whose: str
+) -> None:
     """C17: pods that a deletion with --cascade=orphan has left."""
     about = owner_in_words({"metadata": {"name": "c17-0", **meta}})
     assert whose in name_in_use(Refused.TAKEN, "pod c17-0", NOW, None, about).message

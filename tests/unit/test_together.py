@@ -1,5 +1,5 @@
-"""Ranks that begin together, or not at all (runtime torch and its like): what becomes of those that
-have succeeded when another one has to begin again.
+"""Gang restart (runtime torch and similar): ranks that have succeeded restart when another rank
+must.
 """
 
 from typing import Any
@@ -51,20 +51,22 @@ def torch(**spec: Any) -> DIJob:
 
 
 def pods(owner: DIJob, one: dict[str, Any] | None, done: dict[str, Any] | None) -> list[Pod]:
-    """Rank 0 is as `done` says, and rank 1 as `one` does (None: gone); rank 2 runs."""
+    """Return three pods: rank 0 as `done` says, rank 1 as `one` says (None: lost), and rank 2
+    running.
+    """
     parts = {0: done, 1: one, 2: {}}
     return [listed(rank, owner, **fields) for rank, fields in parts.items() if fields is not None]
 
 
 def succeeded_first(owner: DIJob, done: dict[str, Any] | None = None) -> DIJob:
-    """The job once it has been written down that rank 0 has succeeded."""
+    """Return the job after the success of rank 0 was stored."""
     owner = stored(owner, plan(owner, observed(*pods(owner, {}, done or DONE)), NOW))
     assert owner.status.succeeded_ranks == "0"
     return owner
 
 
 def touched(decided: Plan) -> tuple[set[str], set[int]]:
-    """The pods that go, and the ranks whose pods come."""
+    """Return the pods that are deleted, and the ranks whose pods are created."""
     gone = {action.name for action in decided.actions if isinstance(action, DeletePod)}
     made = {action.member.rank for action in decided.actions if isinstance(action, CreatePod)}
     return gone, made
@@ -72,7 +74,7 @@ def touched(decided: Plan) -> tuple[set[str], set[int]]:
 
 @pytest.mark.parametrize("one", LOSSES.values(), ids=LOSSES)
 @pytest.mark.parametrize("stored_before", [True, False], ids=["it was stored", "seen at once"])
-def test_who_has_succeeded_begins_again_with_who_is_lost(
+def test_a_succeeded_rank_restarts_with_the_lost_one(
     one: dict[str, Any] | None, stored_before: bool
 ) -> None:
     owner = succeeded_first(torch()) if stored_before else torch()
@@ -91,14 +93,14 @@ def test_who_has_succeeded_begins_again_with_who_is_lost(
     assert made <= {1}
 
 
-def test_its_pod_comes_back_also_where_it_was_gone() -> None:
+def test_the_deleted_pod_of_a_succeeded_rank_is_recreated() -> None:
     owner = succeeded_first(torch())
     lost = plan(owner, observed(*pods(owner, FAILED, None)), later(1))
     gone, made = touched(plan(stored(owner, lost), observed(), later(2)))
     assert (gone, made) == (set(), {0, 1, 2})
 
 
-def test_the_next_list_names_everybody() -> None:
+def test_the_next_list_has_all_ranks() -> None:
     owner = succeeded_first(torch())
     owner = stored(owner, plan(owner, observed(*pods(owner, FAILED, DONE)), later(1)))
     new = observed(*(view(rank, owner, uid=f"new-{rank}") for rank in range(3)))
@@ -107,8 +109,8 @@ def test_the_next_list_names_everybody() -> None:
     assert (proof.size, proof.finished) == (3, "")
 
 
-def test_a_success_under_the_dead_list_is_none() -> None:
-    """It would have the others wait for it in their rendezvous."""
+def test_a_success_under_a_stale_list_does_not_count() -> None:
+    """The other ranks would wait for it in their rendezvous."""
     owner = torch()
     owner = stored(owner, plan(owner, observed(*pods(owner, FAILED, {})), NOW))
     decided = plan(owner, observed(*pods(owner, FAILED, DONE)), later(1))
@@ -116,7 +118,7 @@ def test_a_success_under_the_dead_list_is_none() -> None:
     assert "job-0" in touched(decided)[0]
 
 
-def test_its_pod_goes_even_if_somebody_has_taken_its_list_off() -> None:
+def test_the_pod_of_a_succeeded_rank_is_deleted_even_without_its_annotations() -> None:
     owner = succeeded_first(torch())
     owner = stored(owner, plan(owner, observed(*pods(owner, FAILED, DONE)), later(1)))
     bare = [listed(0, owner, ips="", number=0, **DONE), *pods(owner, {"deleting": True}, None)]
@@ -137,20 +139,20 @@ def test_a_success_under_the_next_list_counts() -> None:
 
 
 @pytest.mark.parametrize(("limit", "charged", "failed"), [(3, 1, False), (0, 1, True)])
-def test_the_failure_is_charged_as_any(limit: int, charged: int, failed: bool) -> None:
+def test_the_failure_counts_as_any_other(limit: int, charged: int, failed: bool) -> None:
     owner = succeeded_first(torch(backoffLimit=limit))
     decided = plan(owner, observed(*pods(owner, FAILED, DONE)), later(1))
     assert decided.status.restarts == charged
     assert ("Failed" in says(decided)) is failed
 
 
-def test_a_disruption_is_not_charged() -> None:
+def test_a_disruption_does_not_count() -> None:
     owner = succeeded_first(torch(backoffLimit=0))
     decided = plan(owner, observed(*pods(owner, {"deleting": True}, DONE)), later(1))
     assert (decided.status.restarts, decided.status.succeeded_ranks) == (0, "")
 
 
-def test_the_job_ends_with_rank_0_where_its_success_is_the_jobs() -> None:
+def test_the_job_ends_with_rank_0_if_success_policy_says_so() -> None:
     owner = torch(successPolicy="Rank0")
     decided = plan(owner, observed(*pods(owner, FAILED, DONE)), later(1))
     assert says(decided)["Succeeded"] == ("True", "SuccessPolicy")
@@ -166,10 +168,10 @@ def test_the_job_ends_with_rank_0_where_its_success_is_the_jobs() -> None:
     ],
     ids=str,
 )
-def test_nobody_begins_alone_after_a_success_whatever_the_failure_costs(
+def test_no_rank_restarts_alone_after_a_success(
     spec: dict[str, Any],
 ) -> None:
-    """While all run a rule may say that a rank starts again in its pod: the others are there."""
+    """While all ranks run, a rule may restart a rank in its pod, because the others are there."""
     owner = torch(**spec)
     asked = {**FAILED, "phase": "Running", "last_end": Ending(143, 0, "Error", "", STAMP(7))}
     assert plan(owner, observed(*pods(owner, asked, {})), NOW).status.renewals == 0
@@ -180,7 +182,7 @@ def test_nobody_begins_alone_after_a_success_whatever_the_failure_costs(
     assert lost.last_renewal.message.startswith("rank 1: it cannot restart without rank 0")
 
 
-def test_who_had_started_again_before_the_success_is_left_alone() -> None:
+def test_a_rank_that_restarted_before_the_success_keeps_running() -> None:
     owner = torch(failurePolicy={"rules": [{"action": "Ignore"}]})
     once = {"failures": 1, "restarts": 1, "ended": STAMP(4), "ready": False}
     decided = plan(owner, observed(*pods(owner, once, DONE)), NOW)
@@ -198,7 +200,7 @@ KEEPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("spec", KEEPS.values(), ids=KEEPS)
-def test_elsewhere_a_success_stands(spec: dict[str, Any]) -> None:
+def test_without_gang_restart_a_success_is_final(spec: dict[str, Any]) -> None:
     owner = succeeded_first(running(**spec))
     lost = plan(owner, observed(*pods(owner, None, DONE)), later(1))
     assert lost.status.last_renewal is not None
@@ -209,8 +211,8 @@ def test_elsewhere_a_success_stands(spec: dict[str, Any]) -> None:
     assert "job-0" not in touched(again)[0]
 
 
-def test_a_suspension_takes_the_success_back() -> None:
-    """The others could not begin without it when the job is resumed."""
+def test_a_suspension_discards_the_success() -> None:
+    """The others could not start without it when the job is resumed."""
     owner = succeeded_first(torch())
     seen = observed(*pods(owner, {}, DONE))
     _, suspended = then(owner, seen, suspend=True)
@@ -223,8 +225,8 @@ def test_a_suspension_takes_the_success_back() -> None:
     assert touched(plan(resumed, observed(), later(3)))[1] == {0, 1, 2}
 
 
-def test_it_does_not_grow_once_one_has_succeeded() -> None:
-    """All would do again what they have done; who comes that late is not needed any more."""
+def test_the_job_does_not_grow_after_a_success() -> None:
+    """All ranks would repeat their work, and a rank that joins this late is not needed any more."""
     owner = torch(minReplicas=3, maxReplicas=4, replicas=3)
     late = view(3, owner)
     _, grown = then(owner, observed(*pods(owner, {}, {}), late), replicas=4)
@@ -237,7 +239,7 @@ def test_it_does_not_grow_once_one_has_succeeded() -> None:
     assert says(decided)["Succeeded"] == ("True", "AllRanksSucceeded")
 
 
-def test_it_shrinks_by_beginning_again() -> None:
+def test_a_scale_down_restarts_all_ranks() -> None:
     owner = succeeded_first(torch(minReplicas=2, maxReplicas=4, replicas=3))
     _, shrunk = then(owner, observed(*pods(owner, {}, DONE)), replicas=2)
     renewal = shrunk.status.last_renewal

@@ -1,5 +1,5 @@
-"""Somebody changes back what the operator writes on a pod: it is written again ever more rarely,
-and the job says what is changed. What is edited once is put right at once.
+"""Changes on a pod that something reverts: they are written again with a back-off, and reported. A
+single edit is corrected at once.
 """
 
 import copy
@@ -41,7 +41,7 @@ def edit(world: World, change: Callable[[Body], None]) -> None:
 
 
 def webhook(world: World, change: Callable[[Body], None]) -> None:
-    """It changes each pod on its way in."""
+    """Change each pod when it is written."""
     replace = world.cluster.server.replace
 
     def changing(target: Target, body: Body) -> Any:
@@ -54,7 +54,7 @@ def webhook(world: World, change: Callable[[Body], None]) -> None:
 
 
 def controller(world: World, change: Callable[[Body], None]) -> None:
-    """It changes the pod whenever it is as the operator wrote it."""
+    """Change the pod whenever it is as the operator wrote it."""
 
     def told(seen: Change) -> None:
         after = copy.deepcopy(seen.body)
@@ -67,7 +67,7 @@ def controller(world: World, change: Callable[[Body], None]) -> None:
 
 
 def says(world: World) -> str:
-    """What ChangesRefused says; "" while it is not True."""
+    """Return the message of ChangesRefused; "" while it is not True."""
     stored = world.cluster.job().status.conditions
     return next(
         (c.message for c in stored if c.type == "ChangesRefused" and c.status == "True"), ""
@@ -80,7 +80,7 @@ def writes(world: World) -> int:
 
 @pytest.mark.parametrize("somebody", [webhook, controller])
 @pytest.mark.parametrize(("change", "what"), EDITS.values(), ids=EDITS)
-async def test_what_is_changed_back_is_written_ever_more_rarely(
+async def test_a_reverted_change_is_written_with_back_off(
     somebody: Callable[..., None], change: Callable[[Body], None], what: str
 ) -> None:
     async with simulated(job_body()) as world:
@@ -100,7 +100,7 @@ async def test_what_is_changed_back_is_written_ever_more_rarely(
 
 
 @pytest.mark.parametrize(("change", "what"), EDITS.values(), ids=EDITS)
-async def test_what_is_edited_now_and_then_is_put_right_at_once(
+async def test_an_occasional_edit_is_corrected_at_once(
     change: Callable[[Body], None], what: str
 ) -> None:
     async with simulated(job_body()) as world:
@@ -118,7 +118,7 @@ async def test_what_is_edited_now_and_then_is_put_right_at_once(
             await world.runs(700)
 
 
-async def test_once_it_is_left_alone_the_job_says_so() -> None:
+async def test_the_condition_is_cleared_once_nothing_reverts_the_change() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         replace = world.cluster.server.replace

@@ -1,5 +1,5 @@
-"""A list that the status names and nothing proves any more: the job says so also where it is paused
-or its template has changed, so that no other list is made.
+"""A peer list that the status names and nothing verifies any more: the job reports it even if it is
+paused or its template has changed, so that it cannot publish another list.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from unit.builders import job, later, listed, observed, paused, record, running,
 
 
 def unproven(owner: DIJob) -> DIJob:
-    """Its operator has written list 2 down and died before any pod had it; a pod's address has
-    changed since.
+    """Its operator has stored revision 2 and crashed before any pod had it. The address of a pod
+    has changed since.
     """
     proof = record(2, "10.0.0.7,10.0.0.1,10.0.0.2")
     status = owner.status.model_copy(update={"list_number": 2, "address_list": proof})
@@ -21,7 +21,7 @@ def unproven(owner: DIJob) -> DIJob:
 
 
 def edited(owner: DIJob) -> DIJob:
-    """The job with another template."""
+    """Return the job with another template."""
     other = job({"nodeSelector": {"a": "b"}}, runtime=owner.spec.runtime)
     return DIJob(metadata=owner.metadata, spec=other.spec, status=owner.status)
 
@@ -31,7 +31,7 @@ WAITS: dict[str, Callable[[DIJob], DIJob]] = {"paused": paused, "TemplateChanged
 
 @pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
 @pytest.mark.parametrize("runtime", Runtime)
-def test_a_job_that_makes_no_list_now_says_that_its_ranks_lack_the_newest(
+def test_a_job_that_cannot_publish_a_list_reports_that_its_ranks_lack_the_newest(
     runtime: Runtime, waits: Callable[[DIJob], DIJob]
 ) -> None:
     owner = waits(unproven(running(runtime=runtime)))

@@ -1,5 +1,5 @@
-"""A pod that no node and no scheduler takes: no status and no event says so, the job's conditions
-do.
+"""Pods that no node or scheduler handles: neither a status nor an event explains it, but the job's
+conditions do.
 """
 
 from dataclasses import replace
@@ -51,7 +51,7 @@ def asked(scheduler: str, **status: Any) -> Body:
         ),
     ],
 )
-def test_what_has_not_taken_a_pod(body: Body, unacknowledged: str) -> None:
+def test_which_node_or_scheduler_has_not_handled_a_pod(body: Body, unacknowledged: str) -> None:
     assert read(body).placement.unacknowledged == unacknowledged
 
 
@@ -99,7 +99,7 @@ def needs(spec: Body, **status: Any) -> Body:
         ),
     ],
 )
-def test_what_the_scheduler_waits_for_is_named(spec: Body, status: Body, said: str) -> None:
+def test_the_prerequisites_of_the_scheduler_are_named(spec: Body, status: Body, said: str) -> None:
     """C34: such a pod has no condition, as if there were no scheduler."""
     pod = replace(read(needs(spec, **status)), owner=OWNER)
     decided = plan(job(replicas=2), observed(pod, view(1)), later(11))
@@ -111,7 +111,7 @@ def test_what_the_scheduler_waits_for_is_named(spec: Body, status: Body, said: s
     )
 
 
-def test_a_scheduler_that_has_considered_a_pod_speaks_for_itself() -> None:
+def test_the_message_of_a_scheduler_takes_precedence() -> None:
     no = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU"}
     pod = read(needs({"resourceClaims": CLAIMS}, conditions=[no]))
     assert (pod.complaint, pod.placement.prerequisites) == ("Unschedulable: no GPU", ())
@@ -143,7 +143,7 @@ def test_scheduling_gates_are_named(gates: list[str], said: str) -> None:
 
 
 def test_the_events_of_a_pod_that_no_scheduler_reports_on_are_read() -> None:
-    """C34: the controller of ResourceClaims says by an event why it makes none."""
+    """C34: the controller of ResourceClaims explains in an event why it creates none."""
     waiting = lonely(unacknowledged="scheduler default-scheduler", node="")
     assert events_due([waiting], {}, later(5)) == (waiting,)
     assert events_due([lonely(node="")], {}, later(5)) == ()
@@ -193,7 +193,7 @@ def lonely(**fields: Any) -> Pod:
         ),
     ],
 )
-def test_the_conditions_name_who_has_not_taken_a_pod(
+def test_the_conditions_name_the_node_or_scheduler(
     pod: Pod, seconds: float, reason: str, says: str
 ) -> None:
     decided = plan(job(replicas=2), observed(pod, view(1)), later(seconds))
@@ -203,7 +203,7 @@ def test_the_conditions_name_who_has_not_taken_a_pod(
     assert decided.requeue_after <= 5
 
 
-def test_the_words_of_an_event_come_first() -> None:
+def test_the_message_of_an_event_takes_precedence() -> None:
     decided = plan(
         job(replicas=1),
         observed(lonely(unacknowledged="node a"), warnings={"uid-0": "FailedMount: no volume"}),
@@ -213,8 +213,8 @@ def test_the_words_of_an_event_come_first() -> None:
     assert "FailedMount" in found.message
 
 
-def test_the_words_do_not_change_while_it_waits() -> None:
-    """Each change is a write of the status."""
+def test_the_message_does_not_change_while_the_pod_waits() -> None:
+    """Each change would be a write of the status."""
     seen = observed(lonely(unacknowledged="node nowhere"), view(1))
     first, last = (plan(job(replicas=2), seen, later(seconds)).status for seconds in (11, 600))
     assert [c.message for c in first.conditions] == [c.message for c in last.conditions]

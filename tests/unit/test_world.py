@@ -1,5 +1,5 @@
-"""The address list in force: which number it has, which pods cannot be part of the next one, and
-how large that is.
+"""The active peer list: its revision, which pods cannot be part of the next one, and how large that
+is.
 """
 
 from dataclasses import replace
@@ -43,7 +43,7 @@ from unit.worlds import FRESH, gathering, instead, without, world
         "next",
     ],
 )
-def test_the_number_is_what_the_status_says(
+def test_the_revision_comes_from_the_status(
     pods: tuple[Pod, ...], status: dict[str, Any], number: int, in_force: bool
 ) -> None:
     found = world(observed(*pods), **status)
@@ -59,13 +59,13 @@ OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {
 
 
 @pytest.mark.parametrize(("pod", "succeeded", "outdated"), OUTDATED.values(), ids=OUTDATED)
-def test_who_starts_again_must_not_dial_the_address_of_a_rank_that_is_done(
+def test_a_restarting_rank_does_not_connect_to_the_address_of_a_completed_rank(
     pod: Pod, succeeded: frozenset[int], outdated: bool
 ) -> None:
     assert is_outdated(world(observed(listed(1), pod), succeeded=succeeded)) is outdated
 
 
-def test_a_list_half_handed_out_is_for_the_rest() -> None:
+def test_a_partly_published_list_is_written_to_the_remaining_pods() -> None:
     found = world(observed(listed(0), view(1), view(2, number=1)))
     assert [pod.rank for pod in found.unpublished] == [1, 2]
     assert found.address_list.text == LIST
@@ -81,7 +81,7 @@ STALE: dict[str, tuple[Pod, bool]] = {
 
 
 @pytest.mark.parametrize(("pod", "stale"), STALE.values(), ids=STALE)
-def test_what_cannot_be_part_of_the_next_list_goes(pod: Pod, stale: bool) -> None:
+def test_pods_that_cannot_be_part_of_the_next_list_are_deleted(pod: Pod, stale: bool) -> None:
     found = world(
         observed(view(0), pod, view(2)), list_number=1, last_renewal=Renewal(list_number=1)
     )
@@ -89,7 +89,7 @@ def test_what_cannot_be_part_of_the_next_list_goes(pod: Pod, stale: bool) -> Non
     assert (1 in found.addressless) is (stale or pod.deleting)
 
 
-def test_a_rank_beyond_the_last_goes() -> None:
+def test_a_rank_beyond_the_desired_size_is_deleted() -> None:
     extra = view(2)
     found = world(observed(view(0), view(1), extra), size=2)
     assert (found.to_delete, found.missing, found.addressless) == ((extra,), (), ())
@@ -102,7 +102,7 @@ def test_a_rank_beyond_the_last_goes() -> None:
     )
 
 
-def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
+def test_a_finished_rank_beyond_the_desired_size_keeps_its_logs_unless_it_still_runs() -> None:
     done = listed(2, succeeded=True, all_ended=True)
     for pod, stale in (
         (done, ()),
@@ -114,8 +114,10 @@ def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_r
         )
 
 
-def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_list() -> None:
-    """Its address may be another job's by then, or nobody's: NNG gives up on it without a word."""
+def test_a_succeeded_rank_keeps_its_pod_and_has_a_placeholder_in_the_next_list() -> None:
+    """Its address may belong to another job by then, or to no pod, in which case NNG gives up
+    silently.
+    """
     seen = observed(listed(0, succeeded=True), view(1), view(2))
     found = world(
         seen, succeeded=frozenset({0}), list_number=1, last_renewal=Renewal(list_number=1)
@@ -142,11 +144,11 @@ def test_the_next_list_waits_for_every_address(pod: Pod, usable: bool) -> None:
     assert found.addressless == (() if usable else (1,))
 
 
-def test_missing_is_who_has_no_pod_at_all() -> None:
+def test_missing_ranks_have_no_pod_at_all() -> None:
     assert world(observed(view(0), view(1, deleting=True))).missing == (2,)
 
 
-def test_moved_and_outdated() -> None:
+def test_changed_addresses_and_outdated_lists() -> None:
     pods = instead(listed(1, ip="10.0.0.9"))
     found = world(observed(*pods))
     assert {pod.rank for pod in pods if has_moved(found, pod)} == {1}
@@ -185,7 +187,7 @@ SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize(("seen", "status", "sizes"), SIZES.values(), ids=SIZES)
-def test_how_many_are_in_the_world_and_how_many_the_next_list_needs(
+def test_the_size_of_the_world_and_the_smallest_next_list(
     seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
 ) -> None:
     found = world_of(gang(size=5, minimum=2), seen, Status(**status), NOW)
@@ -197,7 +199,7 @@ def test_the_next_list_reaches_up_to_the_first_gap() -> None:
     assert world(observed(view(2)), succeeded=frozenset({0, 1})).possible_size == 3
 
 
-def test_what_was_settled_replaces_what_was_known() -> None:
+def test_succeeded_ranks_are_no_longer_unfinished() -> None:
     found = world(observed(*ALL))
     assert found.unfinished == (0, 1, 2)
     assert replace(found, succeeded=frozenset({1})).unfinished == (0, 2)

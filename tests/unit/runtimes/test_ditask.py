@@ -1,4 +1,4 @@
-"""The variables that are known before any address is."""
+"""The variables that are known before any address."""
 
 import pytest
 from dijob.core.members import gang_of
@@ -7,7 +7,7 @@ from dijob.names import Topology
 from unit.builders import Body, gang, job, manifest
 
 
-def test_a_server_of_a_queue_is_told() -> None:
+def test_the_server_of_a_queue_is_in_the_environment() -> None:
     owner = job(messageQueue={"type": "redis", "host": "redis.ns", "port": 7000})
     world = gang_of(owner)
     told = {
@@ -22,7 +22,7 @@ def test_a_server_of_a_queue_is_told() -> None:
 
 
 @pytest.mark.parametrize("kind", ["torchrpc", "torchrpc:cpu", "torchrpc:cuda"])
-def test_torchrpc_listens_and_dials_as_nng_does(kind: str) -> None:
+def test_torchrpc_has_the_same_addresses_as_nng(kind: str) -> None:
     owner, plain = job(messageQueue={"type": kind}), gang_of(job())
     world = gang_of(owner)
     told = {"DI_MQ_TYPE": kind, "IBV_FORK_SAFE": "1", "RDMAV_FORK_SAFE": "1"}
@@ -36,7 +36,7 @@ def test_torchrpc_listens_and_dials_as_nng_does(kind: str) -> None:
     [{}, {"messageQueue": {"type": "nng"}}, {"messageQueue": None}],
     ids=["absent", "nng", "null"],
 )
-def test_nng_is_what_ditask_takes_by_itself(spec: Body) -> None:
+def test_nng_is_the_default_of_ditask(spec: Body) -> None:
     world = gang_of(job(**spec))
     assert world.queue == "nng"
     assert not any("REDIS" in name or "MQ" in name for name in ditask.env(world.members[0], world))
@@ -46,7 +46,9 @@ def test_nng_is_what_ditask_takes_by_itself(spec: Body) -> None:
 @pytest.mark.parametrize(
     ("rank", "workers", "ids"), [(0, 1, "0"), (2, 1, "2"), (0, 2, "0,1"), (2, 2, "4,5")], ids=str
 )
-def test_each_rank_knows_itself_and_the_world(rank: int, workers: int, ids: str) -> None:
+def test_each_rank_has_its_identity_and_the_size_of_the_world(
+    rank: int, workers: int, ids: str
+) -> None:
     world = gang(size=3, workers=workers, topology=Topology.STAR)
     assert ditask.env(world.members[rank], world) == {
         "DI_JOB_ID": "job-uid",

@@ -1,4 +1,6 @@
-"""Each runtime's row: what its programs read is there, and nothing of another's."""
+"""The variables of each runtime: its programs get those that they read, and none of another
+runtime.
+"""
 
 import json
 from itertools import combinations
@@ -24,7 +26,7 @@ LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
 
 
 def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
-    """The variables of a rank's program under this list."""
+    """Return the variables of a rank's program with this list."""
     body, gang = manifest(owner, rank), gang_of(owner)
     listed = ",".join(gang.address(at, ip) for at, ip in enumerate(listed.split(",")))
     action = PublishAddresses(
@@ -44,7 +46,7 @@ def test_every_runtime_has_a_row(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("runtime", Runtime)
-def test_what_a_runtime_makes_of_the_list_is_read_back_from_the_pods(runtime: Runtime) -> None:
+def test_annotations_of_each_runtime_are_read_back_from_the_pods(runtime: Runtime) -> None:
     gang = gang_of(job(replicas=3, runtime=runtime.value))
     made = made_of(gang, AddressList(1, LIST))
     assert RUNTIMES[runtime].annotation_builders.keys() <= made.keys()
@@ -107,8 +109,8 @@ def test_slurm() -> None:
 
 
 def test_a_node_list_of_one_has_the_brackets_too() -> None:
-    """DI-engine's parser takes `job-0` for one node as well, and scripts that cut at the bracket do
-    not.
+    """DI-engine's parser accepts `job-0` as a single node, too, but scripts that split at the
+    bracket do not.
     """
     assert told(job(replicas=1, runtime="slurm"), 0, "job-0.job")["SLURM_NODELIST"] == "job-[0-0]"
 
@@ -157,7 +159,7 @@ def test_a_program_has_the_same_world_with_the_launcher_and_without(
 
 
 @pytest.mark.parametrize("runtime", Runtime)
-def test_what_the_user_names_himself_is_left_to_him(runtime: Runtime) -> None:
+def test_variables_set_by_the_user_are_kept(runtime: Runtime) -> None:
     variables = [{"name": name, "value": "his"} for name in RUNTIMES[runtime].list_env]
     own = {"containers": [container(env=variables)]}
     found = told(job(own, runtime=runtime.value), 0)
@@ -168,7 +170,7 @@ def test_what_the_user_names_himself_is_left_to_him(runtime: Runtime) -> None:
     ("runtime", "scope"),
     [("ditask", "Pod"), ("slurm", "Pod"), ("torch", "Job"), ("oneflow", "Job")],
 )
-def test_who_cannot_take_a_member_back_begins_anew_together(runtime: str, scope: str) -> None:
+def test_runtimes_with_fixed_membership_restart_together(runtime: str, scope: str) -> None:
     assert job(runtime=runtime).restart_scope == scope
     assert job(runtime=runtime, restart={"scope": "Pod"}).restart_scope == "Pod"
     assert job(runtime=runtime, restart={"scope": "Job"}).restart_scope == "Job"
@@ -180,7 +182,7 @@ def test_the_first_process_of_each_pod_has_a_rank_of_its_own() -> None:
 
 
 def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:
-    """A container without resources, or with what is no number, has no GPUs."""
+    """Containers without resources, or with an invalid number, have no GPUs."""
     body = job_body(
         {
             "containers": [
@@ -192,7 +194,7 @@ def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("runtime", Runtime)
-def test_the_document_names_each_variable(runtime: Runtime) -> None:
+def test_the_page_names_each_variable(runtime: Runtime) -> None:
     text = (ROOT / "docs/runtimes.md").read_text()
     section = text.partition(f"\n## {runtime}\n")[2].partition("\n## ")[0]
     listed = (
