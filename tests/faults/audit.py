@@ -1,4 +1,4 @@
-"""Reads the apiserver's audit log: who wrote what since a moment."""
+"""Reads the writes of a client since a moment from the apiserver's audit log."""
 
 import json
 from collections import Counter
@@ -15,9 +15,9 @@ OPERATOR = "dijob-operator"
 
 @dataclass(frozen=True)
 class Write:
-    """One write: verb, resource (with its subresource), the object's name and namespace; when it
-    came and when it was answered (epoch seconds) and how (HTTP's code), the beginning of its user
-    agent, and the name that an operator has among others.
+    """One write: verb, resource (with subresource), name and namespace of the object, the times of
+    request and response (epoch seconds), the HTTP status code, the beginning of the user agent, and
+    the identity of the operator.
     """
 
     verb: str
@@ -33,7 +33,7 @@ class Write:
 
 @dataclass
 class Audit:
-    """The log from the moment on at which this is made."""
+    """The log from the creation of this object on."""
 
     log: Path
     _offset: int = field(default=0)
@@ -42,7 +42,7 @@ class Audit:
         self._offset = self.log.stat().st_size
 
     def each(self, agent: str = OPERATOR) -> Iterator[Write]:
-        """The finished writes of a client, by the beginning of its user agent ("": of all)."""
+        """Yield the finished writes of a client by the beginning of its user agent ("": of all)."""
         for entry in self._entries():
             if entry["verb"] in WRITES and entry.get("userAgent", "").startswith(agent):
                 about = entry["objectRef"]
@@ -60,7 +60,7 @@ class Audit:
                 )
 
     def count(self, namespace: str, agent: str = OPERATOR) -> Counter[str]:
-        """How many of each kind there were in a namespace: "create pods" and the like."""
+        """Count the writes in a namespace by kind, such as "create pods"."""
         return Counter(
             f"{write.verb} {write.kind}"
             for write in self.each(agent)
@@ -68,9 +68,7 @@ class Audit:
         )
 
     def asked(self, agent: str = OPERATOR) -> Counter[str]:
-        """How often a client has asked for what: "get pods ns/name" and the like. An open watch
-        counts when it ends.
-        """
+        """Count a client's requests, such as "get pods ns/name". A watch counts at its end."""
         counted: Counter[str] = Counter()
         for entry in self._entries():
             if entry.get("userAgent", "").startswith(agent) and "objectRef" in entry:
@@ -83,7 +81,7 @@ class Audit:
         with self.log.open("rb") as lines:
             lines.seek(self._offset)
             for line in lines:
-                if line.endswith(b"\n"):  # else it is still being written
+                if line.endswith(b"\n"):  # otherwise the line is still being written
                     yield json.loads(line)
 
 

@@ -1,6 +1,4 @@
-"""Fills a control plane with copies of one job that really ran: what thousands of jobs look like to
-an operator.
-"""
+"""Fills a control plane with copies of a job that really ran, to simulate thousands of jobs."""
 
 import asyncio
 import hashlib
@@ -15,14 +13,14 @@ from faults.kube import Json, Kube, jobs, pods, services
 T = TypeVar("T")
 
 CONCURRENT = 32
-# Nobody else's in the test cluster, and enough for 10,000 jobs.
+# An address range that is unused in the test cluster and large enough for 10,000 jobs.
 ADDRESSES = ip_network("10.128.0.0/12")
-# kwok leaves such a pod alone: its status comes with the copy.
+# kwok ignores such a pod, because its status is a copy.
 NO_START = "test.dijob/no-start"
 
 
 async def for_all(items: Iterable[T], act: Callable[[T], Awaitable[Any]]) -> None:
-    """Do it for all items, so many at a time as the apiserver serves well."""
+    """Call `act` for all items, with limited concurrency."""
     room = asyncio.Semaphore(CONCURRENT)
 
     async def one(item: T) -> None:
@@ -36,7 +34,7 @@ async def for_all(items: Iterable[T], act: Callable[[T], Awaitable[Any]]) -> Non
 
 @dataclass(frozen=True)
 class Original:
-    """A job that runs, with all that it consists of."""
+    """A running job with all its objects."""
 
     namespace: str
     job: Json
@@ -60,8 +58,8 @@ class Original:
         return str(self.job["metadata"]["name"])
 
     def copy(self, body: Json, name: str, uid: str) -> Json:
-        """An object of the original as an object of the copy: other names, another owner, no
-        server's fields.
+        """Return a copy of an object with other names and another owner, without server-side
+        fields.
         """
         text = json.dumps(body).replace(self.name, name).replace(self.job["metadata"]["uid"], uid)
         made: Json = json.loads(text)
@@ -70,8 +68,8 @@ class Original:
         return made
 
     async def clone(self, kube: Kube, number: int) -> None:
-        """The job number `number` (0 to 9999), Running, as the operator and the kubelets would have
-        left it.
+        """Create the Running job with a number (0 to 9999), as the operator and the kubelets would
+        have left it.
         """
         name = f"copy{number:04}"
         made = await kube.create(

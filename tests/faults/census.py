@@ -1,4 +1,4 @@
-"""Counts what comes and goes in a namespace, by watches of its own at the apiserver."""
+"""Counts created and deleted objects in a namespace with its own watches."""
 
 import asyncio
 from collections import Counter
@@ -12,11 +12,11 @@ PATHS = {"pod": pods, "service": services, "dijob": jobs}
 
 @dataclass
 class Census:
-    """How often a pod of each name has come and gone; `counts` has all kinds that are watched, as
+    """Creations and deletions of the pods of each name. `counts` has all watched kinds, such as
     "ADDED service/a".
 
-    `moved` names the pods to which kwok gave a second address: it does so, rarely, when its own
-    view of a pod is old.
+    `moved` has the pods to which kwok gave a second address, which it rarely does when its view of
+    a pod is old.
     """
 
     added: Counter[str] = field(default_factory=Counter)
@@ -50,16 +50,16 @@ class Census:
             self.deleted[name] += 1
 
     def of(self, job: str) -> int:
-        """ADDED events of a job's pods."""
+        """Return the number of ADDED events of a job's pods."""
         return sum(count for name, count in self.added.items() if name.rpartition("-")[0] == job)
 
     def moved_of(self, job: str) -> set[str]:
-        """The job's pods that kwok has moved."""
+        """Return the job's pods to which kwok gave a second address."""
         return {name for name in self.moved if name.rpartition("-")[0] == job}
 
 
 async def _listed(kube: Kube, path: str) -> str:
-    """The version to watch from. The storage of a new kind begins more than once (429)."""
+    """Return the version to watch from. The storage of a new kind may be unavailable (429)."""
     version = ""
 
     async def missing() -> str:

@@ -1,4 +1,4 @@
-"""The fixtures of these tests: a control plane with 50 pretended nodes, a client, lanes."""
+"""Fixtures: a control plane with 50 simulated nodes, a client, lanes."""
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,7 +12,7 @@ from faults.lane import Lane, lane
 from planes import control_plane
 from workers import own
 
-# Two files of tests run at a time (make apiserver), each with a control plane of its own.
+# Two test files run at a time (make apiserver), each with its own control plane.
 NAME = own("faults")
 NUMBERS = itertools.count(1)
 
@@ -33,7 +33,7 @@ async def kube(plane: Cluster) -> AsyncIterator[Kube]:
 
 @pytest.fixture
 def lanes(kube: Kube, tmp_path: Path) -> Lanes:
-    """Makes a lane each time it is called; namespaces are never used twice."""
+    """Return a function that creates a lane, each in a new namespace."""
 
     def make() -> AbstractAsyncContextManager[Lane]:
         number = next(NUMBERS)

@@ -1,6 +1,4 @@
-"""kill -9 around each write of a stretch of a job's life, enumerated: the end is always the right
-one.
-"""
+"""kill -9 of the operator around each write in a phase of a job: the result is right."""
 
 import asyncio
 import itertools
@@ -17,29 +15,29 @@ from faults.lane import Lane, difference
 REPLICAS = 4
 LANES = 3
 CONVERGED_SECONDS = 120
-# The operator puts off writes that are not urgent by up to three seconds: after this long without
-# any, none is to come.
+# The operator delays writes that are not urgent by up to three seconds. After this long without a
+# write, no more writes follow.
 QUIET_SECONDS = 4.0
-# So many points may be tried again because kwok gave a pod a second address.
+# The number of points that may be repeated because kwok gave a pod a second address.
 SPARE = 6
 NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A stretch of a job's life whose writes are enumerated."""
+    """A phase of a job's life whose writes are enumerated."""
 
     name: str
     words: str
     trigger: Callable[[Lane, str], Awaitable[None]]
     phase: str | None  # None: the job is gone
     added: int
-    started: bool = True  # begins with a job that runs
+    started: bool = True  # starts with a running job
     spec: tuple[tuple[str, object], ...] = ()
-    before: Callable[[Lane, str], Awaitable[None]] | None = None  # what has happened to it before
+    before: Callable[[Lane, str], Awaitable[None]] | None = None  # what happened to the job before
 
     async def prepare(self, lane: Lane, job: str) -> None:
-        """The job as it is when the enumeration begins."""
+        """Bring the job into the state in which the enumeration starts."""
         if not self.started:
             return
         await lane.apply(job, REPLICAS, **dict(self.spec))
@@ -50,8 +48,8 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Point:
-    """Where the operator dies: at the k-th write (1 is the first), before it arrives or after it is
-    done.
+    """Where the operator is killed: at the k-th write (from 1), before it arrives or after it was
+    executed.
     """
 
     k: int
@@ -63,8 +61,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one point: the write it was ("": fewer were needed), seconds to the right end,
-    what was wrong.
+    """The result of one point: the write ("": there were fewer writes), seconds until the right
+    result, and what was wrong.
     """
 
     point: Point
@@ -82,10 +80,10 @@ class Outcome:
 
 
 async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
-    """The stretch without faults: how many writes it takes, and where it ends."""
+    """Run the phase without faults. Return the number of writes and the final state."""
     job = f"{scenario.name}-{next(NUMBERS)}"
-    # At once, as each point does it: how often the status is written depends on when it was written
-    # last.
+    # Without a pause, as each point does it: the number of status writes depends on the time of the
+    # previous one.
     await scenario.prepare(lane, job)
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
@@ -100,7 +98,7 @@ async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
 
 
 async def quiet(lane: Lane) -> None:
-    """Until no write has come for a while."""
+    """Wait until there was no write for a while."""
     last, since = len(lane.proxy.writes), time.monotonic()
 
     async def restless() -> str:
@@ -113,9 +111,7 @@ async def quiet(lane: Lane) -> None:
 
 
 async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> Outcome | None:
-    """One point. None where it says nothing, because kwok has given a pod a second address on the
-    way.
-    """
+    """Run one point. Return None if it proves nothing, because kwok gave a pod a second address."""
     job = f"{scenario.name}-{next(NUMBERS)}"
     await scenario.prepare(lane, job)
     kill = Kill(point.k, point.after, lane.operator.end)
@@ -140,8 +136,8 @@ async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> O
 
 
 async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
-    """Restart the operator once it is dead, and wait for the wanted end; "" or how the end
-    differs.
+    """Restart the operator after the kill, and wait for the wanted state. Return "" or the
+    difference.
     """
     restarted = False
 
@@ -152,8 +148,8 @@ async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
             lane.proxy.revive()
             await lane.operator.start()
             restarted = True
-            # An end that was reached before the kill must also be left alone by the operator that
-            # comes after it. (Where the job is gone in the end, it may be gone already.)
+            # If the final state was reached before the kill, the next operator must keep it. (A job
+            # that is gone at the end may be gone already.)
             if wanted["spec"] is not None:
                 await lane.reconciled(1, CONVERGED_SECONDS)
         return "\n".join(difference(wanted, await lane.snapshot(job)))
@@ -168,17 +164,17 @@ async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
 
 
 def points_of(writes: int) -> list[Point]:
-    """Before each write, and after the last one.
+    """Return the points before each write and after the last one.
 
-    After the k-th is the same as before the next one: k writes are done, and of who made them
-    nothing is left.
+    After the k-th write is the same as before the next one: k writes are stored, and the operator's
+    memory is lost.
     """
     return [*(Point(k, after=False) for k in range(1, writes + 1)), Point(writes, after=True)]
 
 
 async def enumerate_points(team: list[Lane], scenario: Scenario) -> tuple[int, list[Outcome]]:
-    """All points of a scenario, shared out among the lanes; and how many writes it takes at least
-    without faults.
+    """Run all points of a scenario, distributed over the lanes. Return the number of writes without
+    faults, and the outcomes.
     """
     references = await asyncio.gather(*(reference(lane, scenario) for lane in team[:2]))
     (count, wanted), (other, again) = references
@@ -204,9 +200,7 @@ async def enumerate_points(team: list[Lane], scenario: Scenario) -> tuple[int, l
 
 
 async def killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
-    """The test: whatever the write, the end is the same, and no pod was created more than without
-    faults.
-    """
+    """Check that a kill at any write leads to the same state, and creates no additional pods."""
     async with AsyncExitStack() as stack:
         team = [await stack.enter_async_context(lanes()) for _ in range(LANES)]
         least, outcomes = await enumerate_points(team, scenario)
@@ -217,7 +211,7 @@ async def killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
         f" {len(wrong)}"
     )
     print(shown := table(outcome.row() for outcome in outcomes))
-    # How often the status is written depends on the times of the pods: one write may be spared.
+    # The number of status writes depends on the times of the pods, so one may be missing.
     assert len(killed) >= least - 1 > 0, (
         f"only {len(killed)} of {least + 1} points were reached\n{shown}"
     )
@@ -225,7 +219,7 @@ async def killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
 
 
 def table(rows: Iterable[tuple[object, ...]]) -> str:
-    """Rows in columns, for evidence."""
+    """Format rows in columns for a message."""
     words = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in words) for i in range(len(words[0]))]
     return "\n".join(

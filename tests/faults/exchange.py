@@ -1,4 +1,4 @@
-"""What goes through the proxy, requests and watches, and what may happen to them."""
+"""The requests and watches that go through the proxy, and their faults."""
 
 import asyncio
 import socket
@@ -14,17 +14,17 @@ WRITES = ("POST", "PATCH", "PUT", "DELETE")
 
 @dataclass(frozen=True)
 class Asked:
-    """One request of the operator's."""
+    """One request of the operator."""
 
     method: str
     path: str
     watch: bool
     selector: str = ""
-    initial: bool = False  # a watch that begins with a list (KEP-3157)
+    initial: bool = False  # a streaming list (KEP-3157)
 
     @property
     def write(self) -> bool:
-        """A write that matters: events are told, not counted."""
+        """Whether it is a write of state; events do not count."""
         return (
             self.method in WRITES
             and not self.path.rstrip("/").endswith("/events")
@@ -37,7 +37,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer in place of the apiserver's; status 0: none, the connection is reset."""
+    """A response in place of the apiserver's. With status 0, the connection is reset."""
 
     status: int
     retry_after: int | None = None
@@ -52,8 +52,8 @@ class Fault:
 
 @dataclass
 class Kill:
-    """End the operator at its k-th write from now (1 is the first) of those that `about` is true
-    of, before it arrives or after it is done.
+    """Kill the operator at its k-th write (from 1) for which `about` is true, before the write
+    arrives or after it was executed.
     """
 
     k: int
@@ -67,24 +67,24 @@ class Kill:
 
 @dataclass
 class Watch:
-    """A watch that goes through the proxy; `lines` are put out to the operator as they are."""
+    """A watch that goes through the proxy. `lines` are sent to the operator unchanged."""
 
     asked: Asked
     request: web.Request
     response: web.StreamResponse
-    held: list[bytes] = field(default_factory=list)  # lines that are put out later
+    held: list[bytes] = field(default_factory=list)  # lines that are sent later
 
     @property
     def open(self) -> bool:
-        """The operator still listens; the proxy's own handler notices its end only with the next
-        line.
+        """Whether the operator still reads. The proxy's handler notices the end of a connection
+        only with the next line.
         """
         transport = self.request.transport
         return transport is not None and not transport.is_closing()
 
 
 def reset(request: web.Request) -> None:
-    """Close a connection as a crashed peer does: RST, no goodbye."""
+    """Reset a connection (RST), as a crashed peer does."""
     transport = request.transport
     if transport is None:
         return

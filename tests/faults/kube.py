@@ -1,4 +1,4 @@
-"""A client of the tests' own: the operator is judged by eyes that share no code with it."""
+"""A Kubernetes client for these tests, which shares no code with the operator."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class KubeError(Exception):
-    """The apiserver said no; `status` is the HTTP code."""
+    """An API error; `status` is the HTTP status code."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"{status}: {text[:300]}")
@@ -31,7 +31,7 @@ class KubeError(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """Where the apiserver is, what to trust, and the token of the administrator."""
+    """The apiserver's URL, its certificate authority, and the administrator's token."""
 
     server: str
     token: str
@@ -51,8 +51,8 @@ class Access:
 class Session:
     """An HTTP session whose end waits until its sockets are closed.
 
-    A TLS connection that is closed in the middle of an answer says goodbye and waits up to 30 s for
-    the peer's. When the event loop ends first, a warning about it fails whichever test runs next.
+    A TLS connection that is closed during a response waits up to 30 s for the peer's close message.
+    If the event loop ends first, a warning about it fails the next test.
     """
 
     def __init__(self, access: Access, **settings: Any) -> None:
@@ -66,7 +66,7 @@ class Session:
         return made
 
     async def close(self) -> None:
-        """End all connections, and return when none is left."""
+        """Close all connections, and wait until they are closed."""
         await self.http.close()
         for made in self._sockets:
             with suppress(OSError):
@@ -79,7 +79,7 @@ class Session:
 
 
 class Kube:
-    """Raw calls by path; lists and watches; as a context manager it closes its connections."""
+    """Requests by path, lists and watches. As a context manager, it closes its connections."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -93,7 +93,7 @@ class Kube:
         await self._session.close()
 
     async def call(self, method: str, path: str, body: Json | None = None, **headers: str) -> Json:
-        """One request; the answer as JSON, KubeError on 400 and more."""
+        """Send a request. Return the response as JSON; raise KubeError for 400 and above."""
         data = None if body is None else io.BytesIO(json.dumps(body).encode())
         given = {"Content-Type": "application/json", **headers}
         async with self._session.http.request(
@@ -109,7 +109,7 @@ class Kube:
         return await self.call("GET", path)
 
     async def find(self, path: str) -> Json | None:
-        """The object; None where there is none."""
+        """Return an object, or None if it does not exist."""
         try:
             return await self.get(path)
         except KubeError as error:
@@ -121,18 +121,18 @@ class Kube:
         return await self.call("POST", path, body)
 
     async def patch(self, path: str, body: Json) -> Json:
-        """A merge patch."""
+        """Send a merge patch."""
         return await self.call(
             "PATCH", path, body, **{"Content-Type": "application/merge-patch+json"}
         )
 
     async def delete(self, path: str, **options: Any) -> None:
-        """Delete; what is gone already is fine."""
+        """Delete an object; it may be gone already."""
         with suppress(KubeError):
             await self.call("DELETE", path, options or None)
 
     async def pod_token(self, namespace: str, pod: str, audience: str) -> str:
-        """A token of the default service account as the kubelet projects it into a pod."""
+        """Return a token of the default service account, as the kubelet projects it into a pod."""
         uid = (await self.get(pods(namespace, pod)))["metadata"]["uid"]
         bound = {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": uid}
         spec = {"audiences": [audience], "boundObjectRef": bound}
@@ -141,12 +141,12 @@ class Kube:
         return str(answer["status"]["token"])
 
     async def items(self, path: str) -> list[Json]:
-        """All of a collection."""
+        """Return all objects of a collection."""
         return (await self.get(path)).get("items") or []
 
     async def follow(self, path: str, version: str) -> AsyncGenerator[Json]:
-        """All that happens to a collection from a resourceVersion on. A server may end a watch at
-        any time: the next one goes on where it was.
+        """Yield all events of a collection from a resourceVersion on. If the server ends a watch,
+        the next one continues from its last version.
         """
         while True:
             async with aclosing(self.events(path, version)) as events:
@@ -158,7 +158,7 @@ class Kube:
             await asyncio.sleep(0.1)
 
     async def events(self, path: str, version: str) -> AsyncGenerator[Json]:
-        """A watch from a resourceVersion on, until it breaks."""
+        """Yield the events of one watch from a resourceVersion until it ends."""
         url = f"{self.access.server}{path}?watch=true&resourceVersion={version}"
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.http.get(url, timeout=timeout) as response:
@@ -170,17 +170,17 @@ class Kube:
 
 
 def jobs(namespace: str, name: str = "") -> str:
-    """The path of DIJobs, or of one."""
+    """Return the path of DIJobs, or of one of them."""
     return _path(f"/apis/{manifests.API_VERSION}", namespace, "dijobs", name)
 
 
 def pods(namespace: str, name: str = "") -> str:
-    """The path of pods, or of one."""
+    """Return the path of pods, or of one of them."""
     return _path("/api/v1", namespace, "pods", name)
 
 
 def services(namespace: str, name: str = "") -> str:
-    """The path of services, or of one."""
+    """Return the path of Services, or of one of them."""
     return _path("/api/v1", namespace, "services", name)
 
 
@@ -189,7 +189,7 @@ def _path(api: str, namespace: str, plural: str, name: str) -> str:
 
 
 async def make_namespace(kube: Kube, name: str) -> None:
-    """A namespace that pods can be created in: its default service account is there."""
+    """Create a namespace, and wait for its default service account, which pods need."""
     await kube.create("/api/v1/namespaces", {"metadata": {"name": name}})
 
     async def missing() -> str:
@@ -200,7 +200,7 @@ async def make_namespace(kube: Kube, name: str) -> None:
 
 
 def dijob(namespace: str, name: str, size: int = 4, **spec: Any) -> Json:
-    """The seed's job, for pods that nobody really runs."""
+    """Return a DIJob for simulated pods."""
     arguments = ["--package", "m", "--main", "m.main", "--parallel-workers", "2"]
     main = {"image": "example/none", "command": ["ditask"], "args": arguments}
     made = manifests.dijob(

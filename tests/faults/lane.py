@@ -1,5 +1,5 @@
-"""A lane: one namespace with its own proxy and its own operator, and an own count of the pods that
-came and went.
+"""A lane: a namespace with its own proxy, its own operator, and a count of created and deleted
+pods.
 """
 
 import asyncio
@@ -20,20 +20,19 @@ from faults.kube import Json, Kube, dijob, jobs, make_namespace, pods, services
 from faults.proxy import Proxy
 from faults.running import Operator
 
-# What differs from run to run and means nothing: times, uids, versions, nodes, names that the
-# apiserver makes up.
+# Differences between runs that mean nothing: times, uids, versions, nodes, generated names.
 MASKED = re.compile(
     r"(time|Time|excusedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
 )
 
-# A reminder is a matter of how fast kwok was, and changes nothing; the other one is the job's size
-# when the pod was made.
+# Reminders depend on how fast kwok was, and change nothing. The other annotation has the job's size
+# at the creation of the pod.
 UNCOMPARED = {names.ANNOTATION_REMINDED, names.LEGACY_REPLICAS}
 
 
 @dataclass
 class Lane:
-    """Where a test works, alone in its namespace."""
+    """The environment of one test, in its own namespace."""
 
     kube: Kube
     namespace: str
@@ -46,7 +45,7 @@ class Lane:
         await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, size, **spec))
 
     async def pods(self, job: str) -> dict[str, Json]:
-        """The job's pods, by name."""
+        """Return the job's pods by name."""
         found = await self.kube.items(
             pods(self.namespace) + f"?labelSelector=diengine.opendilab.org/job={job}"
         )
@@ -56,24 +55,24 @@ class Lane:
         await self.kube.delete(jobs(self.namespace, job))
 
     async def status(self, job: str) -> Json:
-        """The job's status, {} while there is none."""
+        """Return the job's status, or {} if there is none."""
         body = await self.kube.find(jobs(self.namespace, job)) or {}
         return body.get("status") or {}
 
     async def condition(self, job: str, kind: str) -> Json:
-        """One condition of the job, {} while it has none of that type."""
+        """Return a condition of the job, or {} if there is none of that type."""
         said = (await self.status(job)).get("conditions", ())
         return next((one for one in said if one["type"] == kind), {})
 
     async def until(
         self, what: str, missing: Callable[[], Awaitable[str]], seconds: float = 60
     ) -> float:
-        """Poll until nothing is missing; how long it took. What fails shows the evidence."""
+        """Poll until nothing is missing, and return how long it took. A failure shows the state."""
         return await until_async(what, missing, seconds, self.evidence)
 
     async def reaches(self, job: str, phase: str | None, seconds: float = 60) -> float:
-        """Wait for the phase (for Running and Suspended: and for all that comes with it; None: the
-        job is gone); how long it took.
+        """Wait for a phase (None: the job is gone), and for Running and Suspended also for the pods
+        and conditions. Return how long it took.
         """
 
         async def missing() -> str:
@@ -92,7 +91,7 @@ class Lane:
         return await self.until(f"{job} {phase}", missing, seconds)
 
     async def counted(self, job: str) -> None:
-        """Wait until the status has as many pods as there are: figures are written rarely."""
+        """Wait until the status counts all pods: counts are written rarely."""
 
         async def wrong() -> str:
             there = len(await self.pods(job))
@@ -102,7 +101,7 @@ class Lane:
         await self.until(f"the pods of {job} are counted", wrong)
 
     async def reconciled(self, least: int, seconds: float = 60) -> None:
-        """Wait until the operator that runs now has made so many passes."""
+        """Wait until the running operator has made `least` reconciliations."""
 
         async def missing() -> str:
             done = await self.operator.metric("dijob_passes_total")
@@ -111,7 +110,7 @@ class Lane:
         await self.until("passes", missing, seconds)
 
     async def watching(self, seconds: float = 60, within: str = "") -> None:
-        """Wait until all three watches are open (on paths that contain `within` right before)."""
+        """Wait until all three watches are open, on paths with `within` before the kind."""
 
         async def missing() -> str:
             absent = [
@@ -124,8 +123,8 @@ class Lane:
         await self.until("watches", missing, seconds)
 
     async def snapshot(self, job: str) -> Json:
-        """The job and its children, with what differs from run to run masked (Sieve's oracle,
-        OSDI'22).
+        """Return the job and its children. Values that differ between runs are masked (Sieve's
+        oracle, OSDI'22).
         """
         body = await self.kube.find(jobs(self.namespace, job))
         found = await self.pods(job)
@@ -143,7 +142,7 @@ class Lane:
         return renamed
 
     def evidence(self) -> str:
-        """What a reader of a failed test wants to see."""
+        """Return the state for the message of a failed test."""
         writes = "; ".join(map(str, self.proxy.writes[-12:]))
         cpu = self.operator.usage().cpu
         return f"last writes: {writes}\nCPU: {cpu:g} s\n{self.operator.evidence()}"
@@ -154,8 +153,8 @@ def _uid(body: Json | None) -> str:
 
 
 def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
-    """A pod without what the cluster decides; its address list is compared with the addresses that
-    there are.
+    """Return a pod without values that the cluster decides. Its peer list is replaced by whether it
+    is correct.
     """
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
@@ -165,7 +164,7 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
         for k, v in (meta.get("annotations") or {}).items()
         if k not in UNCOMPARED
     }
-    # The apiserver's service account token.
+    # The volume with the service account token, which the apiserver adds.
     volumes = [v for v in spec["volumes"] if "projected" not in v]
     containers = [{k: v for k, v in c.items() if k != "volumeMounts"} for c in spec["containers"]]
     return {
@@ -179,8 +178,8 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
 
 
 def _either_word(status: Any) -> Any:
-    """A pod that is deleted without grace is seen as going or as gone, by chance: both are the same
-    loss.
+    """Unify the messages of a loss: a pod that is deleted without grace is observed either while it
+    is being deleted, or when it is gone.
     """
     renewal = (status or {}).get("lastRenewal") or {}
     if renewal.get("reason") in ("PodDeleted", "PodLost"):
@@ -192,9 +191,7 @@ def _either_word(status: Any) -> Any:
 
 
 def _without_refusal(status: Any) -> Any:
-    """Without the condition that changes were refused once, and are not any more: where no fault
-    was, there is none.
-    """
+    """Remove the condition of rejections that are over, which does not exist without faults."""
     over = ("ChangesRefused", "False")
     conditions = (status or {}).get("conditions", ())
     kept = [one for one in conditions if (one["type"], one["status"]) != over]
@@ -202,8 +199,8 @@ def _without_refusal(status: Any) -> Any:
 
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
-    """A list of IP addresses as whether it is true of the pods that are there; any other text, a
-    list of names too, as it is.
+    """Replace a list of IP addresses by whether it matches the existing pods. Return any other
+    text, also a list of names, unchanged.
     """
     if text.startswith("{"):
         topology = json.loads(text)
@@ -224,14 +221,14 @@ def _is_ip(text: str) -> bool:
 
 
 def mask(value: Any) -> Any:
-    """The value without times, uids, versions and nodes."""
+    """Return the value without times, uids, versions and nodes."""
     if isinstance(value, dict):
         return {k: "MASKED" if MASKED.search(k) else mask(v) for k, v in value.items()}
     return [mask(v) for v in value] if isinstance(value, list) else value
 
 
 def difference(wanted: Any, found: Any, at: str = "") -> list[str]:
-    """Where two states differ, in words."""
+    """Describe the differences between two states."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         keys = sorted({*wanted, *found})
         return [
@@ -252,8 +249,8 @@ def difference(wanted: Any, found: Any, at: str = "") -> list[str]:
 async def lane(
     kube: Kube, namespace: str, folder: Path, others: tuple[str, ...] = ()
 ) -> AsyncIterator[Lane]:
-    """A lane with a running operator, which serves `others` too; at its end the operator is gone
-    and the namespace on its way.
+    """Yield a lane with a running operator, which also serves the namespaces `others`. At the end,
+    the operator is stopped, and the namespace is being deleted.
     """
     await make_namespace(kube, namespace)
     census = Census()

@@ -1,4 +1,4 @@
-"""What a control plane's programs use, and when they have come to rest."""
+"""Resource usage of the control plane's processes, and when they are idle."""
 
 import asyncio
 import re
@@ -15,13 +15,13 @@ QUIET_CORES = 0.4
 
 
 def plane_cpu(plane: Cluster) -> Counter[str]:
-    """CPU seconds that each process of the control plane, and kwok, has used so far."""
+    """Return the CPU seconds of each process of the control plane and of kwok so far."""
     found = recorded(plane.state)
     return Counter({name: usage_of(process.pid).cpu for name, process in found.items()})
 
 
 def plane_memory(plane: Cluster) -> dict[str, float]:
-    """Resident memory of each of them now, in MB, and etcd's file."""
+    """Return their current resident memory in MB, and the size of etcd's file."""
     found = {name: round(_resident(process.pid)) for name, process in recorded(plane.state).items()}
     stored = (plane.state / "etcd/member/snap/db").stat().st_size
     return {**found, "etcd's file": round(stored / 2**20)}
@@ -33,9 +33,9 @@ def _resident(pid: int) -> float:
 
 
 async def quiet(plane: Cluster) -> None:
-    """Wait until the control plane has digested what was made in bulk: its controllers work on it
-    for half a minute, and meanwhile the apiserver's watch cache is thousands of versions behind.
-    (Others may work beside it.)
+    """Wait until the control plane has processed objects that were created in bulk. Its controllers
+    need half a minute, and meanwhile the apiserver's watch cache lags by thousands of versions.
+    (Other tests may use it at the same time.)
     """
 
     async def busy() -> str:

@@ -1,4 +1,4 @@
-"""Two operators with one Lease, each with a way to the apiserver of its own."""
+"""Two operators with leader election, each with its own connection to the apiserver."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,14 +14,14 @@ from faults.running import Operator
 from faults.waits import SOON
 
 JOBS = [f"job-{number}" for number in range(8)]
-# docs/operations.md; each is measured from the moment at which the one that acts goes.
+# As in docs/operations.md, measured from the end of the leader.
 SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
 
 
 @dataclass
 class Pair:
-    """Operator "a", which acts, and "b", which waits; each has a way to the apiserver of its
-    own.
+    """Operator "a", the leader, and "b", the standby, each with its own connection to the
+    apiserver.
     """
 
     lane: Lane
@@ -43,18 +43,18 @@ class Pair:
         return await self.lane.until(f"{name} acts", missing, seconds)
 
     def with_effect(self, name: str, since: float) -> list[Write]:
-        """What one of them has changed since a moment (epoch seconds); events are told, and change
-        nothing.
+        """Return the successful writes of one operator since a moment (epoch seconds), without
+        events.
         """
         done = (write for write in self._asked(name, since) if write.code < 300)
         return [write for write in done if write.kind != "events"]
 
     def refused(self, name: str, since: float) -> list[Write]:
-        """What one of them has tried since a moment."""
+        """Return the rejected writes of one operator since a moment."""
         return [write for write in self._asked(name, since) if write.code >= 300]
 
     def _asked(self, name: str, since: float) -> Iterator[Write]:
-        """Here: beside this pair there may be others, whose operators have the same names."""
+        """Yield the writes in this namespace: other pairs have operators with the same names."""
         for one in self.audit.each():
             here = one.namespace == self.lane.namespace and one.identity == name
             if here and one.answered >= since:
@@ -63,7 +63,7 @@ class Pair:
 
 @asynccontextmanager
 async def paired(lane: Lane, audit_log: Path, folder: Path) -> AsyncIterator[Pair]:
-    """Operator "a" acts and "b" waits, in place of the lane's own."""
+    """Yield a leader "a" and a standby "b" in place of the lane's operator."""
     await lane.operator.kill()
     lease = f"--lease={lane.namespace}/dijob"
 
@@ -92,7 +92,7 @@ async def paired(lane: Lane, audit_log: Path, folder: Path) -> AsyncIterator[Pai
 
 
 async def all_run(pair: Pair) -> None:
-    """All jobs run, and no pod of theirs was made twice."""
+    """Check that all jobs run, and that no pod was created twice."""
     for name in JOBS:
         await pair.lane.reaches(name, "Running", 60)
     made = {name: pair.lane.census.of(name) for name in JOBS}
@@ -100,7 +100,7 @@ async def all_run(pair: Pair) -> None:
 
 
 async def start_until(pair: Pair, number: int, fault: Callable[[], None]) -> None:
-    """Apply all jobs; the fault comes with the write of "a" that has this number."""
+    """Apply all jobs. Inject the fault at the write of "a" with this number."""
     seen, done = 0, asyncio.Event()
 
     def count(asked: Asked) -> Fault | None:

@@ -1,5 +1,5 @@
-"""Runs the operator, and notes how many seconds each of its passes takes, one in a line: python -m
-faults.passes FILE dijob ARGS.
+"""Runs the operator, and records the duration of each reconciliation in seconds, one per line:
+python -m faults.passes FILE dijob ARGS.
 """
 
 import runpy
@@ -10,7 +10,7 @@ from dijob.shell import metrics
 
 
 def main() -> None:
-    """Note, and run the operator."""
+    """Install the recorder and run the operator."""
     file, module = sys.argv[1:3]
     out, observe = open(file, "a", buffering=1), metrics.PASS_SECONDS.observe  # noqa: SIM115
 

@@ -1,5 +1,5 @@
-"""A reverse proxy between the operator and the apiserver: it counts writes, kills at the k-th, and
-makes faults.
+"""A reverse proxy between operator and apiserver: it counts writes, kills the operator at the k-th
+write, and injects faults.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from faults.exchange import Asked, Fault, Kill, Watch, reset
 from faults.kube import Access, Session
 from yarl import URL
 
-# What the proxy's own connections say for themselves, hop by hop.
+# Hop-by-hop headers, which the proxy's own connections set.
 HOP = (
     "host",
     "transfer-encoding",
@@ -29,14 +29,14 @@ HOP = (
 
 
 class Proxy:
-    """Plain HTTP on loopback towards the operator, TLS and the administrator's token towards the
-    apiserver.
+    """Plain HTTP on the loopback interface towards the operator, TLS with the administrator's token
+    towards the apiserver.
 
-    Functions that a test sets make faults: `answer` may give one for a request, `delay` holds it
-    up for so many seconds, `change` may change the body of an answer that is no watch; `hide` may
-    swallow a watch event, `retell` may give others in its place. While `through` is cleared,
-    requests and events stay here, and go on later, as they do in a network that is cut; `stall`
-    swallows them.
+    Tests set functions that inject faults: `answer` may return a fault for a request, `delay` the
+    seconds by which it is delayed, and `change` another body for a response that is not a watch.
+    `hide` may drop a watch event, and `retell` may replace it by others. While `through` is
+    cleared, requests and events wait in the proxy, as in an interrupted network; `stall` drops
+    them.
     """
 
     def __init__(self, access: Access, folder: Path) -> None:
@@ -76,7 +76,7 @@ class Proxy:
 
     async def __aexit__(self, *_: object) -> None:
         self.cut_watches()
-        # aiohttp forgets those whose client has gone.
+        # aiohttp forgets handlers whose client has disconnected.
         for task in (serving := list(self._serving)):
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
@@ -84,29 +84,29 @@ class Proxy:
         await self._session.close()
 
     def kill_at(self, kill: Kill) -> None:
-        """Arm. From the kill on, nothing more of the old operator reaches the apiserver until
+        """Arm the kill. After it, no requests of the old operator reach the apiserver until
         `revive`.
         """
         self._kill = kill
 
     def revive(self) -> None:
-        """A new operator may write again."""
+        """Let a new operator's requests through."""
         self._kill = None
 
     def watches(self, part: str = "") -> int:
-        """How many watches are open on paths that contain `part`."""
+        """Return the number of open watches on paths that contain `part`."""
         return len(self._open(part))
 
     def cut_watches(self, part: str = "") -> int:
-        """Reset (RST) the connections of the open watches whose path contains `part`; how many."""
+        """Reset (RST) the open watches on paths that contain `part`. Return their number."""
         chosen = self._open(part)
         for watch in chosen:
             reset(watch.request)
         return len(chosen)
 
     def stall(self) -> None:
-        """From now on nothing more comes or goes on the connections that there are; they stay open,
-        and new ones are as ever.
+        """Drop everything on the existing connections from now on. They stay open, and new
+        connections work.
         """
         self._stalled |= self._connections
 
@@ -114,7 +114,7 @@ class Proxy:
         return request.transport in self._stalled
 
     async def tell_watches(self, event: dict[str, Any], part: str = "") -> int:
-        """Send an event of our own down the open watches whose path contains `part`; how many."""
+        """Send an event to the open watches on paths that contain `part`. Return their number."""
         chosen = self._open(part)
         for watch in chosen:
             await watch.response.write(json.dumps(event).encode() + b"\n")
@@ -145,7 +145,7 @@ class Proxy:
         if request.transport is not None:
             self._connections.add(request.transport)
         if self._silent(request):
-            await asyncio.Event().wait()  # until its client gives up, or the proxy ends
+            await asyncio.Event().wait()  # until the client gives up, or the proxy ends
         self.requests.append(asked)
         await self.through.wait()
         await asyncio.sleep(self.delay(asked))
@@ -173,8 +173,8 @@ class Proxy:
     async def _die(
         self, request: web.Request, kill: Kill, asked: Asked | None
     ) -> web.StreamResponse:
-        """The operator ends at this request, which never gets an answer; later ones (None) wait for
-        the same end.
+        """Kill the operator at this request, which never gets a response. Later requests (None)
+        wait for its end too.
         """
         if asked is not None:
             kill.write = asked
@@ -200,7 +200,7 @@ class Proxy:
             response = web.StreamResponse(status=answer.status, headers=kept)
             response.enable_chunked_encoding()
             watch = Watch(asked, request, response)
-            # Else the operator has gone, or its connection was cut on purpose.
+            # Otherwise the operator has ended, or its connection was cut on purpose.
             with suppress(ConnectionError, aiohttp.ClientError):
                 await response.prepare(request)
                 self._watches.append(watch)
@@ -232,7 +232,8 @@ class Proxy:
 
     def _headers(self, request: web.Request) -> dict[str, str]:
         kept = {k: v for k, v in request.headers.items() if k.lower() not in HOP}
-        # Events are read on their way: from 1.37 on the apiserver compresses watches if it may.
+        # The proxy reads events, so they must not be compressed, which the apiserver does since
+        # 1.37.
         plain = {"Accept-Encoding": "identity"}
         return {**kept, **plain, "Authorization": f"Bearer {self._access.token}"}
 

@@ -1,5 +1,5 @@
-"""A new operator among many jobs that run: when it sees a new job, when it has looked at all, and
-what it writes about those that need nothing.
+"""A new operator with many running jobs: when it sees a new job, when it has reconciled all jobs,
+and what it writes about jobs that need nothing.
 """
 
 import time
@@ -18,8 +18,8 @@ RANKS = 4
 
 @dataclass(frozen=True)
 class Restart:
-    """What a new operator took: seconds from its start to the first pod of a job that waited for
-    it; its CPU seconds and peak MB until it had looked at all jobs; what it wrote about the others.
+    """The costs of a restart: seconds until the first pod of a waiting job, CPU seconds and peak
+    memory in MB until all jobs were reconciled, and writes about the other jobs.
     """
 
     seconds: float
@@ -30,7 +30,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class Crowd:
-    """So many jobs that run in a namespace, and their operator, which is away."""
+    """Many running jobs in a namespace, and their operator, which is not running yet."""
 
     kube: Kube
     namespace: str
@@ -38,13 +38,11 @@ class Crowd:
     jobs: int
 
     async def fill(self) -> None:
-        """One job by the operator itself, and copies of it: each with 4 pods, a service and its
-        status.
-        """
+        """Let the operator run one job, and copy it with its 4 pods, Service and status."""
         await self.operator.start()
         body = dijob(self.namespace, "original", RANKS)
-        # Else the operator writes it once, and the copies would be of a generation that their
-        # status has not seen.
+        # Otherwise the operator would set the field, and the copies would have a newer generation
+        # than their status.
         body["spec"]["replicas"] = RANKS
         await self.kube.create(jobs(self.namespace), body)
 
@@ -60,8 +58,8 @@ class Crowd:
         await for_all(range(self.jobs - 1), lambda number: original.clone(self.kube, number))
 
     async def restart(self, log: Path, number: int) -> Restart:
-        """Start the operator with a new job waiting, and wait until it has looked at all. `log` is
-        the apiserver's audit log.
+        """Start the operator with a new job waiting, and wait until it has reconciled all jobs.
+        `log` is the apiserver's audit log.
         """
         audit = Audit(log)
         seconds = await self._first_pod(number)
@@ -83,7 +81,7 @@ class Crowd:
         return time.monotonic() - begin
 
     async def _settled(self, number: int) -> None:
-        """Every job has had its pass, and the new ones run."""
+        """Wait until every job was reconciled, and the new ones run."""
         name = f"new{number}"
 
         async def missing() -> str:
@@ -97,7 +95,7 @@ class Crowd:
         await until_async("all passes", missing, PASSES_SECONDS, self.operator.evidence)
 
     def _others(self, audit: Audit, number: int) -> list[str]:
-        """The operator's writes in the namespace about anything but the new job."""
+        """Return the operator's writes in the namespace that are not about the new job."""
         written = (write for write in audit.each() if write.namespace == self.namespace)
         return [
             f"{write.verb} {write.name}"

@@ -1,6 +1,4 @@
-"""The operator as a process of the tests: started, killed, measured, and what it says of its
-passes.
-"""
+"""Runs, kills and measures the operator as a process."""
 
 import asyncio
 import os
@@ -24,16 +22,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Usage:
-    """What the process has used so far: CPU seconds (user and system), peak resident memory in
-    MB.
-    """
+    """CPU seconds (user and system) of a process so far, and its peak resident memory in MB."""
 
     cpu: float
     peak: float
 
 
 def usage_of(pid: int) -> Usage:
-    """Of a process; one that has just ended shows no memory, or nothing at all."""
+    """Return the usage of a process. If it has just ended, figures may be missing."""
     try:
         numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
@@ -45,8 +41,8 @@ def usage_of(pid: int) -> Usage:
 
 @dataclass
 class Operator:
-    """One operator at a time, with the same kubeconfig; as a context manager it is gone at the
-    end.
+    """One operator process at a time with the same kubeconfig. As a context manager, it is stopped
+    at the end.
     """
 
     kubeconfig: Path
@@ -54,11 +50,11 @@ class Operator:
     namespaces: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Where to note the long stretches of its event loop (stretches.py)
+    # The file for long steps of its event loop (stretches.py)
     stretches: Path | None = None
-    # Where to note how long each of its passes takes (passes.py)
+    # The file for the durations of its reconciliations (passes.py)
     passes: Path | None = None
-    # Where to note its tasks on SIGUSR1 (tasks.py)
+    # The file for its tasks on SIGUSR1 (tasks.py)
     tasks: Path | None = None
     starts: int = 0
     port: int = 0
@@ -72,7 +68,7 @@ class Operator:
         await self.kill()
 
     async def start(self) -> None:
-        """Start it; returns as soon as the process is there."""
+        """Start the process, and return as soon as it exists."""
         if self._process is not None and self._process.returncode is None:
             raise AssertionError("an operator runs already")
         self.starts += 1
@@ -101,23 +97,23 @@ class Operator:
             )
 
     def end(self) -> None:
-        """kill -9, at once."""
+        """Kill the process (kill -9) without waiting."""
         self.signal(signal.SIGKILL)
 
     def signal(self, which: signal.Signals) -> None:
-        """Send it a signal, where it runs."""
+        """Send a signal to the process if it runs."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(which)
 
     async def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
+        """Kill the process (kill -9), and wait for its end."""
         self.end()
         if self._process is not None:
             await self._process.wait()
 
     async def restart(self) -> None:
-        """kill -9 and start again."""
+        """Kill the process (kill -9), and start a new one."""
         await self.kill()
         await self.start()
 
@@ -127,25 +123,25 @@ class Operator:
         return self._process.pid
 
     def died(self) -> str:
-        """Why it does not run any more; "" while it does."""
+        """Return why the process no longer runs, or "" if it runs."""
         code = None if self._process is None else self._process.returncode
         return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
 
     async def ended(self) -> int:
-        """Wait until its process ends; the exit code, negative for a signal."""
+        """Wait for the end of the process. Return the exit code, negative for a signal."""
         assert self._process is not None
         return await self._process.wait()
 
     def evidence(self) -> str:
-        """What a reader of a failed test wants to see."""
+        """Return the state for the message of a failed test."""
         return self.died() or self.tail()
 
     def usage(self) -> Usage:
-        """Of the process that runs now."""
+        """Return the usage of the current process."""
         return usage_of(self.pid)
 
     async def metric(self, name: str) -> float:
-        """The sum of a metric over its labels; 0 while the operator does not answer yet."""
+        """Return the sum of a metric over its labels; 0 if the operator does not respond yet."""
         try:
             async with aiohttp.request("GET", f"http://127.0.0.1:{self.port}/metrics") as answer:
                 text = await answer.text()
@@ -155,7 +151,7 @@ class Operator:
         return sum(float(value) for value in found)
 
     async def unready(self) -> str:
-        """What it still lacks until it has listed everything; "" then."""
+        """Return why the operator is not ready, or "" if it is."""
         try:
             async with aiohttp.request("GET", f"http://127.0.0.1:{self.port}/readyz") as answer:
                 return "" if answer.status == 200 else await answer.text()
@@ -163,12 +159,12 @@ class Operator:
             return str(error) or "no answer"
 
     def tail(self, lines: int = 25) -> str:
-        """The end of its log, for evidence."""
+        """Return the end of its log."""
         return "log of the operator:\n" + "\n".join(self.log.read_text().splitlines()[-lines:])
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the kernel gives to outgoing connections."""
+    """Return an unused port below the range of ephemeral ports."""
     while True:
         port = random.randrange(20_000, 32_000)
         with (

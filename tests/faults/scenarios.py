@@ -1,4 +1,4 @@
-"""Stretches of a job's life at each of whose writes the operator is killed."""
+"""Phases of a job's life; the operator is killed at each write in them."""
 
 from faults.crashes import REPLICAS, Scenario
 from faults.ends import exits, succeed
@@ -19,7 +19,7 @@ async def fail(lane: Lane, job: str) -> None:
 
 
 async def lose_a_pod(lane: Lane, job: str) -> None:
-    """Somebody deletes a pod by hand, and nobody tells the operator."""
+    """Delete a pod by hand."""
     await lane.kube.delete(pods(lane.namespace, f"{job}-1"))
 
 
@@ -50,16 +50,16 @@ async def resume(lane: Lane, job: str) -> None:
 
 ELASTIC = (("minReplicas", 1), ("maxReplicas", 8), ("replicas", REPLICAS))
 START = Scenario("start", "a job starts", start, "Running", REPLICAS, started=False)
-# Rank 1 comes back, and those that dial it are renewed in their pods. (Where there is no launcher
-# they are made anew: 11 writes, no wrong point either, and two minutes more; the state machine has
-# those kills.)
+# Rank 1 is replaced, and the ranks that dial it restart in their pods. (Without the launcher, their
+# pods are replaced too: 11 writes, no wrong point, and two minutes more. The state machine has
+# these kills.)
 RENEWAL = Scenario("renewal", "a pod is lost", lose_a_pod, "Running", REPLICAS + 1)
 RESUME = Scenario(
     "resume", "a suspended job resumes", resume, "Running", 2 * REPLICAS, before=suspended
 )
 SCENARIOS = (
     START,
-    # With its own server: a pod, a service, a network policy more.
+    # With its own Redis server: another pod, Service and NetworkPolicy.
     Scenario(
         "redis",
         "a job with a Redis server of its own starts",
@@ -89,7 +89,7 @@ SCENARIOS = (
         REPLICAS,
         spec=(("cleanPodPolicy", "All"),),
     ),
-    # It ends well, and is gone, with all that belonged to it.
+    # The job succeeds, and is deleted with its children.
     Scenario(
         "time-to-live",
         "a job succeeds and is deleted after its time to live",

@@ -1,5 +1,5 @@
-"""Hypothesis strategies from a structural schema: what an apiserver stores of a field, and a little
-that it refuses.
+"""Hypothesis strategies from a structural schema: values that an apiserver stores, and some that it
+rejects.
 
 hypothesis-jsonschema does this for JSON Schema; its last release (0.23.1) does not run with today's
 Hypothesis.
@@ -12,8 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 Schema = dict[str, Any]
 
-# The keywords that this reads, and those that say nothing of a value's form. With any other it
-# refuses to guess.
+# Supported keywords, and keywords that do not restrict values. Others raise an error.
 SILENT = {
     *("description", "default", "format", "type", "nullable", "uniqueItems"),
     *(
@@ -38,7 +37,7 @@ READ = {
     *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
     *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string"),
 }
-# Longer texts and lists are the business of whoever asks for them: most are cut here.
+# The longest texts and lists by default.
 TEXT, ITEMS = 30, 4
 INT64 = 2**63
 
@@ -59,7 +58,7 @@ ANYTHING: SearchStrategy[Any] = st.recursive(
 
 
 def values(schema: Schema) -> SearchStrategy[Any]:
-    """Values that the schema admits. ValueError names a keyword that is not understood."""
+    """Return a strategy for values that a schema admits. Raises ValueError for unknown keywords."""
     if strange := schema.keys() - SILENT - READ:
         raise ValueError(f"cannot make values for {', '.join(sorted(strange))}")
     if "enum" in schema:

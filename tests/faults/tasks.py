@@ -1,5 +1,5 @@
-"""Runs the operator, and writes down which tasks it has whenever it gets SIGUSR1:
-python -m faults.tasks FILE dijob ARGS.
+"""Runs the operator, and writes its asyncio tasks to a file on SIGUSR1: python -m faults.tasks FILE
+dijob ARGS.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ def _names() -> Counter[str]:
 
 
 def _write(file: Path) -> None:
-    """As a whole or not at all: somebody waits for it."""
+    """Write the file atomically, because a reader waits for it."""
     new = file.with_suffix(".new")
     new.write_text(json.dumps({"pid": os.getpid(), "tasks": _names()}))
     new.replace(file)

@@ -1,4 +1,4 @@
-"""Two tenants, who share an operator: one runs jobs, the other one sends anything."""
+"""Two tenants that share an operator: one runs jobs, the other one sends hostile objects."""
 
 import asyncio
 import itertools
@@ -28,7 +28,7 @@ CALM_SECONDS, DEALT_WITH_SECONDS = 10.0, 400.0
 
 @contextmanager
 def deep_reading() -> Iterator[None]:
-    """The test itself writes and reads what is nested as deep as an apiserver admits."""
+    """Raise the recursion limit: the test itself handles objects as deep as an apiserver admits."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(20 * DEPTH)
     yield
@@ -37,8 +37,8 @@ def deep_reading() -> Iterator[None]:
 
 @dataclass
 class Two:
-    """Two tenants, who share an operator: ours, whose job "a" runs, and theirs, who sends
-    anything.
+    """Two tenants that share an operator: ours, with the running job "a", and theirs, which sends
+    hostile objects.
     """
 
     kube: Kube
@@ -48,12 +48,14 @@ class Two:
     ours: str
     theirs: str
     stored: int = 0
-    jobs: dict[str, str] = field(default_factory=dict)  # theirs that are stored: name and uid
+    jobs: dict[str, str] = field(
+        default_factory=dict
+    )  # stored jobs of the other tenant: name and uid
     refused: Counter[str] = field(default_factory=Counter)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def ranks(self) -> Json:
-        """All of our job "a" that nobody may touch."""
+        """Return the parts of our job "a" that must not change."""
         found = await self.kube.items(pods(self.ours) + f"?labelSelector={GROUP}/job=a")
         return {
             pod["metadata"]["name"]: {
@@ -76,14 +78,14 @@ class Two:
         await until_async(f"{name} {phase}", missing, 60, self.operator.evidence)
 
     async def start(self, name: str) -> float:
-        """Seconds from a job of ours to Running."""
+        """Start a job of ours. Return the seconds until it is Running."""
         begin = time.monotonic()
         await self.kube.create(jobs(self.ours), dijob(self.ours, name, RANKS))
         await self.reaches(name, "Running")
         return time.monotonic() - begin
 
     async def send(self, sent: Sent) -> None:
-        """One of theirs. What the apiserver refuses is counted."""
+        """Send an object of the other tenant. Rejections are counted."""
         try:
             await self._send(sent)
             self.stored += 1
@@ -115,22 +117,22 @@ class Two:
                 await self.kube.create(path, {**sent.body, "metadata": meta})
 
     async def flood(self, count: int, number: int) -> None:
-        """Until so many of their objects are stored."""
+        """Send objects until `count` of them are stored."""
         uid = (await self.kube.get(jobs(self.ours, "a")))["metadata"]["uid"]
         while self.stored < count:
             await for_all(drawn(objects((uid,)), count - self.stored + 10, number), self.send)
             number += 1_000_000
 
     async def status(self) -> dict[str, Json]:
-        """The statuses of their jobs, by name."""
+        """Return the statuses of the other tenant's jobs by name."""
         return {
             body["metadata"]["name"]: body.get("status") or {}
             for body in await self.kube.items(jobs(self.theirs))
         }
 
     async def until_calm(self) -> float:
-        """Wait until all their jobs have been dealt with; seconds."""
-        # Not more than a job's events and retries now and then.
+        """Wait until all jobs of the other tenant were reconciled. Return the seconds."""
+        # Occasional events and retries of a job are allowed.
         most = 10 + self.stored / 20
 
         async def busy() -> str:
@@ -142,8 +144,8 @@ class Two:
         return await until_async("all dealt with", busy, DEALT_WITH_SECONDS, self.operator.evidence)
 
     async def needless(self, seconds: float) -> tuple[Counter[str], int]:
-        """What the operator asks the apiserver for within so many seconds, and that is about none
-        of the jobs that change meanwhile, or wait for something; and how many such jobs there are.
+        """Count the operator's requests within some seconds that are not about jobs which change or
+        wait for something. Return them, and the number of such jobs.
         """
         before, audit = await self.status(), Audit(self.audit_log)
         await asyncio.sleep(seconds)
@@ -160,9 +162,7 @@ class Two:
 
 
 def _waits(status: Json) -> bool:
-    """Whether a job says that it waits: for nodes, for addresses, or for what the apiserver
-    refuses.
-    """
+    """Whether a status says that the job waits for nodes, for addresses, or after a rejection."""
     reasons = [condition["reason"] for condition in status.get("conditions", ())]
     return status.get("phase") in ("Pending", "Starting") or any(
         "Taken" in one or "Refused" in one for one in reasons
@@ -171,7 +171,7 @@ def _waits(status: Json) -> bool:
 
 @asynccontextmanager
 async def two(plane: Cluster, kube: Kube, folder: Path) -> AsyncIterator[Two]:
-    """Both namespaces, gone at the end with all that is in them, and the operator of both."""
+    """Yield two namespaces with their operator. At the end, both are deleted."""
     ours, theirs = (f"{side}-{secrets.token_hex(4)}" for side in ("ours", "theirs"))
     stretches = folder / "stretches"
     operator = Operator(plane.kubeconfig, folder / "operator.log", stretches=stretches)

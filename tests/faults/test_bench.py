@@ -1,4 +1,4 @@
-"""The bench in little: that it runs, and figures that do not depend on how busy the machine is."""
+"""A short run of the benchmark, with figures that do not depend on the load of the machine."""
 
 import asyncio
 
@@ -15,8 +15,8 @@ from tables import start_blocks
 pytestmark = pytest.mark.apiserver
 
 SHAPE = Shape(20, 4)
-# To the gated floor. With two other files of tests beside it, and one run of each, these are loose:
-# a quiet machine shows 1.4, 1.5 and 1.7 (docs/performance.md).
+# Ratios to the gated floor. With two other test files running, and one run of each, these limits
+# are loose: an idle machine shows 1.4, 1.5 and 1.7 (docs/performance.md).
 MOST_BYTES, MOST_CPU, MOST_SECONDS = 1.45, 3, 6
 
 
@@ -42,8 +42,9 @@ def test_a_start_costs_no_more_than_it_must() -> None:
 
 
 def _writes_what_it_must(result: Result, by_name: bool, shown: str) -> None:
-    """Each pod is created once, and patched once or, where its list is known before, never; one
-    event; the list's number, Running, and a status more where a start takes longer.
+    """Check the writes of a start. Each pod is created once, and patched once, or never if its list
+    is known before. There is one event. Statuses: the revision, Running, and one more if the start
+    takes longer.
     """
     writes, statuses = dict(result.writes), result.writes["patch dijobs/status"] / SHAPE.jobs
     assert writes.pop("create pods") == SHAPE.pods, shown

@@ -1,7 +1,7 @@
-"""kill -9 around each write of a start and of a renewal.
+"""kill -9 around each write of a start and of a re-rendezvous.
 
-The state machine has the same kills (docs/decisions/018-test-placement.md), so `make test` has
-those alone that have most writes of different kinds; `make faults` has all.
+The state machine has the same kills (docs/decisions/018-test-placement.md). So `make test` runs
+only the scenarios with the most kinds of writes, and `make faults` runs all.
 """
 
 import pytest

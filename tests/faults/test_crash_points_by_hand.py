@@ -1,5 +1,5 @@
-"""kill -9 around each write of what a user does: a file of its own, since files go to workers as a
-whole.
+"""kill -9 around each write after a user's edit. (A separate file, because workers run whole
+files.)
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The CRD comes after the operator, or is deleted and created again (H42)."""
+"""H42: the CRD is created after the operator has started, or is deleted and recreated."""
 
 import subprocess
 import time
@@ -16,13 +16,13 @@ from workers import free_port, own
 pytestmark = pytest.mark.apiserver
 
 CRD = ROOT / "crds/dijob.yaml"
-# From the CRD's return until the pods of a job that is applied then.
+# Seconds from the CRD's return until the pods of a new job exist.
 SECONDS = 5.0
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Iterator[Plane]:
-    """A control plane without the CRD."""
+    """Yield a control plane without the CRD."""
     with control_plane(own("crd-tests"), nodes=2) as cluster:
         plane = Plane(cluster, tmp_path / "log", free_port())
         plane.log.touch()
@@ -35,7 +35,7 @@ def gone(plane: Plane) -> None:
 
 
 def back(plane: Plane, name: str) -> float:
-    """Create the CRD and, as soon as it is served, a job. The seconds from then to its pods."""
+    """Create the CRD and a job. Return the seconds from the job until its pods exist."""
     plane.kubectl("apply", "--server-side", "-f", str(CRD))
     plane.until("the CRD is served", lambda: plane.try_apply(job(name)).ok, lambda: None)
     began = time.monotonic()
@@ -44,7 +44,7 @@ def back(plane: Plane, name: str) -> float:
 
 
 def readiness(plane: Plane) -> tuple[int, str]:
-    """The status and the text of /readyz; 0 while nothing listens."""
+    """Return status code and text of /readyz; 0 if the port is closed."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{plane.port}/readyz") as answer:
             return answer.status, answer.read().decode()
@@ -70,7 +70,7 @@ def runs(process: "subprocess.Popen[bytes]") -> bool:
 def test_the_operator_waits_for_its_crd_and_sees_jobs_at_once_when_it_is_there(
     bare: Plane, namespaces: tuple[str, ...]
 ) -> None:
-    """H42: it is not ready without the CRD, and never has to start again."""
+    """H42: without the CRD the operator is not ready, and it never needs a restart."""
     kubeconfig, log = bare.cluster.kubeconfig, bare.log
     with operator(kubeconfig, log, *namespaces, port=bare.port) as process:
         until_ready(bare, 503, "the CRD is missing")
@@ -80,7 +80,7 @@ def test_the_operator_waits_for_its_crd_and_sees_jobs_at_once_when_it_is_there(
         gone(bare)
         until_ready(bare, 503, "the CRD is missing")
         assert back(bare, "second") <= SECONDS
-        # Deleted and created again at once, as by a GitOps tool that replaces it.
+        # Recreated at once, as by a GitOps tool that replaces it.
         gone(bare)
         assert back(bare, "third") <= SECONDS
         until_ready(bare, 200, "ok")

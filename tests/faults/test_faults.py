@@ -1,4 +1,4 @@
-"""What an apiserver and a network can do to an operator: it recovers in bounded time, and creates
+"""Faults of the apiserver and the network: the operator recovers in bounded time, and creates
 nothing twice.
 """
 
@@ -26,12 +26,12 @@ BROKEN = {
 
 
 def measured(name: str, seconds: float) -> None:
-    """A figure for the reader of the output."""
+    """Print a measured figure."""
     print(f"\nMEASURED {name}: {seconds:.1f} s")
 
 
 async def test_a_watch_that_is_cut(lane: Lane) -> None:
-    """RST on every watch; a pod that dies right then, and a job that comes right then, are seen."""
+    """Every watch is reset. A pod that is lost, and a job that is created then, are noticed."""
     await running(lane, "a")
     assert lane.proxy.cut_watches() >= 3
     begin = time.monotonic()
@@ -47,9 +47,7 @@ async def test_a_watch_that_is_cut(lane: Lane) -> None:
 
 @pytest.mark.parametrize(("part", "refusals"), [("/pods", 2), ("/services", 2), ("/dijobs", 0)])
 async def test_a_watch_that_is_too_old(lane: Lane, part: str, refusals: int) -> None:
-    """ERROR 410 in the stream, and HTTP 410 on the next watches: a new list, and not one write too
-    many.
-    """
+    """ERROR 410 in the stream, and HTTP 410 on the next watches, cause a new list and no writes."""
     await running(lane, "a")
     before, left = len(lane.proxy.writes), [refusals]
 
@@ -76,8 +74,8 @@ async def lacking(count: int) -> str:
 
 
 async def test_a_watch_that_ends_in_error_500(lane: Lane) -> None:
-    """kopf ends itself on any ERROR but 410: the process must end too, for the kubelet to start it
-    again.
+    """kopf ends on any ERROR other than 410. Then the process must end too, so that the kubelet
+    restarts it.
     """
     await running(lane, "a")
     assert await lane.proxy.tell_watches(BROKEN) >= 3
@@ -92,7 +90,7 @@ async def test_a_watch_that_ends_in_error_500(lane: Lane) -> None:
 
 
 async def test_a_pod_whose_end_was_take_never_shown(lane: Lane) -> None:
-    """The DELETED event is lost: the next list shows that the pod is gone."""
+    """The DELETED event is lost. The next list shows that the pod is gone."""
     await running(lane, "a")
 
     def hide(asked: Asked, event: dict[str, Any]) -> bool:
@@ -112,8 +110,8 @@ async def swallowed(lane: Lane) -> str:
 
 
 async def test_twenty_seconds_of_503(lane: Lane) -> None:
-    """Reads, writes and watches all fail; what was asked for and what vanished meanwhile is seen
-    within 10 s.
+    """All reads, writes and watches fail. New jobs and lost pods are noticed within 10 s
+    afterwards.
     """
     await running(lane, "a", "c")
     lane.proxy.answer = lambda asked: Fault(503, reason="ServiceUnavailable")
@@ -139,7 +137,7 @@ async def loss_told(lane: Lane, job: str) -> str:
 
 
 async def silence(lane: Lane, seconds: float) -> None:
-    """The fault's own duration: ends early, with evidence, when the operator dies of it."""
+    """Wait for the duration of a fault. Fail early if the operator ends."""
     end = time.monotonic() + seconds
 
     async def over() -> str:
@@ -150,7 +148,7 @@ async def silence(lane: Lane, seconds: float) -> None:
 
 
 async def test_too_many_requests(lane: Lane) -> None:
-    """429 on all writes for 8 s: the operator asks rarely, and carries on where it was."""
+    """429 on all writes for 8 s: the operator retries rarely, and continues afterwards."""
     lane.proxy.answer = lambda asked: Fault(429, 1, "TooManyRequests") if asked.write else None
     await lane.apply("a")
     await asyncio.wait_for(silence(lane, 8), 12)
@@ -164,9 +162,7 @@ async def test_too_many_requests(lane: Lane) -> None:
 
 @pytest.mark.parametrize("status", [409, 500])
 async def test_five_percent_of_all_calls_fail(lane: Lane, status: int) -> None:
-    """At random, in calls of every kind: ten jobs get through, each with its own four pods and no
-    more.
-    """
+    """Random requests of every kind fail. Ten jobs still start, each with exactly four pods."""
     dice = random.Random(status)
     lane.proxy.answer = lambda asked: (
         Fault(status) if not asked.watch and dice.random() < 0.05 else None
@@ -184,7 +180,7 @@ async def test_five_percent_of_all_calls_fail(lane: Lane, status: int) -> None:
 
 
 async def test_deleted_while_the_operator_is_down(lane: Lane) -> None:
-    """The garbage collector needs no operator: no finalizer holds anything."""
+    """The garbage collector works without the operator, because there are no finalizers."""
     await running(lane, "a")
     await lane.operator.kill()
     await lane.remove("a")
@@ -202,8 +198,8 @@ async def test_deleted_while_the_operator_is_down(lane: Lane) -> None:
 
 
 async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
-    """The operator never hears that the job is gone, only that its pods go: it asks before it makes
-    new ones.
+    """The operator receives only the deletions of the pods, and not of the job. It reads the job
+    before it replaces them.
     """
     await running(lane, "a")
 
@@ -217,8 +213,8 @@ async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
         names, events = list(await lane.pods("a")), lane.census.deleted.total()
         return f"{names}, {events} deleted" if names or events < 4 else ""
 
-    # The garbage collector looks for new kinds every 30 s only, and this may be the first test
-    # after the CRD was made.
+    # The garbage collector looks for new kinds every 30 s, and this may be the first test after the
+    # CRD was created.
     await lane.until("all pods gone", pods_left, 100)
     await lane.until("no more pods made", calm(lane), SOON)
     made = lane.census.of("a") - 4

@@ -1,6 +1,4 @@
-"""A tenant sends whatever an apiserver stores: the operator lives, and another tenant's jobs run
-and start as ever.
-"""
+"""A tenant sends hostile objects: the operator survives, and other tenants' jobs are unaffected."""
 
 import os
 import statistics
@@ -17,15 +15,15 @@ from speed import allowed
 
 pytestmark = pytest.mark.apiserver
 
-# `make hostile` asks for 1,000, each time others; `make test` for few, always the same.
+# `make hostile` sends 1,000 new objects each time; `make test` sends few, always the same.
 OBJECTS = int(os.environ.get("DIJOB_HOSTILE_OBJECTS", "60"))
 SEED = int(os.environ.get("DIJOB_HOSTILE_SEED", "1"))
 STARTS = int(os.environ.get("DIJOB_HOSTILE_STARTS", "3"))
-# In the long form alone on its machine: the median of three starts beside other tests tells
-# nothing.
+# Only the long form, which runs alone, checks times: with other tests on the machine, the median of
+# three starts is meaningless.
 ALONE = STARTS >= 10
 SLOWER = 1.2
-# Beside other tests the same step takes up to twice as long: they share the cores' caches.
+# With other tests running, a step takes up to twice as long, because of shared CPU caches.
 STRETCH_SECONDS = 0.05 if ALONE else 0.1
 REST_SECONDS = float(os.environ.get("DIJOB_HOSTILE_REST", "10"))
 
@@ -65,8 +63,8 @@ async def test_what_a_tenant_sends_harms_no_other(
             f"MEASURED longest stretch of the loop: {took * 1000:.0f} ms of CPU", *words, sep="\n  "
         )
         assert await tenants.ranks() == before
-        # Once a minute the operator compares its list of jobs with the apiserver's. It looks for
-        # the events of pods that wait for a node, and a pod that is refused unread has no name.
+        # Expected requests: the audit once a minute, and reads of events of unscheduled pods. A pod
+        # that is rejected before it is parsed has no name.
         waits = {f"list events {tenants.theirs}/", f"create pods {tenants.theirs}/"}
         assert not needless.keys() - waits - {"list dijobs /"}
         assert tenants.operator.died() == ""

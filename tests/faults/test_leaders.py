@@ -1,6 +1,4 @@
-"""Two operators with one Lease: one takes over from the other, and what the one before still sends
-has no effect.
-"""
+"""Two operators with leader election: takeovers, and late writes of a former leader."""
 
 import asyncio
 import signal
@@ -49,8 +47,8 @@ async def test_the_one_that_waits_takes_over(
 async def test_what_the_one_before_still_sends_has_no_effect(
     pair: Pair, fault: str, number: int
 ) -> None:
-    """It is stopped, or cut off, in the middle of a start, and comes back when the other one has
-    done its work: what it had in hand then is refused, and it ends.
+    """The leader is stopped or cut off during a start, and comes back when the standby has done the
+    work. Its late writes are rejected, and it ends.
     """
     faults: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
         "stopped": (lambda: pair.a.signal(signal.SIGSTOP), lambda: pair.a.signal(signal.SIGCONT)),
@@ -73,7 +71,7 @@ async def test_what_the_one_before_still_sends_has_no_effect(
     refused = [write for write in pair.refused("a", back) if write.kind != "leases"]
     print(f"MEASURED seconds until the other operator acts: {took:.1f}; refused: {len(refused)}")
     assert pair.with_effect("a", back) == []
-    # Else nothing was under way, and nothing is shown.
+    # Otherwise there were no late writes, and the test proves nothing.
     assert refused or fault == "stopped"
     await all_run(pair)
     assert await pair.holder() == "b"
@@ -82,11 +80,11 @@ async def test_what_the_one_before_still_sends_has_no_effect(
 async def test_an_apiserver_that_is_away_makes_nobody_take_over_and_nobody_begin_anew(
     pair: Pair,
 ) -> None:
-    """Both get 503 for longer than the lease lasts; then "a" goes on."""
+    """Both get 503 for longer than the lease duration; then "a" continues as the leader."""
     await running(pair.lane, "x")
     for way in (pair.way, pair.lane.proxy):
         way.answer = lambda asked: Fault(503)
-    await asyncio.sleep(12)  # what is away cannot be polled
+    await asyncio.sleep(12)  # nothing can be polled during the outage
     pair.lane.proxy.answer = pair.way.answer = lambda asked: None
     await pair.lane.kube.delete(f"/api/v1/namespaces/{pair.lane.namespace}/pods/x-1")
     await renewed(pair.lane, "x", 40)

@@ -1,5 +1,5 @@
-"""Room for three of two to four, twenty times over: the world is always ranks 0 to 2, and the
-fourth joins later.
+"""Twenty jobs of two to four ranks with room for three: the peer list always has ranks 0 to 2, and
+the fourth joins later.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.apiserver
 
 JOBS = 20
 LIST = "diengine.opendilab.org/node-ips"
-# The pretended nodes have 1,000 CPUs each (kwok_nodes.py).
+# The simulated nodes have 1,000 CPUs each (kwok_nodes.py).
 REQUEST = {"requests": {"cpu": "300"}}
 
 
 def pinned(namespace: str, name: str, node: str) -> Json:
-    """A job of 2 to 4 ranks on one node, where three of them find room."""
+    """Return a job of 2 to 4 ranks on one node that has room for three."""
     spec: dict[str, Any] = {"minReplicas": 2, "maxReplicas": 4, "gatherSeconds": 5}
     body = dijob(namespace, name, **spec)
     pod = body["spec"]["template"]["spec"]
@@ -29,14 +29,14 @@ def pinned(namespace: str, name: str, node: str) -> Json:
 
 
 def listed_on(pod: Json) -> list[str]:
-    """The addresses in the pod's copy of the list."""
+    """Return the addresses in a pod's copy of the peer list."""
     text = pod.get("metadata", {}).get("annotations", {}).get(LIST)
     return text.split(",") if text else []
 
 
 async def until_listed(lane: Lane, names: list[str], size: int) -> float:
-    """Poll until each job's list has so many ranks, which are the first ones and run; it never has
-    others.
+    """Poll until each job's peer list has `size` ranks, which must be the first ones and run. It
+    must never have others.
     """
 
     async def missing() -> str:
@@ -44,7 +44,7 @@ async def until_listed(lane: Lane, names: list[str], size: int) -> float:
         for name in names:
             found = await lane.pods(name)
             told = {n: listed_on(pod) for n, pod in found.items()}
-            # All are told at once: who is told first is chance, who is in the list is not.
+            # The order in which pods get the list is random, but its content is not.
             listed = {int(n.rpartition("-")[2]): len(ips) for n, ips in told.items() if ips}
             assert all(rank < known for rank, known in listed.items()), f"{name}: {told}"
             if listed != dict.fromkeys(range(size), size):
@@ -73,7 +73,7 @@ async def test_the_ranks_are_always_a_prefix(lanes: Lanes) -> None:
         )
         waited = await lane.until("all say who joins later", lambda: unsaid(lane, names), 30)
         print(f"MEASURED seconds from then until all say who joins later: {waited:.1f}")
-        # A rank that has succeeded holds no room any more: its place is the fourth one's.
+        # A succeeded rank releases its capacity, which the fourth rank gets.
         done = {"metadata": {"annotations": {"test.dijob/exit": "0"}}}
         await asyncio.gather(
             *(lane.kube.patch(pods(lane.namespace, f"{name}-2"), done) for name in names)
@@ -87,7 +87,7 @@ async def test_the_ranks_are_always_a_prefix(lanes: Lanes) -> None:
 
 
 async def unsaid(lane: Lane, names: list[str]) -> str:
-    """Which jobs do not say yet that they run, and who is missing."""
+    """Return the jobs that are not Running yet, with their missing ranks."""
     silent = []
     for name in names:
         status = await lane.status(name)

@@ -1,6 +1,4 @@
-"""What a new operator does first: nothing about what is as it should be, and what is new at
-once.
-"""
+"""A new operator writes nothing about unchanged jobs, and handles new jobs at once."""
 
 import pytest
 from faults.exchange import Asked, Fault
@@ -12,9 +10,7 @@ pytestmark = pytest.mark.apiserver
 
 
 async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
-    """Running and ended jobs: a new operator looks at all of them and writes nothing, not even an
-    event.
-    """
+    """A new operator reconciles running and finished jobs and writes nothing, not even an event."""
     await running(lane, "a", "b", "c")
     await lane.kube.patch(
         pods(lane.namespace, "c-1"), {"metadata": {"annotations": {"test.dijob/exit": "1"}}}
@@ -33,8 +29,8 @@ async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
 
 
 async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lane) -> None:
-    """A list of thousands takes seconds (here: for ever). Jobs that ran before wait for it, a new
-    one does not.
+    """A list of thousands of pods takes seconds (here: forever). Existing jobs wait for it, but a
+    new job does not.
     """
     await running(lane, "a")
     await lane.operator.kill()
@@ -63,9 +59,9 @@ async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lan
 
 
 async def test_a_namespace_that_is_gone_does_not_take_the_others_along(lane: Lane) -> None:
-    """With it goes the Role in it: 403, where an operator is told its namespaces by name. It serves
-    the others; when it is back, the process ends, for the kubelet to start it with all of them.
-    (The way there: chart/test_chart_operator.)
+    """The Role is deleted with the namespace, so an operator of given namespaces gets 403. It
+    serves the others. When the namespace is back, the process ends, and the kubelet restarts it
+    with all of them. (chart/test_chart_operator tests the deletion.)
     """
     await running(lane, "a")
     await lane.operator.kill()

@@ -1,5 +1,5 @@
-"""A thousand jobs run on 4,000 pods: a restarted operator writes nothing about them and sees a new
-job at once; the memory of one that acts among them and of one that waits.
+"""A thousand jobs with 4,000 pods: a restarted operator writes nothing about them and sees a new
+job at once. Also the memory of a leader and of a standby.
 """
 
 import os
@@ -17,14 +17,13 @@ from faults.running import Operator
 
 pytestmark = pytest.mark.apiserver
 
-# `make scale` asks for the full 1,000; `make test` for fewer, since making them takes most of the
-# time.
+# `make scale` uses 1,000 jobs; `make test` uses fewer, since their creation takes most of the time.
 JOBS = int(os.environ.get("DIJOB_SCALE_JOBS", "150"))
 FIRST_POD_SECONDS = 5.0
-# The bound holds for an operator that has the machine's cores; one of so many starts must meet it.
+# The bound applies to an operator that has the cores to itself; one start must meet it.
 STARTS = 5
 PEAK_MB = 250.0
-# Until an operator that acts or waits among all jobs has its lists.
+# Seconds until a leader or a standby has its initial lists.
 READY_SECONDS = 60.0
 
 
@@ -63,7 +62,7 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
 
 
 async def _memory_of_a_pair(like: Operator) -> None:
-    """Two operators by a Lease: both hold all lists, and neither needs more than the other."""
+    """Check that leader and standby, which both hold all objects, need the same memory."""
     lease = f"--lease={like.namespaces[0]}/dijob"
     acts, waits = (
         replace(like, arguments=(lease, f"--identity={name}"), starts=0) for name in ("a", "b")

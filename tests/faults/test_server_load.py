@@ -1,4 +1,4 @@
-"""Whoever asks the HTTP server all the time takes no time from the operator's passes."""
+"""Constant load on the HTTP server does not slow down the operator's reconciliations."""
 
 import asyncio
 import itertools
@@ -25,7 +25,7 @@ MOST_TIMES = 1.2
 
 
 async def churn(lane: Lane, kube: Kube) -> None:
-    """Jobs shrink and grow until cancelled."""
+    """Scale jobs up and down until cancelled."""
     for size in itertools.cycle((3, 4)):
         for name in JOBS:
             await kube.patch(jobs(lane.namespace, name), {"spec": {"replicas": size}})
@@ -33,7 +33,7 @@ async def churn(lane: Lane, kube: Kube) -> None:
 
 
 async def flood(url: str, tokens: list[str], counts: dict[int, int]) -> None:
-    """Ask until cancelled, each time with another token; every fourth is none."""
+    """Send requests until cancelled, each with another token; every fourth is invalid."""
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
 
         async def ask(number: int) -> None:
@@ -52,7 +52,7 @@ async def flood(url: str, tokens: list[str], counts: dict[int, int]) -> None:
 
 @asynccontextmanager
 async def server(plane: Cluster, log: Path) -> AsyncIterator[int]:
-    """The server as a process; its port."""
+    """Run the server as a process, and yield its port."""
     port = free_port()
     told = [f"--kubeconfig={plane.kubeconfig}", f"--port={port}", "--health-port=0"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}

@@ -1,4 +1,4 @@
-"""The soak in little (make soak: half an hour): jobs and faults come and go on two operators."""
+"""A short soak test (make soak: half an hour) of two operators with random jobs and faults."""
 
 import asyncio
 
@@ -8,11 +8,11 @@ from faultbench.soaked import table
 
 pytestmark = pytest.mark.apiserver
 
-# Figures of time and memory need a longer one on a quiet machine.
+# Figures of time and memory require a longer run on an idle machine.
 MINUTES, SEED, LEAST_JOBS = 2.0, 7, 10
 
 
-def test_whatever_befalls_two_operators_all_jobs_run_and_nothing_leaks() -> None:
+def test_with_random_faults_all_jobs_run_and_nothing_leaks() -> None:
     soaked = asyncio.run(on_own_plane(MINUTES, SEED))
     print(table(soaked))
     assert (soaked.leaks, soaked.wrong) == ([], [])

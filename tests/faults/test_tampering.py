@@ -1,5 +1,5 @@
-"""Somebody edits, or deletes, what the operator has made: it is repaired, or said; the job ends up
-whole.
+"""Users edit or delete what the operator has created: it is repaired or reported, and the job
+recovers.
 """
 
 import random
@@ -30,7 +30,7 @@ async def running(lanes: Lanes) -> AsyncIterator[Lane]:
 
 
 async def until_whole(lane: Lane) -> float:
-    """Poll until all ranks are Ready under one true list, with all labels, and the job says so."""
+    """Poll until all ranks are Ready with one correct peer list and all labels."""
 
     async def missing() -> str:
         found, status = await lane.pods("a"), await lane.status("a")
@@ -97,7 +97,7 @@ async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, 
 
 
 async def test_what_a_pod_without_a_launcher_reads_is_repaired(lanes: Lanes) -> None:
-    """Its kubelet takes variables, and topology.json, from annotations of their own."""
+    """Its kubelet sets variables and topology.json from separate annotations."""
     async with lanes() as lane:
         await lane.apply("a", RANKS, launcher="Off")
         await lane.reaches("a", "Running")
@@ -109,9 +109,9 @@ async def test_what_a_pod_without_a_launcher_reads_is_repaired(lanes: Lanes) -> 
 
 
 async def told(lane: Lane) -> dict[str, Json]:
-    """Which pods there are, and what they are told: by name."""
+    """Return the pods' uids and the operator's annotations by name."""
     found = (await lane.kube.get(pods(lane.namespace)))["items"]
-    hashed = f"{GROUP}/template-hash"  # of no account after the pod's creation
+    hashed = f"{GROUP}/template-hash"  # not used after the pod's creation
     return {
         pod["metadata"]["name"]: {
             "uid": pod["metadata"]["uid"],
@@ -123,7 +123,7 @@ async def told(lane: Lane) -> dict[str, Json]:
 
 
 async def until_told(lane: Lane, before: dict[str, Json]) -> None:
-    """Poll until the same pods are told the same again."""
+    """Poll until the same pods have the same annotations again."""
 
     async def missing() -> str:
         now = await told(lane)
@@ -133,7 +133,7 @@ async def until_told(lane: Lane, before: dict[str, Json]) -> None:
 
 
 def impostor(namespace: str, uid: str, **owner: str) -> Json:
-    """Somebody's pod that says of itself that it is a rank of the job with this uid."""
+    """Return a pod that claims to be a rank of the job with this uid."""
     reference = {
         "apiVersion": "v9",
         "kind": "Nothing",
@@ -178,7 +178,7 @@ async def test_a_pod_of_another_namespace_is_no_rank(
             passes = await made.operator.metric("dijob_passes_total")
             uid = (await kube.get(jobs(ours, "a")))["metadata"]["uid"]
             await kube.create(pods(theirs), impostor(theirs, uid, **owner))
-            # A job beside it comes and goes meanwhile: the operator has seen the pod by then.
+            # When another job has come and gone, the operator has observed the pod.
             await made.apply("b", 2)
             await made.reaches("b", "Running")
             await kube.patch(jobs(ours, "a"), {"metadata": {"labels": {"looked": "at"}}})
@@ -194,7 +194,7 @@ async def test_a_pod_of_another_namespace_is_no_rank(
                 1,
                 "Running",
             )
-            # A new operator lists it among the first, and heals the real rank beside it.
+            # A new operator lists the pod at once, and still replaces the real rank.
             await made.operator.kill()
             await kube.delete(pods(ours, "a-1"))
             await made.operator.start()

@@ -1,5 +1,5 @@
-"""What a tenant can do to an object to hurt whoever reads it: depth, width, scripts, odd pods,
-labels and annotations.
+"""Changes that make an object hard to process: depth, width, scripts, unusual pods, labels and
+annotations.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from manifests import GROUP
 
-# What the apiserver of 1.34 admits is a little more.
+# Slightly less than the apiserver of 1.34 admits.
 DEPTH = 900
 
 NUMBERS = st.sampled_from(
@@ -57,7 +57,7 @@ POD = (
     ),
     *("affinity", "tolerations", "nodeSelector", "priorityClassName", "subdomain", "hostname", "x"),
 )
-# What a shell's reader has trouble with.
+# Text that is hard for a shell parser.
 BITS = st.sampled_from(
     [
         "$(",
@@ -135,13 +135,13 @@ def _finalizer(draw: DrawFn, body: Json) -> None:
     body["metadata"]["finalizers"] = ["example.org/stays"]
 
 
-# In this order, since one that replaces the containers leaves nothing to those that change one.
+# The order matters: changes of one container come before those that replace all containers.
 TWISTS: tuple[Callable[[DrawFn, Json], None], ...]
 TWISTS = (_deep, _wide, _script, _container, _pod, _large, _template, _named, _finalizer)
 
 
 def labels() -> SearchStrategy[Json]:
-    """Our labels with other words in them."""
+    """Return a strategy for the operator's labels with other values."""
     return st.fixed_dictionaries(
         {},
         optional={
@@ -154,7 +154,7 @@ def labels() -> SearchStrategy[Json]:
 
 
 def annotations() -> SearchStrategy[Json]:
-    """Our annotations with other words in them."""
+    """Return a strategy for the operator's annotations with other values."""
     keys = (
         "node-ips",
         "listNumber",

@@ -1,4 +1,4 @@
-"""What the fault tests wait for, and look at."""
+"""Probes and waits of the fault tests."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 from faults.kube import Json, jobs
 from faults.lane import Lane
 
-# Generous, because the machine may be busy; what is measured is printed.
+# Generous, because the machine may be busy. Measured times are printed.
 SOON = 20.0
 
 
@@ -19,12 +19,12 @@ async def running(lane: Lane, *names: str) -> None:
 
 
 def main_restarts(pod: Json) -> int:
-    """How often a pod's main container has started again."""
+    """Return the restart count of a pod's main container."""
     return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses", ()))
 
 
 async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
-    """Wait for the first pod of a job; how long it took."""
+    """Wait for the first pod of a job. Return how long it took."""
 
     async def missing() -> str:
         return "" if lane.census.of(job) else f"no pod of {job}"
@@ -33,8 +33,8 @@ async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
 
 
 async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
-    """Wait until rank 1 of a job of 4 runs in a new pod after its loss, and ranks 2 and 3 again in
-    their old ones; how long it took.
+    """Wait until rank 1 of a job of 4 runs in a new pod after its loss, and ranks 2 and 3 have
+    restarted in their pods. Return how long it took.
     """
 
     async def missing() -> str:
@@ -60,7 +60,7 @@ async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
 
 
 def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
-    """A probe that is content when no pod has been created for a while."""
+    """Return a probe that succeeds when no pod was created for a while."""
     seen = [lane.census.added.total(), time.monotonic()]
 
     async def missing() -> str:
@@ -77,7 +77,7 @@ async def pods_of(lane: Lane, job: str, count: int) -> str:
 
 
 async def versions(lane: Lane, job: str) -> Json:
-    """The resourceVersions of a job and of its pods."""
+    """Return the resourceVersions of a job and of its pods."""
     body = await lane.kube.get(jobs(lane.namespace, job))
     found = {
         name: pod["metadata"]["resourceVersion"] for name, pod in (await lane.pods(job)).items()
@@ -86,7 +86,7 @@ async def versions(lane: Lane, job: str) -> Json:
 
 
 def ended(lane: Lane) -> Callable[[], Any]:
-    """A probe that is content when the operator's process has ended."""
+    """Return a probe that succeeds when the operator's process has ended."""
 
     async def missing() -> str:
         return "" if lane.operator.died() else "it goes on"
