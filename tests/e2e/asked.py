@@ -1,4 +1,4 @@
-"""`kubectl dijob` in a test's namespace, with the exit code that it ends with."""
+"""Runs `kubectl dijob` in a test's namespace, and returns its exit code and output."""
 
 import json
 import os
@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from archives import ROOT
 from space import Body, Space
 
-# Job and check of the doctor's -> what is found, and what to do about it.
+# Maps a job and a check of doctor to parts of the expected finding and remedy.
 Wanted = Mapping[tuple[str, str], tuple[str, str]]
 
 
 def asked(space: Space, *words: str, kubeconfig: str = "") -> tuple[int, str]:
-    """Its exit code, and all that it has said."""
+    """Return the exit code, and the output including stderr."""
     name, *rest = words
     where = ("-n", space.name, "--kubeconfig", kubeconfig or str(space.cluster.kubeconfig))
     argv = [sys.executable, "-m", "dijob.cli.main", name, *where, *rest]
@@ -30,7 +30,7 @@ def doctored(space: Space, name: str) -> tuple[int, list[Body]]:
 
 
 def unfound(space: Space, name: str, wanted: Wanted) -> str:
-    """What the doctor should say of this job, and does not yet."""
+    """Return the wanted findings of this job that doctor does not report yet."""
     code, checks = doctored(space, name)
     found = [
         (one["check"], one["finding"], one["remedy"])

@@ -1,5 +1,5 @@
-"""`kubectl dijob` against real pods: own code, logs over a killed and a replaced rank, a checkpoint
-on this machine, the outcome.
+"""`kubectl dijob` against real pods: `run --code`, logs across a killed and a replaced rank, `cp`
+of a checkpoint, and the outcome.
 """
 
 import os
@@ -53,7 +53,7 @@ RUN = ("--image", LIGHT, "--replicas", "2", "--cpu", "50m", "--volume", "out:/ou
 
 @dataclass(frozen=True)
 class Cli:
-    """`kubectl dijob` in a test's namespace, as a process."""
+    """Runs `kubectl dijob` as a process in a test's namespace."""
 
     space: Space
 
@@ -63,7 +63,7 @@ class Cli:
         return [sys.executable, "-m", "dijob.cli.main", name, *where, *rest]
 
     def __call__(self, *words: str) -> str:
-        """Its output; an AssertionError with all that it said where it fails."""
+        """Return the output. If the command fails, an AssertionError contains all of it."""
         env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
         done = subprocess.run(
             self.command(*words), capture_output=True, text=True, timeout=180, env=env
@@ -73,7 +73,7 @@ class Cli:
 
     @contextmanager
     def going(self, file: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The command while a test acts; what it says is in the file."""
+        """Run the command in the background, with its output in a file."""
         env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
         with file.open("wb") as out:
             process = subprocess.Popen(self.command(*words), stdout=out, stderr=out, env=env)
@@ -93,8 +93,9 @@ def until_said(space: Space, file: Path, pattern: str, times: int = 1) -> None:
 
 
 def steps_in_a_row(text: str, rank: int) -> int:
-    """How often a rank's program began. Each time its steps are 1, 2, 3 ...: no line is there
-    twice, and none is left out.
+    """Return how often a rank's program started.
+
+    Asserts that the steps of each run are 1, 2, 3 ..., so no line is missing or duplicated.
     """
     begun = expected = 0
     for line in re.findall(rf"^\[{rank}\] (.*)$", text, re.MULTILINE):
@@ -142,7 +143,7 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
         assert cli("wait", "work").startswith("work: Succeeded: ")
         cli("cp", "work:/out/ckpt", str(tmp_path / "late"))
         assert (tmp_path / "late/0.pth").read_text() == "weights of 0"
-        # The volume is still there, and a pod with it writes.
+        # No rank runs any more, so a helper pod writes to the volume.
         cli("cp", str(tmp_path / "early"), "work:/out/back")
         assert (out / "back/1.pth").read_text() == "weights of 1"
         space.until_gone("the helper pod", lambda: re.findall(r"\S+-cp-\S+", _pods(space)), 30)
@@ -153,7 +154,7 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
 
 
 def test_a_copy_that_cannot_be_written_ends(space: Space, tmp_path: Path) -> None:
-    """H4: it hung as soon as more was to come than a pipe holds."""
+    """H4: the copy hung if more data followed than a pipe can hold."""
     cli = Cli(space)
     script = "mkdir /tmp/d; head -c 30000000 /dev/zero | tee /tmp/big > /tmp/d/a; exec sleep 3600"
     cli("run", "big", "--image", LIGHT, "--", "bash", "-c", script)

@@ -1,5 +1,5 @@
-"""`kubectl dijob doctor` against real pods: each fault that can be made here is found with its
-remedy, and healthy jobs have no problem. Faults of nodes are in test_doctor_nodes.py.
+"""`kubectl dijob doctor` against real pods: it finds each fault with its remedy, and no problem in
+healthy jobs. Faults of nodes are in test_doctor_nodes.py.
 """
 
 import json
@@ -22,7 +22,8 @@ kept = socket.create_connection(("redis", 6379))
 time.sleep(3600)
 """
 TAKEN = "import socket, time; s = socket.create_server(('', 50515)); time.sleep(3600)"
-# Its source and its torch differ by rank, it names a barrier, and it fills /dev/shm.
+# The source code and the version of torch differ between ranks. The program mentions a barrier, and
+# fills /dev/shm.
 MIXED = """
 mkdir -p /tmp/site/torch-$DI_RANK.1.dist-info
 printf 'Name: torch\\nVersion: %s.1\\n' $DI_RANK > /tmp/site/torch-$DI_RANK.1.dist-info/METADATA
@@ -125,7 +126,7 @@ def test_each_fault_is_found_with_its_remedy(space: Space) -> None:
     space.apply(*redis_server(), CLOSED, *JOBS)
     for name in ("blocked", "named"):
         space.until_true(name, "Running")
-        # A rank that has not looked its own name up yet could not begin without DNS.
+        # Without DNS, a rank that has not resolved its own name yet could not start.
         begun(space, [f"{name}-0", f"{name}-1"])
     drop(space, "blocked-0", "INPUT", "-p", "tcp", "--dport", "50515")
     drop(space, "named-1", "OUTPUT", "-p", "udp", "--dport", "53")
@@ -201,7 +202,7 @@ QUOTA = {
     "metadata": {"name": "small"},
     "spec": {"hard": {"pods": "1"}},
 }
-# Whoever may look at jobs and pods alone.
+# A user who may only read jobs and pods.
 VIEWER = """
 apiVersion: v1
 kind: ServiceAccount

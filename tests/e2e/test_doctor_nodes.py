@@ -1,8 +1,8 @@
-"""`kubectl dijob doctor` against real pods: faults of nodes, and of what they tell the pods.
+"""`kubectl dijob doctor` against real pods: faults of nodes, and of the data passed to pods.
 
-All nodes here have one clock, so a wrong one is made where the doctor reads it: in the pod's
-Python. The others are as in a cluster: a tag that was loaded twice, a launcher that does not pass a
-list on, ranks that say other ports.
+All nodes of the test cluster share one clock, so a wrong clock is simulated in the pod's Python.
+The other faults are real: a tag with two images, a launcher that does not update topology.json,
+ranks that listen on other ports than declared.
 """
 
 import os
@@ -20,7 +20,7 @@ from space import Body, Space
 pytestmark = pytest.mark.e2e
 
 MOVED = "dijob/moved:1"
-# Each pod's own Python reads this before anything else.
+# The Python of each pod imports this first.
 WRONG_CLOCK = """
 mkdir -p /tmp/site
 [ "$DI_RANK" = 0 ] || cat > /tmp/site/sitecustomize.py <<END
@@ -54,7 +54,7 @@ def test_clocks_that_differ(space: Space) -> None:
 
 
 def test_a_tag_that_is_another_image_on_another_node(space: Space, tmp_path: Path) -> None:
-    """As after a push under the same tag, where one node had pulled before."""
+    """A tag is pushed again after one node has pulled it."""
     for name in space.cluster.nodes:
         made = with_files(archive("light"), tmp_path / f"{name}.tar", MOVED, {"/built": name})
         space.cluster.node(name).load(made)
@@ -88,7 +88,7 @@ def test_a_list_that_does_not_come_into_the_pod(space: Space) -> None:
 
 
 def on_host(node: str, port: int) -> Body:
-    """The template of a rank in this node's network."""
+    """Return the template of a rank in this node's network."""
     command = ["ditask", "--package", "x", "--main", "x.main", "--ports", str(port)]
     pod = {"hostNetwork": True, "nodeSelector": {"kubernetes.io/hostname": node}}
     template: Body = job("shared", {"command": command}, pod=pod)["spec"]["template"]
@@ -96,8 +96,8 @@ def on_host(node: str, port: int) -> Body:
 
 
 def test_ranks_that_share_a_nodes_ports(space: Space) -> None:
-    """The operator declares their ports, so that the scheduler keeps equal ones apart: these listen
-    elsewhere than their peers dial them."""
+    """The scheduler separates pods with equal declared ports, so these ranks listen on other ports
+    than the declared ones."""
     node = space.cluster.nodes[0]
     body = job("shared", {"command": ["ditask"]})
     kinds = zip(("learner", "collector"), (50600, 50515), strict=True)

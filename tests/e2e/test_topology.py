@@ -1,4 +1,4 @@
-"""`kubectl dijob topology` against real pods: a whole mesh, and one whose one edge is cut."""
+"""`kubectl dijob topology` against real pods: a complete mesh, and one with a cut connection."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -13,7 +13,7 @@ from space import Space
 
 pytestmark = pytest.mark.e2e
 
-# light-peer with a process for each worker, as DI-engine has them.
+# light-peer with one process per worker, as in DI-engine.
 FORKED = """
 import importlib.util, os, signal, sys, threading
 from importlib.machinery import SourceFileLoader
@@ -44,7 +44,7 @@ time.sleep(3600)
 
 
 def until_says(space: Space, name: str, code: int, *said: str) -> str:
-    """Poll until the command says all of it, and ends with this code."""
+    """Poll until the command prints all of these parts, and exits with this code."""
     last = ""
 
     def problem() -> str:
@@ -57,7 +57,7 @@ def until_says(space: Space, name: str, code: int, *said: str) -> str:
 
 
 def connection(space: Space, rank: int, worker: int, to: str, port: int) -> int:
-    """The port from which a worker of a rank has dialled; each worker is a process."""
+    """Return the local port of a worker's connection. Each worker is a process."""
     rows = space.execute(f"world-{rank}", "ss", "-Htnp", "state", "established").splitlines()
     listens = space.execute(f"world-{rank}", "ss", "-Hltnp", f"sport = {50515 + worker}")
     pid = listens.split("pid=")[1].split(",")[0]
@@ -66,7 +66,7 @@ def connection(space: Space, rank: int, worker: int, to: str, port: int) -> int:
 
 
 def cut(space: Space, pod: str, near: int, to: str, port: int) -> None:
-    """Let nothing of one connection out of a pod, and let it not be dialled anew."""
+    """Drop a pod's packets of one connection, and prevent a new connection to the same target."""
     inside = ("nsenter", f"--target={View.of(space).pause(pod)}", "--net", "iptables", "-A")
     there = ("OUTPUT", "-p", "tcp", "-d", to, "--dport", str(port), "-j", "DROP")
     run([*inside, *there, "--sport", str(near)])
@@ -99,7 +99,7 @@ def test_of_a_mesh_whose_one_edge_is_cut_exactly_that_edge_is_named(
 
 
 def test_what_can_be_seen_of_other_shapes(space: Space) -> None:
-    """All workers in one process; a star; a rank that is late; Redis."""
+    """All workers in one process, a star, a rank that does not listen, and Redis."""
     main = {"command": ["python3", "-c", REDIS]}
     queue = {"messageQueue": {"type": "redis", "host": "redis"}}
     waits = 'if [ "$DI_RANK" = 1 ]; then exec sleep 3600; fi; exec light-peer --forever'

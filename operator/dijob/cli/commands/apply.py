@@ -1,4 +1,8 @@
-"""`kubectl dijob apply`."""
+"""`kubectl dijob apply`: server-side apply of files.
+
+Server-side apply keeps fields that an autoscaler or another user set, and reports conflicts instead
+of overwriting them (docs/decisions/032).
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,7 +22,7 @@ Body = dict[str, Any]
 
 
 class Given(TypedDict):
-    """The options."""
+    """The options, as click passes them."""
 
     files: Sequence[str]
     wait: bool

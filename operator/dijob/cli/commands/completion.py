@@ -1,4 +1,4 @@
-"""`kubectl dijob completion`."""
+"""`kubectl dijob completion`: prints completion scripts for shells and for kubectl."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`kubectl dijob cp`."""
+"""`kubectl dijob cp`: parses the arguments; the copy is done by dijob.cli.copying."""
 
 import posixpath
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""`kubectl dijob delete`."""
+"""`kubectl dijob delete`: deletes jobs, and by default waits until their pods are gone.
+
+A new job of the same name cannot start before that.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""`kubectl dijob doctor`."""
+"""`kubectl dijob doctor`: prints the findings of the checks in dijob.cli.doctor."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`kubectl dijob explain`."""
+"""`kubectl dijob explain`: prints the explanation of dijob.cli.explain."""
 
 from typing import Any
 

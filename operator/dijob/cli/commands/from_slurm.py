@@ -1,4 +1,4 @@
-"""`kubectl dijob from-slurm`."""
+"""`kubectl dijob from-slurm`: writes the result of the converter in dijob.cli.slurm."""
 
 from pathlib import Path
 from typing import Any

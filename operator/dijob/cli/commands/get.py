@@ -1,4 +1,4 @@
-"""`kubectl dijob get`."""
+"""`kubectl dijob get`: prints jobs by name in the formats of `kubectl get`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

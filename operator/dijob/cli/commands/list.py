@@ -1,4 +1,4 @@
-"""`kubectl dijob list`."""
+"""`kubectl dijob list`: prints the jobs of a namespace in the formats of `kubectl get`."""
 
 import click
 

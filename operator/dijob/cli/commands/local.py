@@ -1,4 +1,4 @@
-"""`kubectl dijob local`."""
+"""`kubectl dijob local`: runs a job with local processes, which dijob.cli.local manages."""
 
 from pathlib import Path
 

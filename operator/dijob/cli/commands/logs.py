@@ -1,4 +1,4 @@
-"""`kubectl dijob logs`."""
+"""`kubectl dijob logs`: prints the merged logs of the ranks, which the client reads."""
 
 import sys
 from contextlib import aclosing
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Given(TypedDict):
-    """The options."""
+    """The options, as click passes them."""
 
     rank: str | None
     task: str

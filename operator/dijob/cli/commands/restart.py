@@ -1,4 +1,8 @@
-"""`kubectl dijob restart`."""
+"""`kubectl dijob restart`: deletes a job and creates it again.
+
+Most of a running job's spec cannot be changed, and an ended job does not start again. So a
+correction needs a new job of the same name.
+"""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,7 +27,7 @@ Body = dict[str, Any]
 
 
 class Given(TypedDict):
-    """The options."""
+    """The options, as click passes them."""
 
     files: Sequence[str]
     wait: bool

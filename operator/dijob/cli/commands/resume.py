@@ -1,4 +1,4 @@
-"""`kubectl dijob resume`."""
+"""`kubectl dijob resume`: clears spec.suspend of jobs."""
 
 from dijob.cli.verbs import verb
 

@@ -1,4 +1,8 @@
-"""`kubectl dijob run`."""
+"""`kubectl dijob run`: creates a job without a manifest.
+
+The local code is stored in a ConfigMap that the job owns, so that no image has to be built and
+nothing has to be deleted afterwards (docs/decisions/032).
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack

@@ -1,4 +1,4 @@
-"""`kubectl dijob scale`."""
+"""`kubectl dijob scale`: writes the number of pods by the scale subresource."""
 
 import click
 

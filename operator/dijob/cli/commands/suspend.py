@@ -1,4 +1,4 @@
-"""`kubectl dijob suspend`."""
+"""`kubectl dijob suspend`: sets spec.suspend of jobs."""
 
 from dijob.cli.verbs import verb
 

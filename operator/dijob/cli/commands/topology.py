@@ -1,4 +1,4 @@
-"""`kubectl dijob topology`."""
+"""`kubectl dijob topology`: prints the report of dijob.cli.topology."""
 
 from pathlib import Path
 

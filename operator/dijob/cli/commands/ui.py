@@ -1,4 +1,4 @@
-"""`kubectl dijob ui`."""
+"""`kubectl dijob ui`: starts the local page, which is implemented in dijob.cli.ui."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`kubectl dijob wait`."""
+"""`kubectl dijob wait`: waits for a job, for scripts and CI jobs."""
 
 import click
 

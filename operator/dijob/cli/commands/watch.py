@@ -1,4 +1,4 @@
-"""`kubectl dijob watch`."""
+"""`kubectl dijob watch`: a live view, which is implemented in dijob.cli.watching."""
 
 from typing import TYPE_CHECKING
 

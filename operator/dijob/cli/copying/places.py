@@ -1,4 +1,4 @@
-"""Parses the ends of a copy, finds the volume that has a path, and renders the helper pod. Pure."""
+"""Parses paths in jobs, finds the volume that has a path, and renders the helper pod. No I/O."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""The table of checks, and the output of their findings. Pure.
+"""The table of checks, and the output of their findings. No I/O.
 
 Checks that explain other failures come first: a pod without a node explains its missing
 connections.

@@ -1,4 +1,4 @@
-"""Checks of the network between the pods: DNS, ports, network policies, connections. Pure."""
+"""Checks of the network between the pods: DNS, ports, network policies, connections. No I/O."""
 
 import ipaddress
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Checks of the programs in the pods: equal in all pods, and in a suitable environment. Pure."""
+"""Checks of the programs in the pods: equal in all pods, and in a suitable environment. No I/O."""
 
 import ipaddress
 import re

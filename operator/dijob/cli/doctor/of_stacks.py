@@ -1,4 +1,4 @@
-"""Reports the stacks of the ranks' Python processes, grouped by position. Pure."""
+"""Reports the stacks of the ranks' Python processes, grouped by position. No I/O."""
 
 from collections.abc import Iterator
 from typing import Any

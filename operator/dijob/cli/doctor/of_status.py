@@ -1,4 +1,4 @@
-"""Checks of the API objects: conditions, scheduling, images, quotas, failed containers. Pure."""
+"""Checks of the API objects: conditions, scheduling, images, quotas, failed containers. No I/O."""
 
 import re
 from collections.abc import Iterator, Mapping

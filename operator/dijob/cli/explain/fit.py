@@ -1,4 +1,4 @@
-"""Estimates whether pods fit on the nodes and into the quotas. Pure.
+"""Estimates whether pods fit on the nodes and into the quotas. No I/O.
 
 It implements the scheduler's simple rules: requests, node selectors, taints and host ports. The
 real scheduler also knows affinity, topology spread and preemption. A finding says so if the job

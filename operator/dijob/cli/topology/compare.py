@@ -1,4 +1,4 @@
-"""Compares the expected connections with those in the pods' socket tables. Pure.
+"""Compares the expected connections with those in the pods' socket tables. No I/O.
 
 A connection counts as up only if both ends have it, because a kernel can keep a half-open
 connection for hours. If only one end can be read, that end counts.

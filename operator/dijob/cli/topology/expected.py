@@ -1,4 +1,4 @@
-"""Computes the connections that a job's processes should have. Pure.
+"""Computes the connections that a job's processes should have. No I/O.
 
 The rules are those of DI-engine 0.5.3 and torchrun, which dial by themselves. The operator only
 tells them the addresses.

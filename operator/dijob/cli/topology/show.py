@@ -1,4 +1,4 @@
-"""Formats a report as a table and as data. Pure."""
+"""Formats a report as a table and as data. No I/O."""
 
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Draws a report as an SVG: the ranks in a circle, and a line for each pair of ranks. Pure.
+"""Draws a report as an SVG: the ranks in a circle, and a line for each pair of ranks. No I/O.
 
 The picture loads nothing from other hosts. It is readable in black and white, because missing
 connections are dashed, and by screen readers, because it has a title and a description.

@@ -1,4 +1,4 @@
-"""Formats a job, its ranks and its events as rows and lines for `watch`. Pure."""
+"""Formats a job, its ranks and its events as rows and lines for `watch`. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
