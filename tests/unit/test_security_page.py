@@ -65,7 +65,7 @@ def _missing(evidence: str) -> bool:
 
 
 def test_each_attack_of_the_page_has_evidence_that_exists() -> None:
-    section = PAGE.read_text().partition("## What was tried against it\n")[2].partition("\n## ")[0]
+    section = PAGE.read_text().partition("## Tested attacks\n")[2].partition("\n## ")[0]
     attacks = re.findall(r"(?m)^\| (?!an attack|---)(.+?) \|", section)
     lines = EVIDENCE.strip().splitlines()
     known = [line for line in lines if not line.startswith(" ")]
