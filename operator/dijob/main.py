@@ -55,8 +55,8 @@ async def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT. A SIGTERM before kopf has started cancels this coroutine."""
     # Process 1 of a container ignores a signal that has no handler. The handlers of job_watch.py
     # are installed only when kopf starts, which waits for the apiserver.
-    if (this := asyncio.current_task()) is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+    if (task := asyncio.current_task()) is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     # The garbage collector blocks the event loop: a collection took 38 ms with 50,000 new objects
     # and 190 ms with a million. A list of pods has a million objects and no reference cycles, and
     # the search for cycles took half of the start-up time with 4,000 pods. So imported objects are

@@ -1,9 +1,8 @@
-"""Runs the operator, and notes the longest steps of its event loop: python -m faults.stretches FILE
-dijob ARGS.
+"""Runs the operator, and records the longest steps of its event loop: python -m faults.stretches
+FILE dijob ARGS.
 
-A step is what a task does between two pauses. Of each look at what has come in meanwhile, with all
-the steps since the look before, one line says how long its longest step took, and all together, in
-seconds of the thread's CPU.
+A step is what a task does between two awaits. For each iteration of the event loop, a line has the
+duration of its longest step and of all its steps, in CPU seconds of the thread.
 """
 
 import asyncio
@@ -15,21 +14,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Shorter ones are of no interest.
+# Shorter steps are not recorded.
 NOTED_SECONDS = 0.02
 
 
 class Stretches:
-    """Writes them down as they happen."""
+    """Records steps as they happen."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._begin: float | None = None  # before the first look it is not a loop yet
+        self._begin: float | None = None  # None until the first iteration
         self._worst = (0.0, "")
         self._collecting = 0.0
 
     def install(self) -> None:
-        """For each loop that is made from now on."""
+        """Install the recorder for each event loop that is created from now on."""
         this = self
 
         class Selector(selectors.DefaultSelector):
@@ -53,7 +52,7 @@ class Stretches:
         asyncio.Handle._run = measured  # type: ignore[assignment, method-assign]
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Garbage is looked for within a step: how long that took, where it is worth noting."""
+        """Record long garbage collections, which happen within a step."""
         if phase == "start":
             self._collecting = time.thread_time()
         elif (took := time.thread_time() - self._collecting) > NOTED_SECONDS:
@@ -73,7 +72,7 @@ class Stretches:
 
 
 def longest(file: Path) -> tuple[float, list[str]]:
-    """The longest step of a task, in seconds, and the ten longest in words."""
+    """Return the longest step in seconds, and descriptions of the ten longest ones."""
     lines = file.read_text().splitlines() if file.exists() else []
     ordered = sorted(lines, key=lambda line: -float(line.split()[0]))
     return (float(ordered[0].split()[0]) if ordered else 0.0), ordered[:10]

@@ -154,14 +154,14 @@ class Actor:
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
         before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
-        answer = await self._writes.patch(batch.job, action.name, patch)
-        if answer is not None:
+        response = await self._writes.patch(batch.job, action.name, patch)
+        if response is not None:
             # The patch writes both. If the labels were wrong before it, they are what was reverted.
             what = "annotations" if before is None or before.recognized else "labels"
             batch.memory.reverted.wrote_list(action, what, self._clock.now())
             # Reminders are extra writes, so their budget grows with the lists that are published.
             self._api.throttle.published()
-            self._writes.enter(action.uid, answer)
+            self._writes.enter(action.uid, response)
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
         # The plan saw a budget for all jobs; other jobs may have used it up since.
@@ -184,12 +184,12 @@ class Actor:
         # arrives, and the pod would be treated as lost.
         batch.memory.release(action.name)
         try:
-            answer = await self._writes.delete(batch.job, action.name, action.uid, action.grace)
+            response = await self._writes.delete(batch.job, action.name, action.uid, action.grace)
         except ApiError as error:
             if error.status:  # without a response, the pod may have been deleted
                 batch.memory.released.discard(action.name)
             raise
-        if answer is None:
+        if response is None:
             batch.memory.released.discard(action.name)
         else:
             self._writes.enter(action.uid, {}, deleting=True)
@@ -204,7 +204,7 @@ class Actor:
             self._pods.drop(action.uid)
 
     async def _end(self, batch: Batch, action: EndPod) -> None:
-        answer = await self._writes.patch(batch.job, action.name, end_patch(action.uid))
-        if answer is not None:
+        response = await self._writes.patch(batch.job, action.name, end_patch(action.uid))
+        if response is not None:
             batch.memory.reverted.wrote(action, self._clock.now())
-            self._writes.enter(action.uid, answer, ending_soon=True)
+            self._writes.enter(action.uid, response, ending_soon=True)

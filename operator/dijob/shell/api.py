@@ -257,11 +257,11 @@ def error_of(status: int, data: bytes) -> ApiError:
     between.
     """
     try:
-        answer = json.loads(data)
-        causes = (answer.get("details") or {}).get("causes") or ()
+        body = json.loads(data)
+        causes = (body.get("details") or {}).get("causes") or ()
         fields = frozenset(str(cause.get("field")) for cause in causes)
         return ApiError(
-            status, str(answer.get("reason") or ""), str(answer.get("message") or ""), fields
+            status, str(body.get("reason") or ""), str(body.get("message") or ""), fields
         )
     except (ValueError, AttributeError):
         return ApiError(status, "", data[:500].decode(errors="replace"))

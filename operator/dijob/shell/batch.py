@@ -29,8 +29,8 @@ class Batch:
         self._refused: tuple[str, Refusal] | None = None
         self._score = 0
         refused = any(
-            no.why is not Refused.TAKEN
-            for key, no in memory.refusals.items()
+            refusal.why is not Refused.TAKEN
+            for key, refusal in memory.refusals.items()
             if key.startswith("pod/")
         )
         self._withheld = CONCURRENT_WRITES - 1 if refused else 0

@@ -48,7 +48,7 @@ class Claims:
         self._clock = clock
         self._seen: dict[str, tuple[Record, float]] = {}
         self._others: dict[str, str] = {}
-        self._said: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def other(self, namespace: str) -> str:
         """Return the other release that serves a namespace, or "" if this one serves it."""
@@ -95,7 +95,7 @@ class Claims:
             if not self.other(namespace):
                 await self._write(namespace, found)
         except ApiError as error:
-            self._say(namespace, f"failed to renew the claim: {error}")
+            self._log_once(namespace, f"failed to renew the claim: {error}")
             return False
         return not self.other(namespace) and found.holder != self._release
 
@@ -104,7 +104,7 @@ class Claims:
             listed = await self._api.get(LEASES.path(), fieldSelector=f"metadata.name={CLAIM}")
             found = {_namespace(item): Record.of(item) for item in listed.get("items") or ()}
         except ApiError as error:
-            self._say("", f"failed to read the claims of other releases: {error}")
+            self._log_once("", f"failed to read the claims of other releases: {error}")
             return
         # A deleted Lease is a claim that was given up, as by `helm uninstall`.
         for namespace in self._others.keys() - found.keys():
@@ -123,10 +123,10 @@ class Claims:
         self._seen[namespace] = found, since
         if found.holder in ("", self._release) or now - since >= STALE_SECONDS:
             if self._others.pop(namespace, ""):
-                self._say(namespace, "no longer claimed by another release")
+                self._log_once(namespace, "no longer claimed by another release")
         else:
             self._others[namespace] = found.holder
-            self._say(namespace, f"claimed by release {found.holder}, skipping its jobs")
+            self._log_once(namespace, f"claimed by release {found.holder}, skipping its jobs")
 
     async def _read(self, namespace: str) -> Record:
         return await read(self._api.get(LEASES.path(namespace, CLAIM)))
@@ -139,10 +139,10 @@ class Claims:
         }
         await self._api.call(write(namespace, CLAIM, found.version, spec))
 
-    def _say(self, namespace: str, text: str) -> None:
+    def _log_once(self, namespace: str, text: str) -> None:
         """Log a line about a namespace, but only if it differs from the last one."""
-        if self._said.get(namespace) != text:
-            self._said[namespace] = text
+        if self._logged.get(namespace) != text:
+            self._logged[namespace] = text
             log.info("%s: %s", f"namespace {namespace}" if namespace else "all namespaces", text)
 
 

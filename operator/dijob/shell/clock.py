@@ -37,14 +37,14 @@ SYSTEM = Clock()
 class StepClock(Clock):
     """Another clock, with a callback for steps.
 
-    If that clock is set, `told` is called with the difference before the first new time is
+    If that clock is set, `on_step` is called with the difference before the first new time is
     returned. The owner of remembered times moves them by it. Without this, a back-off would be over
     at once, or last an hour, after a step of an hour.
     """
 
-    def __init__(self, clock: Clock, told: Callable[[timedelta], None]) -> None:
+    def __init__(self, clock: Clock, on_step: Callable[[timedelta], None]) -> None:
         self._clock = clock
-        self._told = told
+        self._on_step = on_step
         self._offset = self._offset_of(clock.now())
 
     def now(self) -> datetime:
@@ -54,7 +54,7 @@ class StepClock(Clock):
             # Remember the step before the callback: it may ask for the time too.
             log.info("the clock stepped by %+.0f s", step.total_seconds())
             self._offset += step
-            self._told(step)
+            self._on_step(step)
         return now
 
     def monotonic(self) -> float:

@@ -113,13 +113,13 @@ class Connection:
                 load_incluster_config(client_configuration=settings)
             return Connection(settings, identity)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
-            said = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             if kubeconfig:
                 raise CredentialsError(
-                    f"--kubeconfig {kubeconfig} cannot be used: {said}"
+                    f"--kubeconfig {kubeconfig} cannot be used: {reason}"
                 ) from error
             raise CredentialsError(
-                f"the pod's service account cannot be used ({said}). Outside a cluster, pass"
+                f"the pod's service account cannot be used ({reason}). Outside a cluster, pass"
                 " --kubeconfig FILE"
             ) from error
         except (TypeError, KeyError, AttributeError) as error:

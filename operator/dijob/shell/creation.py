@@ -96,8 +96,8 @@ class Creator:
         try:
             # The response has metadata only. The manifest is close enough until the watch delivers
             # the full object with the defaults of the apiserver and its webhooks.
-            answer = await self._api.create(path, manifest)
-            body = {**manifest, "metadata": answer["metadata"]}
+            response = await self._api.create(path, manifest)
+            body = {**manifest, "metadata": response["metadata"]}
         except ApiError as error:
             if error.status == 404:
                 return False  # the namespace is being deleted, and the job with it

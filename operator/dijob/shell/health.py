@@ -107,8 +107,8 @@ async def serve(port: int, watchdog: Watchdog) -> None:
         return
 
     async def livez(_: web.Request) -> web.Response:
-        lives, words = watchdog.lives()
-        return web.Response(status=200 if lives else 500, text=words)
+        lives, message = watchdog.lives()
+        return web.Response(status=200 if lives else 500, text=message)
 
     async def readyz(_: web.Request) -> web.Response:
         lacking = watchdog.waits_for()

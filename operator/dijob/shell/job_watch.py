@@ -65,12 +65,12 @@ class JobWatch:
 
     async def _until_served(self, stop: asyncio.Event) -> bool:
         """Wait for the CRD. Return False if `stop` was set first."""
-        said = False
+        reported = False
         while not stop.is_set() and not (served := await self._is_served()):
-            if served is False and not said:
+            if served is False and not reported:
                 text = "CRD %s.%s is not installed: apply crds/dijob.yaml of this version"
                 log.warning(text, names.PLURAL, names.GROUP)
-                said = True
+                reported = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
         return not stop.is_set()

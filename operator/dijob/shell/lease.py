@@ -151,7 +151,7 @@ class Lease:
         self._held: Record | None = None
         self._act_until = float("-inf")
         self._renewed = asyncio.Event()
-        self._told = ""
+        self._logged = ""
 
     @property
     def may_act(self) -> bool:
@@ -179,12 +179,12 @@ class Lease:
                 if sight.free(found):
                     await self._take(found)
                     return
-                self._say(f"standby (leader: {found.holder or 'none'})")
+                self._log_once(f"standby (leader: {found.holder or 'none'})")
             except ApiError as error:
                 # A conflict means that another replica took the Lease first.
                 if not error.conflict:
                     sight.not_answered()
-                    self._say(f"failed to read the lease: {error}")
+                    self._log_once(f"failed to read the lease: {error}")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def keep(self) -> None:
@@ -195,10 +195,10 @@ class Lease:
             wait = RENEW_SECONDS
             try:
                 await self._write(self._held)
-                self._say("leading, the lease is renewed")
+                self._log_once("leading, the lease is renewed")
             except ApiError as error:
                 wait = LOOK_SECONDS
-                self._say(f"failed to renew the lease: {error}")
+                self._log_once(f"failed to renew the lease: {error}")
                 if error.conflict or error.not_found:
                     await self._look()
 
@@ -217,7 +217,7 @@ class Lease:
                 await self._put(found.version, spec)
                 return
             except ApiError as error:
-                self._say(f"failed to release the lease: {error}")
+                self._log_once(f"failed to release the lease: {error}")
 
     async def _read(self) -> Record:
         return await read(self._answer(Call("GET", self._path)))
@@ -227,7 +227,7 @@ class Lease:
         changed = found.holder != self.identity
         record = Record(found.version, self.identity, found.changes + changed)
         await self._write(record, acquireTime=stamp(self._clock))
-        self._say(f"became leader (previous holder: {found.holder or 'none'})")
+        self._log_once(f"became leader (previous holder: {found.holder or 'none'})")
 
     async def _write(self, record: Record, **more: str) -> None:
         """Write the Lease if it still has the version of `record`."""
@@ -260,7 +260,7 @@ class Lease:
         try:
             found = await self._read()
         except ApiError as error:
-            self._say(f"failed to read the lease: {error}")
+            self._log_once(f"failed to read the lease: {error}")
             return
         # If the Lease was deleted or its holder was removed by hand, no standby has taken it yet:
         # standbys wait for LEASE_SECONDS, and this replica may still write.
@@ -268,12 +268,12 @@ class Lease:
             self._held = Record(found.version, self.identity, found.changes)
         else:
             self._held, self._act_until = None, float("-inf")
-            self._say(f"lost leadership (new holder: {found.holder or 'none'})")
+            self._log_once(f"lost leadership (new holder: {found.holder or 'none'})")
 
-    def _say(self, text: str) -> None:
+    def _log_once(self, text: str) -> None:
         """Log a line, but only if it differs from the last one."""
-        if text != self._told:
-            self._told = text
+        if text != self._logged:
+            self._logged = text
             log.info("lease %s/%s: %s", self._name.namespace, self._name.name, text)
 
 

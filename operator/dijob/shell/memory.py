@@ -57,7 +57,9 @@ class Memory:
         if before is not None and before.job.metadata.generation != job.metadata.generation:
             # The spec has changed, so requests that were rejected as invalid may succeed now.
             self.refusals = {
-                k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED
+                k: refusal
+                for k, refusal in self.refusals.items()
+                if refusal.why is not Refused.REJECTED
             }
             self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
         if before is not None and before.job.status.list_number != job.status.list_number:
@@ -114,14 +116,14 @@ class Memory:
         # "" is for rejections that concern no existing pod, such as creations.
         there = {"", *(pod.uid for pod in pods)}
         self.refusals = {
-            key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
+            key: refusal for key, refusal in self.refusals.items() if changes.pod_uid(key) in there
         }
         self.reverted.saw_pods(there)
         self.news.saw_pods(pods, now)
 
     def created(self, name: str, now: datetime) -> None:
         """Count the creation of a pod of this name, or of another object as "service/NAME"."""
-        self.released.discard(name)  # the pod that replaces the released one
+        self.released.discard(name)  # the new pod was not released
         self.creations[name] = creations.counted(self.creations.get(name), now)
 
     def release(self, name: str) -> None:
@@ -132,9 +134,9 @@ class Memory:
     def move(self, by: timedelta) -> None:
         """Shift all remembered times after the clock was set, so that durations stay the same."""
         self.reverted.move(by)
-        for key, no in self.refusals.items():
-            since = no.since and no.since + by
-            self.refusals[key] = replace(no, retry_at=no.retry_at + by, since=since)
+        for key, refusal in self.refusals.items():
+            since = refusal.since and refusal.since + by
+            self.refusals[key] = replace(refusal, retry_at=refusal.retry_at + by, since=since)
         self.creations = {
             name: replace(one, at=one.at + by) for name, one in self.creations.items()
         }

@@ -43,7 +43,7 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
     if left_out:
         log.warning(
             "skipping namespaces that the operator cannot read (deleted, or without its Role): %s",
-            _words(left_out),
+            _joined(left_out),
         )
     others, looks = left_out, 0
     while looks < LOOKS:
@@ -55,7 +55,7 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
         others = now
     log.warning(
         "readable namespaces changed, exiting to restart with the new set: %s",
-        _words(others ^ left_out),
+        _joined(others ^ left_out),
     )
 
 
@@ -70,5 +70,5 @@ async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None
     return True
 
 
-def _words(namespaces: frozenset[str]) -> str:
+def _joined(namespaces: frozenset[str]) -> str:
     return ", ".join(sorted(namespaces))

@@ -78,7 +78,7 @@ class Executor:
     async def _one(self, action: Action) -> Json | None:
         key = changes.key(action)
         try:
-            answer = await self.act(action)
+            response = await self.act(action)
         except ApiError as error:
             if not key:  # a creation
                 raise
@@ -87,4 +87,4 @@ class Executor:
             return None
         # If something reverts the change, `act` has noted that in another place (reverted.py).
         self.noted.pop(key, None)
-        return answer
+        return response

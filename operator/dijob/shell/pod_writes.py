@@ -51,13 +51,13 @@ class PodWrites:
         call = self._api.delete(path, uid, grace=grace, version=lambda: self._version(uid))
         return await self._answer(job, name, uid, call)
 
-    def enter(self, uid: str, answer: Json, **fields: Any) -> None:
+    def enter(self, uid: str, response: Json, **fields: Any) -> None:
         """Update the pod in the store from the response to a write, and set `fields` of its view.
 
         The response is used and not the request: a webhook may have changed the pod further.
         """
         if (view := self._pods.find(uid)) is not None:
-            meta = answer.get("metadata") or {}
+            meta = response.get("metadata") or {}
             fields["version"] = meta.get("resourceVersion", view.version)
             if "labels" in meta:
                 job = view.owner.partition("/")[2].partition("/")[0]
@@ -72,10 +72,10 @@ class PodWrites:
         The store is updated even if a webhook has removed the annotation. Another write would be
         lost too, and the launcher waits for the annotation for a limited time only.
         """
-        answer = await self.patch(job, action.name, ends_patch(action))
-        if answer is None:
+        response = await self.patch(job, action.name, ends_patch(action))
+        if response is None:
             return
-        self.enter(action.uid, answer)
+        self.enter(action.uid, response)
         if (view := self._pods.find(action.uid)) is not None:
             self._pods.put(replace(view, copy=replace(view.copy, ends_counted=action.ends)))
 

@@ -48,21 +48,25 @@ class Reverted:
 
     def new_list(self) -> None:
         """Forget reverted writes of older peer lists, so that a new one is not delayed by them."""
-        self.refusals = {key: no for key, no in self.refusals.items() if not changes.pod_uid(key)}
+        self.refusals = {
+            key: refusal for key, refusal in self.refusals.items() if not changes.pod_uid(key)
+        }
 
     def saw_pods(self, uids: Collection[str]) -> None:
         """Forget pods that are gone."""
         # "" is for changes of the job itself and of its NetworkPolicy, which belong to no pod.
         kept = {"", *uids}
-        self.refusals = {k: no for k, no in self.refusals.items() if changes.pod_uid(k) in kept}
+        self.refusals = {
+            k: refusal for k, refusal in self.refusals.items() if changes.pod_uid(k) in kept
+        }
         self.written = {k: one for k, one in self.written.items() if changes.pod_uid(k) in kept}
         self.published = {uid: n for uid, n in self.published.items() if uid in kept}
 
     def move(self, by: timedelta) -> None:
         """Shift all remembered times after the clock was set."""
-        for key, no in self.refusals.items():
-            since = no.since and no.since + by
-            self.refusals[key] = replace(no, retry_at=no.retry_at + by, since=since)
+        for key, refusal in self.refusals.items():
+            since = refusal.since and refusal.since + by
+            self.refusals[key] = replace(refusal, retry_at=refusal.retry_at + by, since=since)
 
     def _note(self, key: str, message: str, now: datetime) -> None:
         if message:

@@ -102,7 +102,7 @@ class StatusWriter:
         patch = {"metadata": precondition, "status": changes | again | unfit}
         path = JOBS.path(meta.namespace, meta.name)
         try:
-            answer = await self._api.patch(f"{path}/status", patch, whole=True)
+            response = await self._api.patch(f"{path}/status", patch, whole=True)
         except ApiError as error:
             if error.not_found:
                 self._forget(meta.uid)
@@ -113,15 +113,15 @@ class StatusWriter:
                 self._jobs.put(await self._api.get(path))
                 return 0.1
             raise
-        self._jobs.put(answer)
+        self._jobs.put(response)
         memory.last_write = self._clock.monotonic()
-        kept = stored(answer)
+        kept = stored(response)
         metrics.count(milestones(meta, old, kept, self._clock.now()))
         await yield_to_others()
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
-        absent = again.keys() - (answer.get("status") or {}).keys()
+        absent = again.keys() - (response.get("status") or {}).keys()
         self._check_kept(frozenset(_changes(kept, decided.status)) | absent, again, memory)
         # The next action may depend on the stored status, and the watch event about this write has
         # a version that the store has already, so it triggers nothing.
