@@ -155,7 +155,7 @@ def _asked(specs: Sequence[Body]) -> Amounts:
 
 
 def _plain(key: str) -> str:
-    """Normalize a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
+    """Normalise a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
     return key.removeprefix("requests.").removeprefix("count/")
 
 
