@@ -127,8 +127,8 @@ def show(applied: Sequence[Body], output: str, trial: bool) -> None:
     """Print what was applied, as text, JSON or YAML."""
     if output == "text":
         for body in applied:
-            said = "applied (server dry run)" if trial else "applied"
-            echo(f"{body['kind'].lower()}/{body['metadata']['name']} {said}")
+            result = "applied (server dry run)" if trial else "applied"
+            echo(f"{body['kind'].lower()}/{body['metadata']['name']} {result}")
     else:
         # kubectl also prints one object by itself, and several as a List.
         listed = {"apiVersion": "v1", "kind": "List", "items": list(applied)}

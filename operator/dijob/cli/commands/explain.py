@@ -42,29 +42,29 @@ def command(where: Where, file: str, output: str | None, full: bool, offline: bo
     from dijob.cli.jobs import job_of
     from dijob.core.options import Options
 
-    given = read(file)
+    source = read(file)
     # An invalid file ends the command here, before a cluster is contacted.
-    job_of(given)
-    seen: dict[str, Any] = NOT_ASKED
+    job_of(source)
+    cluster: dict[str, Any] = NOT_ASKED
     if not offline:
         from dijob.cli.explain.cluster import ask
 
-        seen = ask(given, where)
+        cluster = ask(source, where)
     # The kubeconfig's namespace is known only after the cluster was asked.
-    namespace = where.namespace or seen.get("namespace", "")
+    namespace = where.namespace or cluster.get("namespace", "")
     # The chart's values are not known here, so these are the operator's defaults.
-    found = {**explanation(job_of(given, namespace), Options()), "cluster": seen}
-    echo(_data(found, output) if output else "\n".join(text.lines(found, full)))
-    if any(one["verdict"] == "no" for one in seen["findings"]):
+    data = {**explanation(job_of(source, namespace), Options()), "cluster": cluster}
+    echo(_data(data, output) if output else "\n".join(text.lines(data, full)))
+    if any(one["verdict"] == "no" for one in cluster["findings"]):
         click.get_current_context().exit(Exit.FAILED)
 
 
-def _data(found: dict[str, Any], form: str) -> str:
+def _data(data: dict[str, Any], form: str) -> str:
     if form == "json":
         import json
 
-        return json.dumps(found, indent=2)
+        return json.dumps(data, indent=2)
     import yaml
 
-    text: str = yaml.safe_dump(found, sort_keys=False, width=110)
+    text: str = yaml.safe_dump(data, sort_keys=False, width=110)
     return text.rstrip("\n")

@@ -103,8 +103,8 @@ def options_of(given: Given, job: "Job") -> "LogOptions":
     # A task without a name is called by its type.
     tasks = [one.get("name") or one.get("type") for one in job.body["spec"].get("tasks") or ()]
     if given["task"] and given["task"] not in tasks:
-        there = f"its tasks are {', '.join(map(str, tasks))}" if tasks else "it has no tasks"
-        raise CliError(f"job {job.name} has no task {given['task']}: {there}", Exit.NOT_FOUND)
+        tasks_text = f"its tasks are {', '.join(map(str, tasks))}" if tasks else "it has no tasks"
+        raise CliError(f"job {job.name} has no task {given['task']}: {tasks_text}", Exit.NOT_FOUND)
     return LogOptions(
         ranks=ranks,
         task=given["task"],

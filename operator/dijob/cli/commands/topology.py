@@ -38,8 +38,8 @@ def command(where: Where, name: str, svg: str | None, output: str) -> None:
     report = call(where, lambda client: look(client, name))
     if svg:
         _write(svg, picture(report))
-    whole = show.text(report) + "\n" if output == "table" else text(show.data(report), output)
-    echo(whole, nl=False)
+    output_text = show.text(report) + "\n" if output == "table" else text(show.data(report), output)
+    echo(output_text, nl=False)
     # Not a CliError: the report is printed already, and an error line would repeat it.
     if not report.whole:
         raise click.exceptions.Exit(Exit.FAILED)

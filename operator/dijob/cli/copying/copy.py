@@ -128,7 +128,7 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
         raise CliError(f"{path} is not the name of a file or folder", Exit.USAGE)
     # h: tar follows symbolic links in the container, so a link in the stream is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
-    code, said, progress = 0, "", Progress()
+    code, stderr, progress = 0, "", Progress()
     async with running(lambda sent: unpack(sent, to, name), "rb") as unpacking:
 
         async def sink(piece: bytes) -> None:
@@ -138,15 +138,15 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
         try:
             # If unpack fails, the rest is not downloaded, and its error is raised below.
             with suppress(ConnectionError):
-                code, said = await drained(stream(client.connection, place, command), sink)
+                code, stderr = await drained(stream(client.connection, place, command), sink)
         finally:
             progress.end()
-    changed = code == 1 and any(words in said for words in CHANGED)
+    changed = code == 1 and any(words in stderr for words in CHANGED)
     if code and not changed:
-        raise CliError(refused(place, f"cannot read {path}", code, said), Exit.NOT_FOUND)
+        raise CliError(refused(place, f"cannot read {path}", code, stderr), Exit.NOT_FOUND)
     unpacked = unpacking.result.result()
     if changed:
-        echo(f"Warning: a file changed while it was copied: {said}", err=True)
+        echo(f"Warning: a file changed while it was copied: {stderr}", err=True)
     return unpacked
 
 
@@ -163,13 +163,13 @@ async def drained(
                 errors.append(piece)
             else:
                 last = piece
-    said = b"".join(errors) or last
-    return exit_code(last), " ".join(said.decode(errors="replace").split())
+    message = b"".join(errors) or last
+    return exit_code(last), " ".join(message.decode(errors="replace").split())
 
 
-def refused(place: Place, what: str, code: int, said: str) -> str:
+def refused(place: Place, what: str, code: int, stderr: str) -> str:
     """Describe why tar failed in a container."""
     # Container runtimes differ in how they report a program that does not exist.
-    if code in (126, 127, 255) or "executable file not found" in said:
-        return f"the image of pod {place.pod} has no tar, which cp needs: {said}"
-    return f"{what} in {place.pod}: {said}"
+    if code in (126, 127, 255) or "executable file not found" in stderr:
+        return f"the image of pod {place.pod} has no tar, which cp needs: {stderr}"
+    return f"{what} in {place.pod}: {stderr}"

@@ -36,8 +36,8 @@ def items(local: Path) -> list[Item]:
     try:
         return list(_items(local, local.resolve().name, ()))
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
-        raise CliError(f"cannot read {error.filename or local}: {said}", Exit.USAGE) from error
+        reason = (error.strerror or str(error)).lower()
+        raise CliError(f"cannot read {error.filename or local}: {reason}", Exit.USAGE) from error
 
 
 def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[Item]:
@@ -48,14 +48,14 @@ def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[
     if not path.is_dir():
         raise CliError(f"cannot copy {path}: it is neither a file nor a folder", Exit.USAGE)
     # Device and inode identify a folder, whatever links lead to it.
-    this = (state.st_dev, state.st_ino)
-    if this in above:
+    identity = (state.st_dev, state.st_ino)
+    if identity in above:
         raise CliError(
             f"{path} is a link to a folder that contains it: remove the link", Exit.USAGE
         )
     yield Item(path, name, 0, folder=True)
     for entry in sorted(os.listdir(path)):
-        yield from _items(path / entry, posixpath.join(name, entry), (*above, this))
+        yield from _items(path / entry, posixpath.join(name, entry), (*above, identity))
 
 
 def pack(stream: IO[bytes], found: Sequence[Item]) -> None:
@@ -72,8 +72,8 @@ def pack(stream: IO[bytes], found: Sequence[Item]) -> None:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                said = (error.strerror or str(error)).lower()
-                raise CliError(f"cannot read {item.path}: {said}", Exit.USAGE) from error
+                reason = (error.strerror or str(error)).lower()
+                raise CliError(f"cannot read {item.path}: {reason}", Exit.USAGE) from error
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:

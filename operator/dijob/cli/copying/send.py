@@ -65,14 +65,14 @@ async def _tar(
     async with running(lambda sink: pack(sink, found), "wb") as packing:
         try:
             pieces = stream(client.connection, place, command, _read(packing.reader, progress))
-            code, said = await drained(pieces, _nothing)
+            code, stderr = await drained(pieces, _nothing)
         finally:
             progress.end()
     problem = packing.result.exception()
     if isinstance(problem, CliError):
         raise problem
     if code:
-        raise CliError(refused(place, f"cannot write {into.whole}", code, said))
+        raise CliError(refused(place, f"cannot write {into.whole}", code, stderr))
     # tar may exit before it has read the padding at the end of the stream. Then the write fails,
     # but all files are complete.
     if problem is not None and not isinstance(problem, ConnectionError):

@@ -79,8 +79,8 @@ def unpack(stream: IO[bytes], to: Path, name: str) -> Unpacked:
     except FileExistsError as error:
         raise CliError(f"the local path {error.filename} is a file, not a folder") from error
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
-        raise CliError(f"cannot write {error.filename or to}: {said}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise CliError(f"cannot write {error.filename or to}: {reason}") from error
     if not members:
         raise CliError(f"the container sent an empty tar archive, without {name}")
     return Unpacked(files, size)

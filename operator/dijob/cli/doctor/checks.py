@@ -82,24 +82,30 @@ def text(job: str, found: Findings) -> str:
     """Format the checklist, with each remedy below its finding and a summary line."""
     # Problems are in capitals and "ok" is not, so that they stand out without colours.
     rows = [
-        (one.status.upper() if one.status is not Status.OK else "ok", name) for name, one in found
+        (finding.status.upper() if finding.status is not Status.OK else "ok", name)
+        for name, finding in found
     ]
     heads = table(rows).splitlines()
     width = max(map(len, heads), default=0)
     lines = list[str]()
-    for head, (_, one) in zip(heads, found, strict=True):
-        lines.append(f"{head.ljust(width)}   {one_line(one.text)}")
-        if one.remedy:
-            lines.append(f"{' ' * width}   -> {one_line(one.remedy)}")
+    for head, (_, finding) in zip(heads, found, strict=True):
+        lines.append(f"{head.ljust(width)}   {one_line(finding.text)}")
+        if finding.remedy:
+            lines.append(f"{' ' * width}   -> {one_line(finding.remedy)}")
     count = problems(found)
-    unknowns = sum(one.status is Status.UNKNOWN for _, one in found)
-    more = f", {unknowns} unknown" if unknowns else ""
-    said = f"{count} problem{'s' if count != 1 else ''}" if count else "no problems found"
+    unknowns = sum(finding.status is Status.UNKNOWN for _, finding in found)
+    unknown_text = f", {unknowns} unknown" if unknowns else ""
+    summary = f"{count} problem{'s' if count != 1 else ''}" if count else "no problems found"
     # A silent program is not a problem by itself, so its hint is repeated where it is read last.
     hint = next(
-        (f"; {one.text}: {one.remedy}" for name, one in found if name == OUTPUT and one.remedy), ""
+        (
+            f"; {finding.text}: {finding.remedy}"
+            for name, finding in found
+            if name == OUTPUT and finding.remedy
+        ),
+        "",
     )
-    return "\n".join([*lines, f"{job}: {said}{more}{one_line(hint)}"])
+    return "\n".join([*lines, f"{job}: {summary}{unknown_text}{one_line(hint)}"])
 
 
 def data(job: str, found: Findings) -> dict[str, Any]:

@@ -98,8 +98,8 @@ def behind(job: Job, pods: Sequence[RankPod]) -> bool:
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:
         return True
     # Fewer pods than Ready ranks: the operator has not noticed that pods are gone.
-    there = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
-    return job.is_true("Running") and there < job.status.ready_replicas
+    current = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
+    return job.is_true("Running") and current < job.status.ready_replicas
 
 
 async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:

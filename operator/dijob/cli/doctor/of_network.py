@@ -20,25 +20,25 @@ def names(evidence: Evidence) -> Iterator[Finding]:
     """Check that each pod resolves the names that it dials to the right addresses."""
     # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
-    asked = set[str]()
+    resolved = set[str]()
     ips = _by_name(evidence)
     for rank, probe in evidence.answered.items():
         for name, found in probe.names.items():
-            asked.add(name)
+            resolved.add(name)
             if isinstance(found, str):
                 wrong.setdefault(f"{name} does not resolve ({found})", []).append(rank)
             # A stale DNS record points to the address of an earlier pod.
             elif name in ips and ips[name] not in map(_plain, found):
-                is_at = f"{name} resolves to {', '.join(found)}, but its pod has {ips[name]}"
-                wrong.setdefault(is_at, []).append(rank)
-    for what, ranks in list(wrong.items())[:_MOST]:
+                mismatch = f"{name} resolves to {', '.join(found)}, but its pod has {ips[name]}"
+                wrong.setdefault(mismatch, []).append(rank)
+    for problem_text, ranks in list(wrong.items())[:_MOST]:
         yield problem(
-            f"{say(ranks)}: {what}",
+            f"{say(ranks)}: {problem_text}",
             "check the cluster DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), the job's"
             " Service, and dnsPolicy in the template",
         )
     if not wrong and evidence.answered:
-        yield ok(f"all {len(asked)} names resolve" if asked else "the job uses IP addresses")
+        yield ok(f"all {len(resolved)} names resolve" if resolved else "the job uses IP addresses")
 
 
 def _by_name(evidence: Evidence) -> dict[str, str]:
@@ -60,16 +60,17 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
     bad = dict[tuple[str, str], list[int]]()
     count = 0
     for rank, probe in evidence.answered.items():
-        for (host, port), said in probe.reach.items():
+        for (host, port), error in probe.reach.items():
             count += 1
             # A refused connection to a pod means that the network works and the program does not
             # listen. The check `connections` reports that.
-            if said and not (said == _REFUSED and host in ranks):
-                whose = f"rank {ranks[host]}" if host in ranks else host
-                bad.setdefault((f"{whose} port {port} ({host})", said), []).append(rank)
-    for (whom, said), from_ranks in list(bad.items())[:_MOST]:
+            if error and not (error == _REFUSED and host in ranks):
+                target = f"rank {ranks[host]}" if host in ranks else host
+                bad.setdefault((f"{target} port {port} ({host})", error), []).append(rank)
+    for (address, error), from_ranks in list(bad.items())[:_MOST]:
         yield problem(
-            f"{say(from_ranks)} cannot reach {whom}: {said}", _policy_remedy(evidence, from_ranks)
+            f"{say(from_ranks)} cannot reach {address}: {error}",
+            _policy_remedy(evidence, from_ranks),
         )
     if len(bad) > _MOST:
         yield problem(f"{len(bad) - _MOST} more addresses cannot be reached", "as above")
@@ -80,15 +81,15 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
 def _reached(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
-    said = f"all {count} dialled ports answer"
+    answer = f"all {count} dialled ports answer"
     # A proxy, for example that of a service mesh, accepts every connection for a pod. Then an
     # answer does not prove that the pod is reachable.
     if evidence.report and evidence.report.missing:
         return unknown(
-            f"{said}, but connections are missing (see the check `connections`)",
+            f"{answer}, but connections are missing (see the check `connections`)",
             "check whether a proxy between the pods answers for them",
         )
-    return ok(said)
+    return ok(answer)
 
 
 def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
@@ -147,9 +148,9 @@ def ports(evidence: Evidence) -> Iterator[Finding]:
     pods, bad = {pod.rank: pod for pod in report.pods}, False
     for rank, port in sorted({(edge.to.rank, edge.to.port) for edge in report.edges}):
         pod = pods.get(rank)
-        mine = [e for e in report.edges if (e.to.rank, e.to.port) == (rank, port)]
+        to_port = [e for e in report.edges if (e.to.rank, e.to.port) == (rank, port)]
         # A port that has a connection of the job is certainly its own.
-        if pod is None or any(edge.up for edge in mine) or not _foreign(pod, port):
+        if pod is None or any(edge.up for edge in to_port) or not _foreign(pod, port):
             continue
         bad = True
         yield problem(
@@ -234,20 +235,20 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
             else unknown("there are no connections to check")
         )
         return
-    of = dict[int, list[Edge]]()
+    edges_of = dict[int, list[Edge]]()
     for edge in (edge for edge in report.edges if _runs(evidence, edge)):
         for rank in {edge.rank, edge.to.rank}:
-            of.setdefault(rank, []).append(edge)
+            edges_of.setdefault(rank, []).append(edge)
     runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting
     # An unknown connection may be up, so a rank with one is not reported.
-    lonely = [
+    isolated = [
         rank
-        for rank, mine in sorted(of.items())
-        if rank in runs and all(edge.up == 0 and not edge.unknown for edge in mine)
+        for rank, edges in sorted(edges_of.items())
+        if rank in runs and all(edge.up == 0 and not edge.unknown for edge in edges)
     ]
-    if lonely:
+    if isolated:
         yield problem(
-            f"{say(lonely)}: running without any connection, possibly training in isolation",
+            f"{say(isolated)}: running without any connection, possibly training in isolation",
             "see the condition LauncherBypassed and docs/runtimes.md: start ditask through the"
             " launcher, or with --platform k8s and the job's --topology; a script must call"
             " Parallel.runner",

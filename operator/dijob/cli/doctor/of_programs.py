@@ -144,11 +144,11 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
         )
     # The file can be older than the annotation of the same pod, because the kubelet updates it
     # with a delay. An image without a launcher has no file (None).
-    told = {pod.rank: pod.list_number for pod in evidence.pods}
+    annotated = {pod.rank: pod.list_number for pod in evidence.pods}
     old = [
         rank
         for rank, probe in evidence.answered.items()
-        if probe.list_number is not None and probe.list_number != told.get(rank)
+        if probe.list_number is not None and probe.list_number != annotated.get(rank)
     ]
     if old:
         yield problem(
@@ -273,15 +273,16 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
             yield ok("no clocks to compare: only one pod runs")
         return
     low, high = min(found), max(found)
-    apart, error = high[0] - low[0], high[1] + low[1]
+    difference, error = high[0] - low[0], high[1] + low[1]
     # Only what exceeds the error of the measurement is certainly a difference.
-    if apart - error > SKEW_SECONDS:
+    if difference - error > SKEW_SECONDS:
         yield problem(
-            f"the clocks of ranks {low[2]} and {high[2]} differ by {apart:.1f} s (±{error:.1f} s)",
+            f"the clocks of ranks {low[2]} and {high[2]} differ by {difference:.1f} s"
+            f" (±{error:.1f} s)",
             "synchronise the clocks of their nodes (chrony, ntp)",
         )
     else:
-        yield ok(f"the pods' clocks agree to within {max(apart, error):.1f} s")
+        yield ok(f"the pods' clocks agree to within {max(difference, error):.1f} s")
 
 
 def barrier(evidence: Evidence) -> Iterator[Finding]:

@@ -41,9 +41,9 @@ def conditions(evidence: Evidence) -> Iterator[Finding]:
         # A problem that is over has the opposite status, and sometimes keeps its reason.
         entry = reason.entry if reason else None
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
-            said = " ".join(one.message.split())
+            message = " ".join(one.message.split())
             remedy = _WAITS if held(evidence) and entry.remedy.startswith(_HEALS) else entry.remedy
-            bad.append(problem(f"{one.type} {one.reason}: {said}", remedy))
+            bad.append(problem(f"{one.type} {one.reason}: {message}", remedy))
     yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
 
 
@@ -56,10 +56,10 @@ def _unserved(evidence: Evidence) -> Finding:
     job, space = evidence.job, evidence.job.metadata.namespace
     what = "no operator has processed the job yet"
     if job.status.phase:
-        there = sum(not pod.meta.get("deletionTimestamp") for pod in evidence.pods)
+        pods = sum(not pod.meta.get("deletionTimestamp") for pod in evidence.pods)
         what = (
             f"the status is stale, and no operator updates it: it reports {job.phase}"
-            f" ({job.status.message}), but {there} of {job.status.desired} pods exist"
+            f" ({job.status.message}), but {pods} of {job.status.desired} pods exist"
         )
     spec = (evidence.claim or {}).get("spec") or {}
     if holder := str(spec.get("holderIdentity") or ""):
@@ -173,11 +173,13 @@ def images(evidence: Evidence) -> Iterator[Finding]:
         waiting = (one.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _PULL:
             # A registry may answer with a page of HTML.
-            said = " ".join(str(waiting.get("message", "")).split())[:300]
-            causes.setdefault((str(one.get("image")), waiting["reason"], said), []).append(pod.rank)
-    for (image, reason, said), ranks in causes.items():
+            message = " ".join(str(waiting.get("message", "")).split())[:300]
+            causes.setdefault((str(one.get("image")), waiting["reason"], message), []).append(
+                pod.rank
+            )
+    for (image, reason, message), ranks in causes.items():
         yield problem(
-            f"{say(ranks)}: image {image} cannot be pulled ({reason}): {said}",
+            f"{say(ranks)}: image {image} cannot be pulled ({reason}): {message}",
             "correct the image name, push the image, or add imagePullSecrets to the template",
         )
     if not causes:
@@ -187,12 +189,12 @@ def images(evidence: Evidence) -> Iterator[Finding]:
 def quota(evidence: Evidence) -> Iterator[Finding]:
     """Check that no ResourceQuota rejects the job's pods."""
     # The operator's conditions quote the API error of a rejected pod.
-    said = [
+    messages = [
         one.message for one in evidence.job.status.conditions if "exceeded quota" in one.message
     ]
-    if said:
+    if messages:
         yield problem(
-            " ".join(said[0].split()),
+            " ".join(messages[0].split()),
             "raise the quota, delete other pods that use it (kubectl get pods), or lower the job's"
             " requests",
         )

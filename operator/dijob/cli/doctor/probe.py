@@ -162,8 +162,10 @@ def command(names: list[str], targets: list[tuple[str, int]]) -> tuple[tuple[str
 
     The last argument marks the probe's own process, so that it does not find itself.
     """
-    asked = json.dumps({"names": names, "reach": targets[:MOST_TARGETS]})
-    return tuple((python, "-c", PROGRAM, asked, "dijob doctor") for python in ("python3", "python"))
+    request = json.dumps({"names": names, "reach": targets[:MOST_TARGETS]})
+    return tuple(
+        (python, "-c", PROGRAM, request, "dijob doctor") for python in ("python3", "python")
+    )
 
 
 class _Answer(BaseModel):
@@ -187,25 +189,25 @@ def read(text: str, asked: tuple[float, float]) -> Probe:
     """Parse an answer. An invalid one becomes a Probe with a `problem`."""
     try:
         # Only the last line counts: a sitecustomize of the image may print before it.
-        told = _Answer.model_validate_json((text.splitlines() or [""])[-1])
+        answer = _Answer.model_validate_json((text.splitlines() or [""])[-1])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         at = f"{where}: " if where else ""
         return Probe(problem=f"invalid answer of the probe: {at}{first['msg']}")
-    files, digest, barrier = told.source
+    files, digest, barrier = answer.source
     return Probe(
-        time=told.time,
+        time=answer.time,
         asked=asked,
-        command=told.command,
-        env=told.env,
-        interfaces=told.interfaces,
-        shm=told.shm,
-        list_number=told.list_number,
+        command=answer.command,
+        env=answer.env,
+        interfaces=answer.interfaces,
+        shm=answer.shm,
+        list_number=answer.list_number,
         files=files,
         digest=digest,
         barrier=barrier,
-        versions=told.versions,
-        names=told.names,
-        reach={(host, port): said for host, port, said in told.reach},
+        versions=answer.versions,
+        names=answer.names,
+        reach={(host, port): error for host, port, error in answer.reach},
     )

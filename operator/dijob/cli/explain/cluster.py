@@ -68,7 +68,7 @@ async def misshapen_pods(client: AsyncClient, file: File) -> list[str]:
     """
     job = job_of(file, client.namespace, uid=_UID)
     tried = [one async for one in _Asking(client.connection).tried(job)]
-    return [_refused(name, no) for name, no in tried if no and no.status in _MISSHAPEN]
+    return [_refused(name, error) for name, error in tried if error and error.status in _MISSHAPEN]
 
 
 def _not_asked(why: str) -> Data:
@@ -94,19 +94,19 @@ class _Asking:
     async def _job(self, file: File, space: str) -> Finding:
         name = file.job["metadata"]["name"]
         body = {**file.job, "metadata": {**file.job["metadata"], "namespace": space}}
-        no = await self._refusal(DIJOBS, space, body)
-        if no is None:
+        error = await self._refusal(DIJOBS, space, body)
+        if error is None:
             return Finding(YES, f"the cluster accepts the DIJob in namespace {space}")
-        if no.status == HTTPStatus.CONFLICT:
+        if error.status == HTTPStatus.CONFLICT:
             return Finding(
                 UNKNOWN,
                 f"the DIJob {name} already exists in namespace {space}: `apply` would update it",
             )
-        if no.reason == NO_SUCH_KIND:
+        if error.reason == NO_SUCH_KIND:
             return Finding(
                 NO, "the cluster has no DIJob resource: install the operator (docs/install.md)"
             )
-        return Finding(NO, f"the cluster rejects the DIJob: {_said(no)}")
+        return Finding(NO, f"the cluster rejects the DIJob: {_said(error)}")
 
     async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
         """Dry-run one pod of each pod set. Yield its name and the API error, None if accepted."""
@@ -120,16 +120,16 @@ class _Asking:
 
     async def _pods(self, job: DIJob) -> list[Finding]:
         found = []
-        async for name, no in self.tried(job):
-            if no is None:
+        async for name, error in self.tried(job):
+            if error is None:
                 found.append(Finding(YES, f"the cluster accepts a pod like {name}"))
             # The same status means a missing permission, which the operator has, or an admission
             # rule such as Pod Security, which also applies to the operator.
-            elif no.status == HTTPStatus.FORBIDDEN and "cannot create resource" in no.message:
-                said = "pods: you may not create pods here, so this was not checked"
-                return [Finding(UNKNOWN, said)]
+            elif error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
+                text = "pods: you may not create pods here, so this was not checked"
+                return [Finding(UNKNOWN, text)]
             else:
-                found.append(Finding(NO, _refused(name, no)))
+                found.append(Finding(NO, _refused(name, error)))
         return found
 
     async def _nodes(self, job: DIJob) -> Finding:
@@ -149,17 +149,17 @@ class _Asking:
     async def _list(self, kind: Resource, space: str = "") -> list[Data] | None:
         """Return all objects of a kind; None if the user may not list them."""
         found: list[Data] = []
-        go_on = ""
+        token = ""
         while True:
-            query = (("limit", _PAGE), *((("continue", go_on),) if go_on else ()))
+            query = (("limit", _PAGE), *((("continue", token),) if token else ()))
             try:
                 answer = await self.connection.json(Call("GET", kind.path(space), query=query))
             except Refused as error:
                 _about_this(error)
                 return None
             found += answer.get("items") or []
-            go_on = (answer.get("metadata") or {}).get("continue") or ""
-            if not go_on:
+            token = (answer.get("metadata") or {}).get("continue") or ""
+            if not token:
                 return found
 
     async def _refusal(

@@ -151,7 +151,7 @@ def _from_sources(main: Manifest, place: Place) -> Iterator[Variable]:
         for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
             name = str(mapping(entry.get(source)).get("name", ""))
             if name:
-                said = f"all keys of {kind} {name}"
+                description = f"all keys of {kind} {name}"
                 keys = place.lookup(kind, name, "")
                 for key in (keys or "").splitlines():
                     yield Variable(
@@ -159,7 +159,7 @@ def _from_sources(main: Manifest, place: Place) -> Iterator[Variable]:
                     )
                 if keys is None:
                     optional = bool(mapping(entry.get(source)).get("optional"))
-                    yield Variable(f"{kind}/{name}", None, said, optional=optional)
+                    yield Variable(f"{kind}/{name}", None, description, optional=optional)
 
 
 def _one(
@@ -175,8 +175,8 @@ def _one(
         path = str(mapping(source["fieldRef"]).get("fieldPath", ""))
         return Variable(name, _field(path, pod, place), f"the pod's {path}", ours=ours)
     if "resourceFieldRef" in source:
-        asked = str(mapping(source["resourceFieldRef"]).get("resource", ""))
-        return Variable(name, None, f"the container's {asked}", ours=ours)
+        resource = str(mapping(source["resourceFieldRef"]).get("resource", ""))
+        return Variable(name, None, f"the container's {resource}", ours=ours)
     for key, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if key in source:
             ref = mapping(source[key])

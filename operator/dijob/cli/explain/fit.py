@@ -52,14 +52,16 @@ class Room:
         if host_ports(spec) & self.ports:
             return "a host port"
         # The number of pods is a resource of a node, too (110 by default).
-        asked = {**quantities.requests(spec), "pods": Decimal(1)}
-        short = [name for name, value in asked.items() if value > self.free.get(name, Decimal(0))]
+        requests = {**quantities.requests(spec), "pods": Decimal(1)}
+        short = [
+            name for name, value in requests.items() if value > self.free.get(name, Decimal(0))
+        ]
         return ", ".join(short)
 
     def take(self, spec: Body) -> None:
         """Subtract the resources of a pod that is placed on the node."""
-        asked = {**quantities.requests(spec), "pods": Decimal(1)}
-        for name, value in asked.items():
+        requests = {**quantities.requests(spec), "pods": Decimal(1)}
+        for name, value in requests.items():
             self.free[name] = self.free.get(name, Decimal(0)) - value
         self.ports |= host_ports(spec)
 
@@ -107,9 +109,9 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> F
     # The reason that applies to most nodes is the most useful one.
     reason = max(why, key=lambda one: why[one]) if why else "no node is ready"
     verdict = YES if placed >= minimum else NO
-    said = f"nodes: {placed} of {pods} fit now ({nodes} ready); limited by: {reason}"
+    text = f"nodes: {placed} of {pods} fit now ({nodes} ready); limited by: {reason}"
     begins = f"; the job starts with {minimum}" if verdict is YES else ""
-    return Finding(verdict, f"{said}{begins}{_beyond(specs)}")
+    return Finding(verdict, f"{text}{begins}{_beyond(specs)}")
 
 
 def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:

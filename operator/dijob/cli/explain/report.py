@@ -78,7 +78,7 @@ def _world(job: DIJob, gang: Gang) -> Data:
 
 def _pod(job: DIJob, place: Place, edges: Edges, options: Options) -> Data:
     member = place.member
-    seen = process(job, place, options)
+    main = process(job, place, options)
     joins = bypass.problem(job.pod_set_of(member.rank), job) is None
     ports = listens_on(job, member.rank) if joins else None
     return {
@@ -89,9 +89,9 @@ def _pod(job: DIJob, place: Place, edges: Edges, options: Options) -> Data:
         "dials": list(edges.dialled[member.rank]),
         "ports": list(ports) if ports is not None else [],
         "image": str(job.pod_set_of(member.rank).main_container.get("image", "")),
-        "command": list(seen.command),
-        "requests": _in_words(quantities.requests(seen.pod["spec"])),
-        "environment": {one.name: one.shown for one in seen.public},
+        "command": list(main.command),
+        "requests": _in_words(quantities.requests(main.pod["spec"])),
+        "environment": {one.name: one.shown for one in main.public},
     }
 
 
@@ -115,9 +115,9 @@ def _sizes(job: DIJob, gang: Gang, options: Options) -> Data:
     }
 
 
-def _bytes(seen: Process) -> int:
+def _bytes(process: Process) -> int:
     """Return the size as the kernel counts it against its limit: NAME=VALUE and a NUL byte."""
-    return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in seen.variables)
+    return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in process.variables)
 
 
 def _creates(job: DIJob, options: Options) -> list[Data]:
@@ -135,10 +135,10 @@ def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
     """Yield the name and manifest of the first pod of each pod set; all its pods are alike."""
     gang = gang_of(job)
     # Addresses do not matter to the requests of a pod or to its validity.
-    nowhere = AddressList(1, ",".join("-" for _ in gang.members))
+    addresses = AddressList(1, ",".join("-" for _ in gang.members))
     for pod_set in job.pod_sets:
         member = gang.member(pod_set.first)
-        yield member.name, process(job, Place(member, "-", nowhere), options).pod
+        yield member.name, process(job, Place(member, "-", addresses), options).pod
 
 
 def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:

@@ -118,20 +118,20 @@ def _labelled(label: str, text: str) -> Iterator[str]:
 
 
 def _connections(found: Data) -> str:
-    seen, world, alone = found["connections"], found["world"], ""
-    least = AT_LEAST if world["parallelWorkersAssumed"] and seen["total"] else ""
-    if ranks := seen["ranksWithoutPeers"]:
+    connections, world, alone = found["connections"], found["world"], ""
+    least = AT_LEAST if world["parallelWorkersAssumed"] and connections["total"] else ""
+    if ranks := connections["ranksWithoutPeers"]:
         alone = f"; the programs of {say(ranks)} know no peers, see the warning"
-    if seen["toRedis"]:
-        said = "one from each process to the Redis server"
-        return f"{least}{seen['total']}, {said}{alone}"
-    where = f"{seen['betweenPods']} between pods, {seen['withinPods']} within pods"
+    if connections["toRedis"]:
+        text = "one from each process to the Redis server"
+        return f"{least}{connections['total']}, {text}{alone}"
+    where = f"{connections['betweenPods']} between pods, {connections['withinPods']} within pods"
     shape = {
         "mesh": "each process dials all lower node ids",
         "star": "all ranks dial rank 0",
         "alone": "no process dials another",
     }[world["topology"]]
-    return f"{least}{seen['total']} between DI-engine's processes ({where}): {shape}{alone}"
+    return f"{least}{connections['total']} between DI-engine's processes ({where}): {shape}{alone}"
 
 
 def _created(creates: Iterable[Data]) -> str:
@@ -148,12 +148,12 @@ def _amounts(requests: Data) -> str:
 
 def _ends(found: Data) -> str:
     ends = found["ends"]
-    who = {"AllReplicas": "all ranks have", "Rank0": "rank 0 has"}
+    subject = {"AllReplicas": "all ranks have", "Rank0": "rank 0 has"}
     policy = ends["successPolicy"]
     deadline = ends.get("activeDeadlineSeconds")
     return (
-        f"succeeds when {who.get(policy, f'all ranks of task {policy} have')} exited 0; fails after"
-        f" more than {ends['backoffLimit']} counted failures"
+        f"succeeds when {subject.get(policy, f'all ranks of task {policy} have')} exited 0; fails"
+        f" after more than {ends['backoffLimit']} counted failures"
         f"{f', or after {deadline} s' if deadline else ''}"
     )
 

@@ -103,15 +103,15 @@ def _edges(dials: Dials, world: World, pods: Mapping[int, Pod]) -> list[Edge]:
         return [
             Edge(dials.rank, dials.workers, to, 0, unknown=True, why=_unseen(dialler, listener))
         ]
-    everybody = frozenset(address for pod in pods.values() for address in pod.addresses)
-    found, why = _found(dialler, listener, to, everybody)
+    addresses = frozenset(address for pod in pods.values() for address in pod.addresses)
+    found, why = _found(dialler, listener, to, addresses)
     if dialler.sockets is None:
         return [_counted(dials, len(found), why or _why(dialler, listener, to))]
     # With an owner for each connection, the missing worker can be named. Otherwise only the number
     # of connections is compared.
-    whose = _owners(dialler.sockets, world.dials, dials.rank)
-    owned = [whose(end) for end in found]
-    if all(len(workers) == 1 for workers in owned) and len(whose.ports) >= len(dials.workers):
+    owners = _owners(dialler.sockets, world.dials, dials.rank)
+    owned = [owners(end) for end in found]
+    if all(len(workers) == 1 for workers in owned) and len(owners.ports) >= len(dials.workers):
         up = {worker for workers in owned for worker in workers}
         reason = why or _why(dialler, listener, to)
         return [
@@ -121,11 +121,11 @@ def _edges(dials: Dials, world: World, pods: Mapping[int, Pod]) -> list[Edge]:
     return [_counted(dials, len(found), why or _why(dialler, listener, to))]
 
 
-def _found(dialler: Pod, listener: Pod, to: Listener, everybody: frozenset[str]) -> Found:
+def _found(dialler: Pod, listener: Pod, to: Listener, addresses: frozenset[str]) -> Found:
     """Return the connections that both readable ends have, and why others do not count.
 
     The dialling end is preferred, because its socket belongs to the worker that dialled.
-    `everybody` is the set of addresses of all ranks.
+    `addresses` are those of all ranks.
     """
     far = _at(listener, lambda end: end.near == to.port and end.remote in dialler.addresses)
     if dialler.sockets is None:
@@ -139,15 +139,15 @@ def _found(dialler: Pod, listener: Pod, to: Listener, everybody: frozenset[str])
     good = [end for end in near if not end.silent]
     if listener.sockets is not None:
         both = {(end.remote, end.far) for end in far}
-        whole = [end for end in good if (end.local, end.near) in both]
+        complete = [end for end in good if (end.local, end.near) in both]
         # With network address translation, the listener sees an address that is no rank's. So a
         # connection from an unknown address can be the other end of any unmatched one.
-        nobody = _at(listener, lambda end: end.near == to.port and end.remote not in everybody)
-        if len(good) - len(whole) > len(nobody):
-            said = (
+        translated = _at(listener, lambda end: end.near == to.port and end.remote not in addresses)
+        if len(good) - len(complete) > len(translated):
+            reason = (
                 f"half-open: rank {dialler.rank} has the connection, rank {listener.rank} does not"
             )
-            return whole, said
+            return complete, reason
     silent = len(good) < len(near)
     return good, f"rank {dialler.rank} sends data that is not acknowledged" if silent else ""
 
@@ -171,8 +171,8 @@ class _Owners:
         self.ports = {worker: pids for worker, pids in held.items() if pids}
 
     def __call__(self, end: Connection) -> frozenset[int]:
-        mine = self._sockets.processes(frozenset({end.inode}))
-        return frozenset(worker for worker, pids in self.ports.items() if pids & mine)
+        holders = self._sockets.processes(frozenset({end.inode}))
+        return frozenset(worker for worker, pids in self.ports.items() if pids & holders)
 
 
 def _owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
@@ -211,8 +211,8 @@ def _to_server(dials: Dials, dialler: Pod) -> Edge:
 def _counted(dials: Dials, count: int, why: str) -> Edge:
     # A worker may have reconnected before its old connection ended. It counts once.
     up = min(count, len(dials.workers))
-    said = "" if up == len(dials.workers) else why
-    return Edge(dials.rank, dials.workers, dials.to, up, why=said)
+    reason = "" if up == len(dials.workers) else why
+    return Edge(dials.rank, dials.workers, dials.to, up, why=reason)
 
 
 def _none(dials: Dials, why: str) -> Edge:

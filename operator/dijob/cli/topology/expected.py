@@ -85,8 +85,8 @@ def reported_world(job: DIJob, reported: Mapping[int, int]) -> World:
             f"{say(ranks)}: {count(number, 'process', 'processes')}"
             for number, ranks in sorted(_by_number(reported).items())
         )
-        said = f"{count(most, 'process', 'processes')} expected in each rank, but found: {numbers}"
-        return replace(world, note=said)
+        note = f"{count(most, 'process', 'processes')} expected in each rank, but found: {numbers}"
+        return replace(world, note=note)
     return replace(world, at_least=len(reported) < world.ranks)
 
 
@@ -167,6 +167,9 @@ def _note(job: DIJob) -> str:
         options = pod_set.command.options or {}
         given = [name for name in ("attach-to", "platform-spec", "address") if name in options]
         if given:
-            said = ", ".join(f"--{name}" for name in given)
-            return f"the command sets its own connections ({said}), so others may be expected here"
+            option_names = ", ".join(f"--{name}" for name in given)
+            return (
+                f"the command sets its own connections ({option_names}), so others may be expected"
+                " here"
+            )
     return ""

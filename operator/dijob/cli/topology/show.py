@@ -119,19 +119,19 @@ def rank_in_words(rank: int, report: Report) -> str:
 
 
 def _from(edge: Edge, report: Report) -> str:
-    who = rank_in_words(edge.rank, report)
+    rank = rank_in_words(edge.rank, report)
     # torch's processes have no node ids of DI-engine.
     if report.world.workers == 1 or report.world.shape == "torch":
-        return who
+        return rank
     ids = [edge.rank * report.world.workers + worker for worker in edge.workers]
     if len(ids) == 1:
-        return f"{who} process {edge.workers[0]} (node {ids[0]})"
-    return f"{who} processes {compact(edge.workers)} (nodes {compact(ids)})"
+        return f"{rank} process {edge.workers[0]} (node {ids[0]})"
+    return f"{rank} processes {compact(edge.workers)} (nodes {compact(ids)})"
 
 
 def _to(edge: Edge, report: Report) -> str:
-    who, workers = rank_in_words(edge.to.rank, report), report.world.workers
+    rank, workers = rank_in_words(edge.to.rank, report), report.world.workers
     if edge.to.rank != SERVER and workers > 1 and report.world.shape != "torch":
         node = edge.to.rank * workers + edge.to.worker
-        who += f" process {edge.to.worker} (node {node})"
-    return f"{who} port {edge.to.port}" if edge.to.port else who
+        rank += f" process {edge.to.worker} (node {node})"
+    return f"{rank} port {edge.to.port}" if edge.to.port else rank

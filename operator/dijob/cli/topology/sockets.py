@@ -110,8 +110,8 @@ def read(text: str) -> Sockets:
             pid = int(begins[1])
         elif held := re.search(r"socket:\[(\d+)\]", line):
             holders.setdefault(held[1], set()).add(pid)
-        elif said := re.fullmatch(r"parallel-workers (\d{1,3})", line, re.ASCII):
-            workers = int(said[1]) if 1 <= int(said[1]) <= MAX_WORKERS else None
+        elif reported := re.fullmatch(r"parallel-workers (\d{1,3})", line, re.ASCII):
+            workers = int(reported[1]) if 1 <= int(reported[1]) <= MAX_WORKERS else None
         elif "Permission denied" in line:
             hidden = True
         elif row := _row(line):

@@ -70,11 +70,13 @@ def _line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -> str
     missing = any(edge.missing for edge in edges)
     kind = "missing" if missing else "unknown" if up < wanted else "up"
     ends = " and ".join("redis" if rank == SERVER else f"rank {rank}" for rank in sorted(set(pair)))
-    said = f"<title>{up} of {wanted} connections: {ends}</title>"
+    title = f"<title>{up} of {wanted} connections: {ends}</title>"
     if pair[0] == pair[1]:
         # Connections between the processes of one pod are a ring around it.
         ring = _RADIUS + 5
-        return f'<circle class="within {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{ring}">{said}</circle>'
+        return (
+            f'<circle class="within {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{ring}">{title}</circle>'
+        )
     line = f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}">'
     # The number makes an incomplete pair recognisable without its colour.
     count = (
@@ -82,7 +84,7 @@ def _line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -> str
         if up < wanted
         else ""
     )
-    return f"{line}{said}</line>{count}"
+    return f"{line}{title}</line>{count}"
 
 
 def _rank(report: Report, rank: int, place: Point) -> str:

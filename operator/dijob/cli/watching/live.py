@@ -47,16 +47,16 @@ async def watch(client: AsyncClient, name: str, timeout: float | None = None) ->
 
 
 async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
-    said, begun = dict[str, str](), datetime.now(UTC).replace(microsecond=0)
+    printed, begun = dict[str, str](), datetime.now(UTC).replace(microsecond=0)
     last: view.Snapshot | None = None
     async with aclosing(Feed(client, name).snapshots()) as snapshots:
         async for last in snapshots:
             found = view.lines(last, begun)
             # Each snapshot has the complete state, so only lines that changed are printed.
             for about, line in found.items():
-                if said.get(about) != line:
+                if printed.get(about) != line:
                     echo(line)
-            said = found
+            printed = found
     return last
 
 

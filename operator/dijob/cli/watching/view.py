@@ -126,8 +126,8 @@ def event_lines(view: Snapshot, now: datetime) -> list[str]:
 
 
 def _ago(event: Mapping[str, Any], now: datetime) -> str:
-    seen = parse_time(event_time(event))
-    return f"{duration(max(0, int((now - seen).total_seconds())))} ago: " if seen else ""
+    time = parse_time(event_time(event))
+    return f"{duration(max(0, int((now - time).total_seconds())))} ago: " if time else ""
 
 
 def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
@@ -141,9 +141,9 @@ def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
     for pod in view.pods:
         task = f" ({pod.task})" if pod.task else ""
         where = ", ".join(part for part in (pod.node, pod.ip) if part)
-        said = f"rank {pod.rank}{task}: {pod.state}{f' on {where}' if where else ''}"
+        text = f"rank {pod.rank}{task}: {pod.state}{f' on {where}' if where else ''}"
         found[f"rank {pod.rank}"] = (
-            said
+            text
             + (f", revision {pod.list_number}" if pod.list_number else "")
             + (f", restarts {pod.restarts}" if pod.restarts else "")
         )
@@ -152,8 +152,8 @@ def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
         # The count is part of the key: an event that occurs again is printed again.
         key = f"event {meta.get('uid')} {event.get('count')}"
         time = event_time(event)
-        seen = parse_time(time)
-        old = " (before this watch)" if seen and seen < begun else ""
+        seen_at = parse_time(time)
+        old = " (before this watch)" if seen_at and seen_at < begun else ""
         about = f"{event.get('reason', '')}: {event.get('message', '')}"
         found[key] = f"event{f' {time}' if time else ''}{old}: {about}"
     found |= {why: f"not shown: {why}" for why in view.unseen}
