@@ -61,6 +61,7 @@ class Entrant:
         before, plane = self.process.usage(), plane_cpu(cluster)
         audit = Audit(cluster.audit_log)
         starts = await asyncio.wait_for(acting, LIMIT_SECONDS)
+        # Measured before the rest period, so that the control plane's CPU ends with the last start.
         plane = plane_cpu(cluster) - plane
         memory = plane_memory(cluster)
         await asyncio.sleep(REST_SECONDS)
@@ -98,6 +99,7 @@ async def race_one(place: Place, shape: Shape, name: str, namespace: str) -> Res
     if name in OPERATORS:
         async with started(place, shape, namespace, name) as running:
             return running.start
+    # Every other name is that of a floor.
     return await race_floor(place, shape, namespace, Kind(name))
 
 
@@ -119,6 +121,7 @@ async def started(
     """Start jobs with a separate operator, and remove both at the end."""
     cluster, kube = place
     await make_namespace(kube, namespace)
+    # The log is kept if the run fails: `unlink` below is reached only after a success.
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
     addressing, arguments = OPERATORS[name]
     async with Operator(cluster.kubeconfig, log, arguments=arguments) as operator:
@@ -136,6 +139,7 @@ async def race_jobset(place: Place, shape: Shape, namespace: str) -> Result:
     """
     cluster, kube = place
     await make_namespace(kube, namespace)
+    # A new controller for each run, like the operator: otherwise it would start with warm caches.
     async with controller(Path(os.environ[JOBSET]), cluster) as process:
         entrant = Entrant(place, process, AGENT, namespace)
         result = await entrant.measured(start_jobsets(kube, namespace, shape))

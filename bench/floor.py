@@ -57,6 +57,7 @@ class Floor:
     jobs: int
     ranks: int
     kind: Kind = Kind.GATED
+    # The addresses of each job, by the name of the pod.
     known: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     starts: Starts = field(default_factory=Starts)
     tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
@@ -88,10 +89,14 @@ class Floor:
         job = name.rpartition("-")[0]
         addresses = self.known[job]
         told = IPS in pod["metadata"].get("annotations", ())
+        # A pod counts as running only when the watch shows it with its addresses: what it has been
+        # patched with before that is not known to have arrived.
         if status.get("phase") == "Running" and (told or self.kind is Kind.BARE):
             self.starts.pod_runs(job, name, self.ranks)
         if self.kind is not Kind.BARE and (ip := status.get("podIP")) and name not in addresses:
             addresses[name] = ip
+            # The floor needs no rendezvous, because its jobs have a fixed size: it publishes when
+            # the last address is known.
             if len(addresses) == self.ranks:
                 self._publish(job, addresses)
 

@@ -54,8 +54,11 @@ def _own(name: str, shape: Shape, results: Mapping[str, Result]) -> float:
     return 1000 * results[name].own / shape.pods
 
 
+# A goal that is missed stays in the table, so that the page shows the distance from it.
 GOALS = (
     Goal(
+        # The ratio to the gated floor shows what the operator adds to the unavoidable cost of pods
+        # with a gate.
         "IP relative to gated: seconds",
         {"100x4": 1.3, "5x200": 1.15},
         lambda shape, results: results["IP"].seconds / results["gated"].seconds,
@@ -66,6 +69,7 @@ GOALS = (
         lambda shape, results: results["IP"].plane / results["gated"].plane,
     ),
     Goal(
+        # JobSet transfers no addresses and waits for nothing, so it writes less per pod.
         "speed relative to JobSet: IP",
         {"100x4": 1.6, "5x200": 0.9},
         lambda shape, results: results["JobSet"].seconds / results["IP"].seconds,
@@ -87,6 +91,8 @@ GOALS = (
         {"": 1.25},
         lambda shape, results: results["IP, image volume"].size / results["gated"].size,
     ),
+    # With IPs each pod is created and patched once (2n writes). With names it would need no patch
+    # (n writes).
     Goal("IP: writes per job, minus 2n", {"": 4}, lambda s, r: _writes("IP", s, r) - 2 * s.ranks),
     Goal(
         "Hostname: writes per job, minus n",
@@ -103,10 +109,12 @@ def rows(shape: Shape, results: Mapping[str, Result]) -> Iterator[Row]:
     which did not take part says so.
     """
     for goal in GOALS:
+        # A goal without a bound for this shape does not apply to it.
         if (bound := goal.bound(shape)) is None:
             continue
         try:
             yield bound.row(shape, goal.words, goal.figure(shape, results))
+        # The figure function names an entrant that did not take part, such as JobSet.
         except KeyError as absent:
             yield shape, goal.words, f"{bound.value:g}", "-", f"{absent.args[0]} was not measured"
 
@@ -117,6 +125,7 @@ FEW, LARGE = Shape(100, 4), Shape(1, 1500)
 def full_rows(report: Report) -> Iterator[Row]:
     """Return the goals of `make bench-full`; goals of shapes that were not run are left out."""
     found = {shape: results["IP"] for shape, results in report.tables.items() if "IP" in results}
+    # `make bench-full` may be run with some shapes only.
     if FEW in found and CROWD in found:
         rate, few = (shape.pods / found[shape].seconds for shape in (CROWD, FEW))
         yield Bound(0.9, "", at_least=True).row(CROWD, f"pods/s relative to {FEW}", rate / few)

@@ -80,6 +80,7 @@ async def controller(binary: Path, cluster: Cluster) -> AsyncIterator["Controlle
     the checkout.
     """
     components, authority = binary.parents[1] / "config/components", trustme.CA()
+    # The manifests come from the same checkout as the program, so that the versions agree.
     crd = next((components / "crd/bases").glob("*.yaml"))
     cluster.run_kubectl("apply", "--server-side", "-f", str(crd))
     until_established(cluster.run_kubectl, CRD)
@@ -104,6 +105,7 @@ async def controller(binary: Path, cluster: Cluster) -> AsyncIterator["Controlle
             finally:
                 cluster.run_kubectl("delete", "-f", "-", stdin=told)
         finally:
+            # The webhooks are deleted before this, so that no call of the apiserver waits for them.
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -143,7 +145,9 @@ class Controller:
         said = {
             "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
             "kind": "Configuration",
+            # The Lease of a killed controller would delay the next one.
             "leaderElection": {"leaderElect": False},
+            # The benchmark provides the certificates instead.
             "internalCertManagement": {"enable": False},
             "webhook": {"host": "127.0.0.1", "port": self.hooks, "certDir": str(self.folder)},
             "health": {"healthProbeBindAddress": f"127.0.0.1:{self.health}"},
@@ -167,6 +171,8 @@ class Controller:
                 # The controller reports ready before it serves its webhooks.
                 for url in self._hook_urls():
                     async with http.get(url, ssl=False) as answer:
+                        # Any other error status means that the path is served: a GET is not a valid
+                        # review.
                         if answer.status == 404:
                             return f"{url} is not served"
         except aiohttp.ClientError as error:
@@ -191,6 +197,7 @@ class Controller:
             for hook in each["webhooks"]:
                 path = hook["clientConfig"]["service"]["path"]
                 url = f"https://127.0.0.1:{self.hooks}{path}"
+                # A URL instead of a service: the controller runs outside of the cluster's network.
                 hook["clientConfig"] = {"url": url, "caBundle": authority}
         return made
 

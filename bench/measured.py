@@ -40,10 +40,12 @@ class Starts:
 
     created: dict[str, float] = field(default_factory=dict)
     ran: dict[str, float] = field(default_factory=dict)
+    # The pods of each job that run. A watch may deliver a pod more than once, so it is a set.
     _running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def creates(self, job: str) -> None:
         """Record that the job, or the first of its pods, is created now."""
+        # Only the first call counts: for floors and JobSet it is called once per pod.
         self.created.setdefault(job, time.monotonic())
 
     def runs(self, job: str) -> None:
@@ -64,6 +66,7 @@ class Starts:
     def percentile(self, share: float) -> float:
         """Return the seconds from creation to running that a share of the jobs did not exceed."""
         took = sorted(self.ran[job] - self.created[job] for job in self.ran)
+        # Nearest rank, without interpolation: a figure that was really measured.
         return took[min(int(share * len(took)), len(took) - 1)]
 
 

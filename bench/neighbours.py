@@ -21,6 +21,7 @@ from faults.running import Operator
 from measured import Shape
 from place import LIMIT_SECONDS, Place, clear, own_plane, until_listed, until_served
 
+# One job at a time is measured: it is the latency that a user of a quiet namespace sees.
 ONE = Shape(1, 4)
 
 
@@ -53,12 +54,14 @@ async def measure(cluster: Cluster, count: int, runs: int) -> None:
     ):
         await until_served(kube)
         await until_listed(operator)
+        # First without the load of the other namespace, for comparison.
         alone = [await start_one(kube, f"alone-{number}-{stamp}") for number in range(runs)]
         print(f"# alone: {', '.join(f'{seconds:.2f}' for seconds in alone)} s", flush=True)
         await make_namespace(kube, crowd)
         bodies = [dijob(crowd, f"job{number}", 1) for number in range(count)]
         crowding = asyncio.create_task(for_all(bodies, lambda body: kube.create(jobs(crowd), body)))
         among, floors = list[float](), list[float]()
+        # The floor and the operator are measured alternately, so that both see the same load.
         while not among or await started(kube, crowd) < count:
             space = f"floor-{len(among)}-{stamp}"
             floors.append((await race_floor(Place(cluster, kube), ONE, space)).seconds)
@@ -68,6 +71,7 @@ async def measure(cluster: Cluster, count: int, runs: int) -> None:
         await crowding
         await clear(kube, crowd)
     log.unlink()
+    # Medians, because single starts vary a lot on a busy machine.
     own, floor, median = (statistics.median(one) for one in (alone, floors, among))
     print(
         f"a job of 4: alone {own:.2f} s; while {count} jobs of another namespace start: median"

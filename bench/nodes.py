@@ -72,7 +72,9 @@ def plain(name: str) -> Body:
     """
     common = {"image": LIGHT, "imagePullPolicy": "IfNotPresent"}
     init = {**common, "name": GATE, "command": ["date"]}
+    # The containers have the same names as in a rank's pod, so that the same code reads the traces.
     main = {**common, "name": MAIN, "command": ["/bin/bash", "-c", f"{FIRST_LINE}sleep 3600"]}
+    # Without a grace period, because `sleep` as PID 1 ignores SIGTERM.
     spec = {"initContainers": [init], "containers": [main], "terminationGracePeriodSeconds": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
@@ -135,6 +137,7 @@ class Lab:
 
     def rest(self, pods: list[str]) -> None:
         """Measure the CPU that the launchers of these pods use at rest."""
+        # PID 1 of the main container is the launcher; its program is another process.
         launchers = [self.space.cluster.pids(self.space.name, pod, MAIN)[0] for pod in pods]
         before, begin = sum(map(cpu, launchers)), time.monotonic()
         time.sleep(IDLE_SECONDS)
@@ -165,6 +168,7 @@ def measure(cluster: Cluster, runs: int) -> Findings:
     with laboratory(cluster, findings) as lab:
         for number in range(runs):
             pods = lab.start(IP, light(f"ip{number}"))
+            # Once is enough: the CPU at rest does not depend on the start.
             if number == runs - 1:
                 lab.rest(pods)
             lab.remove()
@@ -175,6 +179,7 @@ def measure(cluster: Cluster, runs: int) -> Findings:
         for number in range(max(1, runs // 3)):
             lab.start(REAL, real(f"real{number}"))
             lab.remove()
+    # The delivery is a setting of the operator, so it is installed again for the second part.
     install(cluster, operator, "launcher.delivery=ImageVolume")
     with laboratory(cluster, findings) as lab:
         for number in range(max(1, runs // 2)):
@@ -189,6 +194,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="of each kind of start (default 4)")
     parser.add_argument("--name", default=NAME, help="of the cluster; one that is up is used")
     given = parser.parse_args()
+    # A cluster that was already running is used, and is not removed at the end.
     begin, before = time.monotonic(), find(given.name)
     archives = tuple(archive(image) for image in IMAGES)
     cluster = up(Options(name=given.name, images=archives))

@@ -34,6 +34,7 @@ Figure = Callable[[Shape, Result], float]
 
 def ratio_bars(axes: Any, tables: Tables, title: str, figure: Figure) -> None:
     """Draw a figure of each entrant by shape, relative to the gated floor."""
+    # The order of COLOURS, so that each entrant has the same place and colour in all pictures.
     names = [name for name in COLOURS if name != FLOOR and any(name in r for r in tables.values())]
     width = 0.8 / len(names)
     for place, name in enumerate(names):
@@ -60,9 +61,11 @@ def lines(axes: Any, tables: Tables, x: Callable[[Shape], int], figure: Figure) 
         axes.plot(
             *zip(*points, strict=True), marker="o", markersize=3, color=COLOURS[name], label=name
         )
+    # The sizes grow by factors.
     axes.set_xscale("log")
     axes.set_xticks([x(shape) for shape in tables], [str(x(shape)) for shape in tables], fontsize=7)
     axes.minorticks_off()
+    # A truncated axis would exaggerate the differences.
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", linewidth=0.3)
 
@@ -81,6 +84,7 @@ def draw_starts(report: Report) -> None:
 
 def draw_growth(report: Report) -> None:
     """Draw how the cost of a pod grows with the number of jobs, and with the ranks of one job."""
+    # Per pod, so that a horizontal line means that the cost grows in proportion.
     columns: dict[str, Figure] = {
         "ms per pod until all run": lambda shape, result: 1000 * result.seconds / shape.pods,
         "control plane's CPU, ms per pod": lambda shape, result: 1000 * result.plane / shape.pods,

@@ -27,6 +27,7 @@ GROWTH = (
     "peak RSS",
     "writes/job",
 )
+# The number of jobs for which an estimate is printed. Nothing of this size has been run.
 MANY = 10_000
 
 
@@ -107,6 +108,7 @@ def full_blocks(report: Report) -> dict[str, str]:
 
 def cpu_table(tables: Tables) -> str:
     """Return the CPU seconds of each part of the control plane."""
+    # The columns are all parts that occur in any result.
     names = sorted({name for _, _, result in named(tables) for name in result.parts})
     return table(
         ("jobs x ranks", "entrant", *names),
@@ -121,6 +123,7 @@ def writes_table(tables: Tables) -> str:
     """Return the writes per job of each entrant's own user, by verb and resource."""
 
     def each(shape: Shape, result: Result) -> str:
+        # The most frequent first; by name among equals, so that the table is stable.
         most = sorted(result.writes.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(f"{what} {count / shape.jobs:.1f}" for what, count in most)
 
@@ -136,6 +139,7 @@ def writes_table(tables: Tables) -> str:
 
 def memory_table(tables: Tables) -> str:
     """Return the memory of the control plane's parts when all jobs run."""
+    # Floors do not record the memory.
     found = [each for each in named(tables) if each[2].memory]
     names = sorted({name for _, _, result in found for name in result.memory})
     return table(
@@ -172,6 +176,7 @@ def needs_table(report: Report) -> str:
         for shape, results in report.tables.items()
         if shape.jobs > 1 and "IP" in results
     ]
+    # A line needs two points.
     if len(starts) < 2:
         return ""
     (less, few), (more, many) = starts[-2:]
@@ -193,8 +198,10 @@ def needs_table(report: Report) -> str:
             yield grown(words, few.memory[name], many.memory[name], "MB")
         lists = (less.pods * few.size / 1e6, more.pods * many.size / 1e6)
         yield grown("the list of all pods, which a new operator reads", *lists, "MB")
+        # The requests at rest were measured with CROWD, so they belong into its column.
         if (rest := report.rest) and more == CROWD:
             hourly = rest.requests * 3600 / rest.seconds
+            # An upper bound: the remaining requests do not all grow with the number of jobs.
             most = f"at most {hourly * MANY / more.jobs:.0f}"
             yield "operator's requests per hour at rest", "-", f"{hourly:.0f}", most
 

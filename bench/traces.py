@@ -45,6 +45,8 @@ OURS = (CREATED, LISTED)
 # it.
 ADDRESSED = "the pod has an address"
 
+# The messages of containerd's log are matched as text. If a version of containerd changes them, the
+# table has no figures for their steps.
 _LINE = re.compile(r'^time="([^"]+)" level=info msg="(.*)"$')
 _SANDBOX = re.compile(
     r'RunPodSandbox for name:\\"([^\\]+)\\".* namespace:\\"([^\\]+)\\" returns sandbox id \\"(\w+)'
@@ -80,6 +82,8 @@ class Start:
         found, before = {}, self.begin
         for step, end in self.ends.items():
             found[step] = max(0.0, end - before)
+            # Steps of different pods overlap. Each step takes the time by which it delays the whole
+            # start.
             before = max(before, end)
         return found
 
@@ -131,6 +135,7 @@ class Sources:
             for step in STEPS
             if any(step in pod.steps for pod in pods)
         }
+        # The first patch of each pod writes the peer list. Every further one is a reminder.
         patches = sum(
             (write.verb, write.kind, write.agent) == ("patch", "pods", OPERATOR)
             and write.name in names
@@ -166,6 +171,8 @@ class Sources:
         gate, log = self._printed(name, GATE), self.space.logs(name)
         told = WHOLE.search(log)
         started, whole = (float(told[1]), float(told[2])) if told else (0.0, 0.0)
+        # The operator reacts to the first status with an address and a running gate, so later
+        # patches of the status do not belong to this step.
         known = self._shown(name, lambda pod: has_gate(pod) and has_address(pod))
         ends: tuple[Iterable[float], ...] = (
             answers("delete", "pods", KUBELET)[-1:],
@@ -191,6 +198,7 @@ class Sources:
         it has not.
         """
         seen = [(at, pod) for at, _, pod in self.diary.entries if pod["metadata"]["name"] == name]
+        # A lost pod and its replacement have the same name; only the newest one counts.
         newest = seen[-1][1]["metadata"]["uid"]
         return next(
             (at for at, pod in seen if pod["metadata"]["uid"] == newest and wanted(pod)), 0.0

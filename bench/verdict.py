@@ -8,6 +8,7 @@ from traces import ADDRESSED, FIRST, IMPORTED, OPENED, SEEN, STEPS, Start
 
 IP, VOLUME, NAMES, REAL = "IP", "IP, image volume", "Hostname", "IP, DI-engine"
 LOSS, VOLUME_LOSS, PLAIN = "loss", "loss, image volume", "plain pods"
+# The columns of the table. Plain pods are only used for a comparison in the goals.
 TABLE = (IP, VOLUME, NAMES, REAL, LOSS, VOLUME_LOSS)
 
 
@@ -20,6 +21,7 @@ class Findings:
 
     def add(self, kind: str, start: Start) -> None:
         self.starts.setdefault(kind, []).append(start)
+        # Each start is printed at once, because a run takes many minutes.
         took = ", ".join(f"{step} {seconds:.2f}" for step, seconds in start.durations().items())
         print(f"# {kind}: {start.seconds:.2f} s: {took}; reminders {start.reminders}", flush=True)
 
@@ -47,6 +49,7 @@ class Findings:
 
     def _row(self, words: str, kinds: list[str], figure: "Figure") -> str:
         cells = (self.figures(kind, figure) for kind in kinds)
+        # The median and the worst case. A mean would hide a single slow start.
         shown = (f"{median(cell):.2f}, {max(cell):.2f}" if cell else "-" for cell in cells)
         return f"| {words} | {' | '.join(shown)} |"
 
@@ -73,6 +76,7 @@ def over_plain(first: str) -> Callable[[Findings], float]:
     plain pod (difference of medians).
     """
     return lambda found: (
+        # Per pod and not per start, so that there are enough values for a median.
         median(_each(found.starts[IP], first, FIRST))
         - median(_each(found.starts[PLAIN], first, FIRST))
     )
