@@ -39,6 +39,7 @@ async def run_one(recipe: Recipe, stage: Stage) -> Row:
     begin = time.monotonic()
     try:
         outcome = await asyncio.wait_for(recipe.run(stage), LIMIT_SECONDS)
+    # A failed recipe must not end the bench, which takes many minutes: its row shows the error.
     except Exception as error:
         row = Row.of(recipe, f"{type(error).__name__}: {error}", time.monotonic() - begin)
     else:
@@ -64,6 +65,7 @@ async def run_all(recipes: Sequence[Recipe], stage: Stage) -> list[Row]:
         async with room:
             return await run_one(recipe, stage)
 
+    # The others run last and one by one, because their faults affect the whole control plane.
     shared = [recipe for recipe in recipes if not recipe.alone]
     done = dict(zip(shared, await asyncio.gather(*map(beside, shared)), strict=True))
     for recipe in recipes:
@@ -89,6 +91,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the rows and exit")
     given = parser.parse_args()
     recipes = chosen(RECIPES, given.rows)
+    # Without a control plane: the list is only for choosing rows.
     if given.list:
         print(*(f"{one.number:5} {one.name:20} {one.done}" for one in recipes), sep="\n")
         return

@@ -19,10 +19,12 @@ from faults.kube import pods
 from faults.lane import Lane
 from faults.waits import renewed
 
+# Debian's path; without the library the recipes fail instead of testing nothing.
 FAKE = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 INSTALLED = FAKE.exists()
 HOUR = 3600
 DEADLINE_SECONDS = 600
+# The monotonic clock must stay right: asyncio's timers use it, and no administrator can set it.
 WALL_CLOCK_ONLY = {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
@@ -33,6 +35,7 @@ async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
     """
     assert INSTALLED, "libfaketime is not installed (Debian's package libfaketime)"
     said = lane.operator.log.with_suffix(".clock")
+    # libfaketime reads the shift from this file again on each call, so it can change at run time.
     said.write_text("+0" if jumps else f"{shift:+d}")
     lane.operator.environment = {
         "LD_PRELOAD": str(FAKE),
@@ -42,6 +45,7 @@ async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
     await lane.operator.kill()
     await lane.watching()
     await lane.reconciled(3)
+    # The operator has started and reconciled with the right time before.
     if jumps:
         said.write_text(f"{shift:+d}")
     yield
@@ -74,8 +78,10 @@ async def takeover(shift: int, stage: Stage) -> Outcome:
         await lane.operator.restart()
         await lane.reconciled(1)
         await lane.kube.delete(pods(lane.namespace, "a-1"))
+        # The recovery proves that the operator has reconciled the job with its clock.
         healed = await renewed(lane, "a")
         seen = f"a lost rank recovered after {healed:.1f} s"
+        # A deadline that is computed from the wrong clock would have ended the job by now.
         return Outcome(0 if (await lane.status("a"))["phase"] == "Running" else 1, seen)
 
 

@@ -33,6 +33,7 @@ class Held:
         more = [f"{count} tasks {name}" for name, count in (self.tasks - young.tasks).items()]
         if (sockets := self.sockets - young.sockets) > IN_TURN:
             more.append(f"{sockets} sockets")
+        # The operator starts no child processes, so any child is an error.
         if self.children:
             more.append(f"{self.children} children")
         return more
@@ -62,6 +63,7 @@ def _children(pid: int) -> int:
 async def _tasks(operator: Operator) -> Counter[str]:
     file = operator.tasks
     assert file is not None
+    # An old file could be taken for the answer to this signal.
     file.unlink(missing_ok=True)
     operator.signal(signal.SIGUSR1)
 
@@ -77,6 +79,7 @@ async def _tasks(operator: Operator) -> Counter[str]:
 async def both(two: Pair) -> dict[str, Held]:
     """Return the resources of the leader and of the standby."""
     acts = await two.holder()
+    # Leader and standby hold different resources, so they are compared by role and not by name.
     operators = {"leader": two.a, "standby": two.b}
     if acts == "b":
         operators = {"leader": two.b, "standby": two.a}
@@ -92,6 +95,8 @@ async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
         found[:] = [f"{who}: {what}" for who in young for what in now[who].beyond(young[who])]
         return "; ".join(found)
 
+    # Connections that are just being closed are no leaks, so this waits for a while. What is left
+    # then is returned instead of raised.
     with suppress(AssertionError):
         await two.lane.until("nothing more than before", missing, 2 * REST_SECONDS)
     return found

@@ -35,6 +35,7 @@ async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
     async with pair(stage) as two:
         lane = two.lane
         await running(lane, "x")
+        # From here on the evidence of the lane is that of the standby, which takes over.
         lane.operator = two.b
         two.a.signal(which)
         await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}/pods/x-1")
@@ -66,9 +67,12 @@ async def comes_back(fault: str, stage: Stage) -> Outcome:
         await asyncio.wait_for(two.a.ended(), SOON)
         await all_run(two)
         effects = two.with_effect("a", back)
+        # The former leader's attempts to renew the Lease are rejected too, but that is not what is
+        # tested.
         refused = [write for write in two.refused("a", back) if write.kind != "leases"]
         seen = f"the standby took over after {took:.1f} s; {len(refused)} writes were rejected"
         wrong = tuple(map(str, effects))
+        # With 2 s of tolerance for a busy machine.
         late = (f"{took:.1f} s until the standby took over",) if took > SILENT_SECONDS + 2 else ()
         return Outcome(len(effects), seen, wrong + late)
 
@@ -78,6 +82,7 @@ async def beside(lane: Lane) -> AsyncIterator[None]:
     """Run a second operator on the same jobs, without leader election between them."""
     log = lane.operator.log.with_suffix(".second")
     async with Operator(lane.proxy.kubeconfig, log, (lane.namespace,)) as second:
+        # `reconciled` asks the lane's operator, so the second one is put in its place for a moment.
         before = lane.operator
         lane.operator = second
         await lane.reconciled(3)

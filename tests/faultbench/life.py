@@ -103,10 +103,12 @@ async def end(stage: Stage) -> End:
             await happen(lane)
             await _without_faults(lane)
             await quiet(lane)
+            # A second address of a pod is a loss for the operator, and changes the expected state.
             assert not lane.census.moved, "kwok has moved a pod"
             writes = len(lane.proxy.writes) - before
             return End(await states(lane), Counter(lane.census.counts), writes)
 
+    # If two runs without faults differ, the comparison with a fault would mean nothing.
     one, other = await asyncio.gather(run(), run())
     assert not (found := differences(one, other.states, other.counts)), f"not the same: {found}"
     return one
@@ -147,6 +149,7 @@ async def live(stage: Stage, trouble: Trouble, seconds: float | None = None) -> 
     the end of the period.
     """
     wanted = await stage.once("end", lambda: end(stage))
+    # The run is repeated only for kwok's defect, never for a wrong result.
     for _ in range(TRIES):
         async with stage.lane() as lane, kept_running(lane.operator) as codes:
             await prepare(lane)
@@ -173,6 +176,7 @@ async def _with(
         begin = time.monotonic()
         first = await _first(lane, begin)
         await _converged(lane, wanted)
+    # Both times count from the same moment.
     whole = time.monotonic() - begin
     return first, whole, len(lane.proxy.writes) - before, lane.proxy.faults
 
@@ -204,5 +208,6 @@ async def _wrong(lane: Lane, wanted: End) -> tuple[str, ...]:
     try:
         await lane.until("the same counts", missing, COUNTED_SECONDS)
     except AssertionError:
+        # The counts did not become equal, so the difference is final.
         return tuple(differences(wanted, await states(lane), lane.census.counts))
     return ()

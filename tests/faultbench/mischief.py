@@ -13,9 +13,11 @@ from typing import Any
 from faults.exchange import Asked, Fault, Watch
 
 Json = dict[str, Any]
+# The types of the proxy's functions: see faults/proxy.py.
 Answer = Callable[[Asked], Fault | None]
 Retell = Callable[[Watch, bytes], list[bytes]]
 
+# The names of fields with times, such as startTime and finishedAt.
 TIME = re.compile(r"(Time|At)$")
 # How many events a stream may hold back.
 HELD = 3
@@ -67,6 +69,8 @@ def replayed(dice: random.Random, share: float) -> Retell:
         event = json.loads(line)
         if event["type"] == "BOOKMARK":
             return [line]
+        # By uid and not by name: an old event of a deleted object of the same name is another
+        # fault.
         uid = event["object"]["metadata"].get("uid", "")
         old = former.setdefault(uid, line)
         return [line, old] if dice.random() < share else [line]
@@ -100,6 +104,7 @@ class StaleLists:
         is_list = asked.method == "GET" and json.loads(body).get("kind", "").endswith("List")
         if not is_list:
             return body
+        # Lists with different selectors are different lists.
         key = (asked.path, asked.selector)
         if not self.behind:
             self.known[key] = body
@@ -133,6 +138,7 @@ class Shifted:
         others.
         """
         if "/pods" in asked.path and (status := pod.get("status")) and "spec" in pod:
+            # All pods of a node must have the same shift, also in later events.
             ahead = sum(pod["spec"].get("nodeName", "").encode()) % 2
             pod["status"] = _moved(status, self.by if ahead else -self.by)
 

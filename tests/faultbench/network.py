@@ -104,6 +104,7 @@ async def dies_of(trouble: Trouble, stage: Stage) -> Outcome:
     """Like `first_of`, for a fault with which the operator must exit and be restarted."""
     lived = await live(stage, trouble)
     outcome = lived.outcome(lived.first)
+    # An exit code of 0 would mean that the operator took the fault for a normal end.
     if lived.codes and all(lived.codes):
         return outcome
     return Outcome(outcome.figure, outcome.seen, (*outcome.wrong, f"exit codes {lived.codes}"))
@@ -117,6 +118,7 @@ async def refused_per_second(seconds: float, stage: Stage) -> Outcome:
 async def writes_of(trouble: Callable[[Stage], Trouble], stage: Stage) -> Outcome:
     """Return the number of writes relative to the run without faults."""
     lived = await live(stage, trouble(stage))
+    # The number of writes of the run without a fault, which all recipes share.
     usual = (await stage.once("end", lambda: end(stage))).writes
     outcome = lived.outcome(lived.writes / usual)
     return Outcome(outcome.figure, f"{outcome.seen}, {lived.faults} false responses", outcome.wrong)
@@ -166,6 +168,7 @@ def dropped(stage: Stage) -> Trouble:
 
         async def ends() -> None:
             await asyncio.sleep(10)
+            # The 410 makes the operator list again, which shows it what it has missed.
             lane.proxy.retell = lambda watch, line: [line]
             await lane.proxy.tell_watches({"type": "ERROR", "object": GONE})
 
@@ -195,6 +198,7 @@ def behind(stage: Stage) -> Trouble:
         task = asyncio.create_task(dies())
         yield
         await task
+        # Otherwise the fault had no effect, and the recipe would test nothing.
         assert lists.answered >= 3, f"{lists.answered} lists were answered from memory"
 
     return trouble
@@ -208,7 +212,14 @@ def _for(number: str, name: str, done: str, seconds: float, fault: Fault) -> Rec
     trouble = partial(answered, fault)
     measured = partial(first_of, trouble, seconds)
     return Recipe(
-        number, name, done, FIRST_AFTER, 20 if fault.status in (401, 403) else 10, measured
+        # After 401 the operator exits and is restarted with a back-off, which takes longer than a
+        # retry.
+        number,
+        name,
+        done,
+        FIRST_AFTER,
+        20 if fault.status in (401, 403) else 10,
+        measured,
     )
 
 

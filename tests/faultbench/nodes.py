@@ -68,6 +68,8 @@ async def lost(fault: Callable[[Lane, str, str], Awaitable[None]], stage: Stage)
         found = await lane.pods("a")
         node = found["a-1"]["spec"]["nodeName"]
         hit = {n: p["metadata"]["uid"] for n, p in found.items() if p["spec"]["nodeName"] == node}
+        # A node may have several ranks of the job, and all of them are lost with it. An eviction
+        # concerns one pod.
         concerned = {"a-1": hit["a-1"]} if fault is evict else hit
         await fault(lane, "a-1", node)
         begin = time.monotonic()
@@ -88,6 +90,7 @@ async def delete_node(lane: Lane, pod: str, node: str) -> None:
 
 
 async def evict(lane: Lane, pod: str, node: str) -> None:
+    # As `kubectl drain` does it: the apiserver then sets the condition DisruptionTarget.
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     await lane.kube.create(pods(lane.namespace, pod) + "/eviction", body)
 
@@ -95,7 +98,9 @@ async def evict(lane: Lane, pod: str, node: str) -> None:
 @asynccontextmanager
 async def own_nodes(lane: Lane, job: str) -> AsyncIterator[None]:
     """Run a job on nodes that run nothing else, so that their faults do not affect other rows."""
+    # Three nodes, so that lost pods find another node.
     names = [f"{lane.namespace}-{number}" for number in range(3)]
+    # The taint keeps the pods of other recipes away from these nodes.
     label, taint = {"faultbench": lane.namespace}, {"key": "faultbench", "effect": "NoSchedule"}
     for name in names:
         body = yaml.safe_load(nodes((name,)))
@@ -130,6 +135,7 @@ async def failures(stage: Stage) -> Outcome:
             await lane.reaches(name, "Running")
         begin = time.monotonic()
         for _ in range(FAILURES):
+            # One after another, because failures that are found together may count only once.
             job, rank = dice.choice(names), dice.randrange(RANKS)
             found = (await lane.pods(job))[f"{job}-{rank}"]
             await exits(lane, f"{job}-{rank}", dice.randrange(1, 128), 0)

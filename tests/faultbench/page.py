@@ -9,6 +9,7 @@ PAGE = HERE.parent / "docs/reliability.md"
 FAULTS, SOAK = HERE / "results/faults.json", HERE / "results/soak.json"
 
 
+# Shown instead of a table as long as there are no figures.
 NOT_MEASURED = "Not measured yet: run `make {0}`, then `make faults-page`.\n"
 
 

@@ -56,6 +56,7 @@ class Row:
         said = (recipe.number, recipe.name, recipe.done, recipe.measures, recipe.bound)
         if isinstance(outcome, str):
             return Row(*said, None, "", (outcome,), round(seconds))
+        # Rounded before it is compared, so that the verdict agrees with the printed figure.
         figure = round(outcome.figure, 2)
         return Row(*said, figure, outcome.seen, outcome.wrong, round(seconds))
 
@@ -108,6 +109,7 @@ def chosen(recipes: Iterable[Recipe], names: Iterable[str]) -> list[Recipe]:
     names.
     """
     known, wanted = list(recipes), set(names)
+    # A misspelt name must not silently run fewer rows.
     if strange := wanted - {word for one in known for word in (one.name, one.number)}:
         raise ValueError(
             f"no row {', '.join(sorted(strange))}; there are {', '.join(one.name for one in known)}"

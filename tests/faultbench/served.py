@@ -39,6 +39,7 @@ class Served:
         """Return the status of a job; {} if it does not exist, or if the apiserver is down."""
         try:
             return ((await self.kube.find(jobs(self.namespace, name))) or {}).get("status") or {}
+        # The apiserver is down during most of these faults, so an error is expected here.
         except (aiohttp.ClientError, KubeError, OSError):
             return {}
 
@@ -102,6 +103,7 @@ async def served(stage: Stage, name: str) -> AsyncIterator[Served]:
     await make_namespace(stage.kube, namespace)
     log = stage.own_folder() / "operator.log"
     operator = Operator(stage.plane.kubeconfig, log, (namespace,))
+    # The operator may exit because of the fault. Its exit codes are part of the result.
     async with operator, kept_running(operator) as codes:
         audit = Audit(stage.plane.audit_log)
         made = Served(stage.plane, stage.kube, namespace, operator, audit, codes)

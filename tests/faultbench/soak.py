@@ -64,6 +64,7 @@ class Soak:
 
     async def run(self) -> None:
         """Run jobs, faults and measurements at the same time until the end."""
+        # These two run without an end, so they are not part of the task group.
         beside = asyncio.gather(self._sample(), told(self))
         try:
             async with asyncio.TaskGroup() as group:
@@ -77,6 +78,7 @@ class Soak:
     async def _sample(self) -> None:
         while True:
             for name, operator in (("a", self.pair.a), ("b", self.pair.b)):
+                # The process may have been killed a moment ago.
                 with suppress(OSError):
                     at, process = time.monotonic() - self.begin, f"{name}{operator.starts}"
                     self.samples.append(Sample(at, process, rss(operator.pid)))
@@ -86,6 +88,7 @@ class Soak:
         while time.monotonic() < self.end:
             name, size = f"s{next(self.numbers)}", self.dice.randint(1, 5)
             begin = time.monotonic()
+            # Redis servers need a pod, a service and a policy each, so only some jobs have one.
             queue = {"messageQueue": {"type": "redis"}} if self.dice.random() < 0.1 else {}
             await self.lane.apply(
                 name, size, minReplicas=1, maxReplicas=8, replicas=size, backoffLimit=50, **queue
@@ -94,6 +97,7 @@ class Soak:
                 await self._until_it_runs(name, size)
                 self.started.append(time.monotonic() - begin)
                 await self._life(name, size)
+            # Other jobs continue; the soak reports all failures at its end.
             except (AssertionError, KubeError) as error:
                 self.wrong.append(f"{name}: {error}"[:2000])
             await self.lane.remove(name)
@@ -139,12 +143,14 @@ class Soak:
             "stop": self._stop,
         }
         while time.monotonic() < self.end:
+            # Sorted, because the order of a set differs between runs, and the seed must decide.
             name = self.dice.choice(sorted(kinds.keys() - self._unfit()))
             self.faults[name] = self.faults.get(name, 0) + 1
             await kinds[name]()
             for way in self._ways:
                 way.answer, way.delay = (lambda asked: None), (lambda asked: 0.0)
             for operator in (self.pair.a, self.pair.b):
+                # A kubelet would restart it.
                 if operator.died():
                     await operator.start()
             await asyncio.sleep(self.dice.uniform(3, 12))
@@ -229,6 +235,7 @@ async def soak(stage: Stage, minutes: float) -> Soaked:
         made = Soak(two, stage.dice("soak"), begin, begin + 60 * minutes)
         await made.settled()
         await asyncio.sleep(REST_SECONDS)
+        # Measured after a rest, so that connections of the first job are closed.
         young = await both(two)
         begin = time.monotonic()
         made.begin, made.end = begin, begin + 60 * minutes

@@ -54,6 +54,7 @@ class Soaked:
 
     def rows(self) -> list[tuple[str, str, str, bool]]:
         """Return for each figure its name, value and bound, and whether it is within the bound."""
+        # In a short run the normal growth at the start would count as a slope.
         long = self.minutes >= SLOPE_MINUTES
         slope = f"{self.slope:.1f} MB/h" if long else "too short to say"
         return [
@@ -96,6 +97,7 @@ def slope(samples: Sequence[Sample], since: float) -> float:
     last = max((one.at for one in samples), default=0.0)
     for process in {one.process for one in samples}:
         own = [one for one in samples if one.process == process and one.at >= since]
+        # A process that started later is still growing to its normal size.
         lived = own and own[-1].at - own[0].at >= 0.9 * (last - since)
         if lived and len(own) > 2:
             line = statistics.linear_regression([s.at for s in own], [s.rss for s in own])

@@ -47,6 +47,8 @@ class Stage:
 
     def dice(self, name: str) -> random.Random:
         """Return a random generator that is the same for the same seed and name."""
+        # Each recipe has its own generator, so that its faults do not depend on the order of the
+        # recipes.
         return random.Random(f"{self.seed} {name}")
 
     async def once(self, name: str, make: Callable[[], Awaitable[T]]) -> T:
@@ -57,6 +59,7 @@ class Stage:
 
         if name not in self.kept:
             self.kept[name] = asyncio.create_task(made())
+        # The task is shielded, because other recipes may wait for it when one is cancelled.
         return cast(T, await asyncio.shield(self.kept[name]))
 
 
@@ -68,6 +71,7 @@ async def kept_running(operator: Operator) -> AsyncIterator[list[int]]:
     async def keep() -> None:
         while True:
             codes.append(await operator.ended())
+            # Like the back-off of a kubelet, which restarts the first time without a delay.
             if len(codes) > 1:
                 await asyncio.sleep(FIRST_PAUSE_SECONDS * 2 ** (len(codes) - 2))
             await operator.start()

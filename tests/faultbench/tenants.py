@@ -50,6 +50,8 @@ async def its_namespace(stage: Stage) -> Outcome:
         await running(lane, "a", "b")
         begin = time.monotonic()
         await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}")
+        # The operator is a process here. In a cluster its pod would get the SIGTERM with the
+        # namespace.
         lane.operator.signal(signal.SIGTERM)
         code = await lane.operator.ended()
         ended = time.monotonic() - begin
@@ -63,6 +65,7 @@ async def its_namespace(stage: Stage) -> Outcome:
 
         await lane.until("the namespace is gone", there, GONE_SECONDS)
         wrong = [] if code == 0 else [f"the operator exited with {code}"]
+        # No pod may have been created again during the deletion.
         if (made := lane.census.added.total()) != 2 * 4:
             wrong.append(f"{made} pods were made, not 8")
         seen = f"the operator exited with {code} after {ended:.1f} s"
@@ -80,6 +83,7 @@ async def hostile(stage: Stage) -> Outcome:
             dealt = await tenants.until_calm()
             started = await tenants.start("after")
             touched = [n for n, rank in (await tenants.ranks()).items() if rank != before.get(n)]
+            # A quarantined object means that an unexpected exception was raised.
             aside = await tenants.operator.metric("dijob_set_aside")
             wrong = [f"{name} is not as it was" for name in touched]
             if died := tenants.operator.died():
@@ -101,6 +105,7 @@ async def crowd(stage: Stage) -> Outcome:
     many = Crowd(stage.kube, namespace, operator, CROWD)
     try:
         await many.fill()
+        # The controllers still work on the copies, which would slow down the operator's start.
         await quiet(stage.plane)
         begin = time.monotonic()
         found = await many.restart(stage.plane.audit_log, 0)

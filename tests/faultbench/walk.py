@@ -86,6 +86,7 @@ def comparable(state: Json) -> Json:
         for one in status.get("conditions", ())
         if (one["type"], one["status"]) != ("Suspended", "False")  # it was once
     }
+    # Annotations that contain a revision.
     numbers = {"list-number", "renew-from", "topology"}
     pods = {
         name: {
@@ -128,6 +129,7 @@ def machine(lane: Lane, counts: Counts, loop: asyncio.AbstractEventLoop) -> type
     """
 
     def wait(work: Coroutine[Any, Any, T]) -> T:
+        # The lane belongs to the event loop of the main thread.
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     class Walk(RuleBasedStateMachine):
@@ -231,6 +233,7 @@ async def is_told(lane: Lane, job: str, name: str) -> list[str]:
     finally:
         await changed(lane, job, {"suspend": True})
         await settled(lane, job)
+        # A merge patch removes a field only with null.
         gone = {key: None for key in ACCEPTED[name] if key not in main}
         fixed = {**template["spec"], "containers": [{**main, **gone}]}
         await changed(lane, job, {"template": {"spec": fixed}, "suspend": False})
@@ -275,6 +278,7 @@ async def walks(stage: Stage) -> Outcome:
             max_examples=WALKS,
             stateful_step_count=STEPS,
             phases=[Phase.generate],
+            # No database: the examples must depend on the seed alone.
             database=None,
             deadline=None,
             suppress_health_check=list(HealthCheck),

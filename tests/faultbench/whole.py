@@ -53,6 +53,7 @@ async def defragmented(stage: Stage) -> Outcome:
     """Defragment etcd, which does not answer meanwhile."""
     async with served(stage, "defrag") as one:
         begin = time.monotonic()
+        # At the same time as the new job, which has to wait for it.
         task = asyncio.create_task(one.etcd("maintenance/defragment", {}))
         first = await first_pod(one, begin)
         await task
@@ -87,6 +88,7 @@ async def compacted(stage: Stage) -> Outcome:
         begin = time.monotonic()
         first = await first_pod(one, begin)
         whole = await one.run(["a", "b"])
+        # a-1 was deleted by this recipe, so it was created twice.
         wrong = tuple(word for word in one.twice() if not word.startswith("a-1 "))
         return Outcome(first, _seen(one, whole), wrong)
 
@@ -118,7 +120,9 @@ async def restored(stage: Stage) -> Outcome:
     """Restore an older state of etcd. This undoes a job and two losses, and versions go back."""
     async with served(stage, "restore") as one:
         state = one.plane.state
+        # This is the state to which etcd is restored later.
         copy = stage.own_folder() / STORE
+        # The copy must be of one moment, so etcd is stopped while its files are copied.
         pid = recorded(state)[STORE].pid
         one.plane.signal_component(STORE, signal.SIGSTOP)
         try:
@@ -134,11 +138,13 @@ async def restored(stage: Stage) -> Outcome:
         for name in CACHES:
             await asyncio.to_thread(_restart, one.plane, name)
         begin = time.monotonic()
+        # A loss after the restore: its events have versions that the operator has already seen.
         await one.kube.delete(pods(one.namespace, "a-2"))
         noticed = await _healed(one, begin)
         await first_pod(one, begin)
         whole = await one.run(["a", "b"])
         wrong = [] if await one.status("later") == {} else ["the undone job exists"]
+        # The operator has to exit: its caches are from a future that no longer exists.
         if not one.codes:
             wrong.append("the operator did not notice the restore and kept running")
         return Outcome(noticed, _seen(one, whole), tuple(wrong))
