@@ -24,8 +24,10 @@ from chaos.run import Run
 from chaos.scene import Scene
 from chaos.table import Result, markdown, rows
 
+# A cluster of its own, because the faults would disturb any other test.
 NAME = "dijob-chaos"
 IMAGES = ("light", "ditask", "launcher", "operator")
+# A small disk, so that a fault can fill it quickly.
 DISK_MB = 256
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob/chaos"
 
@@ -67,9 +69,11 @@ def acted(cluster: Cluster, options: argparse.Namespace) -> Result:
             run.start()
             begin = time.monotonic()
             for number, faults in enumerate(waves, 1):
+                # A replay runs all waves of its story.
                 if not options.replay and time.monotonic() - begin > options.minutes * 60:
                     break
                 run.wave(number, faults)
+        # After the observer has ended: the deletion of the jobs is not a fault.
         run.finish()
         told.tell(story.END, result=run.result.as_json())
     return run.result
@@ -78,6 +82,7 @@ def acted(cluster: Cluster, options: argparse.Namespace) -> Result:
 def add(path: Path, result: Result) -> None:
     """Add the figures of a run to a file, instead of those of an earlier run with the same seed."""
     runs = json.loads(path.read_text())["runs"] if path.exists() else []
+    # A repeated seed replaces the former run, so that it is not counted twice.
     runs = [run for run in runs if run["seed"] != result.seed] + [result.as_json()]
     path.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 

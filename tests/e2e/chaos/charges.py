@@ -45,6 +45,7 @@ def charges(shapes: Iterable[Shape], wave: Iterable[Done], job: str) -> tuple[in
     surely = sum(_costs(shapes, done) for done in own)
     together = next(shape.together for shape in shapes if shape.name == job)
     perhaps = sum(together and done.fault.is_a.known_late for done in own)
+    # With other faults in the wave, the rank may have been restarting anyway.
     return (surely if len(own) == 1 else 0), surely + perhaps
 
 

@@ -32,6 +32,7 @@ def healed(shapes: Sequence[Shape], done: Done, looks: Iterable[Look]) -> Healed
     """Return the recovery time of a fault. Jobs have recovered at the first observation after the
     fault that shows all of them healthy; operators have when the Lease is renewed.
     """
+    # While a node or a network is away, a job cannot recover.
     since = done.ended if done.fault.is_a.from_end else done.began
     if done.fault.is_a.level is Level.OPERATOR:
         return Healed(done, _acts(done, looks))

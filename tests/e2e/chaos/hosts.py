@@ -57,6 +57,7 @@ def _below(base: Path) -> Iterator[Box]:
         pids: list[int] = []
         with suppress(OSError):
             pids = [int(line) for line in (path / "cgroup.procs").read_text().split()]
+        # A zombie does not count as a process.
         if alive := sorted(pid for pid in pids if start_time(pid) is not None):
             yield Box(path.relative_to(base).parts[0], pod[1], path.name, tuple(alive))
 
@@ -75,6 +76,7 @@ def parent(pid: int) -> int:
 
 def pid_inside(pid: int) -> int:
     """Return the pid of a process in its innermost namespace; 0 if it has ended."""
+    # NSpid lists the pid in each nested namespace, the innermost last.
     return int((_status(pid, "NSpid") or "0").split()[-1])
 
 

@@ -89,6 +89,8 @@ class Checks:
 
     def pods(self) -> Iterator[str]:
         """Check that each rank has its pod, and that it runs in a sandbox."""
+        # The names follow from the job, so a pod with another name is an error even if its rank is
+        # right.
         names, ranks = [p.name for p in self.job.pods], [p.rank for p in self.job.pods]
         if names != list(self.shape.pods) or ranks != list(range(len(names))):
             yield f"found pods {dict(zip(names, ranks, strict=True))}"
@@ -110,6 +112,7 @@ class Checks:
     def environment(self) -> Iterator[str]:
         """Check that processes have the addresses of their own rank and of those they dial."""
         for rank, pod in enumerate(self.job.pods):
+            # Without a process that has the variables, the loop below would check nothing.
             if not pod.envs:
                 yield f"no process of {pod.name} has the variables of the job"
             for env in pod.envs:
@@ -121,6 +124,7 @@ class Checks:
                 yield f"{name} is {env.get(name)}, not {wanted}"
         for name in ("DI_NODES", "DI_NODE_IPS"):
             known = env.get(name, "").split(",")
+            # A list of another length cannot be compared rank by rank.
             if len(known) != len(self.ips):
                 yield f"{name} is {known}"
                 continue
@@ -145,6 +149,7 @@ class Checks:
         elif self.shape.wiring is Wiring.TORCH:
             yield from self._each_with_each()
         else:
+            # Exact equality: a connection too many would be one to an old pod.
             wanted = mesh(self.ips, 1) if self.shape.wiring is Wiring.MESH else star(self.ips)
             tables = [pod.sockets for pod in self.job.pods]
             heard = listener_side(tables, self.ips, (PORT,))
@@ -154,6 +159,7 @@ class Checks:
 
     def _with_server(self) -> Iterator[str]:
         table = self.job.server.sockets if self.job.server else ""
+        # Other clients of the server may exist for a moment, so only missing ones are errors.
         clients = {remote for _, port, remote, _ in rows(table) if port == REDIS_PORT}
         if absent := [ip for ip in self.ips if ip not in clients]:
             yield f"{absent} have no connection to {self.shape.server}"
@@ -189,6 +195,7 @@ def said(shape: Shape, job: Job) -> str:
     first.
     """
     failed, first = job.condition("Failed"), job.status.get("firstFailure") or {}
+    # backoffLimit failures are allowed; one more fails the job.
     limit = shape.backoff_limit
     right = (
         failed.get("reason") == "BackoffLimitExceeded"

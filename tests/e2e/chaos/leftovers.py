@@ -12,6 +12,7 @@ from chaos import hosts
 
 def processes(space: Space) -> list[str]:
     """Describe containers with processes whose pods do not exist in the apiserver."""
+    # Of all namespaces, because the cluster's own pods have containers too.
     answer = space.api.core.list_pod_for_all_namespaces(_preload_content=False)
     pods = {pod["metadata"]["uid"] for pod in json.loads(answer.data)["items"]}
     return [
@@ -43,5 +44,6 @@ def _containers(space: Space, node: str) -> list[str]:
     ctr = ["/run/bin/ctr", "--address=/run/containerd/containerd.sock", "--namespace=k8s.io"]
     try:
         return run([*enter(its.holder), *ctr, "containers", "ls", "-q", label]).split()
+    # A node that does not answer is a violation as well, and is reported.
     except ClusterError as error:
         return [str(error)]

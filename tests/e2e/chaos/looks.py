@@ -39,6 +39,7 @@ class View:
             one["name"]: one.get("containerID", "").rpartition("/")[2]
             for one in body.get("status", {}).get("containerStatuses") or ()
         }
+        # By uid, because a pod of the same name may just have been replaced.
         mine = self.boxes.get(body.get("metadata", {}).get("uid", ""), [])
         return next((box for box in mine if box.container == ids.get(container)), None)
 
@@ -51,6 +52,7 @@ class View:
         """Return the running processes that the launcher of a pod has started."""
         box = self.box(pod)
         first = box.first if box else 0
+        # The launcher is PID 1 of the container, and its children are the programs.
         return [pid for pid in box.pids if hosts.parent(pid) == first] if box and first else []
 
 
@@ -87,6 +89,7 @@ def _seen(view: View, pod: Body) -> Seen:
     first = box.first if box else 0
     # The launcher itself does not have the variables of the peer list.
     envs = [hosts.environ(pid) for pid in box.pids if pid != first] if box else []
+    # The time of the file and not its content: touching a file is atomic.
     beaten = hosts.changed(first, BEAT)
     return Seen(
         name=name,
@@ -110,6 +113,7 @@ def running(view: View) -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for box in (box for boxes in view.boxes.values() for box in boxes):
         for env in (hosts.environ(pid) for pid in box.pids if hosts.parent(pid) == box.first):
+            # Only processes with the variables of a peer list are programs of a rank.
             if box.first and "DI_RANK" in env and "DI_LIST_NUMBER" in env:
                 found.setdefault((env.get("DI_JOB_ID", ""), env["DI_RANK"]), set()).add(box.pod)
     return found

@@ -14,6 +14,7 @@ from chaos.ranks import two_at_once
 from chaos.scene import Scene
 from chaos.shapes import Shape
 
+# Short compared with the recovery times, and long enough not to load the machine.
 PAUSE_SECONDS = 0.5
 
 
@@ -54,6 +55,8 @@ class Observer:
 
     def look(self) -> State:
         """Make one observation of everything."""
+        # The time is taken before the observation, so that it never counts as later than what it
+        # shows.
         at, view = self.now, View.of(self.scene.space)
         jobs = looks.jobs(self.scene.space, self.scene.shapes, view)
         state = State(
@@ -72,6 +75,7 @@ class Observer:
     def watching(self) -> Iterator[None]:
         """Observe in a separate thread until the context ends."""
         enough = Event()
+        # A daemon, so that a hanging observation cannot keep the process alive.
         thread = Thread(target=self._watch, args=(enough,), daemon=True)
         thread.start()
         try:

@@ -24,6 +24,7 @@ def _operators(scene: Scene) -> dict[str, str]:
 def _leader(scene: Scene) -> str:
     """Return the pod of the leader. Missed if there is none."""
     name, _ = scene.leader.now()
+    # After a crash the Lease still names the former leader for some seconds.
     if name not in _operators(scene):
         raise Missed(f"the holder of the Lease, {name or 'none'}, has no pod")
     return name
@@ -46,6 +47,7 @@ def _other(scene: Scene) -> str:
 
 def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False) -> list[int]:
     """Send a signal to the processes of an operator, or of its sandbox, and return their pids."""
+    # By uid, so that no process of a replaced pod of the same name is hit.
     mine = [box for box in hosts.boxes(scene.space.cluster) if box.pod == _operators(scene)[pod]]
     pids = [pid for box in mine if bool(box.pause) is pause for pid in box.pids]
     if not pids:
@@ -59,6 +61,7 @@ def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False)
 def killed(scene: Scene, _: str, leader: bool) -> Done:
     """Kill the process with kill -9."""
     pod = _leader(scene) if leader else _other(scene)
+    # This is asked before the kill, because afterwards the answer would be another one.
     alone = leader and _alone(scene, pod)
     return Done(f"{pod}, pids {_signal(scene, pod, signal.SIGKILL)}", alone=alone)
 
@@ -69,6 +72,7 @@ def removed(scene: Scene, _: str) -> Done:
     """
     pod = _leader(scene)
     _signal(scene, pod, signal.SIGKILL, pause=True)
+    # The kubelet would restart the sandbox, so the pod is deleted by force as well.
     return _delete(scene, pod, 0)
 
 

@@ -53,6 +53,7 @@ class Deck:
         while len(dealt) < count and self._kinds:
             if not self._left:
                 self._left = self._random.sample(self._kinds, len(self._kinds))
+            # A kind that does not fit into this wave stays in the deck for a later one.
             free = given_up - sum(kind.given_up for kind in dealt)
             at = next((at for at, k in enumerate(self._left) if free or not k.given_up), None)
             if at is None:
@@ -67,10 +68,12 @@ def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
     Each node has at most one fault in a wave, and at most one of the two nodes is given up.
     Otherwise no job could recover during the wave.
     """
+    # One generator for everything, in a fixed order: this makes a seed repeatable.
     random = Random(seed)
     mine = {level: [k for k in of_level(level) if k in scope.kinds] for level in Level}
     decks = {level: Deck(kinds, random) for level, kinds in mine.items()}
     while True:
+        # Shuffled, so that each node gets each kind of fault.
         nodes = random.sample(scope.nodes, len(scope.nodes))
         faults = []
         for level, count in scope.per_wave.items():
@@ -81,6 +84,7 @@ def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
                     target = random.choice(scope.pods)
                 elif level is Level.NODE:
                     target = nodes[number]
+                # The loss of a node comes last: faults of its pods could not be injected after it.
                 at = random.uniform(WITHIN_SECONDS if kind.given_up else 0, WITHIN_SECONDS)
                 seconds = random.uniform(*kind.lasts)
                 faults.append(Fault(round(at, 1), kind.name, target, round(seconds, 1)))

@@ -26,6 +26,7 @@ def deleted(scene: Scene, pod: str, grace: int | None = None) -> Done:
     """Delete the pod, with its own grace period or with `grace` seconds."""
     api = scene.space.api.core
     try:
+        # The uid goes into the story, to tell the pod from its replacement.
         uid = api.read_namespaced_pod(pod, scene.space.name).metadata.uid
         api.delete_namespaced_pod(pod, scene.space.name, grace_period_seconds=grace)
     except client.ApiException as error:
@@ -57,6 +58,7 @@ def program_killed(scene: Scene, pod: str) -> Done:
     """Kill the program that the launcher has started with kill -9, or the Redis server, which has
     no launcher.
     """
+    # The Redis server is PID 1 of its container.
     look = _server if pod == owner(scene.shapes, pod).server else _program
     return _kill(_look_for("program", partial(look, scene, pod)))
 
@@ -97,6 +99,7 @@ def network_cut(scene: Scene, pod: str) -> Done:
     are restored afterwards.
     """
     pause = _look_for("sandbox", partial(_pause, scene, pod))
+    # The pause process has the pod's network namespace, in which eth0 names the index of its peer.
     inside = Process("sandbox", (), pause, 0)
     node = View.of(scene.space).pods[pod]["spec"]["nodeName"]
     holder = scene.space.cluster.node(node).holder
@@ -106,6 +109,7 @@ def network_cut(scene: Scene, pod: str) -> Done:
         device = re.search(rf"(?m)^{peer[1]}: (\w+)@", links) if peer else None
         if device is None:
             raise Missed("its veth was not found")
+        # Remembered before the device goes down, because the kernel forgets them then.
         routes = ip(holder, "route", "show", "dev", device[1]).splitlines()
         ip(holder, "link", "set", device[1], "down")
     except ClusterError as gone:

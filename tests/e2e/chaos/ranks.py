@@ -12,6 +12,7 @@ def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, in
     """Describe each event after which a job had a rank twice, or one outside of 0 to n-1, among its
     pods that were neither being deleted nor finished.
     """
+    # The pods that count, by job and uid, as after each event.
     alive: dict[tuple[str, str], tuple[str, str]] = {}
     wrong = []
     for _, kind, pod in events:
@@ -20,6 +21,7 @@ def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, in
         if JOB_LABEL not in labels or RANK_LABEL not in labels:
             continue
         uid, owner = meta["uid"], labels[JOB_LABEL]
+        # A pod that is being deleted no longer counts as the rank.
         over = kind == "DELETED" or "deletionTimestamp" in meta
         if over or pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
             alive.pop((owner, uid), None)

@@ -52,6 +52,7 @@ class Run:
         """Inject the faults of a wave, which overlap, and check the quiet point after them."""
         self.story.tell(story.WAVE, **story.wave(number, faults))
         begin = self.observer.now
+        # A thread for each fault, because their durations overlap.
         with ThreadPoolExecutor(len(faults)) as pool:
             dones = list(pool.map(partial(self._carry_out, number, begin), faults))
         self.dones += dones
@@ -62,6 +63,7 @@ class Run:
         self._wait_until(begin + fault.at)
         began = self.observer.now
         try:
+            # A fault may have no target, for example because another one has just removed it.
             done = ACTS[fault.kind](self.scene, fault.target)
         except Missed as missed:
             done, why = None, str(missed)
@@ -85,6 +87,8 @@ class Run:
         try:
             self._until_settled(f"all jobs are healthy after wave {number}", QUIET_SECONDS)
         except NotWithin as late:
+            # The run continues, so that the other waves are tested too. The table shows the
+            # violation.
             print(f"{late}\n{self._nodes()}\n{self.scene.space.evidence()}", flush=True)
         state = self._state
         found = [healed(self.scene.shapes, done, self.observer.looks) for done in dones]
@@ -123,6 +127,8 @@ class Run:
             if self.observer.error:
                 raise self.observer.error
             looks = [look for look in self.observer.looks[-2:] if look.at >= since]
+            # Two observations, because a single one may have been made just before a delayed
+            # effect.
             if len(looks) < 2 or any(look.whole != frozenset(self._shapes) for look in looks):
                 found = (str(p) for each in self._state.missing.values() for p in each)
                 return "; ".join(found) or "no observation yet"
@@ -160,6 +166,7 @@ class Run:
         )
 
     def _cost(self, job: str, now: int, dones: Sequence[Done]) -> str:
+        # A range, because failures may coincide with other faults.
         fewest, most = charges(self.scene.shapes, dones, job)
         new = now - self.charged[job]
         # A job that has already failed counts no further failures.
@@ -194,6 +201,7 @@ class Run:
         self.result.checked("leftovers after the deletion of the jobs", stays, len(self._shapes))
 
     def _ranks(self) -> None:
+        # The watch has recorded the whole run, also the time between two observations.
         sizes = {shape.name: len(shape.pods) for shape in self.scene.shapes}
         wrong = violations(self.diary.entries, sizes)
         self.result.checked(

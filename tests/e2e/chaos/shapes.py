@@ -28,6 +28,7 @@ class Shape:
     name: str
     pods: tuple[str, ...]
     wiring: Wiring
+    # More than a run can cause, so that jobs do not end in the middle of it.
     backoff_limit: int = 60
     beats: bool = False
     together: bool = False
@@ -61,6 +62,7 @@ STAR = Shape("star", _numbered("star", 3), Wiring.STAR, backoff_limit=0)
 TASKS = Shape("tasks", ("tasks-learner-0", *_numbered("tasks-collector", 2)), Wiring.MESH)
 REDIS = Shape("redis", _numbered("redis", 2), Wiring.REDIS, beats=True)
 TORCH = Shape("torch", _numbered("torch", 2), Wiring.TORCH, beats=True, together=True)
+# The jobs without DI-engine and torch, which start in seconds. `make test` uses only these.
 LIGHT = (MESH, STAR, TASKS)
 ALL = (*LIGHT, REDIS, TORCH)
 

@@ -26,8 +26,10 @@ class Story:
     def tell(self, what: str, **more: object) -> None:
         """Print a line, and append it to the file."""
         line = {"time": round(time.monotonic() - self.began, 1), "what": what, **more}
+        # Faults of a wave report from several threads.
         with self._lock:
             print(in_words(line), flush=True)
+            # Opened for each line, so that the file is complete even if the run is killed.
             with self.path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
 
@@ -35,6 +37,7 @@ class Story:
 def in_words(line: Line) -> str:
     """Return a line in readable form."""
     more = {key: value for key, value in line.items() if key not in ("time", "what")}
+    # The faults of a wave are printed one by one when they happen.
     if line["what"] == WAVE:
         more = {"number": line["number"], "faults": len(line["faults"])}
     words = (f"{key}: {value}" for key, value in more.items() if value not in ("", [], {}))

@@ -20,6 +20,7 @@ BESIDE = "any other fault while Kubernetes gives up a node"
 # fault may hit.
 ALONE_SECONDS = (30, 60)
 ALONE = "the leader, while no standby is Ready"
+# A run of this length draws every kind of fault; a shorter one may not.
 FULL_MINUTES = 10.0
 
 
@@ -79,6 +80,7 @@ class Result:
             kind.done += 1
             if one.seconds is None:
                 kind.never += 1
+            # The recovery then waits for Kubernetes, so it says nothing about this fault.
             elif given_up and not one.done.fault.is_a.given_up:
                 kind.beside.append(one.seconds)
             elif one.done.alone:
@@ -139,6 +141,7 @@ def rows(result: Result) -> Iterator[Row]:
         yield _timed(BESIDE, str(len(beside)), beside, GIVEN_UP_SECONDS)
     if alone := [seconds for one in result.kinds.values() for seconds in one.alone]:
         yield _timed(ALONE, str(len(alone)), alone, ALONE_SECONDS)
+    # A kind without a target in a whole run would mean that the fault is not tested.
     if result.minutes >= FULL_MINUTES:
         absent = [name for name in KINDS if not result.kinds.get(name, Happened()).done]
         yield Row(
@@ -167,6 +170,7 @@ def _of_kind(kind: Kind, happened: Happened) -> Row:
 
 def _timed(words: str, count: str, seconds: list[float], bounds: tuple[int, int]) -> Row:
     shown = f"median <= {bounds[0]} s, max <= {bounds[1]} s"
+    # No recovery time is known if the fault only occurred together with the loss of a node.
     if not seconds:
         return Row(words, count, "-", shown, good=True)
     middle, most = median(seconds), max(seconds)
