@@ -80,13 +80,13 @@ class Narrator:
     """
 
     def __init__(self) -> None:
-        self._said = ""
+        self._printed = ""
 
     def __call__(self, job: "Job") -> None:
         line = in_words(job)
         # A watch also delivers changes that the line does not show, such as a count of restarts.
-        if line != self._said and not job.finished:
-            self._said = line
+        if line != self._printed and not job.finished:
+            self._printed = line
             echo(line, err=True)
 
 

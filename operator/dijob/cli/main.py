@@ -21,7 +21,7 @@ from dijob.cli.printing import echo
 
 # Errors of a write to stdout that are not bugs. EPIPE is absent because click itself ends the
 # program quietly when the reader of a pipe is gone.
-_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # click only knows --help. kubectl has -h as well.
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -47,7 +47,7 @@ class _Commands(click.Group):
         # click's own message does not suggest the command that was meant. While a shell completes
         # a word (resilient_parsing), an unfinished name is not an error.
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(_no_command(name, ctx.command_path))
+            ctx.fail(_unknown_command(name, ctx.command_path))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -85,12 +85,12 @@ def main() -> None:
     """
     _open_closed_streams()
     try:
-        group.main(prog_name=_called(sys.argv[0]), complete_var=COMPLETE_VARIABLE)
+        group.main(prog_name=_program_name(sys.argv[0]), complete_var=COMPLETE_VARIABLE)
     except Exception as error:
         if os.environ.get("DIJOB_TRACEBACK"):
             raise
         # An error with a file name is about another file than stdout.
-        if isinstance(error, OSError) and error.errno in _OF_OUTPUT and not error.filename:
+        if isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS and not error.filename:
             echo(f"Error: cannot write the output: {error.strerror}", err=True)
             sys.exit(Exit.FAILED)
         echo(
@@ -111,7 +111,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until the end
 
 
-def _no_command(name: str, program: str) -> str:
+def _unknown_command(name: str, program: str) -> str:
     """Return the error for an unknown command, with the most similar one."""
     import difflib
 
@@ -120,7 +120,7 @@ def _no_command(name: str, program: str) -> str:
     return f"unknown command {name}: {way}"
 
 
-def _called(path: str) -> str:
+def _program_name(path: str) -> str:
     """Return the program's name as the user typed it: kubectl-dijob is `kubectl dijob`."""
     return Path(path).name.replace("kubectl-", "kubectl ")
 

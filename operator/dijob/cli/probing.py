@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, RankPod
 
-_AT_ONCE: Final = 16
-_SECONDS: Final = 20.0
+_MAX_CONCURRENT: Final = 16
+_TIMEOUT_SECONDS: Final = 20.0
 # Enough for the socket tables of a pod with thousands of connections. The limit protects this
 # program's memory from a container that does not stop printing.
-_MOST_BYTES: Final = 16 * 2**20
+_MAX_BYTES: Final = 16 * 2**20
 
 Command = Sequence[str]
 
@@ -36,16 +36,16 @@ async def ask(
 
     The commands are alternatives: the first one that the container can run counts.
     """
-    slots = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def one(pod: "RankPod") -> tuple[int, Answer]:
         async with slots:
-            return pod.rank, await _asked(client, pod, commands)
+            return pod.rank, await _ask_pod(client, pod, commands)
 
     return dict(await asyncio.gather(*map(one, pods)))
 
 
-async def _asked(client: "AsyncClient", pod: "RankPod", commands: Sequence[Command]) -> Answer:
+async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Command]) -> Answer:
     from dijob.client import ApiError, Refused, Unreachable
     from dijob.client.executing import Place, execute
 
@@ -54,11 +54,11 @@ async def _asked(client: "AsyncClient", pod: "RankPod", commands: Sequence[Comma
     problem = ""
     for command in commands:
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 place = Place(client.namespace, pod.name, pod.container)
-                done = await execute(client.connection, place, command, most=_MOST_BYTES)
+                done = await execute(client.connection, place, command, most=_MAX_BYTES)
         except TimeoutError:
-            return Answer(problem=f"no answer within {_SECONDS:.0f} s")
+            return Answer(problem=f"no answer within {_TIMEOUT_SECONDS:.0f} s")
         except Refused as error:
             # A missing permission applies to all commands alike.
             return Answer(problem=str(error))

@@ -165,16 +165,16 @@ def test_wrong_options_of_logs(given: Any, words: str) -> None:
 
 async def test_a_job_that_is_not_there_is_told_also_when_its_pods_were_heard_of_first() -> None:
     class Late(Feed):
-        async def _jobs(self) -> None:
+        async def _watch_job(self) -> None:
             await self._changed.wait()
             for _ in range(5):
                 await asyncio.sleep(0)
             raise NotFound(404, "NotFound", "there is no DIJob test")
 
-        async def _ranks(self) -> None:
+        async def _watch_pods(self) -> None:
             self._changed.set()
 
-        async def _news(self) -> None:
+        async def _watch_events(self) -> None:
             await asyncio.Event().wait()
 
     with pytest.raises(NotFound, match="there is no DIJob test"):

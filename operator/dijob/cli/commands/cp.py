@@ -41,28 +41,28 @@ def command(where: Where, source: str, target: str) -> None:
     # As with `kubectl cp`, the direction follows from which end is in a job.
     first, second = ends(source, target)
     if isinstance(first, Source):
-        _out(where, first, str(second))
+        _copy_from(where, first, str(second))
     elif isinstance(second, Source):
-        _into(where, first, second)
+        _copy_to(where, first, second)
 
 
-def _out(where: Where, source: "Source", local: str) -> None:
+def _copy_from(where: Where, source: "Source", local: str) -> None:
     from dijob.cli.copying.copy import copy
     from dijob.cli.copying.unpacking import target
 
     to = target(local, posixpath.basename(source.path.rstrip("/")))
     done = call(where, lambda client: copy(client, source, to))
-    _tell(done.files, done.size, str(to))
+    _print_result(done.files, done.size, str(to))
 
 
-def _into(where: Where, local: str, to: "Source") -> None:
+def _copy_to(where: Where, local: str, to: "Source") -> None:
     from dijob.cli.copying.send import send
 
     done = call(where, lambda client: send(client, Path(local), to))
-    _tell(done.files, done.size, done.where)
+    _print_result(done.files, done.size, done.where)
 
 
-def _tell(count: int, size: int, where: str) -> None:
+def _print_result(count: int, size: int, where: str) -> None:
     from dijob.cli.copying.progress import size as in_words
 
     files = "1 file" if count == 1 else f"{count} files"

@@ -79,7 +79,7 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
                 click.echo(prefix.put(line), color=True)
         # A followed log ends because the job ended, so the outcome is the last line.
         if chosen.follow:
-            await _say_end(client, name)
+            await _print_outcome(client, name)
 
     call(where, act)
 
@@ -116,7 +116,7 @@ def options_of(given: Given, job: "Job") -> "LogOptions":
     )
 
 
-async def _say_end(client: "AsyncClient", name: str) -> None:
+async def _print_outcome(client: "AsyncClient", name: str) -> None:
     from dijob.client import NotFound
 
     try:

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 # The options that become the manifest. All others control this command.
-_JOB = ("image", "replicas", "workers", "cpu", "memory", "gpus", "topology", "mq", "env", "volumes")
+_JOB_OPTIONS = (
+    "image",
+    "replicas",
+    "workers",
+    "cpu",
+    "memory",
+    "gpus",
+    "topology",
+    "mq",
+    "env",
+    "volumes",
+)
 
 
 class Given(TypedDict):
@@ -104,7 +115,7 @@ def command(where: Where, name: str, command: Sequence[str], **given: Any) -> No
     with client_errors():
         from dijob.cli.running.build import Wanted
 
-    job = Wanted(name=name, command=command, **{key: given.pop(key) for key in _JOB})
+    job = Wanted(name=name, command=command, **{key: given.pop(key) for key in _JOB_OPTIONS})
     _run(where, job, **given)
 
 
@@ -157,7 +168,7 @@ async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
             Exit.REFUSED,
         )
     for body in owned:
-        await _refuse_others(client, body["metadata"]["name"], name)
+        await _check_owner(client, body["metadata"]["name"], name)
     # All objects are validated before the first is created, so that a rejected ConfigMap does not
     # leave a job without its code.
     for body in bodies:
@@ -170,7 +181,7 @@ async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
     echo(f"dijob/{name} created")
 
 
-async def _refuse_others(client: "AsyncClient", config_map: str, job: str) -> None:
+async def _check_owner(client: "AsyncClient", config_map: str, job: str) -> None:
     """Raise CliError if the ConfigMap exists and does not belong to a job of this name.
 
     Otherwise it would be overwritten now, and deleted with the job later.

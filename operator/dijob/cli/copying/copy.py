@@ -76,14 +76,14 @@ async def _helper(client: AsyncClient, body: places.Body) -> AsyncGenerator[Plac
     namespace, name = client.namespace, body["metadata"]["name"]
     await client.connection.json(Call("POST", PODS.path(namespace), body))
     try:
-        await _until_running(client, name)
+        await _wait_until_running(client, name)
         yield Place(namespace, name, places.HELPER_CONTAINER)
     finally:
         with suppress(NotFound):
             await client.connection.json(Call("DELETE", PODS.path_of(namespace, name)))
 
 
-async def _until_running(client: AsyncClient, name: str) -> None:
+async def _wait_until_running(client: AsyncClient, name: str) -> None:
     last = "no state yet"
     path = PODS.path(client.namespace)
     try:
@@ -97,7 +97,7 @@ async def _until_running(client: AsyncClient, name: str) -> None:
                 if name not in found:
                     raise CliError(f"pod/{name} was deleted before it started")
                 pod = RankPod(found[name])
-                last = _why(pod)
+                last = _state_message(pod)
                 if pod.running:
                     return
                 # It only runs `sleep`, so an early end means that the image has no such program.
@@ -112,7 +112,7 @@ async def _until_running(client: AsyncClient, name: str) -> None:
         ) from None
 
 
-def _why(pod: RankPod) -> str:
+def _state_message(pod: RankPod) -> str:
     conditions = (pod.body.get("status") or {}).get("conditions") or ()
     wrong = (one.get("message") for one in conditions if one.get("status") == "False")
     return next((str(message) for message in wrong if message), pod.state)

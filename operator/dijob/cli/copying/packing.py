@@ -68,7 +68,7 @@ def pack(stream: IO[bytes], found: Sequence[Item]) -> None:
     with tarfile.open(fileobj=stream, mode="w|", format=form, dereference=True) as archive:
         for item in found:
             try:
-                archive.add(item.path, item.name, recursive=False, filter=_plain)
+                archive.add(item.path, item.name, recursive=False, filter=_without_owner)
             except BrokenPipeError:
                 raise
             except OSError as error:
@@ -76,7 +76,7 @@ def pack(stream: IO[bytes], found: Sequence[Item]) -> None:
                 raise CliError(f"cannot read {item.path}: {reason}", Exit.USAGE) from error
 
 
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
     # Local users and groups mean nothing in the container, which unpacks as its own user.
     info.uid = info.gid = _ROOT
     info.uname = info.gname = ""

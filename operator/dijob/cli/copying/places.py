@@ -17,10 +17,10 @@ Body = dict[str, Any]
 HELPER_SECONDS: Final = 3600
 HELPER_CONTAINER: Final = "cp"
 # Volumes that are deleted with the pod, or that a program does not write to.
-_OF_THE_POD: Final = ("emptyDir", "ephemeral", "configMap", "secret", "downwardAPI", "projected")
+_POD_VOLUMES: Final = ("emptyDir", "ephemeral", "configMap", "secret", "downwardAPI", "projected")
 # The fields of the template that a pod needs to be scheduled, to pull its image and to read the
 # volume with the rank's user.
-_KEPT: Final = (
+_COPIED_FIELDS: Final = (
     "nodeSelector",
     "affinity",
     "tolerations",
@@ -138,8 +138,8 @@ def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
     mount = max(mounts, key=lambda one: len(str(one["mountPath"])))
     volumes = pods.pod.get("volumes") or ()
     volume: Mapping[str, Any] = next((v for v in volumes if v.get("name") == mount.get("name")), {})
-    if not volume or set(_OF_THE_POD) & volume.keys():
-        kind = next(iter(set(_OF_THE_POD) & volume.keys()), "unknown")
+    if not volume or set(_POD_VOLUMES) & volume.keys():
+        kind = next(iter(set(_POD_VOLUMES) & volume.keys()), "unknown")
         raise CliError(
             f"{where} is on the volume {mount.get('name')} ({kind}), which is deleted with the"
             f" pod: {keep}",
@@ -189,7 +189,7 @@ def helper(job: DIJob, source: Source, found: Mounted, name: str, *, writes: boo
     }
     meta = {"name": name, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
     spec: Body = {
-        **{key: pods.pod[key] for key in _KEPT if key in pods.pod},
+        **{key: pods.pod[key] for key in _COPIED_FIELDS if key in pods.pod},
         "containers": [container],
         "volumes": [dict(found.volume)],
         **({"nodeName": found.node} if found.node else {}),

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 _TERMINAL_SECONDS: Final = 0.2
-_PLAIN_SECONDS: Final = 10.0
+_LOG_SECONDS: Final = 10.0
 
 
 def size(count: int) -> str:
@@ -28,7 +28,7 @@ class Progress:
     def __init__(self, whole: int = 0) -> None:
         self._whole, self._count = whole, 0
         self._live = sys.stderr.isatty()
-        self._pause = _TERMINAL_SECONDS if self._live else _PLAIN_SECONDS
+        self._pause = _TERMINAL_SECONDS if self._live else _LOG_SECONDS
         self._next = time.monotonic() + self._pause
         self._shown = False
 

@@ -64,8 +64,8 @@ async def _tar(
     progress = Progress(sum(item.size for item in found))
     async with running(lambda sink: pack(sink, found), "wb") as packing:
         try:
-            pieces = stream(client.connection, place, command, _read(packing.reader, progress))
-            code, stderr = await drained(pieces, _nothing)
+            pieces = stream(client.connection, place, command, _chunks(packing.reader, progress))
+            code, stderr = await drained(pieces, _discard)
         finally:
             progress.end()
     problem = packing.result.exception()
@@ -79,11 +79,11 @@ async def _tar(
         raise problem
 
 
-async def _nothing(piece: bytes) -> None:
+async def _discard(piece: bytes) -> None:
     """Ignore stdout: tar prints nothing there when it extracts."""
 
 
-async def _read(reader: asyncio.StreamReader, progress: Progress) -> AsyncGenerator[bytes]:
+async def _chunks(reader: asyncio.StreamReader, progress: Progress) -> AsyncGenerator[bytes]:
     while piece := await reader.read(_PIECE):
         progress.add(len(piece))
         yield piece

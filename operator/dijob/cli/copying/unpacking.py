@@ -63,7 +63,7 @@ def unpack(stream: IO[bytes], to: Path, name: str) -> Unpacked:
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
             for member in archive:
-                _write(archive, member, to, name)
+                _write_member(archive, member, to, name)
                 members += 1
                 files += not member.isdir()
                 size += member.size
@@ -86,8 +86,8 @@ def unpack(stream: IO[bytes], to: Path, name: str) -> Unpacked:
     return Unpacked(files, size)
 
 
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, name: str) -> None:
-    path = _placed(member.name, to, name)
+def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, name: str) -> None:
+    path = _local_path(member.name, to, name)
     if member.isdir():
         path.mkdir(parents=True, exist_ok=True)
         return
@@ -95,7 +95,7 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, name: st
     # tar sends a file with several names once, and refers to it later by a hard link. The link is
     # replaced by a copy.
     if member.islnk():
-        linked = _placed(member.linkname, to, name)
+        linked = _local_path(member.linkname, to, name)
         if not _is_regular(linked):
             raise CliError(
                 f"the container sent {member.name}, a hard link to a file that it did not send"
@@ -137,7 +137,7 @@ def _is_regular(path: Path) -> bool:
     return not path.is_symlink() and path.exists() and stat.S_ISREG(path.lstat().st_mode)
 
 
-def _placed(sent: str, to: Path, name: str) -> Path:
+def _local_path(sent: str, to: Path, name: str) -> Path:
     """Return the local path of a member. Raises CliError if it is outside `to`."""
     parts = PurePosixPath(sent).parts
     if parts[:1] != (name,) or ".." in parts:

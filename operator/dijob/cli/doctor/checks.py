@@ -57,7 +57,7 @@ CHECKS: Final = (
 
 # These never find a problem, and print nothing if all is well. They are listed last because they
 # only say what the checks above could not see.
-_ABOUT_ANSWERS: Final = (
+_UNCHECKED: Final = (
     Row("exec", of_programs.answers),
     Row("stacks", of_stacks.stands, live=False),
     Row(OUTPUT, of_programs.output),
@@ -69,7 +69,7 @@ Findings = Sequence[tuple[str, Finding]]
 def findings(evidence: Evidence) -> Findings:
     """Run all checks; for a job without running processes, only those that need none."""
     live = evidence.report is not None
-    rows = [row for row in (*CHECKS, *_ABOUT_ANSWERS) if live or not row.live]
+    rows = [row for row in (*CHECKS, *_UNCHECKED) if live or not row.live]
     return [(row.name, found) for row in rows for found in row.look(evidence)]
 
 

@@ -50,7 +50,7 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
 
     Raises NotFound if the job does not exist.
     """
-    job, pods, unserved = await _settled(client, name)
+    job, pods, unserved = await _job_and_pods(client, name)
     found, refused = await _lists(client)
     claim = await _claim(client, refused)
     known = Evidence(
@@ -70,14 +70,16 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
         return known
     world = world_of(known.model)
     report, probes, printed = await asyncio.gather(
-        _report(client, name), _probes(client, pods, job, world), _printed(client, pods, refused)
+        _report(client, name),
+        _probes(client, pods, job, world),
+        _last_printed(client, pods, refused),
     )
     # A rank may have ended during its probe. Its current state then explains why it did not answer.
     pods = await client.pods(job)
     return replace(known, pods=pods, probes=probes, report=report, printed=printed)
 
 
-async def _settled(client: AsyncClient, name: str) -> tuple[Job, Sequence[RankPod], bool]:
+async def _job_and_pods(client: AsyncClient, name: str) -> tuple[Job, Sequence[RankPod], bool]:
     """Return the job, its pods, and whether the status is stale.
 
     The operator needs a moment after each change, so a stale status is read a second time.
@@ -114,7 +116,7 @@ async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
         return None
 
 
-async def _printed(
+async def _last_printed(
     client: AsyncClient, pods: Sequence[RankPod], refused: dict[str, str]
 ) -> Mapping[int, datetime] | None:
     """Return when each running rank printed its last line, or started if it printed none."""

@@ -12,7 +12,7 @@ from dijob.cli.topology.expected import SERVER
 from dijob.core.members import say
 
 # A broken network usually breaks all connections in the same way. A few examples are enough.
-_MOST = 5
+_MAX_FINDINGS = 5
 _REFUSED = "refused"
 
 
@@ -21,17 +21,17 @@ def names(evidence: Evidence) -> Iterator[Finding]:
     # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
     resolved = set[str]()
-    ips = _by_name(evidence)
+    ips = _addresses_by_name(evidence)
     for rank, probe in evidence.answered.items():
         for name, found in probe.names.items():
             resolved.add(name)
             if isinstance(found, str):
                 wrong.setdefault(f"{name} does not resolve ({found})", []).append(rank)
             # A stale DNS record points to the address of an earlier pod.
-            elif name in ips and ips[name] not in map(_plain, found):
+            elif name in ips and ips[name] not in map(_normalised, found):
                 mismatch = f"{name} resolves to {', '.join(found)}, but its pod has {ips[name]}"
                 wrong.setdefault(mismatch, []).append(rank)
-    for problem_text, ranks in list(wrong.items())[:_MOST]:
+    for problem_text, ranks in list(wrong.items())[:_MAX_FINDINGS]:
         yield problem(
             f"{say(ranks)}: {problem_text}",
             "check the cluster DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), the job's"
@@ -41,12 +41,12 @@ def names(evidence: Evidence) -> Iterator[Finding]:
         yield ok(f"all {len(resolved)} names resolve" if resolved else "the job uses IP addresses")
 
 
-def _by_name(evidence: Evidence) -> dict[str, str]:
+def _addresses_by_name(evidence: Evidence) -> dict[str, str]:
     job = evidence.job.name
-    return {f"{pod.name}.{job}": _plain(pod.ip) for pod in evidence.pods if pod.ip}
+    return {f"{pod.name}.{job}": _normalised(pod.ip) for pod in evidence.pods if pod.ip}
 
 
-def _plain(ip: str) -> str:
+def _normalised(ip: str) -> str:
     # An IPv6 address has several spellings.
     try:
         return str(ipaddress.ip_address(ip))
@@ -67,18 +67,18 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
             if error and not (error == _REFUSED and host in ranks):
                 target = f"rank {ranks[host]}" if host in ranks else host
                 bad.setdefault((f"{target} port {port} ({host})", error), []).append(rank)
-    for (address, error), from_ranks in list(bad.items())[:_MOST]:
+    for (address, error), from_ranks in list(bad.items())[:_MAX_FINDINGS]:
         yield problem(
             f"{say(from_ranks)} cannot reach {address}: {error}",
             _policy_remedy(evidence, from_ranks),
         )
-    if len(bad) > _MOST:
-        yield problem(f"{len(bad) - _MOST} more addresses cannot be reached", "as above")
+    if len(bad) > _MAX_FINDINGS:
+        yield problem(f"{len(bad) - _MAX_FINDINGS} more addresses cannot be reached", "as above")
     if not bad and evidence.answered:
-        yield _reached(evidence, count)
+        yield _reachable(evidence, count)
 
 
-def _reached(evidence: Evidence, count: int) -> Finding:
+def _reachable(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
     answer = f"all {count} dialled ports answer"
@@ -122,10 +122,10 @@ def selects(policy: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    return all(_expressed(one, labels) for one in selector.get("matchExpressions") or ())
+    return all(_matches_expression(one, labels) for one in selector.get("matchExpressions") or ())
 
 
-def _expressed(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _matches_expression(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     key, values = str(one.get("key")), one.get("values") or ()
     match one.get("operator"):
         case "In":
@@ -150,7 +150,7 @@ def ports(evidence: Evidence) -> Iterator[Finding]:
         pod = pods.get(rank)
         to_port = [e for e in report.edges if (e.to.rank, e.to.port) == (rank, port)]
         # A port that has a connection of the job is certainly its own.
-        if pod is None or any(edge.up for edge in to_port) or not _foreign(pod, port):
+        if pod is None or any(edge.up for edge in to_port) or not _has_foreign_listener(pod, port):
             continue
         bad = True
         yield problem(
@@ -162,7 +162,7 @@ def ports(evidence: Evidence) -> Iterator[Finding]:
         yield ok("no other process uses a port of the job")
 
 
-def _foreign(pod: Pod, port: int) -> bool:
+def _has_foreign_listener(pod: Pod, port: int) -> bool:
     """Whether a port has a listener that no process of the container holds."""
     # If a process of another user hides its sockets, the listener may be its own.
     if pod.sockets is None or not pod.sockets.complete:
@@ -178,7 +178,7 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
         yield unknown("there are no connections to check")
         return
     # Other checks explain why a rank does not run. Its missing connections only follow from that.
-    looked_at = [edge for edge in report.edges if _runs(evidence, edge)]
+    looked_at = [edge for edge in report.edges if _both_run(evidence, edge)]
     missing = [edge for edge in looked_at if edge.missing]
     # Ranks that have just started are still connecting.
     bad = [edge for edge in missing if not {edge.rank, edge.to.rank} & evidence.starting]
@@ -187,22 +187,22 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
             f"{show.summary(report)}; {say(evidence.starting)} started within the last 30 s",
             "run the check again in a moment",
         )
-    for edge in bad[:_MOST]:
+    for edge in bad[:_MAX_FINDINGS]:
         yield problem(show.in_words(edge, report), _edge_remedy(evidence, edge))
-    if len(bad) > _MOST:
+    if len(bad) > _MAX_FINDINGS:
         yield problem(
-            f"{len(bad) - _MOST} more connections are missing",
+            f"{len(bad) - _MAX_FINDINGS} more connections are missing",
             f"list all with: kubectl dijob topology {report.job}",
         )
     if unseen := sorted({edge.why for edge in looked_at if edge.unknown}):
-        yield unknown(f"{show.summary(report)}: {'; '.join(unseen[:_MOST])}")
+        yield unknown(f"{show.summary(report)}: {'; '.join(unseen[:_MAX_FINDINGS])}")
     elif not missing and len(looked_at) < len(report.edges):
         yield ok(f"{show.summary(report)}; all between running ranks are up")
     elif not missing:
         yield ok(show.summary(report))
 
 
-def _runs(evidence: Evidence, edge: Edge) -> bool:
+def _both_run(evidence: Evidence, edge: Edge) -> bool:
     """Whether both ends of a connection run. A Redis server is observed through its clients."""
     return {edge.rank, edge.to.rank} <= evidence.running | {SERVER}
 
@@ -236,7 +236,7 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
         )
         return
     edges_of = dict[int, list[Edge]]()
-    for edge in (edge for edge in report.edges if _runs(evidence, edge)):
+    for edge in (edge for edge in report.edges if _both_run(evidence, edge)):
         for rank in {edge.rank, edge.to.rank}:
             edges_of.setdefault(rank, []).append(edge)
     runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting

@@ -15,17 +15,17 @@ from dijob.names import Queue, Runtime
 
 # The loopback, and interfaces that kernel modules create in every network namespace.
 _VIRTUAL = re.compile(r"^(lo|tunl\d|sit\d|ip6tnl\d|ip6_vti\d|ip_vti\d|gre|erspan|bonding_masters)")
-_FULL = 0.9
+_FULL_SHARE = 0.9
 # The largest number of processes that DI-engine's barrier distinguishes (ding 0.5.3,
 # ding/framework/middleware/barrier.py: ids are packed modulo 4).
-_BARRIER = 4
+_BARRIER_LIMIT = 4
 # NTP keeps clocks within milliseconds, so a difference of a second means that it does not work.
 SKEW_SECONDS = 1.0
 # A training program usually prints more often.
 QUIET_SECONDS = 60
 
 
-def _grouped(
+def _ranks_by(
     probes: Mapping[int, Probe], key: Callable[[Probe], object]
 ) -> dict[object, list[int]]:
     found = dict[object, list[int]]()
@@ -68,7 +68,7 @@ def program(evidence: Evidence) -> Iterator[Finding]:
             tasks.setdefault(pod.task, {})[pod.rank] = evidence.answered[pod.rank]
     bad = False
     for task, probes in tasks.items():
-        sources = _grouped(probes, lambda probe: probe.digest)
+        sources = _ranks_by(probes, lambda probe: probe.digest)
         if len(sources) > 1:
             bad = True
             each = "; ".join(
@@ -96,7 +96,7 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
     answered, bad = evidence.answered, False
     # The processes exchange pickled objects and tensors, so these versions should be equal.
     for name in ("DI-engine", "torch", "python", "redis", "pynng"):
-        found = _grouped(answered, lambda probe, name=name: probe.versions.get(name, ""))  # type: ignore[misc]
+        found = _ranks_by(answered, lambda probe, name=name: probe.versions.get(name, ""))  # type: ignore[misc]
         if len(found) > 1:
             bad = True
             each = ", ".join(f"{say(ranks)}: {known or 'none'}" for known, ranks in found.items())
@@ -168,7 +168,7 @@ def proxies(evidence: Evidence) -> Iterator[Finding]:
         # Programs read the variables in either case.
         lower = {name.lower(): value for name, value in probe.env.items() if value}
         given = sorted(name for name in lower if name in ("http_proxy", "https_proxy", "all_proxy"))
-        if given and not all(_direct(ip, lower.get("no_proxy", "")) for ip in ips):
+        if given and not all(_bypasses_proxy(ip, lower.get("no_proxy", "")) for ip in ips):
             bad.setdefault(", ".join(given), []).append(rank)
     for names, ranks in bad.items():
         yield problem(
@@ -180,7 +180,7 @@ def proxies(evidence: Evidence) -> Iterator[Finding]:
         yield ok("no proxy between the pods")
 
 
-def _direct(ip: str, no_proxy: str) -> bool:
+def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
     """Whether no_proxy covers an address: literally, by a network, by a prefix ("10."), or "*".
 
     HTTP clients differ in the forms that they accept. Any of them counts, so that the check does
@@ -208,7 +208,7 @@ def interfaces(evidence: Evidence) -> Iterator[Finding]:
         real = [name for name in probe.interfaces if not _VIRTUAL.match(name)]
         for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             chosen = probe.env.get(variable, "")
-            if chosen and probe.interfaces and not _exists(chosen, probe.interfaces):
+            if chosen and probe.interfaces and not _interface_exists(chosen, probe.interfaces):
                 bad = True
                 yield problem(
                     f"rank {rank}: {variable} is {chosen}, but the pod has no such interface"
@@ -226,7 +226,7 @@ def interfaces(evidence: Evidence) -> Iterator[Finding]:
         yield ok("NCCL and gloo can choose no wrong interface")
 
 
-def _exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
+def _interface_exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
     """Whether NCCL finds an interface for the value: a list of prefixes, of names after "=", or of
     prefixes to exclude after "^".
     """
@@ -248,7 +248,7 @@ def shared_memory(evidence: Evidence) -> Iterator[Finding]:
     for rank, probe in evidence.answered.items():
         if probe.shm and probe.shm[0]:
             least = min(least or probe.shm[0], probe.shm[0])
-            full += [rank] if 1 - probe.shm[1] / probe.shm[0] > _FULL else []
+            full += [rank] if 1 - probe.shm[1] / probe.shm[0] > _FULL_SHARE else []
     if full:
         yield problem(
             f"{say(full)}: /dev/shm ({least // 2**20} MiB) is full",
@@ -295,22 +295,23 @@ def barrier(evidence: Evidence) -> Iterator[Finding]:
     world = evidence.report.world if evidence.report else world_of(model)
     processes = world.ranks * world.workers
     using = [rank for rank, probe in evidence.answered.items() if probe.barrier]
-    if processes <= _BARRIER and world.at_least and using:
+    if processes <= _BARRIER_LIMIT and world.at_least and using:
         yield unknown(
-            f"the program uses a barrier, and DI-engine's barrier hangs with more than {_BARRIER}"
-            f" processes; there are at least {processes}, and only the program knows how many"
+            "the program uses a barrier, and DI-engine's barrier hangs with more than"
+            f" {_BARRIER_LIMIT} processes; there are at least {processes}, and only the program"
+            " knows how many"
         )
-    elif processes <= _BARRIER:
+    elif processes <= _BARRIER_LIMIT:
         least = "at least " if world.at_least else ""
         yield ok(
             f"{least}{count(processes, 'process', 'processes')}; DI-engine's barrier supports"
-            f" {_BARRIER}"
+            f" {_BARRIER_LIMIT}"
         )
     elif using:
         yield problem(
             f"the program uses a barrier, and the job has {processes} processes: DI-engine's"
-            f" barrier hangs with more than {_BARRIER}",
-            f"use at most {_BARRIER} processes, or wait for events (task.wait_for) instead",
+            f" barrier hangs with more than {_BARRIER_LIMIT}",
+            f"use at most {_BARRIER_LIMIT} processes, or wait for events (task.wait_for) instead",
         )
     elif evidence.answered:
         yield ok("no barrier in the source code")

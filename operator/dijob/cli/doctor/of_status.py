@@ -15,15 +15,15 @@ from dijob.reasons import ReasonKind
 
 # The beginning of the remedy in the catalogue (reasons/progress.py). It is not true while an old
 # pod cannot end, and is then replaced.
-_HEALS = "nothing: the job recovers by itself"
-_WAITS = "the job recovers once the old pod is gone: see the check `terminating pods`"
+_RECOVERS = "nothing: the job recovers by itself"
+_BLOCKED = "the job recovers once the old pod is gone: see the check `terminating pods`"
 # The garbage collector of Kubernetes sets and removes these finalizers by itself.
-_OF_KUBERNETES = ("foregroundDeletion", "orphan")
+_GC_FINALIZERS = ("foregroundDeletion", "orphan")
 # An old pod that ends within this time is normal, and needs no finding.
 _SOON_SECONDS = 30.0
-_PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+_PULL_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 # Exit codes that are not failures. 85: the launcher restarts for a new peer list. 143: SIGTERM.
-_ORDINARY_ENDS = (0, 85, 143)
+_EXPECTED_EXIT_CODES = (0, 85, 143)
 # Reasons of the kubelet. It reports the second one if it lost track of the container, for example
 # after a deadline. The job's status then knows more about the failure.
 _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
@@ -42,7 +42,9 @@ def conditions(evidence: Evidence) -> Iterator[Finding]:
         entry = reason.entry if reason else None
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
             message = " ".join(one.message.split())
-            remedy = _WAITS if held(evidence) and entry.remedy.startswith(_HEALS) else entry.remedy
+            remedy = (
+                _BLOCKED if held(evidence) and entry.remedy.startswith(_RECOVERS) else entry.remedy
+            )
             bad.append(problem(f"{one.type} {one.reason}: {message}", remedy))
     yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
 
@@ -90,11 +92,11 @@ def held(evidence: Evidence) -> Mapping[int, str]:
     return {
         pod.rank: f"pod {pod.name} is being deleted: {end.reason(now)}"
         for pod in evidence.pods
-        if _stays(end := termination(pod.body), now)
+        if _does_not_end_soon(end := termination(pod.body), now)
     }
 
 
-def _stays(end: Termination, now: datetime) -> bool:
+def _does_not_end_soon(end: Termination, now: datetime) -> bool:
     due = parse_time(end.until)
     if due is None:
         return False
@@ -111,7 +113,7 @@ def old_pods(evidence: Evidence) -> Iterator[Finding]:
     gone.
     """
     meta = evidence.job.body["metadata"]
-    finalizers = [one for one in meta.get("finalizers") or () if one not in _OF_KUBERNETES]
+    finalizers = [one for one in meta.get("finalizers") or () if one not in _GC_FINALIZERS]
     if meta.get("deletionTimestamp") and finalizers:
         yield problem(
             f"the job is being deleted: {held_by(finalizers)}",
@@ -139,12 +141,12 @@ def schedule(evidence: Evidence) -> Iterator[Finding]:
             if one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable":
                 causes.setdefault(str(one.get("message", "")), []).append(pod.rank)
     for why, ranks in causes.items():
-        yield problem(f"{say(ranks)} cannot be scheduled: {why}", _room(why))
+        yield problem(f"{say(ranks)} cannot be scheduled: {why}", _scheduling_remedy(why))
     if not causes:
         yield ok("every pod has a node") if evidence.pods else unknown("the job has no pods")
 
 
-def _room(why: str) -> str:
+def _scheduling_remedy(why: str) -> str:
     # The scheduler's messages are not an interface, so an unknown one gets a general remedy.
     if "free ports" in why:
         return (
@@ -171,7 +173,7 @@ def images(evidence: Evidence) -> Iterator[Finding]:
     causes = dict[tuple[str, str, str], list[int]]()
     for pod, one in evidence.containers():
         waiting = (one.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in _PULL:
+        if waiting.get("reason") in _PULL_REASONS:
             # A registry may answer with a page of HTML.
             message = " ".join(str(waiting.get("message", "")).split())[:300]
             causes.setdefault((str(one.get("image")), waiting["reason"], message), []).append(
@@ -221,7 +223,7 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
     if first and failed:
         yield _first_failure(evidence, first)
     for pod, one in evidence.containers():
-        if first and failed and (pod.rank, one["name"]) == _place(first, pod.container):
+        if first and failed and (pod.rank, one["name"]) == _failed_container(first, pod.container):
             continue
         # The current end counts before the previous one, and one finding per container is enough.
         for key in ("state", "lastState"):
@@ -231,16 +233,16 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
             if (
                 not end
                 or reason == _UNKNOWN
-                or (code in _ORDINARY_ENDS and reason != _OUT_OF_MEMORY)
+                or (code in _EXPECTED_EXIT_CODES and reason != _OUT_OF_MEMORY)
             ):
                 continue
             found = True
             where = f"rank {pod.rank}, container {one['name']},"
             ended = ending(pod.body.get("spec") or {}, one, end)
             other = "" if one["name"] == pod.container else str(one["name"])
-            logs = _logs(evidence, pod.rank, pod.name, other)
+            logs = _logs_command(evidence, pod.rank, pod.name, other)
             previous = " --previous" if ended.runs_again else ""
-            yield _ended(f"{where} {ended.words}", str(reason), logs + previous)
+            yield _failure(f"{where} {ended.words}", str(reason), logs + previous)
             break
     if first and not found:
         found = True
@@ -249,18 +251,18 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
         yield ok("no container has failed")
 
 
-def _place(first: FirstFailure, main: str) -> tuple[int, str]:
+def _failed_container(first: FirstFailure, main: str) -> tuple[int, str]:
     return first.rank, first.container or main
 
 
 def _first_failure(evidence: Evidence, first: FirstFailure) -> Finding:
     where = f"rank {first.rank}, container {first.container or names.MAIN_CONTAINER},"
     words = how_it_ended(first.exit_code, first.signal, first.reason, first.message, first.cause)
-    logs = _logs(evidence, first.rank, first.pod, first.container)
-    return _ended(f"{where} {words}", first.reason, logs)
+    logs = _logs_command(evidence, first.rank, first.pod, first.container)
+    return _failure(f"{where} {words}", first.reason, logs)
 
 
-def _ended(text: str, reason: str, logs: str) -> Finding:
+def _failure(text: str, reason: str, logs: str) -> Finding:
     if reason == _OUT_OF_MEMORY:
         return problem(
             text,
@@ -270,7 +272,7 @@ def _ended(text: str, reason: str, logs: str) -> Finding:
     return problem(text, logs)
 
 
-def _logs(evidence: Evidence, rank: int, pod: str, container: str) -> str:
+def _logs_command(evidence: Evidence, rank: int, pod: str, container: str) -> str:
     """Return the command that prints the log of a container ("" for the main container).
 
     `kubectl dijob logs` reads main containers only.

@@ -30,11 +30,11 @@ SECONDS: Final = 15
 # A dry run gets objects without placeholders in angle brackets, which the API server could reject.
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 # Statuses of a pod that is invalid by itself, and not only rejected in this namespace.
-_MISSHAPEN: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+_INVALID: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 # kubectl's page size for lists.
-_PAGE: Final = "500"
+_PAGE_SIZE: Final = "500"
 # Strict makes an unknown field an error. By default the API server only warns, and drops it.
-_TRIAL: Final = (("dryRun", "All"), ("fieldValidation", "Strict"))
+_DRY_RUN: Final = (("dryRun", "All"), ("fieldValidation", "Strict"))
 _NODES: Final = Resource("v1", "nodes", namespaced=False)
 _QUOTAS: Final = Resource("v1", "resourcequotas")
 
@@ -68,7 +68,9 @@ async def misshapen_pods(client: AsyncClient, file: File) -> list[str]:
     """
     job = job_of(file, client.namespace, uid=_UID)
     tried = [one async for one in _Asking(client.connection).tried(job)]
-    return [_refused(name, error) for name, error in tried if error and error.status in _MISSHAPEN]
+    return [
+        _rejected_pod(name, error) for name, error in tried if error and error.status in _INVALID
+    ]
 
 
 def _not_asked(why: str) -> Data:
@@ -94,7 +96,7 @@ class _Asking:
     async def _job(self, file: File, space: str) -> Finding:
         name = file.job["metadata"]["name"]
         body = {**file.job, "metadata": {**file.job["metadata"], "namespace": space}}
-        error = await self._refusal(DIJOBS, space, body)
+        error = await self._dry_run(DIJOBS, space, body)
         if error is None:
             return Finding(YES, f"the cluster accepts the DIJob in namespace {space}")
         if error.status == HTTPStatus.CONFLICT:
@@ -106,7 +108,7 @@ class _Asking:
             return Finding(
                 NO, "the cluster has no DIJob resource: install the operator (docs/install.md)"
             )
-        return Finding(NO, f"the cluster rejects the DIJob: {_said(error)}")
+        return Finding(NO, f"the cluster rejects the DIJob: {_message(error)}")
 
     async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
         """Dry-run one pod of each pod set. Yield its name and the API error, None if accepted."""
@@ -116,7 +118,7 @@ class _Asking:
                 k: v for k, v in pod["metadata"].items() if k not in ("name", "ownerReferences")
             }
             tried = {**pod, "metadata": {**meta, "generateName": "dijob-explain-"}}
-            yield name, await self._refusal(PODS, job.metadata.namespace, tried)
+            yield name, await self._dry_run(PODS, job.metadata.namespace, tried)
 
     async def _pods(self, job: DIJob) -> list[Finding]:
         found = []
@@ -129,7 +131,7 @@ class _Asking:
                 text = "pods: you may not create pods here, so this was not checked"
                 return [Finding(UNKNOWN, text)]
             else:
-                found.append(Finding(NO, _refused(name, error)))
+                found.append(Finding(NO, _rejected_pod(name, error)))
         return found
 
     async def _nodes(self, job: DIJob) -> Finding:
@@ -151,38 +153,38 @@ class _Asking:
         found: list[Data] = []
         token = ""
         while True:
-            query = (("limit", _PAGE), *((("continue", token),) if token else ()))
+            query = (("limit", _PAGE_SIZE), *((("continue", token),) if token else ()))
             try:
                 answer = await self.connection.json(Call("GET", kind.path(space), query=query))
             except Refused as error:
-                _about_this(error)
+                _raise_if_unauthenticated(error)
                 return None
             found += answer.get("items") or []
             token = (answer.get("metadata") or {}).get("continue") or ""
             if not token:
                 return found
 
-    async def _refusal(
+    async def _dry_run(
         self, kind: Resource, space: str, body: Mapping[str, Any]
     ) -> NotFound | Refused | None:
         """Dry-run a creation. Return the API error, or None if it is accepted."""
         try:
-            await self.connection.json(Call("POST", kind.path(space), body, _TRIAL))
+            await self.connection.json(Call("POST", kind.path(space), body, _DRY_RUN))
         except (NotFound, Refused) as error:
-            _about_this(error)
+            _raise_if_unauthenticated(error)
             return error
         return None
 
 
-def _about_this(error: ApiError) -> None:
+def _raise_if_unauthenticated(error: ApiError) -> None:
     """Raise the error again if it is about the user's login and not about the job."""
     if error.status == HTTPStatus.UNAUTHORIZED:
         raise error
 
 
-def _refused(name: str, error: ApiError) -> str:
+def _rejected_pod(name: str, error: ApiError) -> str:
     return f"the cluster rejects a pod like {name}: {with_names(error.message)}"
 
 
-def _said(error: ApiError) -> str:
+def _message(error: ApiError) -> str:
     return error.message.rstrip(".")

@@ -28,7 +28,7 @@ _INTERNAL: Final = "DIJOB_"
 Lookup = Callable[[str, str, str], str | None]
 
 
-def _nothing(_kind: str, _name: str, _key: str) -> str | None:
+def _unknown(_kind: str, _name: str, _key: str) -> str | None:
     return None
 
 
@@ -44,7 +44,7 @@ class Place:
     ip: str
     addresses: AddressList
     node: str = "<name of the node>"
-    lookup: Lookup = _nothing
+    lookup: Lookup = _unknown
 
 
 @dataclass(frozen=True)
@@ -119,22 +119,24 @@ def process(job: DIJob, place: Place, options: Options) -> Process:
     made["metadata"]["annotations"] |= listed
     # A variable that the template sets is never overwritten.
     users = {str(one.get("name")) for one in objects(pod_set.main_container.get("env"))}
-    for variable in _from_sources(main, place):
+    for variable in _env_from_variables(main, place):
         env.add(variable)
     # After envFrom, which env overrides in Kubernetes.
     for entry in objects(main.get("env")):
-        env.add(_one(entry, env, made, place, users))
+        env.add(_env_variable(entry, env, made, place, users))
     # Without a command there is no launcher, because the operator does not know what the image
     # runs.
     if job.spec.launcher is Launcher.AUTO and pod_set.main_container.get("command"):
-        for variable in _by_launcher(gang, listed, users):
+        for variable in _launcher_variables(gang, listed, users):
             env.add(variable)
     given = [*(pod_set.main_container.get("command") or ()), *(main.get("args") or ())]
     words = ("" if word is None else str(word) for word in given)
     return Process(tuple(env.expand(word) for word in words), tuple(env.found.values()), made)
 
 
-def _by_launcher(gang: Gang, listed: Mapping[str, str], users: set[str]) -> Iterator[Variable]:
+def _launcher_variables(
+    gang: Gang, listed: Mapping[str, str], users: set[str]
+) -> Iterator[Variable]:
     """Yield the variables that the launcher sets (images/launcher/variables.go).
 
     They are the variables of the peer list that the template does not set. Without a launcher, the
@@ -145,7 +147,7 @@ def _by_launcher(gang: Gang, listed: Mapping[str, str], users: set[str]) -> Iter
             yield Variable(name, listed[annotation], ours=True)
 
 
-def _from_sources(main: Manifest, place: Place) -> Iterator[Variable]:
+def _env_from_variables(main: Manifest, place: Place) -> Iterator[Variable]:
     """Yield the variables of envFrom: all keys of a ConfigMap or Secret, which may be unknown."""
     for entry in objects(main.get("envFrom")):
         for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
@@ -162,7 +164,7 @@ def _from_sources(main: Manifest, place: Place) -> Iterator[Variable]:
                     yield Variable(f"{kind}/{name}", None, description, optional=optional)
 
 
-def _one(
+def _env_variable(
     entry: Manifest, env: _Environment, pod: Manifest, place: Place, users: set[str]
 ) -> Variable:
     name = str(entry.get("name"))
@@ -173,7 +175,7 @@ def _one(
     source = mapping(entry.get("valueFrom"))
     if "fieldRef" in source:
         path = str(mapping(source["fieldRef"]).get("fieldPath", ""))
-        return Variable(name, _field(path, pod, place), f"the pod's {path}", ours=ours)
+        return Variable(name, _pod_field(path, pod, place), f"the pod's {path}", ours=ours)
     if "resourceFieldRef" in source:
         resource = str(mapping(source["resourceFieldRef"]).get("resource", ""))
         return Variable(name, None, f"the container's {resource}", ours=ours)
@@ -191,7 +193,7 @@ def _one(
     return Variable(name, None, f"from {', '.join(source) or 'an empty source'}", ours=ours)
 
 
-def _field(path: str, pod: Manifest, place: Place) -> str | None:
+def _pod_field(path: str, pod: Manifest, place: Place) -> str | None:
     """Return a field of the pod as the downward API does; None if only a cluster knows it."""
     meta, spec = pod["metadata"], pod["spec"]
     if match := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 _UNKNOWN: Final = re.compile(r'unknown field "([^"]+)"')
 # A type in the generated models, such as V1Container or List[V1Container].
-_ITEM: Final = re.compile(r"(?:List\[)?(V1\w+)\]?")
+_MODEL: Final = re.compile(r"(?:List\[)?(V1\w+)\]?")
 
 
 def with_names(message: str) -> str:
@@ -32,7 +32,7 @@ def nearest(path: str) -> str:
     model: Any = models.V1Pod
     for name in above:
         attributes = {known: attribute for attribute, known in model.attribute_map.items()}
-        found = _ITEM.fullmatch(model.openapi_types.get(attributes.get(name, ""), ""))
+        found = _MODEL.fullmatch(model.openapi_types.get(attributes.get(name, ""), ""))
         if found is None:
             return ""
         model = getattr(models, found[1])

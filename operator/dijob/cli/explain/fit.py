@@ -19,7 +19,7 @@ Body = Mapping[str, Any]
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 # The third effect, PreferNoSchedule, does not keep a pod off a node.
-_KEEP_OUT: Final = ("NoSchedule", "NoExecute")
+_BLOCKING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Room:
             return "nodeSelector"
         tolerations = objects(spec.get("tolerations"))
         for taint in self.taints:
-            if taint.get("effect") in _KEEP_OUT and not _tolerated(taint, tolerations):
+            if taint.get("effect") in _BLOCKING_EFFECTS and not _tolerated(taint, tolerations):
                 return f"taint {taint.get('key')}"
         if host_ports(spec) & self.ports:
             return "a host port"
@@ -105,19 +105,19 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> F
                 why[reason] = why.get(reason, 0) + 1
     nodes, pods = count(len(places), "node"), count(len(specs), "pod")
     if placed == len(specs):
-        return Finding(YES, f"nodes: all {pods} fit now ({nodes} ready){_beyond(specs)}")
+        return Finding(YES, f"nodes: all {pods} fit now ({nodes} ready){_unchecked_rules(specs)}")
     # The reason that applies to most nodes is the most useful one.
     reason = max(why, key=lambda one: why[one]) if why else "no node is ready"
     verdict = YES if placed >= minimum else NO
     text = f"nodes: {placed} of {pods} fit now ({nodes} ready); limited by: {reason}"
     begins = f"; the job starts with {minimum}" if verdict is YES else ""
-    return Finding(verdict, f"{text}{begins}{_beyond(specs)}")
+    return Finding(verdict, f"{text}{begins}{_unchecked_rules(specs)}")
 
 
 def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:
     """Return a finding for each quota of the namespace."""
     # A quota limits the sum of all pods, wherever they run.
-    asked = _asked(specs)
+    asked = _totals(specs)
     return [_quota(quota, asked) for quota in quotas] or [
         Finding(YES, "quotas: the namespace has none")
     ]
@@ -133,9 +133,9 @@ def _quota(quota: Body, asked: Amounts) -> Finding:
     short = []
     for key, limit in hard.items():
         left = quantities.quantity(limit) - quantities.quantity(used.get(key, 0))
-        wanted = asked.get(_plain(str(key)), Decimal(0))
+        wanted = asked.get(_normalised(str(key)), Decimal(0))
         if wanted > left:
-            plain = _plain(str(key)).removeprefix("limits.")
+            plain = _normalised(str(key)).removeprefix("limits.")
             amounts = (
                 quantities.shown(plain, wanted),
                 quantities.shown(plain, max(left, Decimal(0))),
@@ -146,7 +146,7 @@ def _quota(quota: Body, asked: Amounts) -> Finding:
     return Finding(YES, f"quota {name} is large enough")
 
 
-def _asked(specs: Sequence[Body]) -> Amounts:
+def _totals(specs: Sequence[Body]) -> Amounts:
     found = quantities.total(map(quantities.requests, specs))
     limits = quantities.total(map(quantities.limits, specs))
     return {
@@ -156,12 +156,12 @@ def _asked(specs: Sequence[Body]) -> Amounts:
     }
 
 
-def _plain(key: str) -> str:
+def _normalised(key: str) -> str:
     """Normalise a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
     return key.removeprefix("requests.").removeprefix("count/")
 
 
-def _beyond(specs: Sequence[Body]) -> str:
+def _unchecked_rules(specs: Sequence[Body]) -> str:
     looked = any(spec.get("affinity") or spec.get("topologySpreadConstraints") for spec in specs)
     return "; affinity and topology spread constraints are not checked" if looked else ""
 

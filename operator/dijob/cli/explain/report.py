@@ -39,8 +39,8 @@ def explanation(job: DIJob, options: Options) -> Data:
         "connections": {**_connections(edges), "ranksWithoutPeers": list(alone)},
         "sizes": _sizes(job, gang, options),
         "creates": _creates(job, options),
-        "requests": _in_words(quantities.total(map(quantities.requests, pod_specs(job, options)))),
-        "ends": _ends(job),
+        "requests": _formatted(quantities.total(map(quantities.requests, pod_specs(job, options)))),
+        "ends": _completion(job),
         "warnings": [{"field": one.field, "message": one.message} for one in warnings(job)],
     }
 
@@ -90,7 +90,7 @@ def _pod(job: DIJob, place: Place, edges: Edges, options: Options) -> Data:
         "ports": list(ports) if ports is not None else [],
         "image": str(job.pod_set_of(member.rank).main_container.get("image", "")),
         "command": list(main.command),
-        "requests": _in_words(quantities.requests(main.pod["spec"])),
+        "requests": _formatted(quantities.requests(main.pod["spec"])),
         "environment": {one.name: one.shown for one in main.public},
     }
 
@@ -150,11 +150,11 @@ def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
         yield redis.manifests(job, options)[-1]["spec"]
 
 
-def _in_words(amounts: quantities.Amounts) -> dict[str, str]:
+def _formatted(amounts: quantities.Amounts) -> dict[str, str]:
     return {name: quantities.shown(name, value) for name, value in sorted(amounts.items())}
 
 
-def _ends(job: DIJob) -> Data:
+def _completion(job: DIJob) -> Data:
     spec = job.spec
     # Only fields with an effect are shown, so unset ones are left out.
     found = {

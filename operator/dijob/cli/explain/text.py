@@ -84,21 +84,23 @@ def _facts(found: Data) -> Iterator[str]:
     for image, command in commands:
         # A script in the command can have many lines. The first one identifies it.
         first, _, rest = (command or "(the image's entrypoint)").partition("\n")
-        yield from _labelled("Command", f"{first}{' ...' if rest else ''}   (image {image or '?'})")
+        yield from _labelled_lines(
+            "Command", f"{first}{' ...' if rest else ''}   (image {image or '?'})"
+        )
     if found["world"]["parallelWorkersAssumed"]:
-        yield from _labelled("Processes", PROGRAM_DECIDES)
-    yield from _labelled("Connections", _connections(found))
+        yield from _labelled_lines("Processes", PROGRAM_DECIDES)
+    yield from _labelled_lines("Connections", _connections(found))
     master = pods[0]["environment"].get("MASTER_ADDR")
     if master:
         port = pods[0]["environment"].get("MASTER_PORT", "?")
-        yield from _labelled("Rendezvous", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
-    yield from _labelled("Creates", _created(found["creates"]))
+        yield from _labelled_lines("Rendezvous", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
+    yield from _labelled_lines("Creates", _created(found["creates"]))
     for words in dict.fromkeys(_amounts(pod["requests"]) for pod in pods):
-        yield from _labelled("Pod requests", words)
-    yield from _labelled("Job requests", _amounts(found["requests"]))
-    yield from _labelled("Completion", _ends(found))
+        yield from _labelled_lines("Pod requests", words)
+    yield from _labelled_lines("Job requests", _amounts(found["requests"]))
+    yield from _labelled_lines("Completion", _completion(found))
     sizes = found["sizes"]
-    yield from _labelled(
+    yield from _labelled_lines(
         "Sizes",
         f"peer list up to {sizes['addressListBytes']} bytes (limit"
         f" {sizes['addressListLimit']}), environment of a pod up to {sizes['environmentBytes']}"
@@ -106,7 +108,7 @@ def _facts(found: Data) -> Iterator[str]:
     )
 
 
-def _labelled(label: str, text: str) -> Iterator[str]:
+def _labelled_lines(label: str, text: str) -> Iterator[str]:
     yield from textwrap.wrap(
         text,
         WIDTH,
@@ -146,7 +148,7 @@ def _amounts(requests: Data) -> str:
     return found or "none, so the scheduler may put any number of pods on a node"
 
 
-def _ends(found: Data) -> str:
+def _completion(found: Data) -> str:
     ends = found["ends"]
     subject = {"AllReplicas": "all ranks have", "Rank0": "rank 0 has"}
     policy = ends["successPolicy"]
@@ -197,13 +199,13 @@ def _quoted(value: str) -> str:
 
 def _warnings(found: Sequence[Data]) -> Iterator[str]:
     for one in found:
-        yield from _labelled("Warning", f"{one['field']}: {one['message']}")
+        yield from _labelled_lines("Warning", f"{one['field']}: {one['message']}")
 
 
 def _cluster(seen: Data) -> Iterator[str]:
     """Yield the findings of the cluster checks (cluster.py)."""
     if not seen["asked"]:
-        yield from _labelled("Cluster", seen["why"])
+        yield from _labelled_lines("Cluster", seen["why"])
     for line in seen["findings"]:
         mark = {"yes": "OK", "no": "NO", "unknown": "?"}[line["verdict"]]
-        yield from _labelled(mark, line["text"])
+        yield from _labelled_lines(mark, line["text"])

@@ -94,45 +94,45 @@ def _edges(dials: Dials, world: World, pods: Mapping[int, Pod]) -> list[Edge]:
     dialler, to = pods.get(dials.rank), dials.to
     listener = pods.get(to.rank)
     if dialler is None:
-        return [_none(dials, f"rank {dials.rank} has no pod")]
+        return [_missing_edge(dials, f"rank {dials.rank} has no pod")]
     if to.rank == SERVER:
         return [_to_server(dials, dialler)]
     if listener is None:
-        return [_none(dials, f"rank {to.rank} has no pod")]
+        return [_missing_edge(dials, f"rank {to.rank} has no pod")]
     if dialler.sockets is None and listener.sockets is None:
         return [
-            Edge(dials.rank, dials.workers, to, 0, unknown=True, why=_unseen(dialler, listener))
+            Edge(dials.rank, dials.workers, to, 0, unknown=True, why=_unreadable(dialler, listener))
         ]
     addresses = frozenset(address for pod in pods.values() for address in pod.addresses)
-    found, why = _found(dialler, listener, to, addresses)
+    found, why = _established(dialler, listener, to, addresses)
     if dialler.sockets is None:
-        return [_counted(dials, len(found), why or _why(dialler, listener, to))]
+        return [_counted(dials, len(found), why or _explanation(dialler, listener, to))]
     # With an owner for each connection, the missing worker can be named. Otherwise only the number
     # of connections is compared.
     owners = _owners(dialler.sockets, world.dials, dials.rank)
     owned = [owners(end) for end in found]
     if all(len(workers) == 1 for workers in owned) and len(owners.ports) >= len(dials.workers):
         up = {worker for workers in owned for worker in workers}
-        reason = why or _why(dialler, listener, to)
+        reason = why or _explanation(dialler, listener, to)
         return [
             Edge(dials.rank, (worker,), to, int(worker in up), why="" if worker in up else reason)
             for worker in dials.workers
         ]
-    return [_counted(dials, len(found), why or _why(dialler, listener, to))]
+    return [_counted(dials, len(found), why or _explanation(dialler, listener, to))]
 
 
-def _found(dialler: Pod, listener: Pod, to: Listener, addresses: frozenset[str]) -> Found:
+def _established(dialler: Pod, listener: Pod, to: Listener, addresses: frozenset[str]) -> Found:
     """Return the connections that both readable ends have, and why others do not count.
 
     The dialling end is preferred, because its socket belongs to the worker that dialled.
     `addresses` are those of all ranks.
     """
-    far = _at(listener, lambda end: end.near == to.port and end.remote in dialler.addresses)
+    far = _matching(listener, lambda end: end.near == to.port and end.remote in dialler.addresses)
     if dialler.sockets is None:
         return [end for end in far if not end.silent], ""
     # All ranks may listen on the same port number, so an end whose local port it is was accepted
     # and not dialled.
-    near = _at(
+    near = _matching(
         dialler,
         lambda end: end.far == to.port and end.remote in listener.addresses and end.near != to.port,
     )
@@ -142,7 +142,9 @@ def _found(dialler: Pod, listener: Pod, to: Listener, addresses: frozenset[str])
         complete = [end for end in good if (end.local, end.near) in both]
         # With network address translation, the listener sees an address that is no rank's. So a
         # connection from an unknown address can be the other end of any unmatched one.
-        translated = _at(listener, lambda end: end.near == to.port and end.remote not in addresses)
+        translated = _matching(
+            listener, lambda end: end.near == to.port and end.remote not in addresses
+        )
         if len(good) - len(complete) > len(translated):
             reason = (
                 f"half-open: rank {dialler.rank} has the connection, rank {listener.rank} does not"
@@ -152,7 +154,7 @@ def _found(dialler: Pod, listener: Pod, to: Listener, addresses: frozenset[str])
     return good, f"rank {dialler.rank} sends data that is not acknowledged" if silent else ""
 
 
-def _at(pod: Pod, wanted: Callable[[Connection], bool]) -> list[Connection]:
+def _matching(pod: Pod, wanted: Callable[[Connection], bool]) -> list[Connection]:
     return [end for end in pod.sockets.connections if wanted(end)] if pod.sockets else []
 
 
@@ -215,17 +217,17 @@ def _counted(dials: Dials, count: int, why: str) -> Edge:
     return Edge(dials.rank, dials.workers, dials.to, up, why=reason)
 
 
-def _none(dials: Dials, why: str) -> Edge:
+def _missing_edge(dials: Dials, why: str) -> Edge:
     return Edge(dials.rank, dials.workers, dials.to, 0, why=why)
 
 
-def _unseen(dialler: Pod, listener: Pod) -> str:
+def _unreadable(dialler: Pod, listener: Pod) -> str:
     if dialler.rank == listener.rank:
         return f"rank {dialler.rank}: {dialler.problem}"
     return f"rank {dialler.rank}: {dialler.problem}; rank {listener.rank}: {listener.problem}"
 
 
-def _why(dialler: Pod, listener: Pod, to: Listener) -> str:
+def _explanation(dialler: Pod, listener: Pod, to: Listener) -> str:
     """Explain a missing connection by what is known of both ends."""
     # The most fundamental reason first: a pod that does not run cannot listen.
     for pod in (listener, dialler):

@@ -19,7 +19,7 @@ from dijob.topology import connected_from
 MASTER_PORT: Final = 29500
 # Stands for the Redis server where a rank is expected.
 SERVER: Final = -1
-_MASTER: Final = re.compile(
+_MASTER_PORT_OPTION: Final = re.compile(
     r"--master[_-]port[= ](\d{1,5})\b|--rdzv[_-]endpoint[= ]\S*:(\d{1,5})\b"
 )
 
@@ -153,7 +153,7 @@ def _master_port(job: DIJob) -> int:
     # The port in rank 0's command takes precedence over torchrun's default.
     main = job.pod_sets[0].main_container
     words = [*(main.get("command") or ()), *(main.get("args") or ())]
-    found = _MASTER.search(" ".join(map(str, words)))
+    found = _MASTER_PORT_OPTION.search(" ".join(map(str, words)))
     return int(found[1] or found[2]) if found else MASTER_PORT
 
 

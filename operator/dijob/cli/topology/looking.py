@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Pods are read one after the other while connections come and go, so one reading can show a missing
 # connection that is not missing. It counts only if it is still missing in the last reading.
-_LOOKS: Final = 3
+_READINGS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 
 
@@ -24,7 +24,7 @@ async def look(client: "AsyncClient", name: str) -> Report:
     """Return the current connections of a job. Raises CliError if it can have none."""
     job = await client.get(name)
     world_or_error(job)
-    for again in range(_LOOKS):
+    for again in range(_READINGS):
         if again:
             await asyncio.sleep(_PAUSE_SECONDS)
         pods = await client.pods(job)

@@ -11,21 +11,21 @@ from dijob.core.members import compact, count
 
 # In a larger job, the table only has the pairs with missing or unknown connections.
 # A mesh of 100 ranks has 4,950 pairs, and the healthy ones are not interesting.
-_MOST_ROWS: Final = 60
-_MOST_LINES: Final = 100
+_MAX_ROWS: Final = 60
+_MAX_LINES: Final = 100
 
 
 def text(report: Report) -> str:
     """Format the table of rank pairs, a line per missing connection, and the summary."""
     rows: list[tuple[str, ...]] = [("FROM", "TO", "EXPECTED", "UP", "MISSING", "UNKNOWN")]
     pairs = _pairs(report)
-    if len(pairs) > _MOST_ROWS:
-        pairs = {pair: edges for pair, edges in pairs.items() if _bad(edges)}
+    if len(pairs) > _MAX_ROWS:
+        pairs = {pair: edges for pair, edges in pairs.items() if _is_incomplete(edges)}
     rows += [_row(report, pair, edges) for pair, edges in pairs.items()]
     lines = [table(rows), ""] if len(rows) > 1 else []
     bad = [edge for edge in report.edges if edge.missing or edge.unknown]
-    lines += [in_words(edge, report) for edge in bad[:_MOST_LINES]]
-    lines += [f"and {len(bad) - _MOST_LINES} more"] if len(bad) > _MOST_LINES else []
+    lines += [in_words(edge, report) for edge in bad[:_MAX_LINES]]
+    lines += [f"and {len(bad) - _MAX_LINES} more"] if len(bad) > _MAX_LINES else []
     if report.world.note:
         lines.append(f"note: {report.world.note}")
     return "\n".join([*lines, summary(report)])
@@ -95,7 +95,7 @@ def _pairs(report: Report) -> dict[tuple[int, int], list[Edge]]:
     return found
 
 
-def _bad(edges: list[Edge]) -> bool:
+def _is_incomplete(edges: list[Edge]) -> bool:
     return any(edge.missing or edge.unknown for edge in edges)
 
 

@@ -56,7 +56,7 @@ COMMANDS: Final = (
 )
 
 _ESTABLISHED: Final = "01"
-_LISTENS: Final = "0A"
+_LISTEN: Final = "0A"
 # The kernel doubles the retransmission timeout each time. This many are about 3 s without an
 # acknowledgement, which is more than a short loss of packets.
 SILENT_AFTER: Final = 4
@@ -116,7 +116,7 @@ def read(text: str) -> Sockets:
             hidden = True
         elif row := _row(line):
             state, end = row
-            if state == _LISTENS:
+            if state == _LISTEN:
                 listening.setdefault(end.near, set()).add(end.inode)
             else:
                 connections.append(end)
@@ -131,14 +131,14 @@ def read(text: str) -> Sockets:
 
 def _row(line: str) -> tuple[str, Connection] | None:
     words = line.split()
-    if len(words) < 10 or words[3] not in (_ESTABLISHED, _LISTENS) or not words[0].endswith(":"):
+    if len(words) < 10 or words[3] not in (_ESTABLISHED, _LISTEN) or not words[0].endswith(":"):
         return None
-    (local, near), (remote, far) = _end(words[1]), _end(words[2])
+    (local, near), (remote, far) = _address(words[1]), _address(words[2])
     again = int(words[6], 16) if words[5].startswith("01:") else 0
     return words[3], Connection(local, near, remote, far, inode=words[9], unanswered=again)
 
 
-def _end(text: str) -> tuple[str, int]:
+def _address(text: str) -> tuple[str, int]:
     """Parse an address and port.
 
     The kernel prints an address as 32-bit words in the byte order of the machine. Little endian is

@@ -21,7 +21,7 @@ from dijob.client.watching import Objects, watched
 
 # One change of a job causes several events within milliseconds. The pause merges them, so that the
 # view is drawn once.
-_TOGETHER_SECONDS = 0.1
+_MERGE_SECONDS = 0.1
 
 
 class Feed:
@@ -45,7 +45,10 @@ class Feed:
         The last snapshot has the ended job. After a deletion, none follows. Raises NotFound if the
         job does not exist.
         """
-        work = [asyncio.ensure_future(one()) for one in (self._jobs, self._ranks, self._news)]
+        work = [
+            asyncio.ensure_future(one())
+            for one in (self._watch_job, self._watch_pods, self._watch_events)
+        ]
         try:
             while not (work[0].done() and not self._changed.is_set()):
                 going = [one for one in work if not one.done()]
@@ -56,10 +59,10 @@ class Feed:
                 for one in work:
                     if one.done():
                         one.result()
-                await asyncio.sleep(_TOGETHER_SECONDS)
+                await asyncio.sleep(_MERGE_SECONDS)
                 self._changed.clear()
                 if self._job is not None:
-                    yield self._now(self._job)
+                    yield self._snapshot(self._job)
             # The job's watch may have failed after the check above.
             work[0].result()
         finally:
@@ -67,7 +70,7 @@ class Feed:
                 one.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
-    def _now(self, job: Job) -> Snapshot:
+    def _snapshot(self, job: Job) -> Snapshot:
         events = newest_last(job, self._events.values())
         troubles = tuple(self._troubles.values())
         return Snapshot(
@@ -89,7 +92,7 @@ class Feed:
 
         return report
 
-    async def _jobs(self) -> None:
+    async def _watch_job(self) -> None:
         """Follow the job until it ends or is deleted."""
         report = self._reporter("job")
         changes = states(self._client.connection, self._client.namespace, self._name, report)
@@ -100,21 +103,21 @@ class Feed:
                 if job is None or (job.finished and not self._lasting):
                     return
 
-    async def _ranks(self) -> None:
+    async def _watch_pods(self) -> None:
         async def take(found: Objects) -> None:
             self._pods = found
 
         label = f"{names.LABEL_JOB}={self._name}"
-        await self._objects(PODS.path(self._client.namespace), take, labelSelector=label)
+        await self._watch_objects(PODS.path(self._client.namespace), take, labelSelector=label)
 
-    async def _news(self) -> None:
+    async def _watch_events(self) -> None:
         async def take(found: Objects) -> None:
             self._events = found
 
         path = EVENTS.path(self._client.namespace)
-        await self._objects(path, take, fieldSelector=about(self._name))
+        await self._watch_objects(path, take, fieldSelector=about(self._name))
 
-    async def _objects(
+    async def _watch_objects(
         self, path: str, take: Callable[[Objects], Awaitable[None]], **selectors: str
     ) -> None:
         try:

@@ -36,7 +36,7 @@ _FIXED_LINES = 16
 async def watch(client: AsyncClient, name: str, timeout: float | None = None) -> Outcome:
     """Show a job until it ends, and return its outcome. Raises TimedOut after `timeout` seconds."""
     # A log file or a CI job cannot show a table that is redrawn.
-    show = _picture if sys.stdout.isatty() else _lines
+    show = _show_live if sys.stdout.isatty() else _print_lines
     try:
         async with asyncio.timeout(timeout):
             last = await show(client, name)
@@ -46,7 +46,7 @@ async def watch(client: AsyncClient, name: str, timeout: float | None = None) ->
     return outcome or Outcome(name, DELETED, "it was deleted before it ended")
 
 
-async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
+async def _print_lines(client: AsyncClient, name: str) -> view.Snapshot | None:
     printed, begun = dict[str, str](), datetime.now(UTC).replace(microsecond=0)
     last: view.Snapshot | None = None
     async with aclosing(Feed(client, name).snapshots()) as snapshots:
@@ -60,7 +60,7 @@ async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
     return last
 
 
-async def _picture(client: AsyncClient, name: str) -> view.Snapshot | None:
+async def _show_live(client: AsyncClient, name: str) -> view.Snapshot | None:
     console = Console()
     last: view.Snapshot | None = None
     with Live(console=console, auto_refresh=False) as live:
