@@ -84,6 +84,8 @@ def _collector(registry: CollectorRegistry, metric: Metric) -> Any:
 
 
 def _labels(registry: CollectorRegistry, metric: Metric) -> Collection[str]:
+    # The label names are only in a private attribute. A metric without samples shows them nowhere
+    # else.
     return getattr(_collector(registry, metric), "_labelnames", ())
 
 
@@ -97,6 +99,7 @@ def _bounds(registry: CollectorRegistry, metric: Metric) -> str:
 
 def _known(registry: CollectorRegistry) -> Iterator[str]:
     for metric in sorted(registry.collect(), key=_name):
+        # Only counters are created with all known label values, so that a rate begins at 0.
         if metric.type != "counter" or metric.name.startswith("process_"):
             continue
         found: dict[str, dict[str, None]] = {}
@@ -117,6 +120,7 @@ def chart_values() -> str:
         if _named(part)
         else f"| `{path}` | {_type(part)} | {_shown(_at(defaults, path))} | {_linked(part)} |\n"
         for path, part in _parts(schema)
+        # Helm's own value, which the chart does not use.
         if path != "global"
     )
     return _VALUES.format(rows="".join(rows))
@@ -156,6 +160,7 @@ def _shown(value: Any) -> str:
     """A default as YAML in one line; "" where it is empty text."""
     if value == "":
         return ""
+    # One line, because it is a table cell.
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000).strip()
     return f"`{text.removesuffix('...').strip()}`"
 
