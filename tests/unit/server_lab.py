@@ -1,6 +1,5 @@
-"""A server of running jobs over an apiserver that answers from memory, with a clock that the test
-moves.
-"""
+"""An HTTP server for running jobs over a simulated apiserver, with a clock that the test
+controls."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,8 +32,8 @@ BY_UID, BY_NAME = f"/v2alpha1/{UID}/replicas", "/v2alpha1/ns.job/replicas"
 
 @dataclass
 class Apiserver:
-    """The objects by path, and the users of tokens: a pod's for AUDIENCE, people's for it
-    itself.
+    """The objects by path, and the users by token: pods have tokens for AUDIENCE, people have
+    tokens for the apiserver.
     """
 
     objects: dict[str, Body] = field(default_factory=dict)
@@ -135,7 +134,9 @@ def pod(rank: int, owner: str = UID) -> Body:
 
 
 def made(**spec: Any) -> Apiserver:
-    """A job of three in namespace ns, with the tokens "rank" of its pod and "bob"."""
+    """Return a cluster with a job of three ranks in namespace ns, and the tokens "rank" of a pod
+    and "bob" of a person.
+    """
     sizes = {"replicas": 3, "minReplicas": 1, "maxReplicas": 5}
     job = {
         **dijob("job", {"image": "img:1", "command": ["ditask"]}, **{**sizes, **spec}),
@@ -150,7 +151,7 @@ def made(**spec: Any) -> Apiserver:
 
 
 class Standing(Clock):
-    """A clock that the test moves."""
+    """A clock that the test controls."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -164,7 +165,7 @@ class Standing(Clock):
 
 @dataclass
 class Lab:
-    """The server over a simulated apiserver, and a client of it."""
+    """A server over a simulated apiserver, and a client for it."""
 
     apiserver: Apiserver
     server: Server
@@ -174,17 +175,17 @@ class Lab:
     async def ask(
         self, method: str, path: str, body: Any = None, token: str = "rank"
     ) -> tuple[int, Body]:
-        """Status and answer, which has always the same form."""
+        """Send a request and return status and body, which must have the common form."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body)
         async with self.client.request(method, path, data=data, headers=headers) as answer:
-            told = await answer.json()
-            assert set(told) == {"success", "code", "message", "data"}
-            assert (told["success"], told["code"]) == (answer.status == 200, answer.status != 200)
+            reply = await answer.json()
+            assert set(reply) == {"success", "code", "message", "data"}
+            assert (reply["success"], reply["code"]) == (answer.status == 200, answer.status != 200)
             assert ("Retry-After" in answer.headers) == (
-                answer.status in (429, 503, 409) and "ended" not in told["message"]
+                answer.status in (429, 503, 409) and "ended" not in reply["message"]
             )
-            return answer.status, told
+            return answer.status, reply
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""DIJobs as users write them, and what is said where one is refused."""
+"""DIJobs as users write them, and the problems for which one is rejected."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def named(name: str) -> Body:
 
 
 def refusal(made: Body) -> tuple[tuple[str, str], ...]:
-    """What is wrong with it, as with an object from a file: by field."""
+    """Return the problems of an object from a file, as pairs of field and message."""
     made = {**made, "metadata": {k: v for k, v in made["metadata"].items() if k != "uid"}}
     with pytest.raises(SpecError) as caught:
         parse_job(made)

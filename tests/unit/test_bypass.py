@@ -1,4 +1,4 @@
-"""C8: programs that run without the launcher know no peers, and the job says so."""
+"""C8: programs that run without the launcher do not know their peers, and the job reports it."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def without_command(*args: str, **spec: Any) -> Body:
         ),
     ],
 )
-def test_a_program_without_a_command_knows_no_peers(made: Body) -> None:
+def test_a_template_without_a_command_is_reported_as_bypassed(made: Body) -> None:
     (found,) = warnings(parse_job(made))
     assert found.field == FIELD
     assert "each pod may train alone: set `command` to the program" in found.message
@@ -91,10 +91,10 @@ def test_there_is_no_warning_if_the_program_needs_no_launcher(made: Body) -> Non
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_c5_a_command_that_says_where_ditask_listens_does_not_join_the_job(
+def test_c5_a_ditask_with_its_own_address_is_reported_as_bypassed(
     options: list[str], spec: Body, option: str
 ) -> None:
-    """C5: such a ditask runs as if it were outside a job, and the user may not know that."""
+    """C5: such a ditask does not join the job, and the user may not know that."""
     main = container(command=["ditask"], args=[*options, "--main", "a.main"])
     found = [one for one in warnings(job({"containers": [main]}, **spec)) if one.field == FIELD]
     assert [one.message.partition(",")[0] for one in found] == (
@@ -102,12 +102,12 @@ def test_c5_a_command_that_says_where_ditask_listens_does_not_join_the_job(
     )
 
 
-def test_arguments_that_run_ditask_with_the_launcher_off_are_read() -> None:
+def test_args_that_run_ditask_are_checked_if_the_launcher_is_off() -> None:
     (found,) = warnings(parse_job(without_command(*DITASK, launcher="Off")))
     assert (found.field, "--platform k8s" in found.message) == ("spec.launcher", True)
 
 
-def test_of_several_tasks_the_one_without_a_command_is_named() -> None:
+def test_the_task_without_a_command_is_named() -> None:
     tasks = [
         {"type": kind, "replicas": 2, "template": {"spec": {"containers": [main]}}}
         for kind, main in (("learner", container()), ("collector", container(command=None)))
@@ -120,7 +120,7 @@ def test_of_several_tasks_the_one_without_a_command_is_named() -> None:
     assert (seen["connections"]["total"], seen["pods"][1]["dials"]) == (1, [0])
 
 
-def test_the_main_container_is_named_by_its_place() -> None:
+def test_the_path_of_the_main_container_has_its_index() -> None:
     made = job({"containers": [{"name": "side", "image": "x"}, container(command=None)]})
     (found,) = warnings(made)
     assert found.field == "spec.template.spec.containers[1].command"
@@ -129,7 +129,7 @@ def test_the_main_container_is_named_by_its_place() -> None:
 @pytest.mark.parametrize(
     ("command", "launcher"), [(None, "Auto"), (DITASK, "Off")], ids=["no command", "launcher Off"]
 )
-def test_ranks_that_know_no_peers_are_never_reported_as_ready_peers(
+def test_peers_ready_stays_false_for_ranks_that_do_not_know_their_peers(
     command: list[str] | None, launcher: str
 ) -> None:
     owner = job({"containers": [container(command=command)]}, launcher=launcher)
@@ -140,14 +140,14 @@ def test_ranks_that_know_no_peers_are_never_reported_as_ready_peers(
     assert begun.status.message.startswith("each pod may train alone, see LauncherBypassed")
 
 
-def test_a_rank_that_has_reported_that_it_worked_alone_makes_no_ready_peers() -> None:
+def test_peers_ready_stays_false_if_a_rank_reports_that_it_worked_alone() -> None:
     end = Ending(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
     done = listed(0, phase="Succeeded", succeeded=True, last_end=end)
     decided = plan(running(), observed(done, listed(1), listed(2)), NOW)
     assert says(decided)["PeersReady"] == ("False", "LauncherBypassed")
 
 
-def test_explain_promises_no_connections_without_a_launcher() -> None:
+def test_explain_counts_no_connections_without_a_launcher() -> None:
     made = parse_job(without_command(*DITASK))
     lines = "\n".join(text.lines({**explanation(made, Options()), "cluster": NOT_ASKED}))
     assert "Connections  0 between DI-engine's processes" in lines

@@ -1,4 +1,4 @@
-"""What can be read from a container's command, and what must not be guessed."""
+"""What the parser reads from a container's command, and what it must not guess."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("container", RUNS.values(), ids=RUNS.keys())
-def test_ditask_with_two_workers_is_seen(container: dict[str, Any]) -> None:
+def test_a_ditask_call_with_two_workers_is_recognized(container: dict[str, Any]) -> None:
     command = Command.of(container)
     assert (command.runs_ditask, command.parallel_workers, command.hides("parallel-workers")) == (
         True,
@@ -82,7 +82,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("container", OTHERS.values(), ids=OTHERS.keys())
-def test_whatever_else_is_no_ditask_and_gets_no_port(container: dict[str, Any]) -> None:
+def test_other_commands_are_not_ditask_and_have_no_port(container: dict[str, Any]) -> None:
     assert Command.of(container).runs_ditask is False
     assert listen_port(Command.of(container)) is None
 
@@ -100,7 +100,9 @@ def test_whatever_else_is_no_ditask_and_gets_no_port(container: dict[str, Any]) 
         pytest.param(bash("ditask --parallel-workers $N"), True, id="variable"),
     ],
 )
-def test_dynamic_says_that_something_is_hidden(container: dict[str, Any], dynamic: bool) -> None:
+def test_dynamic_is_true_if_a_part_of_the_command_is_hidden(
+    container: dict[str, Any], dynamic: bool
+) -> None:
     assert Command.of(container).dynamic is dynamic
 
 
@@ -125,7 +127,7 @@ def test_dynamic_says_that_something_is_hidden(container: dict[str, Any], dynami
         ),
     ],
 )
-def test_a_hidden_value_is_none_and_its_neighbours_are_read(script: str) -> None:
+def test_a_hidden_option_is_none_and_other_options_are_parsed(script: str) -> None:
     command = Command.of(bash(script))
     assert command.topology is None
     assert command.hides("topology")
@@ -133,7 +135,7 @@ def test_a_hidden_value_is_none_and_its_neighbours_are_read(script: str) -> None
     assert listen_port(Command.of(bash(script))) == 50515
 
 
-def test_arguments_that_come_from_elsewhere_hide_every_option() -> None:
+def test_arguments_from_a_variable_hide_every_option() -> None:
     container = bash('ditask --parallel-workers 2 "$@"')
     assert Command.of(container).hides("topology")
     assert listen_port(Command.of(container)) is None
@@ -187,7 +189,9 @@ BYPASSES = {
 
 
 @pytest.mark.parametrize(("container", "words"), BYPASSES.values(), ids=BYPASSES.keys())
-def test_what_goes_round_the_launcher_is_named(container: dict[str, Any], words: str) -> None:
+def test_bypass_names_what_hides_the_launchers_ditask(
+    container: dict[str, Any], words: str
+) -> None:
     command = Command.of(container)
     assert command.runs_ditask
     assert command.bypass is not None
@@ -198,7 +202,7 @@ def test_an_activation_after_the_call_is_no_bypass() -> None:
     assert Command.of(bash("ditask -m a.main; conda activate x")).bypass is None
 
 
-def test_the_option_of_another_is_not_taken() -> None:
+def test_the_options_of_another_program_are_ignored() -> None:
     assert Command.of(bash("prepare --parallel-workers 7; ditask")).parallel_workers is None
 
 
@@ -209,7 +213,7 @@ SHELL_TEXT = st.text(
 
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(SHELL_TEXT, SHELL_TEXT.map(lambda text: "ditask " + text), st.text(max_size=40)))
-def test_no_text_makes_it_raise(script: str) -> None:
+def test_no_command_raises_an_exception(script: str) -> None:
     for container in (
         bash(script),
         argv("ditask", script),
@@ -220,7 +224,7 @@ def test_no_text_makes_it_raise(script: str) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 7, 40])
-def test_nested_shells_end(depth: int) -> None:
+def test_a_ditask_behind_many_wrappers_is_recognized(depth: int) -> None:
     words = ["bash", "-c"] * 1 + ["ditask"]
     for _ in range(depth):
         words = ["env", *words]

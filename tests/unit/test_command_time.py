@@ -1,4 +1,4 @@
-"""A command is read in a moment, whatever it says, and up to a length."""
+"""Any command is parsed within a time limit, up to a maximum length."""
 
 import time
 from typing import Any
@@ -32,7 +32,7 @@ BEFORE = {"a word for a here-document": "<<", "options": "ditask ", "modules": "
 
 
 def seconds(script: str) -> float:
-    """The CPU that reading it takes, at best."""
+    """Return the least CPU time of several attempts to parse a script."""
 
     def once() -> float:
         begin = time.process_time()
@@ -44,7 +44,7 @@ def seconds(script: str) -> float:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("name", NASTY)
-def test_a_command_is_read_in_a_moment_whatever_it_says(name: str) -> None:
+def test_any_command_is_parsed_quickly(name: str) -> None:
     unit, before = NASTY[name], BEFORE.get(name, "")
     sizes = (READ_LENGTH - 100, 128 * 1024)
     took = [seconds(before + unit * (size // len(unit))) for size in sizes]
@@ -52,13 +52,13 @@ def test_a_command_is_read_in_a_moment_whatever_it_says(name: str) -> None:
 
 
 @pytest.mark.timed
-def test_nested_substitutions_are_read_in_one_pass() -> None:
+def test_nested_substitutions_are_parsed_in_one_pass() -> None:
     half = READ_LENGTH // 3 - 10
     assert seconds("$(" * half + ")" * half) < allowed(0.05)
 
 
 @pytest.mark.timed
-def test_options_and_calls_are_compared_once() -> None:
+def test_many_options_and_calls_are_parsed_quickly() -> None:
     options = " ".join(f"--a{number} 1" for number in range(800))
     assert seconds(f"ditask {options};" + "ditask;" * 1000) < allowed(0.05)
 
@@ -78,7 +78,7 @@ def test_options_and_calls_are_compared_once() -> None:
         ),
     ],
 )
-def test_a_command_is_read_up_to_16_kib(container: dict[str, Any], read: bool) -> None:
+def test_a_command_is_parsed_up_to_16_kib(container: dict[str, Any], read: bool) -> None:
     command = Command.of(container)
     assert (command.runs_ditask, command.dynamic, command.hides("topology")) == (
         read,
@@ -87,7 +87,7 @@ def test_a_command_is_read_up_to_16_kib(container: dict[str, Any], read: bool) -
     )
 
 
-def test_what_is_too_long_to_be_read_is_said() -> None:
+def test_a_command_that_is_too_long_causes_a_warning() -> None:
     long = builders.job(
         {"containers": [builders.container(command=["sh", "-c", SEED + "#" * READ_LENGTH])]}
     )

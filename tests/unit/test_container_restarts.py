@@ -1,5 +1,5 @@
-"""Restart policies of single containers (Kubernetes 1.35, KEP-5307): refused, since the operator
-goes by the pod's; what runs with one already is left alone.
+"""Restart policies of single containers (Kubernetes 1.35, KEP-5307) are rejected, because the
+operator uses the policy of the pod. A job that already runs with one is left alone.
 """
 
 import pytest
@@ -27,7 +27,7 @@ AT = "spec.template.spec.containers"
         ),
     ],
 )
-def test_a_container_with_a_restart_policy_of_its_own_is_refused(
+def test_a_container_with_its_own_restart_policy_is_rejected(
     containers: list[Body], field: str
 ) -> None:
     with pytest.raises(SpecError) as refused:
@@ -50,12 +50,12 @@ def test_a_container_with_a_restart_policy_of_its_own_is_refused(
         pytest.param({"restartPolicy": "Never"}, id="the pod's own"),
     ],
 )
-def test_what_says_nothing_of_a_single_container_is_not(pod: Body) -> None:
+def test_restart_policies_of_pods_and_sidecars_are_accepted(pod: Body) -> None:
     assert job(pod).pod_sets
 
 
 @pytest.mark.virtual_time
-async def test_a_job_that_runs_with_one_is_left_alone_and_says_so() -> None:
+async def test_a_running_job_with_such_a_container_is_reported_and_left_alone() -> None:
     async with simulated(job_body()) as world:
         await world.running()
         before = world.cluster.names_of("pods")
@@ -63,8 +63,8 @@ async def test_a_job_that_runs_with_one_is_left_alone_and_says_so() -> None:
         await world.restart()
         await world.runs(30)
         status = world.cluster.read("dijobs", "job")["status"]
-        said = {one["type"]: one for one in status["conditions"]}["Invalid"]
-        assert (said["status"], said["reason"]) == ("True", "SpecInvalid")
-        assert f"{AT}[0].restartPolicy: is Always" in said["message"]
+        invalid = {one["type"]: one for one in status["conditions"]}["Invalid"]
+        assert (invalid["status"], invalid["reason"]) == ("True", "SpecInvalid")
+        assert f"{AT}[0].restartPolicy: is Always" in invalid["message"]
         assert world.cluster.names_of("pods") == before
         assert not world.writes("DELETE", "pods")

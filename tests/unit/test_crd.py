@@ -1,5 +1,5 @@
-"""The generated CRD: structural, bounded, described. That it is what is committed, `make check`
-says.
+"""The generated CRD is structural, bounded and described. `make check` compares it with the
+committed file.
 """
 
 import re
@@ -41,7 +41,7 @@ def nodes(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
 ALL = dict(nodes(SCHEMA))
 
 
-def test_plain_kubectl_apply_can_hold_it() -> None:
+def test_the_crd_fits_into_the_annotation_of_kubectl_apply() -> None:
     # It keeps a copy of the CRD in an annotation, and all annotations have 256 KiB.
     assert len(CRD.encode()) < 150_000
 
@@ -84,7 +84,7 @@ def test_every_node_is_bounded() -> None:
     assert [path for path, node in ALL.items() if unbounded(node) and path not in free] == []
 
 
-def test_every_field_teaches() -> None:
+def test_every_field_has_a_description() -> None:
     silent = [
         path for path, node in ALL.items() if not node.get("description") and "[add" not in path
     ]
@@ -98,7 +98,7 @@ def test_every_field_of_the_model_is_in_the_schema() -> None:
         assert sorted(at(SCHEMA, path)["properties"]) == sorted(aliases)
 
 
-def test_only_fields_whose_absence_means_nothing_are_defaulted() -> None:
+def test_fields_whose_absence_has_a_meaning_have_no_default() -> None:
     defaults = {path: node["default"] for path, node in ALL.items() if "default" in node}
     assert defaults == {
         ".spec.addressing": "IP",
@@ -115,7 +115,7 @@ def test_only_fields_whose_absence_means_nothing_are_defaulted() -> None:
     }
 
 
-def test_scale_and_columns_point_at_fields_that_exist() -> None:
+def test_scale_and_printer_columns_refer_to_existing_fields() -> None:
     version = document()["spec"]["versions"][0]
     paths = [column["jsonPath"] for column in version["additionalPrinterColumns"]]
     paths += version["subresources"]["scale"].values()
@@ -123,7 +123,7 @@ def test_scale_and_columns_point_at_fields_that_exist() -> None:
     assert set(paths) - known == {".metadata.creationTimestamp"}
 
 
-def test_each_rule_stands_where_its_field_is_and_says_what_to_do() -> None:
+def test_each_rule_refers_to_an_existing_field_and_has_a_message() -> None:
     made = SCHEMA
     for path, rules in RULES.items():
         for rule in rules:
@@ -132,14 +132,14 @@ def test_each_rule_stands_where_its_field_is_and_says_what_to_do() -> None:
             assert len(rule.message) < 400, rule
 
 
-def test_of_a_job_that_has_ended_every_field_is_held_but_those_that_still_mean_something() -> None:
+def test_an_ended_job_is_immutable_except_for_fields_that_still_have_an_effect() -> None:
     (rule,) = [rule for rule in RULES[""] if "has ended" in rule.message]
     fields = {str(field.alias) for field in Spec.model_fields.values()}
     held = {name for name in fields if f"self.spec.{name} == oldSelf.spec.{name}" in rule.rule}
     assert fields - held == {"ttlSecondsAfterFinished", "cleanPodPolicy", "replicas"}
 
 
-def test_no_rule_speaks_of_a_change_where_it_cannot_see_whether_the_job_has_ended() -> None:
+def test_all_transition_rules_are_at_the_root_where_they_see_the_phase() -> None:
     blind = [
         (path, rule.message)
         for path, rules in RULES.items()
@@ -152,15 +152,15 @@ def test_no_rule_speaks_of_a_change_where_it_cannot_see_whether_the_job_has_ende
     assert (blind, unaware) == ([], [])
 
 
-def test_the_rules_of_the_crd_and_of_the_operator_say_the_same() -> None:
-    said = [rule.message for rules in RULES.values() for rule in rules]
+def test_the_crd_and_the_operator_have_the_same_validation_messages() -> None:
+    messages = [rule.message for rules in RULES.values() for rule in rules]
     for sentence in (
         template.SLIP_MESSAGE,
         checks.NO_SIZE_MESSAGE,
         template.PREFIX_MESSAGE,
         template.RESTART_MESSAGE,
     ):
-        assert any(sentence in message for message in said)
+        assert any(sentence in message for message in messages)
     env = RULES["spec.template.spec.containers[].env[]"][0]
     assert [name for name in names.RESERVED_ENV if f"'{name}'" not in env.rule] == []
 
@@ -179,7 +179,7 @@ def test_the_rules_of_the_crd_and_of_the_operator_say_the_same() -> None:
         ),
     ],
 )
-def test_the_schema_alone_refuses(spec: Node, words: str) -> None:
+def test_the_schema_rejects_values_out_of_bounds(spec: Node, words: str) -> None:
     base = {"replicas": 1, "template": {"spec": {"containers": [{"name": "a"}]}}}
     validator = jsonschema.Draft7Validator(SCHEMA)
     assert list(validator.iter_errors({"spec": base})) == []
@@ -187,7 +187,7 @@ def test_the_schema_alone_refuses(spec: Node, words: str) -> None:
     assert words in error.message
 
 
-def test_the_charts_copy_is_the_same_crd_inside_its_conditions() -> None:
+def test_the_charts_template_renders_the_same_crd() -> None:
     lines = CHART.splitlines()
     assert (lines[0], lines[-1]) == ("{{- if .Values.crds.install }}", "{{- end }}")
     kept = yaml.load("\n".join(line for line in lines if "{{" not in line), yaml.CSafeLoader)
@@ -195,6 +195,6 @@ def test_the_charts_copy_is_the_same_crd_inside_its_conditions() -> None:
     assert kept == yaml.load(CRD, yaml.CSafeLoader)
 
 
-def test_braces_that_helm_would_read_are_refused() -> None:
+def test_a_crd_with_helms_delimiters_raises_an_error() -> None:
     with pytest.raises(ValueError, match="Helm"):
         chart("metadata:\n  name: x\nspec:\n  a: '{{ x }}'\n")

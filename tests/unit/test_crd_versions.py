@@ -1,4 +1,4 @@
-"""The CRD in the cluster is of another version than the operator (C47)."""
+"""C47: the CRD in the cluster has another version than the operator."""
 
 import logging
 
@@ -30,7 +30,7 @@ UNKNOWN: dict[str, tuple[Body, str]] = {
 
 
 @pytest.mark.parametrize(("body", "field"), UNKNOWN.values(), ids=UNKNOWN)
-def test_a_field_that_only_the_crd_knows_says_to_upgrade_the_operator(
+def test_a_field_that_only_the_crd_knows_asks_for_an_upgrade_of_the_operator(
     body: Body, field: str
 ) -> None:
     with pytest.raises(SpecError) as refused:
@@ -39,14 +39,14 @@ def test_a_field_that_only_the_crd_knows_says_to_upgrade_the_operator(
     assert "upgrade the operator, or remove the field" in str(refused.value)
 
 
-def test_a_field_of_a_file_is_a_typo() -> None:
+def test_an_unknown_field_in_a_users_file_is_a_typo() -> None:
     body = job_body(toplogy="star")
     del body["metadata"]["uid"]
     with pytest.raises(SpecError, match="did you mean topology"):
         parse_job(body)
 
 
-def test_a_typo_where_the_crd_keeps_all_fields_is_a_typo() -> None:
+def test_an_unknown_field_where_the_crd_keeps_all_fields_is_a_typo() -> None:
     rules: list[Body] = [{"form": [{"podSelector": {}}]}]
     with pytest.raises(SpecError) as refused:
         parse_job(job_body(networkPolicy={"ingress": rules}))
@@ -55,7 +55,7 @@ def test_a_typo_where_the_crd_keeps_all_fields_is_a_typo() -> None:
 
 @virtual
 @pytest.mark.parametrize("field", ["listNumber", "renewals", "desired"])
-async def test_an_older_crd_is_a_condition_of_the_jobs_and_no_traceback(
+async def test_an_older_crd_is_reported_in_a_condition_without_a_traceback(
     field: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

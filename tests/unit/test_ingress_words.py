@@ -1,5 +1,5 @@
-"""What is said of a rule of spec.networkPolicy that cannot be read: one true sentence with a path
-that there is; and that a key without a value is refused, since it would select more than it says.
+"""Messages for invalid rules of spec.networkPolicy: one message, with a path that exists. A key
+without a value is rejected, because the rule would select more than its author intends.
 """
 
 import pytest
@@ -51,7 +51,7 @@ def said_of(rule: Body) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_one_sentence_is_said_and_its_path_is_one_that_there_is(
+def test_an_invalid_rule_has_one_problem_with_an_existing_path(
     rule: Body, field: str, words: str
 ) -> None:
     ((place, message),) = said_of(rule)
@@ -89,8 +89,9 @@ def test_one_sentence_is_said_and_its_path_is_one_that_there_is(
         pytest.param({"from": None}, f"{RULE}.from", id="peers: everybody"),
     ],
 )
-def test_a_key_without_a_value_is_refused(rule: Body, field: str) -> None:
-    """The apiserver takes a null for nothing, so what it stands for is not narrowed down by it."""
+def test_a_key_without_a_value_is_rejected(rule: Body, field: str) -> None:
+    """The apiserver treats a null as absent, so the rule would select more than its author
+    intends."""
     assert said_of(rule) == [(field, NO_VALUE)]
 
 

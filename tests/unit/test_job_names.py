@@ -1,4 +1,5 @@
-"""C27, C16: a rejected name comes with the nearest allowed one, or with the length that fits."""
+"""C27, C16: the message for an invalid name has the nearest allowed name, or the length that
+fits."""
 
 import pytest
 from dijob.api.job_names import NAME_LENGTH, is_allowed, nearest, room_for_task
@@ -22,7 +23,7 @@ from unit.specs import named, refusal
         ("Zürich", "z-rich"),
     ],
 )
-def test_the_nearest_allowed_name_is_named(name: str, near: str) -> None:
+def test_the_message_suggests_the_nearest_allowed_name(name: str, near: str) -> None:
     assert nearest(name) == near
     assert is_allowed(near)
     ((field, message),) = refusal(named(name))
@@ -31,7 +32,7 @@ def test_the_nearest_allowed_name_is_named(name: str, near: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["...", "-", "训练"])
-def test_a_name_of_which_nothing_can_be_kept_gets_no_proposal(name: str) -> None:
+def test_a_name_of_which_nothing_can_be_kept_gets_no_suggestion(name: str) -> None:
     assert nearest(name) == ""
     ((_, message),) = refusal(named(name))
     assert message.endswith("choose another name")
@@ -46,7 +47,9 @@ def test_an_allowed_name_is_its_own_nearest_or_shorter(name: str) -> None:
 @pytest.mark.parametrize(
     ("replicas", "room"), [(1, 34), (10, 34), (11, 33), (100, 33), (101, 32), (1001, 31)]
 )
-def test_a_task_whose_pods_names_are_too_long_is_told_its_room(replicas: int, room: int) -> None:
+def test_a_task_name_that_is_too_long_is_rejected_with_the_length_that_fits(
+    replicas: int, room: int
+) -> None:
     assert room_for_task("a" * 26, replicas) == room
     parse_job(with_task("a" * 26, "t" * room, replicas))
     ((field, message),) = refusal(with_task("a" * 26, "t" * (room + 1), replicas))

@@ -1,4 +1,5 @@
-"""C36: arguments and variables up to what Linux accepts; the rejection says what to do."""
+"""C36: arguments and variables up to the limit of Linux are accepted; the rejection has a
+remedy."""
 
 from typing import Any
 
@@ -31,7 +32,7 @@ def having(key: str = "containers", **fields: Any) -> Body:
     ],
     ids=["args", "command", "variables", "a long argument", "a long variable"],
 )
-def test_what_linux_accepts_is_accepted(fields: Body) -> None:
+def test_strings_that_linux_accepts_are_accepted(fields: Body) -> None:
     parse_job(having(**fields))
 
 
@@ -46,7 +47,7 @@ def test_what_linux_accepts_is_accepted(fields: Body) -> None:
     ],
     ids=["argument", "command", "bytes count", "variable with its name"],
 )
-def test_a_longer_string_is_rejected_with_the_way(key: str, fields: Body, place: str) -> None:
+def test_a_longer_string_is_rejected_with_a_remedy(key: str, fields: Body, place: str) -> None:
     ((field, message),) = refusal(having(key, **fields))
     assert field == f"spec.template.spec.{key}[0].{place}"
     assert "put it into a ConfigMap, mount that as a volume" in message
@@ -54,7 +55,7 @@ def test_a_longer_string_is_rejected_with_the_way(key: str, fields: Body, place:
 
 @pytest.mark.parametrize("path", ["spec.template", "spec.tasks[].template"])
 @pytest.mark.parametrize("key", ["containers", "initContainers"])
-def test_the_schema_has_room_for_as_many_as_an_object_may_have(path: str, key: str) -> None:
+def test_the_bounds_of_the_schema_leave_room_for_the_rules(path: str, key: str) -> None:
     one = at(schema(), f"{path}.spec.{key}[]")["properties"]
     assert one["args"]["maxItems"] >= 8000
     assert one["command"]["maxItems"] >= 8000
@@ -63,6 +64,6 @@ def test_the_schema_has_room_for_as_many_as_an_object_may_have(path: str, key: s
     assert one["args"]["items"]["maxLength"] > LONGEST
 
 
-def test_an_object_with_too_many_values_is_told_the_way() -> None:
+def test_an_object_with_too_many_values_is_rejected_with_a_remedy() -> None:
     ((_, message),) = refusal(having(args=["x"] * 10_001))
     assert "a ConfigMap that the template mounts or references in envFrom" in message

@@ -42,7 +42,7 @@ def having(field: str, *keys: str, template: Body | None = None) -> Body:
         ("annotations", "kubectl.kubernetes.io/default-container", "kubectl"),
     ],
 )
-def test_a_key_for_pods_on_the_job_is_reported_with_its_place(
+def test_a_key_for_pods_on_the_job_is_reported_with_its_reader_and_place(
     field: str, key: str, reader: str
 ) -> None:
     (found,) = warnings(parse_job(having(field, key)))
@@ -67,12 +67,12 @@ def test_other_keys_are_not(field: str, key: str) -> None:
     assert warnings(parse_job(having(field, key))) == ()
 
 
-def test_a_key_that_the_template_has_too_is_not() -> None:
+def test_a_key_that_the_template_has_too_is_not_reported() -> None:
     key = "kueue.x-k8s.io/queue-name"
     assert warnings(parse_job(having("labels", key, template={"labels": {key: "y"}}))) == ()
 
 
-def test_the_tasks_that_lack_it_are_named() -> None:
+def test_the_tasks_that_lack_the_key_are_named() -> None:
     key = "karpenter.sh/do-not-disrupt"
     spec = {"containers": [container()]}
     tasks = [
@@ -85,10 +85,10 @@ def test_the_tasks_that_lack_it_are_named() -> None:
     assert found.message.endswith("put it into spec.tasks[1].template.metadata.annotations")
 
 
-def test_the_condition_and_explain_say_it() -> None:
+def test_the_condition_and_explain_report_the_key() -> None:
     made = parse_job(having("labels", "kueue.x-k8s.io/queue-name"))
     condition = conditions_of(plan(made, observed(), NOW))["SpecWarning"]
     assert (condition.status, condition.reason) == ("True", "SpecWarning")
     assert "put it into spec.template.metadata.labels" in condition.message
-    (said,) = explanation(made, Options())["warnings"]
-    assert said["field"] == "metadata.labels"
+    (warning,) = explanation(made, Options())["warnings"]
+    assert warning["field"] == "metadata.labels"

@@ -1,4 +1,4 @@
-"""C4: metadata of a template as other programs write it, and null for what is not set."""
+"""C4: metadata that other programs write into a template, and null for values that are not set."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def having(metadata: Any, **spec: Any) -> Body:
     return made
 
 
-def test_metadata_that_programs_write_is_accepted_in_silence() -> None:
+def test_metadata_that_programs_write_is_accepted_without_a_warning() -> None:
     assert warnings(parse_job(having(WRITTEN_BY_PROGRAMS))) == ()
 
 
@@ -70,7 +70,7 @@ def test_a_null_label_is_an_empty_one_as_in_a_deployment() -> None:
 
 
 @pytest.mark.parametrize("given", [None, {"labels": None, "annotations": None}])
-def test_null_metadata_is_none(given: Body | None) -> None:
+def test_null_metadata_counts_as_absent(given: Body | None) -> None:
     assert manifest(parse_job(having(given))) == manifest(parse_job(job_body()))
 
 
@@ -87,7 +87,7 @@ def test_each_field_of_a_spec_may_be_null() -> None:
 @pytest.mark.parametrize(
     "field", ["messageQueue", "restart", "failurePolicy", "networkPolicy", "engineFields"]
 )
-def test_fields_below_may_be_null_too(field: str) -> None:
+def test_nested_fields_may_be_null_too(field: str) -> None:
     fields = at(schema(), f"spec.{field}")["properties"]
     made = parse_job(job_body(**{field: dict.fromkeys(fields)}))
     assert made == parse_job(job_body(**{field: {}}))
@@ -96,7 +96,7 @@ def test_fields_below_may_be_null_too(field: str) -> None:
 @pytest.mark.parametrize(
     "field", ["args", "env", "envFrom", "volumeMounts", "resources", "ports", "securityContext"]
 )
-def test_a_null_of_a_container_is_as_good_as_absent(field: str) -> None:
+def test_a_null_field_of_a_container_counts_as_absent(field: str) -> None:
     main = {**container(), field: None}
     made = manifest(parse_job(job_body({"containers": [main]})))
     assert made["spec"]["containers"][0]["name"] == "di-container"
@@ -105,7 +105,7 @@ def test_a_null_of_a_container_is_as_good_as_absent(field: str) -> None:
 @pytest.mark.parametrize(
     "field", ["initContainers", "volumes", "restartPolicy", "hostNetwork", "hostname", "subdomain"]
 )
-def test_a_null_of_a_pod_is_as_good_as_absent(field: str) -> None:
+def test_a_null_field_of_a_pod_counts_as_absent(field: str) -> None:
     pod = {"containers": [container()]}
     null = manifest(parse_job(job_body({**pod, field: None})))["spec"]
     assert {**null, field: null.get(field) or None} == {
@@ -121,9 +121,10 @@ def test_a_file_that_kubectl_has_printed_can_be_applied() -> None:
     assert check(body) == ()
 
 
-def test_nothing_that_can_be_absent_is_without_null_in_the_schema() -> None:
-    """A server-side apply keeps a null, and the schema has to allow it. `replicas` cannot: the
-    scale subresource reads it."""
+def test_every_optional_field_is_nullable_in_the_schema() -> None:
+    """A server-side apply keeps a null, so the schema must allow it. `replicas` is the exception,
+    because the scale subresource reads it.
+    """
 
     def strict(node: Body, path: str) -> list[str]:
         found = []

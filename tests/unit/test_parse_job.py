@@ -1,6 +1,4 @@
-"""parse_job: what is read from a spec and a status that are accepted, and what their defaults
-are.
-"""
+"""parse_job: the values and defaults that are read from a valid spec and status."""
 
 from typing import Any
 
@@ -33,7 +31,7 @@ def test_sizes(spec: Body, sizes: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 58])
-def test_names_at_the_bounds(length: int) -> None:
+def test_the_longest_and_shortest_names_are_accepted(length: int) -> None:
     assert parse_job(named("a" * length)).metadata.name == "a" * length
 
 
@@ -119,7 +117,7 @@ def test_the_main_container_is_the_named_one_else_the_first() -> None:
         pytest.param(None, {}, id="null"),
     ],
 )
-def test_what_cannot_be_read_of_a_status_counts_as_absent(status: object, read: Body) -> None:
+def test_unreadable_fields_of_a_status_count_as_absent(status: object, read: Body) -> None:
     assert (
         parse_job(body() | {"status": status}).status.model_dump(
             by_alias=True, exclude_defaults=True
@@ -138,7 +136,7 @@ ABSURD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("forged", ABSURD.values(), ids=ABSURD)
-def test_a_status_with_absurd_numbers_is_read_without_them(forged: dict[str, Any]) -> None:
+def test_numbers_in_a_status_that_are_too_large_count_as_absent(forged: dict[str, Any]) -> None:
     seen = job(status={"phase": "Running", **forged}).status
     assert seen.phase == "Running"
     assert (

@@ -1,4 +1,5 @@
-"""Text that a tenant has written reaches nobody's terminal, status or log as it is (H10, H22)."""
+"""H10, H22: text that a tenant has written is made safe before it reaches a terminal, status or
+log."""
 
 import json
 import re
@@ -62,16 +63,16 @@ TEXTS = (
 
 
 @pytest.mark.parametrize(("text", "seen"), PRINTED.values(), ids=PRINTED)
-def test_only_what_can_be_read_is_left(text: str, seen: str) -> None:
+def test_plain_removes_what_cannot_be_read(text: str, seen: str) -> None:
     assert plain(text) == seen
 
 
 @pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
-def test_what_people_write_survives(text: str) -> None:
+def test_plain_keeps_what_people_write(text: str) -> None:
     assert plain(text) == one_line(text) == coloured(text) == escaped(text) == text
 
 
-def test_every_control_and_format_character_is_removed_or_is_seen() -> None:
+def test_every_control_or_format_character_is_removed_or_visible() -> None:
     left = {
         char
         for char in map(chr, range(sys.maxunicode + 1))
@@ -85,7 +86,7 @@ def test_every_control_and_format_character_is_removed_or_is_seen() -> None:
 @example("\x1b\x1b[2J[2J")
 @example("\x1b\u202e[31m")
 @example("🏴\x00\U000e0067\U000e007f")
-def test_nothing_unsafe_is_left_whatever_the_text(text: str) -> None:
+def test_no_text_stays_unsafe(text: str) -> None:
     shown = plain(text)
     assert all(
         char in "\t\n" or unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp")
@@ -100,7 +101,7 @@ def test_nothing_unsafe_is_left_whatever_the_text(text: str) -> None:
 @given(TEXTS)
 @example("\x1b[31mred\x1b[2J")
 @example("[0] \x1b[1A\r[1] forged")
-def test_a_log_line_in_a_terminal_has_colours_at_most_and_ends_them(text: str) -> None:
+def test_coloured_keeps_colours_only_and_resets_them(text: str) -> None:
     shown = coloured(text)
     assert len(shown.splitlines()) <= 1
     assert "\x1b" not in shown or shown.endswith("\x1b[0m")
@@ -112,18 +113,18 @@ def test_no_colour_hides_text() -> None:
     assert coloured("\x1b[8mhidden\x1b[1;08mtoo\x1b[28mseen") == "hiddentoo\x1b[28mseen\x1b[0m"
 
 
-def test_of_a_progress_bar_the_last_state_is_shown() -> None:
+def test_coloured_shows_the_last_state_of_a_progress_bar() -> None:
     assert coloured("10%\r50%\r\x1b[32m100%\r\n") == "\x1b[32m100%\x1b[0m"
 
 
 @given(st.dictionaries(TEXTS, TEXTS))
-def test_a_json_document_keeps_its_values_and_is_safe(data: dict[str, str]) -> None:
+def test_escaped_json_is_safe_and_has_the_same_values(data: dict[str, str]) -> None:
     document = escaped(json.dumps(data, ensure_ascii=False, indent=2))
     assert json.loads(document) == data
     assert plain(document) == document
 
 
-def test_no_message_of_a_failure_has_more() -> None:
+def test_the_message_of_a_failure_is_safe() -> None:
     ended = terminated(1, message="\x1b[2Jprogress\r\n\x1b[31mValueError: no GPU\x1b[0m\n")
     body = pod_body(phase="Running", containerStatuses=[main_status(state=ended)])
     pod = parse.pod(body)

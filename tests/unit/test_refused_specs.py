@@ -1,4 +1,4 @@
-"""parse_job: the sentence for each spec that is not accepted."""
+"""parse_job: the message for each invalid spec."""
 
 import copy
 import time
@@ -14,7 +14,7 @@ from speed import allowed
 from unit import builders
 from unit.specs import Body, body, named, refusal, with_command, with_env, with_pod
 
-# The YAML of the seed as it is printed: `containers` stands beside `spec`, so `spec` is null.
+# The YAML of the seed as printed: `containers` is next to `spec`, so `spec` is null.
 PRINTED = """
 apiVersion: diengine.opendilab.org/v2alpha1
 kind: DIJob
@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
 
 
 @pytest.mark.parametrize(("made", "field", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_one_sentence_names_the_field_and_what_is_allowed(
+def test_an_invalid_spec_has_one_problem_with_the_field_and_what_is_allowed(
     made: Body, field: str, words: str
 ) -> None:
     ((at, message),) = refusal(made)
@@ -205,17 +205,17 @@ def test_one_sentence_names_the_field_and_what_is_allowed(
 
 
 @pytest.mark.parametrize("name", names.RESERVED_ENV)
-def test_variables_of_the_topology_are_refused(name: str) -> None:
+def test_variables_of_the_topology_are_rejected(name: str) -> None:
     ((at, message),) = refusal(with_env(name))
     assert at == "spec.template.spec.containers[0].env"
     assert message.startswith(name)
 
 
-def test_other_variables_are_the_users() -> None:
+def test_users_can_set_other_variables() -> None:
     assert parse_job(with_env("DI_LABELS")).spec.desired == 4
 
 
-def test_all_problems_are_said_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     made = with_pod(restartPolicy="Always", hostname="x")
     made["metadata"]["name"] = "9"
     fields = [field for field, _ in refusal(made)]
@@ -226,7 +226,7 @@ def test_all_problems_are_said_at_once() -> None:
     ]
 
 
-def test_the_exception_reads_as_a_sentence() -> None:
+def test_the_exception_names_the_field_and_the_problem() -> None:
     with pytest.raises(SpecError, match=r"^spec\.replicas: is 0; it must be at least 1$"):
         parse_job(body(replicas=0))
 
@@ -252,7 +252,7 @@ def fields_refused(made: Body) -> list[str]:
 
 
 @pytest.mark.parametrize("slip", [slip for _, slip in PODS], ids=[name for name, _ in PODS])
-def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(
+def test_a_pod_spec_of_any_shape_causes_problems_and_no_other_exception(
     slip: Callable[[Body], object],
 ) -> None:
     made = copy.deepcopy(body())
@@ -262,7 +262,7 @@ def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(
 
 
 @pytest.mark.timed
-def test_what_is_wrong_a_thousand_times_is_said_in_a_moment() -> None:
+def test_thousands_of_problems_are_reported_quickly() -> None:
     begin = time.process_time()
     with pytest.raises(SpecError) as refused:
         parse_job(body(**{f"replicaz{number}": 1 for number in range(5000)}))

@@ -1,4 +1,4 @@
-"""Specs with tasks: what is refused of them, and why."""
+"""parse_job: the messages for invalid specs with tasks."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from unit.specs import refusal
 
 
 def with_tasks(*edits: Body, **spec: Any) -> Body:
-    """Tasks in which each edit has been written over the task of its number."""
+    """Return a job with tasks. Each edit is merged into the task with the same index."""
     body = tasks_body(1, 1, 2, **spec)
     for task, edit in zip(body["spec"]["tasks"] or (), edits, strict=False):
         task.update(edit)
@@ -90,12 +90,12 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.parallelWorkers",
         "--parallel-workers 2 in task learner and --parallel-workers 3 in task evaluator",
     ),
-    "a success policy of nobody": (
+    "a success policy that names no task": (
         with_tasks(successPolicy="actor"),
         "spec.successPolicy",
         "AllReplicas, Rank0, learner",
     ),
-    "a rule of nobody": (
+    "a rule that names no task": (
         with_tasks(failurePolicy={"rules": [NO_TASK]}),
         "spec.failurePolicy.rules[0].task",
         "not a task",
@@ -178,12 +178,14 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
 
 
 @pytest.mark.parametrize(("made", "field", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused_and_why(made: Body, field: str, words: str) -> None:
+def test_an_invalid_spec_with_tasks_names_the_field_and_the_reason(
+    made: Body, field: str, words: str
+) -> None:
     found = dict(refusal(made))
-    assert words in found.get(field, f"nothing is said of {field}: {found}")
+    assert words in found.get(field, f"no problem with {field}: {found}")
 
 
-def test_exit_codes_need_never_only_where_the_rule_is() -> None:
+def test_a_rule_on_exit_codes_needs_restart_policy_never_only_in_its_task() -> None:
     never = {"spec": {"containers": [container()], "restartPolicy": "Never"}}
     assert parse_job(
         with_tasks({"template": never}, failurePolicy={"rules": [{**CODES, "task": "learner"}]})

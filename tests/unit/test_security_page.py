@@ -27,7 +27,7 @@ the token of a deleted pod
 a user without permission on `dijobs/scale`
     tests/chart/test_chart_server.py::test_people_need_a_right
 a route without authentication
-    tests/unit/test_server_callers.py::test_no_route_is_without_authentication
+    tests/unit/test_server_callers.py::test_every_route_but_the_description_needs_a_token
 a request violates the API description
     make fuzz
 a job, a pod or a status claims

@@ -1,4 +1,4 @@
-"""Whom the HTTP server lets in, and what it says to whom it refuses."""
+"""Authentication and authorization of the HTTP server, and its messages for rejected requests."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from unit.server_lab import BY_NAME, BY_UID, OTHER, POD, UID, Body, lab, made, t
 from yarl import URL
 
 
-async def test_no_route_is_without_authentication() -> None:
-    """All that the application serves, but the description."""
+async def test_every_route_but_the_description_needs_a_token() -> None:
+    """The routes of the application are compared with the description, so none can be missing."""
     async with lab() as it:
         served = {
             (route.method, route.resource.canonical)
@@ -24,8 +24,8 @@ async def test_no_route_is_without_authentication() -> None:
         }
         for method, path in served - {("GET", OPENAPI_PATH)}:
             for token in ("", "nothing", "null"):
-                status, told = await it.ask(method, path.format(job=UID), {"replicas": 1}, token)
-                assert status == 401, (method, path, told)
+                status, reply = await it.ask(method, path.format(job=UID), {"replicas": 1}, token)
+                assert status == 401, (method, path, reply)
         assert it.apiserver.job == made().job
 
 
@@ -56,12 +56,12 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "words"), REFUSED.values(), ids=list(REFUSED)
 )
-async def test_what_is_refused_says_why(
+async def test_a_rejected_request_has_a_status_and_a_reason(
     method: str, path: str, body: Any, status: int, words: str
 ) -> None:
     async with lab() as it:
-        found, told = await it.ask(method, path, body)
-        assert (found, words in told["message"]) == (status, True), told
+        found, reply = await it.ask(method, path, body)
+        assert (found, words in reply["message"]) == (status, True), reply
         assert it.apiserver.job == made().job
 
 
@@ -74,24 +74,24 @@ NOBODY = {
 
 
 @pytest.mark.parametrize(("user", "status", "words"), NOBODY.values(), ids=list(NOBODY))
-async def test_a_token_that_leads_to_no_rank_opens_nothing(
+async def test_a_token_that_is_not_bound_to_a_rank_is_rejected(
     user: Body, status: int, words: str
 ) -> None:
     apiserver = made()
     apiserver.pods["odd"] = user
     async with lab(apiserver) as it:
-        found, told = await it.ask("GET", BY_UID, token="odd")
-        assert (found, words in told["message"]) == (status, True), told
+        found, reply = await it.ask("GET", BY_UID, token="odd")
+        assert (found, words in reply["message"]) == (status, True), reply
 
 
-async def test_a_pod_that_is_nobodys_rank_opens_nothing() -> None:
+async def test_the_token_of_a_pod_without_a_job_is_rejected() -> None:
     apiserver = made()
     apiserver.objects[POD]["metadata"]["ownerReferences"] = []
     async with lab(apiserver) as it:
         assert (await it.ask("GET", BY_UID))[0] == 403
 
 
-async def test_the_token_of_a_deleted_pod_ends_within_seconds() -> None:
+async def test_the_token_of_a_deleted_pod_is_rejected_within_seconds() -> None:
     async with lab() as it:
         assert (await it.ask("GET", BY_UID))[0] == 200
         del it.apiserver.pods["rank"]
@@ -99,11 +99,11 @@ async def test_the_token_of_a_deleted_pod_ends_within_seconds() -> None:
         assert (await it.ask("GET", BY_UID))[0] == 401
 
 
-async def test_a_job_that_has_taken_the_name_of_another_is_not_touched() -> None:
+async def test_a_new_job_with_the_same_name_is_not_changed() -> None:
     async with lab() as it:
         it.apiserver.job["metadata"]["uid"] = OTHER
-        status, told = await it.ask("POST", BY_NAME, {"replicas": 1})
-        assert (status, it.apiserver.job["spec"]["replicas"]) == (404, 3), told
+        status, reply = await it.ask("POST", BY_NAME, {"replicas": 1})
+        assert (status, it.apiserver.job["spec"]["replicas"]) == (404, 3), reply
 
 
 PEOPLE = {
@@ -118,7 +118,7 @@ PEOPLE = {
 
 
 @pytest.mark.parametrize(("who", "method", "path", "status"), PEOPLE.values(), ids=list(PEOPLE))
-async def test_people_need_a_right_on_the_jobs_scale(
+async def test_people_need_permission_for_the_jobs_scale(
     who: str, method: str, path: str, status: int
 ) -> None:
     async with lab() as it:
@@ -129,7 +129,7 @@ async def test_people_need_a_right_on_the_jobs_scale(
         )
 
 
-# In a URL each of them leads elsewhere, or asks for something else.
+# In a URL, each of these would change the path or the query.
 NO_NAMES = {
     "another namespace's job": "ns.x%2F..%2F..%2F..%2Fother%2Fdijobs%2Fjob",
     "through the namespace": "ns%2F..%2Fother.job",
@@ -144,7 +144,7 @@ NO_NAMES = {
 
 
 @pytest.mark.parametrize("given", NO_NAMES.values(), ids=list(NO_NAMES))
-async def test_what_is_no_name_of_a_job_goes_into_no_path(given: str) -> None:
+async def test_an_invalid_job_name_is_never_put_into_a_path(given: str) -> None:
     async with lab() as it:
         for token, status in (("bob", 404), ("rank", 404)):
             path = URL(f"/v2alpha1/{given}/replicas", encoded=True)
@@ -154,8 +154,8 @@ async def test_what_is_no_name_of_a_job_goes_into_no_path(given: str) -> None:
         assert {call.path for call in it.apiserver.calls} == {REVIEWS, POD}
 
 
-async def test_an_owner_with_the_name_of_another_path_opens_nothing() -> None:
-    """The apiserver does not look at the names in a pod's ownerReferences."""
+async def test_an_owner_whose_name_contains_a_path_is_rejected() -> None:
+    """The apiserver does not validate the names in a pod's ownerReferences."""
     apiserver = made()
     (owner,) = apiserver.objects[POD]["metadata"]["ownerReferences"]
     owner["name"] = "x/../../../other/dijobs/job"

@@ -1,4 +1,4 @@
-"""What running jobs report to the HTTP server: profilings, progress in the status, metrics."""
+"""Reports of running jobs to the HTTP server: profilings, progress in the status, metrics."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from dijob.shell.kinds import JOBS
 from unit.server_lab import JOB, UID, Apiserver, Body, Lab, lab
 
 
-async def test_profilings_are_kept_the_last_of_them() -> None:
+async def test_the_status_keeps_the_last_profilings() -> None:
     async with lab() as it:
         for number in range(10):
             it.clock.seconds += 20
@@ -30,7 +30,7 @@ async def test_profilings_are_kept_the_last_of_them() -> None:
         assert codes.count(429) == 3
 
 
-async def test_progress_is_one_line_a_minute_and_nothing_of_it_is_lost() -> None:
+async def test_progress_is_written_once_a_minute_and_nothing_is_lost() -> None:
     async with lab() as it:
         path = f"/v2alpha1/{UID}/progress"
 
@@ -53,14 +53,14 @@ async def test_progress_is_one_line_a_minute_and_nothing_of_it_is_lost() -> None
         assert len(writes) == 2
 
 
-async def test_another_replica_of_the_server_has_just_written_the_line() -> None:
+async def test_progress_waits_if_another_replica_has_just_written_it() -> None:
     async with lab() as it:
-        said = ProgressRequest(iteration=1).progress
+        report = ProgressRequest(iteration=1).progress
         job = await it.server.callers.job(
             await it.server.callers.of("Bearer rank", "x"), UID, "get"
         )
         twin = Reports(cast(Api, it.apiserver), it.server.sizes, clock=it.clock)
-        await twin.progress(job, said)
+        await twin.progress(job, report)
         await twin.write_due()
         it.clock.seconds += 10
         await it.server.reports.progress(job, ProgressRequest(iteration=2).progress)
@@ -71,7 +71,7 @@ async def test_another_replica_of_the_server_has_just_written_the_line() -> None
         assert it.apiserver.job["status"]["progress"]["iteration"] == 2
 
 
-async def test_what_another_replica_has_heard_later_stands() -> None:
+async def test_a_later_report_to_another_replica_is_kept() -> None:
     async with lab() as it:
         job = await it.server.callers.job(
             await it.server.callers.of("Bearer rank", "x"), UID, "get"
@@ -90,7 +90,7 @@ async def test_what_another_replica_has_heard_later_stands() -> None:
         assert it.apiserver.job["status"]["progress"]["line"] == "iter 2, step 9, return 7"
 
 
-async def test_replicas_of_the_server_share_what_may_be_written() -> None:
+async def test_replicas_of_the_server_share_the_limit_on_writes() -> None:
     async with lab() as it:
         api = cast(Api, it.apiserver)
         twin = Reports(api, it.server.sizes, Manner(replicas=2), it.clock)
@@ -108,14 +108,14 @@ async def test_replicas_of_the_server_share_what_may_be_written() -> None:
         assert written == [1, 1, 2, 2, 3]
 
 
-async def test_progress_of_no_job_is_refused_at_once() -> None:
+async def test_progress_of_a_job_that_does_not_exist_is_rejected_immediately() -> None:
     async with lab() as it:
         it.apiserver.allowed.add(("bob", "update", "ns/none"))
-        status, told = await it.ask("POST", "/v2alpha1/ns.none/progress", {"iteration": 1}, "bob")
-        assert (status, told["message"]) == (404, "DIJob ns.none does not exist")
+        status, reply = await it.ask("POST", "/v2alpha1/ns.none/progress", {"iteration": 1}, "bob")
+        assert (status, reply["message"]) == (404, "DIJob ns.none does not exist")
 
 
-async def test_a_metric_of_a_job_ends_with_what_it_says() -> None:
+async def test_the_metrics_of_a_job_are_removed_after_its_last_report() -> None:
     async with lab() as it:
         api = cast(Api, it.apiserver)
         reports = Reports(api, it.server.sizes, Manner(by_job=True), it.clock)
@@ -130,15 +130,15 @@ async def test_a_metric_of_a_job_ends_with_what_it_says() -> None:
         assert REGISTRY.get_sample_value(*gauge) is None
 
 
-async def test_all_lines_together_are_two_writes_a_second() -> None:
+async def test_the_progress_of_all_jobs_is_two_writes_a_second() -> None:
     async with lab() as it:
         for number in range(6):
             path = JOBS.path("ns", f"job-{number}")
             body = json.loads(json.dumps(it.apiserver.objects[JOB]))
             body["metadata"] |= {"name": f"job-{number}", "uid": ""}
             it.apiserver.objects[path] = body
-            said = ProgressRequest(iteration=number).progress
-            await it.server.reports.progress(JobName("ns", f"job-{number}"), said)
+            report = ProgressRequest(iteration=number).progress
+            await it.server.reports.progress(JobName("ns", f"job-{number}"), report)
         written = []
         for _ in range(6):
             await it.server.reports.write_due()
@@ -148,7 +148,7 @@ async def test_all_lines_together_are_two_writes_a_second() -> None:
 
 
 def before_next_read(it: Lab, act: Callable[[], Awaitable[None]]) -> None:
-    """Let something happen while the server waits for the apiserver's answer."""
+    """Run `act` while the server waits for the apiserver's next response."""
     read = it.server.sizes.read
 
     async def interrupted(job: JobName) -> Body:
@@ -159,8 +159,8 @@ def before_next_read(it: Lab, act: Callable[[], Awaitable[None]]) -> None:
     it.server.sizes.read = interrupted  # type: ignore[method-assign]
 
 
-async def test_r9_a_report_that_comes_while_another_job_is_written_is_kept() -> None:
-    """R9: the job was created again under its name while another job's line was written."""
+async def test_r9_a_report_that_arrives_during_another_jobs_write_is_kept() -> None:
+    """R9: the job was recreated with the same name while another job's progress was written."""
     async with lab() as it:
         reports, again = it.server.reports, JobName("ns", "job", f"{UID[:-1]}f")
         it.apiserver.objects[JOBS.path("ns", "other")] = it.apiserver.objects[JOB]
@@ -181,8 +181,8 @@ async def test_r9_a_report_that_comes_while_another_job_is_written_is_kept() -> 
         assert it.apiserver.job["status"]["progress"]["iteration"] == 7
 
 
-async def test_r9_a_write_that_fails_keeps_what_was_said_before_and_since() -> None:
-    """R9: fields of the report that could not be written are written with the newer ones."""
+async def test_r9_a_failed_write_loses_no_report() -> None:
+    """R9: values of a report that could not be written are written with the next report."""
     async with lab() as it:
         reports, job = it.server.reports, JobName("ns", "job", UID)
         await reports.progress(job, ProgressRequest(env_step=9, iteration=1).progress)
@@ -199,7 +199,7 @@ async def test_r9_a_write_that_fails_keeps_what_was_said_before_and_since() -> N
 
 
 async def test_h20_an_unexpected_error_of_one_job_does_not_stop_the_reports_of_others() -> None:
-    """H20: the error is logged and counted, and the report is tried again."""
+    """H20: the error is logged and counted, and the write is retried."""
     async with lab() as it:
         reports, read = it.server.reports, it.server.sizes.read
         broken = JobName("ns", "broken")
@@ -222,7 +222,7 @@ async def test_h20_an_unexpected_error_of_one_job_does_not_stop_the_reports_of_o
         assert str(broken) in reports._waiting
 
 
-async def test_h20_the_server_ends_if_the_task_that_writes_ends(
+async def test_h20_the_server_ends_if_its_writing_task_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """H20: a server that accepts reports and never writes them would look healthy."""

@@ -1,4 +1,4 @@
-"""What is said of a spec that is accepted with a doubt."""
+"""Warnings about specs that are accepted although they may be a mistake."""
 
 import pytest
 from dijob.api.parse import parse_job
@@ -32,7 +32,7 @@ WARNED: dict[str, tuple[Body, str, str]] = {
 
 
 @pytest.mark.parametrize(("made", "field", "words"), WARNED.values(), ids=WARNED.keys())
-def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
+def test_a_spec_with_a_warning_is_accepted(made: Body, field: str, words: str) -> None:
     (warning,) = warnings(parse_job(made))
     assert warning.field == field
     assert words in warning.message
@@ -52,5 +52,5 @@ def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
         pytest.param(with_command("sleep 1", launcher="Off"), id="another program"),
     ],
 )
-def test_no_warning_where_nothing_is_wrong(made: Body) -> None:
+def test_a_correct_spec_has_no_warning(made: Body) -> None:
     assert warnings(parse_job(made)) == ()

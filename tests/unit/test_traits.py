@@ -1,4 +1,5 @@
-"""Each field of the spec says when it can be changed, and all that depends on it follows."""
+"""Each field of the spec has a trait for changes, and rules, descriptions and fingerprint follow
+it."""
 
 import warnings
 
@@ -16,20 +17,20 @@ SCHEMA = schema()
 WHOLE = {name for name, trait in traits(Spec, Immutable).items() if not trait.in_part}
 
 
-def test_each_field_of_the_spec_says_once_when_it_can_be_changed() -> None:
+def test_each_field_of_the_spec_has_exactly_one_trait_for_changes() -> None:
     kinds = Immutable | Mutable
     for name, field in Spec.model_fields.items():
-        said = [mark for mark in field.metadata if isinstance(mark, kinds)]
-        assert len(said) == 1, f"{name}: {said}"
+        marks = [mark for mark in field.metadata if isinstance(mark, kinds)]
+        assert len(marks) == 1, f"{name}: {marks}"
 
 
-def test_tasks_alone_have_rules_of_their_own() -> None:
-    """tests/unit/test_tasks.py and tests/apiserver/rows_tasks.py are about these."""
+def test_only_tasks_are_immutable_in_part() -> None:
+    """Their rules are tested in tests/unit/test_tasks.py and tests/apiserver/rows_tasks.py."""
     assert traits(Spec, Immutable).keys() - WHOLE == {"tasks"}
 
 
 @pytest.mark.parametrize("name", sorted(set(Spec.model_fields) - {"tasks"}))
-def test_rule_reference_and_fingerprint_of_a_field_follow_from_its_trait(name: str) -> None:
+def test_rule_description_and_fingerprint_of_a_field_follow_from_its_trait(name: str) -> None:
     alias, spec = str(Spec.model_fields[name].alias), job().spec
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pydantic's, about a value of another type
