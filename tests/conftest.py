@@ -1,5 +1,5 @@
-"""For all tests. Without code of its own: mypy leaves it out, since tests/e2e/conftest.py has the
-same module name.
+"""Hooks for all tests. This file only imports them: mypy skips it, because tests/e2e/conftest.py
+has the same module name.
 """
 
 from signals import pytest_configure

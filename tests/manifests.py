@@ -1,4 +1,4 @@
-"""The DIJobs of all tests, as users write them: no code is shared with the operator."""
+"""DIJobs for all tests, as users write them, without code of the operator."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ MAIN = "di-container"
 
 
 def dijob(name: str, main: Body, pod: Body | None = None, **spec: Any) -> Body:
-    """A DIJob. `main` goes into its main container, `pod` into the pod's spec, the rest into its
-    own.
+    """Return a DIJob. `main` is merged into the main container, `pod` into the pod spec, and `spec`
+    into the job's spec.
     """
     template = {"spec": {"containers": [{"name": MAIN, **main}], **(pod or {})}}
     return {

@@ -1,9 +1,9 @@
 """`make matrix`: the tests on the newest and the oldest Kubernetes that README promises, and on
 IPv6 and dual stack.
 
-Prints a table, keeps the results in bench/results/matrix.json, and writes the table of
-docs/install.md from them. ROWS="oldest ipv6" runs some of the rows; the results of the others stay.
-COLD=1 builds each version from an empty Go cache first, to measure that.
+Prints a table, stores the results in bench/results/matrix.json, and writes the table of
+docs/install.md from them. ROWS="oldest ipv6" runs some rows and keeps the results of the others.
+COLD=1 measures the build of each version with an empty Go cache first.
 """
 
 import argparse
@@ -33,7 +33,7 @@ COLUMNS: Final = ("Kubernetes", "IP", "tests", "passed", "failed", "skipped", "m
 
 @dataclass(frozen=True)
 class Row:
-    """Tests that run on one version."""
+    """Tests that run with one version of Kubernetes."""
 
     name: str
     release: Release
@@ -53,7 +53,7 @@ APISERVER = (
 
 
 def e2e(*names: str) -> tuple[str, ...]:
-    """The files of these end-to-end tests."""
+    """Return the files of these end-to-end tests."""
     return tuple(f"tests/e2e/test_{name}.py" for name in names)
 
 
@@ -84,7 +84,7 @@ ROWS: Final = (
 
 @dataclass(frozen=True)
 class Result:
-    """What a row has shown, and when."""
+    """The result of a row, with its date."""
 
     kubernetes: str
     families: str
@@ -94,15 +94,13 @@ class Result:
     skipped: int
     seconds: int
     day: str
-    # Name and first line of the reason; names alone of those that failed.
+    # Names with the first line of the reason; for failures, names only.
     why: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Build:
-    """What a build from an empty Go cache took on two cores, in seconds; `cpu` is 0 where nobody
-    noted it.
-    """
+    """Seconds of a build with an empty Go cache on two cores; `cpu` is 0 if it was not measured."""
 
     seconds: int
     cpu: int
@@ -114,14 +112,14 @@ class Build:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All results by row, and the cold builds by version."""
+    """All results by row, and builds with an empty cache by version."""
 
     rows: dict[str, Result] = field(default_factory=dict)
     cold: dict[str, Build] = field(default_factory=dict)
 
     @staticmethod
     def read(path: Path) -> "Matrix":
-        """What earlier runs have left; nothing where there was none."""
+        """Read the results of earlier runs, if there are any."""
         if not path.exists():
             return Matrix()
         kept = json.loads(path.read_text())
@@ -132,7 +130,7 @@ class Matrix:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
     def table(self) -> str:
-        """The rows that have been run, as Markdown."""
+        """Format the rows that have results as Markdown."""
         lines = [_line(COLUMNS), _line("---" for _ in COLUMNS)]
         for row in ROWS:
             if it := self.rows.get(row.name):
@@ -143,7 +141,7 @@ class Matrix:
         return "\n".join(lines) + "\n"
 
     def builds(self) -> str:
-        """A sentence on what a build from an empty Go cache takes."""
+        """Return a sentence about builds with an empty Go cache."""
         each = (f"{version} in {build}" for version, build in self.cold.items())
         return f"Built from an empty Go cache on two cores: {', '.join(each)}.\n"
 
@@ -153,7 +151,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def run(row: Row, logs: Path) -> Result:
-    """One row; its output goes to a log, its counts come from pytest's report."""
+    """Run a row with its output in a log. The counts come from pytest's report."""
     log, report = logs / f"{row.name}.log", logs / f"{row.name}.xml"
     report.unlink(missing_ok=True)
     options = [f"--junitxml={report}", "-m", "not long and not alone", "-n", str(row.workers)]
@@ -169,8 +167,8 @@ def run(row: Row, logs: Path) -> Result:
 
 
 def counted(row: Row, report: Path, seconds: int, code: int) -> Result:
-    """The result in pytest's report. A run without one, or one that did not come to its end, has
-    failed, whatever passed before: pytest's exit code is 0 or 1 only where all tests have run.
+    """Return the result in pytest's report. A run without a report, or one that was interrupted,
+    has failed: pytest's exit code is 0 or 1 only if all tests have run.
     """
     known = (row.release.version, row.families, row.what)
     day = date.today().isoformat()
@@ -194,7 +192,7 @@ def counted(row: Row, report: Path, seconds: int, code: int) -> Result:
 
 
 def cold_builds() -> dict[str, Build]:
-    """What each version's build takes from an empty Go cache (modules are there)."""
+    """Measure the build of each version with an empty Go cache (modules are cached)."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="cold-", dir=cache()) as folder:
         for release in (NEWEST, OLDEST):
@@ -213,14 +211,14 @@ def cold_builds() -> dict[str, Build]:
 
 
 def rewritten(page: str, matrix: Matrix) -> str:
-    """The page with the matrix's table in it."""
+    """Return the page with the table of the matrix."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{matrix.table()}\n{matrix.builds()}{END}{after}"
 
 
 def chosen(names: list[str]) -> list[Row]:
-    """The rows of these names; all where there are none. SystemExit names an unknown one."""
+    """Return rows by name, or all by default. Raises SystemExit for an unknown name."""
     known: Mapping[str, Row] = {row.name: row for row in ROWS}
     if unknown := set(names) - known.keys():
         raise SystemExit(f"no row {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
@@ -228,7 +226,7 @@ def chosen(names: list[str]) -> list[Row]:
 
 
 def main(argv: list[str]) -> int:
-    """0 where no test failed."""
+    """Return 0 if no test failed."""
     parser = argparse.ArgumentParser(prog="matrix", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW")
     parser.add_argument("--cold", action="store_true", help="measure the cold builds too")
@@ -245,7 +243,7 @@ def main(argv: list[str]) -> int:
         subprocess.run([sys.executable, "-m", "cluster", "build"], env=env, check=True)
     for row in rows:
         result = run(row, logs)
-        matrix = Matrix.read(RESULTS)  # another run may have written its rows meanwhile
+        matrix = Matrix.read(RESULTS)  # another run may have written results in the meantime
         matrix.rows[row.name] = result
         matrix.write(RESULTS)
     PAGE.write_text(rewritten(PAGE.read_text(), matrix))

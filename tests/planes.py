@@ -1,4 +1,4 @@
-"""Control planes with pretended nodes for the tests and the benchmarks."""
+"""Control planes with simulated nodes for the tests and the benchmarks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 @contextmanager
 def control_plane(name: str, nodes: int, quiet: bool = True) -> Iterator[Cluster]:
-    """One that knows DIJobs. One that was up before stays up, for whoever works on it."""
+    """Yield a control plane with the CRD. One that was up before stays up."""
     before = find(name)
     cluster = up(Options(name=name, mode=CONTROL_PLANE, kwok_nodes=nodes, quiet=quiet))
     try:

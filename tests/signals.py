@@ -1,4 +1,4 @@
-"""Signals in the processes of a test run. Its hook is that of tests/conftest.py."""
+"""Signal handling in the processes of a test run. tests/conftest.py imports the hook."""
 
 import os
 import signal
@@ -7,11 +7,11 @@ from types import FrameType
 
 
 def pytest_configure() -> None:
-    """Signals mean what they say, in this process and in each of xdist's workers.
+    """Reset the handling of signals in this process and in each of xdist's workers.
 
-    Whoever starts the tests in the background (nohup, CI without a terminal) has them ignore some,
-    and a shell can never trap what was ignored when it started: the tests about signals would hang.
-    TERM ends a run as Ctrl-C does.
+    In the background (nohup, CI without a terminal), some signals are ignored, and a shell cannot
+    trap a signal that was ignored when it started. The tests about signals would hang. SIGTERM ends
+    a run as Ctrl-C does.
     """
     for number in (signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -22,8 +22,8 @@ def pytest_configure() -> None:
 
 
 def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """As a terminal does: every process of the run is interrupted. xdist itself kills its workers,
-    and what these have started would stay.
+    """Interrupt every process of the run, as a terminal does. xdist would kill its workers, and
+    their child processes would remain.
     """
     for task in Path("/proc/self/task").iterdir():
         for child in (task / "children").read_text().split():

@@ -1,10 +1,10 @@
-"""How fast the machine is just now, so that a bound on CPU seconds is as strict on a slow one."""
+"""Measures the current speed of the machine, to adapt bounds on CPU seconds to it."""
 
 import json
 import time
 from dataclasses import dataclass, replace
 
-# What `_work` takes at best on the machine on which the bounds of the tests were set.
+# The best time of `_work` on the machine on which the bounds of the tests were set.
 REFERENCE_SECONDS = 0.0087
 
 
@@ -15,10 +15,9 @@ class _Row:
 
 
 def allowed(seconds: float) -> float:
-    """What a bound of so many CPU seconds is on this machine: more on a slower one, never less.
+    """Return a bound on CPU seconds for this machine: higher on a slower machine, never lower.
 
-    What runs beside it on the same processor counts too, so this is asked right beside what is
-    measured.
+    Other load on the processor counts too, so call this directly before or after the measurement.
     """
     return seconds * max(1.0, min(_seconds() for _ in range(3)) / REFERENCE_SECONDS)
 
@@ -30,7 +29,7 @@ def _seconds() -> float:
 
 
 def _work() -> None:
-    """Some of what the operator does all day: small objects, dictionaries, JSON."""
+    """Do work that is typical of the operator: small objects, dictionaries, JSON."""
     rows = {rank: _Row(rank, f"job-{rank}") for rank in range(3_000)}
     moved = {rank: replace(row, rank=rank + 1) for rank, row in rows.items()}
     text = json.dumps([{"rank": row.rank, "name": row.name} for row in moved.values()])

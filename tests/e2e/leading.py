@@ -1,22 +1,22 @@
-"""Which operator acts."""
+"""Reads which operator is the leader."""
 
 import kubernetes
 from space import HOME, Api
 
 
 class Leader:
-    """Who acts, as the Lease has it."""
+    """The leader according to the Lease."""
 
     def __init__(self, api: Api) -> None:
         self._leases = kubernetes.client.CoordinationV1Api(api.core.api_client)
 
     def now(self) -> tuple[str, object]:
-        """The pod's name ("": nobody's), and since when it acts."""
+        """Return the name of the leader's pod ("": none), and since when it leads."""
         spec = self._spec()
         return spec.holder_identity or "", spec.acquire_time
 
     def renewed(self) -> object:
-        """When it was renewed last (for comparisons with itself)."""
+        """Return the time of the last renewal, for comparisons with another result."""
         return self._spec().renew_time
 
     def _spec(self) -> kubernetes.client.V1LeaseSpec:

@@ -1,4 +1,4 @@
-"""A node that falls silent, and a job that has to be whole again without it."""
+"""A node falls silent, and a job must recover without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,20 +8,19 @@ from jobs import peers
 from sockets import mesh, until_edges
 from space import HOME, Body, Space, measured
 
-# Kubernetes' own time until a silent node counts as lost (kube-controller-manager
+# The time until Kubernetes treats a silent node as lost (kube-controller-manager
 # --node-monitor-grace-period).
 MONITOR_SECONDS = 50
 GRACE_SECONDS, SLACK_SECONDS = 2, 30
 # Long enough that the status can be read before the pods are evicted.
 LOST_NODE_SECONDS = 10
 BOUND = MONITOR_SECONDS + LOST_NODE_SECONDS + GRACE_SECONDS + SLACK_SECONDS
-# The operator comes to another node first (the chart's lostNodeSeconds, 5), while the ranks are
-# given up.
+# The operator moves to another node (the chart's lostNodeSeconds, 5) before the ranks are evicted.
 OPERATORS_BOUND = 90
 
 
 def placed(name: str) -> Body:
-    """What of a pod's spec spreads a job over all nodes, and ends its pods soon."""
+    """Return pod spec fields that spread a job over all nodes, and let its pods end soon."""
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -42,7 +41,7 @@ def world() -> Body:
 
 
 def operators(space: Space) -> dict[str, str]:
-    """The operator's pods that are not on their way out, each with its node."""
+    """Return the nodes of the operator's pods that are not being deleted, by pod."""
     found = space.api.pods(HOME, "app.kubernetes.io/name=dijob")
     alive = (pod for pod in found if "deletionTimestamp" not in pod["metadata"])
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in alive}
@@ -50,7 +49,7 @@ def operators(space: Space) -> dict[str, str]:
 
 @contextmanager
 def without_power(space: Space, node: str) -> Iterator[None]:
-    """The node has no power inside the block; it is back after it, and an operator is ready."""
+    """Cut the power of a node during the block. Afterwards it is back, and an operator is ready."""
 
     def problem() -> str:
         return " ".join(sorted(set(space.cluster.nodes) - space.cluster.ready_nodes()))
@@ -67,8 +66,8 @@ def without_power(space: Space, node: str) -> Iterator[None]:
 
 
 def whole_again(space: Space, with_operator: bool, bound: int) -> None:
-    """A job on all nodes is whole again within `bound` seconds after one has fallen silent, the
-    operator's or another, and pays nothing.
+    """Check that a job on all nodes recovers within `bound` seconds after one node (the operator's
+    or another) has fallen silent, without counted failures.
     """
     ((operator, home),) = operators(space).items()
     space.apply(world())

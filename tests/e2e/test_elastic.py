@@ -1,4 +1,4 @@
-"""Jobs that grow and shrink while they run: who is there stays as it was, and is told."""
+"""Jobs that are scaled while they run: the other ranks keep running, and get the new list."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from space import Space, measured
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515,)
-# A kubelet that misses a pod's new annotations looks again by itself after a minute or so.
+# A kubelet that misses new annotations of a pod syncs again after about a minute.
 TOLD_SECONDS = 100
 
 
@@ -23,7 +23,7 @@ def topology(space: Space, pod: str) -> dict[str, Any]:
 
 
 def until_told(space: Space, size: int, workers: int = 1) -> float:
-    """Poll until topology.json in every pod of "world" says what is true now."""
+    """Poll until topology.json in every pod of "world" is up to date."""
 
     def problem() -> str:
         ips, number = space.ips("world"), space.status("world").get("listNumber")
@@ -107,7 +107,7 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
     space.until("rank 0 runs again", problem, 30)
     told = first(space, "world-0").env
     assert (told["DI_NUM_NODES"], told["DI_NODES"]) == ("3", ",".join(space.ips("world")))
-    # What somebody starts by hand has the world as it is now, also where the program began before.
+    # A process that is started by hand gets the current list, also in a pod that started earlier.
     asked = ("/run/dijob/bin/launch", "printenv", "DI_NUM_NODES")
     assert space.execute("world-1", *asked).split() == ["3"]
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
@@ -116,7 +116,7 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
 def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(
     space: Space,
 ) -> None:
-    """Two ranks fill a node; beside them a pod of somebody else holds the place of the fourth."""
+    """Two ranks fill a node, and another pod occupies the place of the fourth rank."""
     request = share_of_a_node(space, 2)
     hog = {
         "apiVersion": "v1",

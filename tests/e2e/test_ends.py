@@ -1,5 +1,5 @@
-"""How a pod of real DI-engine ends: soon after SIGTERM, with the program's `finally` blocks, and
-without a traceback.
+"""A pod of real DI-engine ends soon after SIGTERM, runs its `finally` blocks, and prints no
+traceback.
 """
 
 import subprocess
@@ -18,8 +18,8 @@ from space import MAIN, Space, measured
 
 pytestmark = pytest.mark.e2e
 
-# Alone on a machine a pod is gone after 2 s. A worker that waits for its parent takes the grace
-# period of 30 s.
+# Alone on a machine, a pod is gone after 2 s. With a worker that waits for its parent, it would
+# take the grace period of 30 s.
 END_SECONDS = 10
 
 SAVES = """
@@ -58,7 +58,7 @@ LONG = {"ditask-nng", "runner-redis", "ditask-torchrpc"}
 
 @contextmanager
 def followed(space: Space, pod: str, into: Path) -> Iterator[None]:
-    """Write the log of a pod that is deleted meanwhile into a file."""
+    """Write the log of a pod to a file while the pod is deleted."""
     with into.open("w") as log:
         reader = subprocess.Popen(space.command("logs", "-f", pod), stdout=log, stderr=log)
         try:
@@ -70,7 +70,7 @@ def followed(space: Space, pod: str, into: Path) -> Iterator[None]:
 
 
 def started(now: dict[str, Identity]) -> float:
-    """When the last container started (epoch seconds)."""
+    """Return when the last container started (epoch seconds)."""
     return max(map(seconds, (begun for _, _, begun in now.values())))
 
 
@@ -79,7 +79,7 @@ def seconds(stamp: str) -> float:
 
 
 def in_place(space: Space, pod: str) -> tuple[str, float]:
-    """What a rank printed before it started again in its pod, and how long its end took."""
+    """Return what a rank printed before its in-place restart, and how long its end took."""
     lines = space.kubectl("logs", pod, "--previous", "--timestamps").splitlines()
     told = next(line for line in lines if "the program ends, and starts again" in line)
     (body,) = (one for one in space.pods("ends") if one["metadata"]["name"] == pod)
@@ -93,7 +93,7 @@ def saved(log: str, nodes: range) -> bool:
 
 
 def until_counted(space: Space, processes: str) -> None:
-    """N1: the runtime reports the processes that only the script asks for."""
+    """N1: wait until the runtime reports the processes that only the script requests."""
 
     def missing() -> str:
         code, said = asked(space, "topology", "ends")
@@ -109,8 +109,8 @@ def until_counted(space: Space, processes: str) -> None:
 def test_a_deleted_pod_ends_at_once_and_its_programs_save(
     space: Space, way: str, tmp_path: Path
 ) -> None:
-    """H15: with two workers it took the whole grace period, once for the pod and once more for the
-    ranks that start again in place.
+    """H15: with two workers, it took the full grace period, for the pod and again for the ranks
+    that restart in place.
     """
     command, queue, workers = WAYS[way]
     text = SAVES.replace("WORKERS", str(workers))

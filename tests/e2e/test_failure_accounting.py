@@ -1,4 +1,4 @@
-"""What counts as a failure, and what is left to read of one, on real pods."""
+"""What counts as a failure, and which logs remain, on real pods."""
 
 import json
 import os
@@ -23,14 +23,14 @@ RESTARTS = {"resizePolicy": [{"resourceName": "memory", "restartPolicy": "Restar
 
 
 def job(name: str, command: list[str], pod: Body | None = None, **spec: Any) -> Body:
-    """A job of one rank, unless `spec` says otherwise, which fails by its first failure."""
+    """Return a job that fails with its first failure, by default of one rank."""
     main = {"name": MAIN, "image": LIGHT, "command": command, **spec.pop("main", {})}
     given = {"terminationGracePeriodSeconds": 2, **(pod or {})}
     return dijob(name, main, given, **{"replicas": 1, "backoffLimit": 0, **spec})
 
 
 def failed_logs(space: Space, name: str) -> dict[str, str]:
-    """The log of each rank's pod, once the job has failed and nothing runs any more."""
+    """Return the log of each rank's pod when the job has failed and no pod runs any more."""
     space.until_true(name, "Failed", 90)
     space.until_gone("containers that run", lambda: running(space, name), 60)
     pods = [pod["metadata"]["name"] for pod in space.pods(name)]
@@ -46,7 +46,7 @@ def running(space: Space, name: str) -> list[str]:
 
 
 def test_the_log_of_the_failed_run_is_kept_and_nothing_starts_after_it(space: Space) -> None:
-    """X2: with all defaults, five ranks that fail at once, torch, and the last of three tries."""
+    """X2: with defaults, five ranks that fail at once, torch, and the third failure."""
     space.apply(
         job("once", FAILS),
         job("five", FAILS, replicas=5, backoffLimit=3),
@@ -63,7 +63,7 @@ def test_the_log_of_the_failed_run_is_kept_and_nothing_starts_after_it(space: Sp
         assert "--previous" not in message
 
 
-# Says in its second run how long after the crash of the first one it began.
+# The second run prints how long after the crash of the first run it started.
 CRASHES_ONCE = """
 import os, sys, time
 if os.path.exists("/work/crashed"):
@@ -77,7 +77,7 @@ sys.exit(1)
 
 @pytest.mark.parametrize("launcher", ["Auto", "Off"])
 def test_a_crash_is_recovered_from_within_seconds(space: Space, launcher: str) -> None:
-    """X2: what the wait for the count costs. Without a launcher nothing waits."""
+    """X2: how long the launcher waits until a failure is counted. Without it, there is no wait."""
     work = {"name": "work", "mountPath": "/work"}
     space.apply(
         job(
@@ -106,7 +106,7 @@ def test_a_crash_is_recovered_from_within_seconds(space: Space, launcher: str) -
 
 
 def test_a_resize_that_restarts_a_container_is_no_failure(space: Space) -> None:
-    """C3: also if the program exits 0 for it."""
+    """C3: this also holds if the program then exits 0."""
     sized = {"resources": MEMORY, **RESTARTS}
     space.apply(job("sleeps", SLEEPS, main=sized), job("exits", EXITS_0, main=sized))
     for name in ("sleeps", "exits"):
@@ -136,7 +136,7 @@ def until_restarted(space: Space, name: str, number: int) -> None:
 
 @pytest.mark.parametrize("command", [SLEEPS, EXITS_0], ids=["sleeps", "exits 0"])
 def test_a_dead_sandbox_is_no_failure_under_never(space: Space, command: list[str]) -> None:
-    """H18: the pod is over, and its rank gets a new one."""
+    """H18: the pod has failed, and its rank gets a new pod."""
     space.apply(job("never", command, NEVER))
     space.until_true("never", "Running", 60)
     before = space.uids("never")
@@ -147,7 +147,7 @@ def test_a_dead_sandbox_is_no_failure_under_never(space: Space, command: list[st
 
 
 def test_a_sandbox_that_dies_at_the_gate_is_no_failure_under_never(space: Space) -> None:
-    """H16: no program of the user's has begun."""
+    """H16: no program of the user has started."""
     here = {"containers": [{"name": MAIN, "image": LIGHT, "command": SLEEPS}], **NEVER}
     nowhere = {**here, "nodeSelector": {"no": "such"}}
     tasks = [
@@ -171,7 +171,7 @@ def test_a_sandbox_that_dies_at_the_gate_is_no_failure_under_never(space: Space)
 
 
 def gate_of(space: Space) -> str:
-    """What is not so yet: the learner's gate runs."""
+    """Return a probe: "" when the learner's gate runs."""
     pods = [p for p in space.pods("gate") if p["metadata"]["name"] == "gate-learner-0"]
     states = [
         one["state"]

@@ -1,6 +1,4 @@
-"""Programs that fail: what is charged, when it is enough, what is left to read, and what is a
-success all the same.
-"""
+"""Programs that fail: counted failures, backoffLimit, remaining logs, and success nevertheless."""
 
 from typing import Any
 
@@ -19,18 +17,18 @@ if [ "$DI_RANK" = 1 ]; then
 fi
 exec sleep 3600
 """
-# The same, but only once it is told: all others have begun by then.
+# The same, but rank 1 waits for a file. The other ranks have started by then.
 WHEN_TOLD = "until [ -e /tmp/now ]; do sleep 0.2; done" + CRASHER
 
 
 def left(space: Space, job: str) -> dict[str, str]:
-    """Name -> phase of the job's pods that are not being deleted."""
+    """Return the phases of the job's pods that are not being deleted, by name."""
     pods = [pod for pod in space.pods(job) if "deletionTimestamp" not in pod["metadata"]]
     return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods}
 
 
 def until_left(space: Space, job: str, wanted: dict[str, str]) -> None:
-    """Until exactly these pods are left, in these phases."""
+    """Wait until exactly these pods are left, in these phases."""
     space.until(
         f"pods of {job}", lambda: "" if (found := left(space, job)) == wanted else str(found), 30
     )
@@ -41,7 +39,7 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
     waited = space.until_true("crash", "Failed", 120)
     measured("seconds until a job with backoffLimit 2 has Failed", f"{waited:.1f}")
     status = space.status("crash")
-    # backoffLimit restarts were made, and what they led to is the last failure.
+    # There were backoffLimit restarts, and then the last failure.
     assert status["restarts"] == 3
     failed = space.condition("crash", "Failed")
     assert failed["reason"] == "BackoffLimitExceeded"
@@ -51,12 +49,12 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
     assert told == {"rank": 1, "pod": "crash-1", "exitCode": 7, "message": "no GPU found"}
     assert first["node"]
     until_left(space, "crash", {"crash-1": "Failed"})
-    # Those that are on their way out may still be listed.
+    # Pods that are being deleted may still be listed.
     (failed_pod,) = (pod for pod in space.pods("crash") if pod["metadata"]["name"] == "crash-1")
     main = failed_pod["status"]["containerStatuses"][0]
     assert main["restartCount"] == 2
-    # How it ended is there also where the kubelet has other words for it, and the pod says what
-    # those mean.
+    # The reason is reported even if the kubelet gives another one, and the pod explains the
+    # kubelet's reason.
     ends = [
         main[when]["terminated"]["exitCode"]
         for when in ("state", "lastState")
@@ -93,7 +91,7 @@ def test_sidecars_that_never_end_do_not_hold_a_job(space: Space) -> None:
     space.apply(peers("short", "--seconds=1", pod=pod))
     space.until_true("short", "Succeeded")
     assert space.status("short")["succeededRanks"] == "0-1"
-    # Their pods would run for ever: cleanPodPolicy Running, the default, takes them.
+    # Their pods would run forever; the default cleanPodPolicy, Running, deletes them.
     until_left(space, "short", {})
 
 
@@ -133,7 +131,7 @@ def test_a_rank_that_crashes_once_heals_in_place_and_costs_one_restart(space: Sp
 
 
 def test_why_a_node_does_not_admit_a_pod_is_said_until_it_does(space: Space) -> None:
-    """The node fails such a pod at once, and it is created again: the sentence stays meanwhile."""
+    """Such a pod fails at once and is re-created. The message stays meanwhile."""
     pod = {"nodeName": space.cluster.nodes[0], "nodeSelector": {"gpu": "none-has-it"}}
     space.apply(peers("refused", pod=pod, replicas=1))
     said: list[str] = []

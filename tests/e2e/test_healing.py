@@ -1,6 +1,4 @@
-"""Losses that nobody is to blame for, and jobs that are deleted: the set gets whole again, or goes
-whole.
-"""
+"""Losses and deletions: a job recovers completely, or is deleted completely."""
 
 import time
 from collections.abc import Iterator
@@ -16,15 +14,15 @@ from space import Space, measured, without_operator
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515, 50516)
-# By how those who dial the lost rank are renewed. Alone on a machine it takes 4 to 5 s in place;
-# here another file's pods run beside these.
+# By how the ranks that dial the lost rank are restarted. Alone on a machine, an in-place restart
+# takes 4 to 5 s; here, pods of another test file run at the same time.
 START_SECONDS = {"in place": 9.0, "anew": 20.0}
 
 
 @pytest.fixture(scope="module")
 def figures() -> Iterator[dict[str, list[float]]]:
-    """Seconds from a loss to the last renewed start, by how those who dial the lost rank are
-    renewed.
+    """Collect the seconds from a loss to the last restart, by how the ranks that dial the lost rank
+    are restarted.
     """
     found: dict[str, list[float]] = {}
     yield found
@@ -38,8 +36,8 @@ def figures() -> Iterator[dict[str, list[float]]]:
 
 
 def timed(space: Space, loss: str, fault: float, pods: set[str]) -> float:
-    """Print how long the renewal of these pods took; seconds from the fault (epoch seconds) to the
-    last start.
+    """Print how long the restart of these pods took. Return the seconds from the fault (epoch
+    seconds) to the last start.
     """
     started, whole = (at - fault for at in begun(space, pods))
     measured(
@@ -88,7 +86,7 @@ def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
         fault,
         {name, *others},
     )
-    if launcher == "Auto":  # without it the gate itself takes three seconds more
+    if launcher == "Auto":  # without it, the gate takes three more seconds
         figures.setdefault("in place", []).append(started)
     status = space.status("world")
     assert status.get("restarts", 0) == 0
@@ -103,7 +101,7 @@ def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
     assert any(
         c["type"] == "PeersReady" and c["message"].startswith(f"rank {victim}: ") for c in said
     ), said
-    # Where somebody runs on, the job does.
+    # If some ranks keep running, so does the job.
     stopped = [c for c in said if c["type"] == "Running"]
     assert bool(stopped) == (len(dialers) + 1 == size), stopped
     assert "Warning" in space.kubectl("get", "events", "--field-selector=involvedObject.name=world")
@@ -112,7 +110,7 @@ def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
 def test_who_was_renewed_in_place_lately_is_made_anew(
     space: Space, figures: dict[str, list[float]]
 ) -> None:
-    """The kubelet would make it wait for its third start."""
+    """With another in-place restart, the kubelet's back-off would delay the third start."""
     ranks = {"world-1", "world-2"}
     before = running(space, replicas=3)
     for number, ways in ((2, {"anew", "in place"}), (3, {"anew"})):
@@ -148,7 +146,7 @@ def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> Non
 
 
 def with_service(space: Space) -> None:
-    """A job of three that runs, and its service."""
+    """Start a job of three ranks with a Service."""
     running(space, replicas=3, service="Always")
     there = space.children
     space.until("its service", lambda: "" if len(there()) == 4 else str(there()), 15)

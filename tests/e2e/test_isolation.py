@@ -1,6 +1,4 @@
-"""What others write into a job's pods, or say of pods of their own, changes nothing for the ranks
-that run.
-"""
+"""Forged annotations, and pods that claim to be ranks, do not affect running ranks."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ FORGED = {
 
 
 def told(space: Space) -> dict[str, dict[str, str]]:
-    """The annotations of the ranks, by pod."""
+    """Return the annotations of the ranks by pod."""
     return {pod["metadata"]["name"]: pod["metadata"]["annotations"] for pod in space.pods("world")}
 
 
@@ -60,13 +58,13 @@ def test_what_is_forged_on_a_rank_is_repaired_and_no_rank_starts_again(space: Sp
 
 @pytest.fixture
 def elsewhere(space: Space) -> Iterator[str]:
-    """Another namespace; its pod goes with it, though a finalizer holds it."""
+    """Yield another namespace, and delete it with its pod, which has a finalizer."""
     name = f"{space.name}-else"
     space.kubectl("create", "namespace", name)
     try:
         yield name
     finally:
-        with suppress(ClusterError):  # there is no such pod
+        with suppress(ClusterError):  # the pod does not exist
             space.kubectl(
                 "-n",
                 name,
@@ -82,7 +80,7 @@ def elsewhere(space: Space) -> Iterator[str]:
 def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(
     space: Space, elsewhere: str
 ) -> None:
-    """It has the labels, a list, and the job's uid in a reference of a kind that does not exist."""
+    """It has the labels, a list, and an owner reference with the job's uid and an unknown kind."""
     ranks = running(space, replicas=3)
     before, uid = told(space), space.job("world")["metadata"]["uid"]
     owner = {"apiVersion": "v9", "kind": "Nothing", "name": "world", "uid": uid, "controller": True}
@@ -108,7 +106,7 @@ def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(
         return "" if ip else "it has none"
 
     space.until("the other pod has an address", no_address, 60)
-    # An edit of the job has it looked at, with all that is known by now.
+    # An edit of the job causes a reconciliation with everything that is known by now.
     generation = space.status("world")["observedGeneration"]
     space.kubectl("patch", "dijob", "world", "--type=merge", '-p={"spec":{"backoffLimit":1}}')
 

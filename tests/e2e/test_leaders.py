@@ -1,6 +1,4 @@
-"""Two operators, as the chart installs them: whatever ends the one that acts, the other one goes
-on.
-"""
+"""Two operators, as the chart installs them: the standby takes over whatever ends the leader."""
 
 import signal
 import time
@@ -21,7 +19,7 @@ from space import HOME, Api, Space, measured
 
 pytestmark = pytest.mark.e2e
 
-# docs/operations.md: without a word, and where it is told to end.
+# docs/operations.md: after a crash, and after a regular shutdown.
 SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
 TWO = ("replicas=2",)
 
@@ -37,14 +35,14 @@ def leader(cluster: Cluster, api: Api) -> Iterator[Leader]:
 
 
 def killed(space: Space, pod: str) -> None:
-    """kill -9 of its process."""
+    """Kill the operator's process (kill -9)."""
     for pid in space.cluster.pids(HOME, pod, "operator"):
         with suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
 
 
 def removed(space: Space, pod: str) -> None:
-    """kill -9 of the pod: it is gone before its kubelet has ended it."""
+    """Kill the pod's sandbox, and force-delete the pod."""
     space.cluster.kill_sandbox(HOME, pod)
     gone = ("--force", "--grace-period=0", "--wait=false")
     space.cluster.run_kubectl("-n", HOME, "delete", "pod", pod, *gone)
@@ -88,7 +86,7 @@ def test_another_operator_goes_on(space: Space, leader: Leader, way: str) -> Non
 
 
 def healed(space: Space) -> None:
-    """The loss of rank 1 is mended, and paid by nobody."""
+    """Check that rank 1 is replaced after a loss, and that no failure is counted."""
 
     def problem() -> str:
         status = space.status("world")
@@ -101,7 +99,7 @@ def healed(space: Space) -> None:
 
 
 def test_an_upgrade_leaves_nobody_without_an_operator(space: Space, leader: Leader) -> None:
-    """The longest time for which nobody renews the Lease: who acts does it each second."""
+    """Measure the longest time without a renewal of the Lease, which is due each second."""
     space.apply(peers("world", "--forever", replicas=2, backoffLimit=0))
     space.until_true("world", "PeersReady")
     before = operators(space)

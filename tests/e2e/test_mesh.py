@@ -1,6 +1,4 @@
-"""Who is connected to whom: the kernel's own tables in every pod, against what DI-engine's own code
-would dial.
-"""
+"""Connections between ranks: the kernels' tables compared with DI-engine's own code."""
 
 import importlib.util
 import json
@@ -22,14 +20,14 @@ pytestmark = pytest.mark.e2e
 HERE = Path(__file__).parent
 PEER = HERE.parents[1] / "images/light/peer.py"
 Case = tuple[str, int, int]
-# Topology, pods, workers in each -> connections in all (star 3 x 2: whatever DI-engine says).
+# Topology, pods, workers per pod -> number of connections (star 3 x 2: as DI-engine computes).
 CASES: dict[Case, int | None] = {
     ("mesh", 3, 2): 15,
     ("star", 4, 1): 3,
     ("star", 3, 2): None,
     ("alone", 2, 1): 0,
 }
-# Node id -> links that it dials, pods being called h0, h1 ...
+# Node id -> links that it dials, with pods named h0, h1 ...
 Table = dict[str, list[str]]
 
 IDLE = "import time\n\n\ndef main():\n    time.sleep(3600)\n"
@@ -39,7 +37,7 @@ IDLE = "import time\n\n\ndef main():\n    time.sleep(3600)\n"
 def tables(
     open_space: Callable[[str], AbstractContextManager[Space]],
 ) -> Iterator[dict[Case, Table]]:
-    """What DI-engine dials in each case, asked of its code in its image."""
+    """Return what DI-engine dials in each case, computed by its code in its image."""
     with open_space("parser") as space:
         space.apply(job("asked", {"image": DITASK, "command": ["sleep", "3600"]}, replicas=1))
         space.until_true("asked", "Running")
@@ -50,7 +48,7 @@ def tables(
 
 @pytest.fixture(scope="module")
 def peer() -> Iterator[ModuleType]:
-    """light-peer's program as a module."""
+    """Yield light-peer's program as a module."""
     spec = importlib.util.spec_from_file_location("light_peer_e2e", PEER)
     assert spec
     assert spec.loader
@@ -62,7 +60,7 @@ def peer() -> Iterator[ModuleType]:
 
 
 def dialled(table: Table, ips: list[str], workers: int) -> Edges:
-    """The connections that a table of links makes between pods with these addresses."""
+    """Return the connections of a table of links between pods with these addresses."""
     found: Edges = Counter()
     for node, links in table.items():
         for link in links:
@@ -101,7 +99,7 @@ def test_exactly_these_connections_stand(
 
 @pytest.fixture(scope="module")
 def real(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[Space]:
-    """A job of DI-engine's own processes, three pods with two in each."""
+    """Yield a job of three pods with two processes of real DI-engine each."""
     mount, volume = mounted("code", "/code")
     command = ["ditask", "--package", "/code", "--main", "idle.main", "--parallel-workers", "2"]
     env = [{"name": "OMP_NUM_THREADS", "value": "1"}]
@@ -123,7 +121,7 @@ def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(
 
 
 def test_each_of_its_processes_has_every_variable(real: Space) -> None:
-    """ditask's own, and those that it starts for its workers."""
+    """This holds for ditask itself and for its worker processes."""
     body, ips = real.job("real"), real.ips("real")
     for rank in range(3):
         found = [each for each in processes(real, f"real-{rank}") if "python" in each.command]

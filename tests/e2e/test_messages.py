@@ -1,6 +1,4 @@
-"""What the status says about real failures: which container, which probe, which limit, and the
-command that prints the log.
-"""
+"""Messages about real failures: container, probe, limit, and the command for the log."""
 
 import re
 import shlex
@@ -22,7 +20,7 @@ def failed(space: Space, name: str) -> str:
 
 
 def until_told(space: Space, message: str, words: str) -> None:
-    """Until the command prints them that the message gives: a run that follows quotes the last."""
+    """Wait until the command in the message prints these words."""
     found = re.search(r"`kubectl (logs [^`]+)`", message)
     assert found, message
     command = shlex.split(found[1])
@@ -35,7 +33,7 @@ def until_told(space: Space, message: str, words: str) -> None:
 
 
 def main_first(made: Body, *, last: bool) -> Body:
-    """The job with its main container after the others, or before them."""
+    """Return the job with its main container before the others, or after them (`last`)."""
     containers = made["spec"]["template"]["spec"]["containers"]
     containers.sort(key=lambda one: (one["name"] == "di-container") is last)
     return made
@@ -98,7 +96,7 @@ def test_ranks_that_pod_security_rejects_are_one_group(space: Space) -> None:
     def problem() -> str:
         if message := space.condition("six", "PodsCreated").get("message", ""):
             said.add(message)
-        # By then several ranks have been tried by themselves.
+        # By then the operator has tried to create several ranks.
         age = space.seconds_since(space.job("six")["metadata"]["creationTimestamp"])
         return "" if age > 15 else f"{age} s old"
 

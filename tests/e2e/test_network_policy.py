@@ -1,6 +1,6 @@
-"""Who is no rank of a job does not reach it, where the network enforces policies.
+"""Pods that are not ranks of a job cannot reach it if the network enforces policies.
 
-kube-router's controller of policies enforces them on the cluster's nodes (cluster/enforcement.py).
+kube-router's policy controller enforces them on the cluster's nodes (cluster/enforcement.py).
 """
 
 import time
@@ -26,7 +26,7 @@ ON = "networkPolicy.jobs=true"
 
 @pytest.fixture
 def network(cluster: Cluster) -> Iterator[None]:
-    """Policies hold; afterwards the release makes none any more."""
+    """Enable NetworkPolicies in the release during the tests."""
     with enforced(cluster):
         try:
             yield
@@ -35,7 +35,7 @@ def network(cluster: Cluster) -> Iterator[None]:
 
 
 def stranger(name: str, **labels: str) -> Body:
-    """A pod that is no job's."""
+    """Return a pod that belongs to no job."""
     main = {"name": "di-container", "image": LIGHT, "imagePullPolicy": "IfNotPresent", **REQUESTS}
     command = {"command": ["/bin/bash", "-c", "exec sleep infinity"]}
     meta = {"name": name, "labels": labels}
@@ -44,7 +44,7 @@ def stranger(name: str, **labels: str) -> Body:
 
 
 def reaches(space: Space, pod: str, address: str, port: int) -> bool:
-    """Whether a process in this pod can connect there."""
+    """Return whether a process in a pod can connect to an address."""
     dial = f"exec 3<>/dev/tcp/{address}/{port} && echo in || echo out"
     return space.execute(pod, "timeout", "5", "bash", "-c", dial).strip() == "in"
 
@@ -74,7 +74,7 @@ def test_nobody_reaches_a_job_but_its_ranks_and_whom_it_names(
     until_reach(space, space.ips("old")[0], without)
     before = identities(space, "old")
 
-    # Switched on while the job runs: its ranks go on.
+    # Policies are enabled while the job runs: its ranks keep running.
     install(cluster, archive("operator"), ON)
     nobody = dict.fromkeys(without, False)
     until_reach(space, space.ips("old")[0], {**nobody, "old-1": True})
@@ -85,20 +85,20 @@ def test_nobody_reaches_a_job_but_its_ranks_and_whom_it_names(
     until_edges(space, "world", mesh(space.ips("world"), 1), (PORT,))
     until_reach(space, space.ips("world")[0], {**nobody, "guest": True})
 
-    # Whom it names changes while it runs.
+    # The peers that the job names change while it runs.
     ranks = identities(space, "world")
     began = time.monotonic()
     space.kubectl("patch", "dijob", "world", "--type=merge", '-p={"spec":{"networkPolicy":null}}')
     until_reach(space, space.ips("world")[0], nobody)
     measured("seconds until a rule that is taken back holds", f"{time.monotonic() - began:.1f}")
 
-    # The job's own Redis server has a policy of its own.
+    # The job's Redis server has its own policy.
     space.apply(peers("queue", "--forever", replicas=1, messageQueue={"type": "redis"}))
     space.until_true("queue", "PeersReady")
     server = space.kubectl("get", "pod", "queue-mq", "-o=jsonpath={.status.podIP}")
     until_reach(space, server, {**nobody, "queue-0": True}, REDIS)
 
-    # Switched off again, nothing changes for what runs.
+    # After policies are disabled again, nothing changes for running jobs.
     install(cluster, archive("operator"))
     assert (identities(space, "old"), identities(space, "world")) == (before, ranks)
     until_reach(space, space.ips("world")[0], nobody)

@@ -1,4 +1,4 @@
-"""A node with ranks falls silent: the job is whole again on the other, and pays nothing."""
+"""A node with ranks falls silent: the job recovers on the other node without counted failures."""
 
 import pytest
 from node_loss import BOUND, whole_again

@@ -1,5 +1,5 @@
-"""The operator dies between two patches of a renewal, on real pods: whoever comes after it finishes
-what it began.
+"""The operator is killed between two patches of a re-rendezvous, on real pods. The next operator
+completes it.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.e2e
 
 
 def patch_of_pod(asked: Asked) -> bool:
-    """A renewal of rank 1 of 4 writes the loss into the status and makes the new pod, then it
-    patches four pods.
+    """Whether a request patches a pod. A re-rendezvous of rank 1 of 4 stores the loss in the status
+    and creates the new pod; then it patches four pods.
     """
     return asked.method == "PATCH" and "/pods/world-" in asked.path
 

@@ -1,4 +1,4 @@
-"""The operator's own node falls silent, with ranks on it: the same as of another node."""
+"""The operator's node falls silent with ranks on it: the job recovers as from any node loss."""
 
 import pytest
 from node_loss import OPERATORS_BOUND, whole_again

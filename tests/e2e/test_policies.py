@@ -1,4 +1,4 @@
-"""Failure policy, deadlines, suspend and the time to live on real pods: each action once."""
+"""Failure policy, deadlines, suspend and time to live on real pods, each action once."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from space import Body, Space, measured
 
 pytestmark = pytest.mark.e2e
 
-# Rank 1 of the first list ends badly when it is asked to; the rest stays.
+# With the first revision, rank 1 fails when a file appears; the other ranks keep running.
 FAILS_ONCE = """
 if [ "$DI_RANK" = 1 ] && [ "$DI_LIST_NUMBER" = 1 ]; then
   until [ -e /tmp/fail ]; do sleep 0.1; done; exit 42
@@ -37,7 +37,7 @@ def has_list(space: Space, name: str, number: int) -> str:
 
 
 def fail(space: Space, name: str) -> None:
-    """Wait until the job runs, and let its rank 1 fail."""
+    """Wait until the job runs, and let rank 1 fail."""
     space.until("it runs", lambda: has_list(space, name, 1), 60)
     space.execute(f"{name}-1", "touch", "/tmp/fail")
 
@@ -52,7 +52,7 @@ def test_fail_job_ends_it_at_once_although_restarts_are_left(space: Space) -> No
     assert space.status("fails")["restarts"] == 1
 
 
-# (the action, the ranks that are made anew, what it costs)
+# (the action, the ranks that are re-created, the counted failures)
 ACTIONS = {"RestartJob": ({0, 1, 2}, 1), "Restart": ({1, 2}, 1), "Ignore": ({1, 2}, 0)}
 
 
@@ -60,7 +60,7 @@ ACTIONS = {"RestartJob": ({0, 1, 2}, 1), "Restart": ({1, 2}, 1), "Ignore": ({1, 
     "action", ["RestartJob", pytest.param("Restart", marks=pytest.mark.long), "Ignore"]
 )
 def test_a_failed_rank(space: Space, action: str) -> None:
-    """Rank 2 dials rank 1, rank 0 dials nobody."""
+    """Rank 2 dials rank 1; rank 0 dials no other rank."""
     anew, restarts = ACTIONS[action]
     space.apply(job("mends", action, backoffLimit=1))
     space.until("it runs", lambda: has_list(space, "mends", 1), 60)

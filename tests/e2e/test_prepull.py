@@ -1,4 +1,4 @@
-"""The chart's pods that have the launcher's image on each node before the first job comes there."""
+"""The chart's pods that pull the launcher's image on each node before the first job runs there."""
 
 import pytest
 from archives import archive
@@ -14,7 +14,7 @@ SELECTOR = "app.kubernetes.io/component=launcher-prepull"
 
 
 def is_ready(pod: Body) -> bool:
-    """Whether the pod's one container is ready."""
+    """Return whether the pod's container is ready."""
     return any(status["ready"] for status in pod["status"].get("containerStatuses", ()))
 
 
@@ -25,7 +25,7 @@ def test_one_runs_on_each_node_until_it_is_switched_off(cluster: Cluster, api: A
         nodes = {node.metadata.name for node in api.core.list_node().items}
 
         def missing() -> str:
-            # helm does not wait for a DaemonSet of which all pods may be away at once.
+            # helm does not wait for a DaemonSet with maxUnavailable 100%.
             pods = api.pods(HOME, SELECTOR)
             ready = {pod["spec"]["nodeName"] for pod in pods if is_ready(pod)}
             return "" if ready == nodes else f"ready on {ready}: {[p['status'] for p in pods]}"
@@ -38,7 +38,7 @@ def test_one_runs_on_each_node_until_it_is_switched_off(cluster: Cluster, api: A
             assert status["imageID"]
     finally:
         install(cluster, operator)
-    # Told to end they do, at once: the grace period is 30 s.
+    # They end at once after SIGTERM, and do not use the grace period of 30 s.
     cluster.run_kubectl(
         "-n", HOME, "wait", "pod", "-l", SELECTOR, "--for=delete", "--timeout=20s", timeout=30
     )

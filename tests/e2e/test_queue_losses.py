@@ -1,6 +1,4 @@
-"""A peer is lost over each message queue, and found again: what test_queues.py asks of them when
-all goes well.
-"""
+"""A lost peer is found again with each message queue. (Without losses: test_queues.py.)"""
 
 import pytest
 from jobs import DITASK, REAL_SECONDS, config_map, job, mounted
@@ -9,7 +7,7 @@ from test_queues import QUEUES, over
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
-# Node 0 leads: it finds out who is there from what it hears, and the others answer what it asks.
+# Node 0 coordinates: it learns from events which nodes exist, and the others answer its requests.
 PEERS = """
 import os, time, zlib
 from ding.framework import task

@@ -1,4 +1,4 @@
-"""Redis as the message queue: the job's own server, and somebody's."""
+"""Redis as the message queue: the job's own server, and an external one."""
 
 import re
 
@@ -11,11 +11,9 @@ pytestmark = pytest.mark.e2e
 
 
 def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
-    """The example of the star, whose result needs every rank, without a word about redis in its
-    command.
-    """
+    """The example of the star needs every rank. Its command does not mention Redis."""
     made, code = yaml.safe_load_all((EXAMPLES / "star.yaml").read_text())
-    # Redis knows no topology: the workers hear of each other too.
+    # Redis has no topology, so the workers receive each other's events too.
     made["spec"] |= {"replicas": 3, "messageQueue": {"type": "redis", "host": "redis"}}
     space.apply(*redis_server(), made, code)
     space.until_true("star", "Succeeded", REAL_SECONDS)
@@ -24,7 +22,7 @@ def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
 
 
 def test_the_operator_runs_a_redis_server_for_the_job(space: Space) -> None:
-    """It is there before anybody begins, for this job's ranks alone, and ends with the job."""
+    """It is ready before any rank starts, serves only this job's ranks, and ends with the job."""
     space.kubectl("apply", "-f", str(EXAMPLES / "redis.yaml"))
     space.until_true("redis", "Running", REAL_SECONDS)
     assert space.condition("redis", "BrokerReady")["status"] == "True"

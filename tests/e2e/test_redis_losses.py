@@ -1,4 +1,4 @@
-"""A Redis server that goes while the job runs: the job's own, and somebody's."""
+"""A Redis server is lost while the job runs: the job's own, and an external one."""
 
 import shlex
 from collections.abc import Callable
@@ -32,13 +32,13 @@ def main():
 
 
 def ticks(**queue: object) -> list[Body]:
-    """Three ranks that say whether they hear each other."""
+    """Return three ranks that log whether they receive each other's events."""
     command = ["ditask", "--package", "/code", "--main", "main.main"]
     return program("ticks", command, TICKS, replicas=3, messageQueue={"type": "redis", **queue})
 
 
 def said(space: Space, word: str, *, after: str = "") -> Callable[[], str]:
-    """Why not all of them have said one word yet (the last time `after` another)."""
+    """Return a probe: "" when all ranks have logged a word (the last time `after` another)."""
 
     def lacking() -> str:
         logs = (space.logs(f"ticks-{rank}") for rank in range(3))
@@ -65,7 +65,7 @@ def end(space: Space) -> None:
 def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their_pods(
     space: Space,
 ) -> None:
-    """A connection to one that is gone can take TCP minutes to give up, or for ever."""
+    """TCP may take minutes to give up a connection to a lost server, or may never do so."""
     space.apply(*ticks())
     space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
     before = space.uids("ticks")
@@ -87,7 +87,7 @@ def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their
 
 
 def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> None:
-    """For longer than redis-py tries again: within its patience DI-engine does not even notice."""
+    """It is away for longer than redis-py retries; within that time, DI-engine does not notice."""
     server, service = redis_server()
     main = server["spec"]["containers"][0]
     away = "while [ -e /tmp/away ]; do sleep 0.2; done"

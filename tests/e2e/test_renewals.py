@@ -1,6 +1,4 @@
-"""Renewals that something holds up, or that meet another one: the set gets whole again, and nobody
-pays twice.
-"""
+"""Delayed or overlapping re-rendezvous: the job recovers, and no failure counts twice."""
 
 import pytest
 from diary import kept
@@ -36,9 +34,7 @@ def test_a_program_that_holds_up_its_end_is_killed_and_renewed(space: Space) -> 
 
 
 def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space: Space) -> None:
-    """It takes longer than most, and says where the checkpoint is in a termination message of its
-    own.
-    """
+    """It takes longer than usual, and has its own termination message."""
     save = (
         'save() { [ "$DI_RANK" = 0 ] || sleep 25; echo "saved at step 7" >/dev/termination-log;'
         " exit 3; }"

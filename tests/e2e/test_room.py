@@ -1,4 +1,4 @@
-"""Not enough room: jobs that each hold a part of what the other needs both get through."""
+"""Not enough capacity: two jobs that each hold a part of what the other needs both succeed."""
 
 import pytest
 from dijob.names import GROUP
@@ -11,7 +11,7 @@ NODE_ROOM = 3  # pods per node
 
 
 def test_two_jobs_of_four_with_room_for_six_both_succeed(space: Space) -> None:
-    """peers.md, the jobs that wait for each other for ever: each holds half of the cluster."""
+    """Without a release of capacity, they would wait for each other forever."""
     nodes = space.api.core.list_node().items
     assert len(nodes) == 2, [node.metadata.name for node in nodes]
     request = share_of_a_node(space, NODE_ROOM)
@@ -30,7 +30,7 @@ def test_two_jobs_of_four_with_room_for_six_both_succeed(space: Space) -> None:
 
 
 def test_in_the_nodes_network_no_two_ranks_share_a_node(space: Space) -> None:
-    """Their ports are the node's: a third rank finds none that is free, and the job says so."""
+    """Their ports are on the node. A third rank finds no free port, and the job reports it."""
     size = {
         "replicas": 3,
         "minReplicas": 2,

@@ -1,4 +1,4 @@
-"""A job that asks the operator's HTTP server for another size, and how its progress is shown."""
+"""A job that requests another size from the HTTP server, and reports its progress."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from space import Space
 
 pytestmark = pytest.mark.e2e
 
-# Under the launcher, any Python finds dijob_runtime.
+# With the launcher, every Python can import dijob_runtime.
 GROW = """
 python3 - <<'END'
 import os
@@ -39,7 +39,7 @@ logging.info("Evaluation: Train Iter(640) Env Step(9600) Episode Return(200.000)
 
 @pytest.fixture(scope="module")
 def served(cluster: Cluster) -> Iterator[None]:
-    """The release with its server, and afterwards without."""
+    """Enable the server in the release during the tests."""
     operator = archive("operator")
     install(cluster, operator, "server.enabled=true")
     yield
@@ -48,7 +48,7 @@ def served(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def before(space: Space) -> dict[str, tuple[str, int, str]]:
-    """A job that ran before there was a server."""
+    """Start a job before the server is enabled."""
     space.apply(peers("before", "--forever"))
     space.until_true("before", "PeersReady")
     return identities(space, "before")

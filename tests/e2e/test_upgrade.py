@@ -1,4 +1,4 @@
-"""Jobs that an operator of a former version has started go on under the present one, and back."""
+"""Jobs of a former version continue under the current operator, and after a downgrade."""
 
 from pathlib import Path
 
@@ -22,13 +22,13 @@ JOBS = 20
 
 @pytest.fixture
 def former(tmp_path: Path) -> Path:
-    """The sources of the former version."""
+    """Return the sources of the former version."""
     unpack(tmp_path)
     return tmp_path
 
 
 def launcher_of(space: Space, pod: str) -> str:
-    """The image from which the pod got its launcher."""
+    """Return the image from which a pod got its launcher."""
     spec = next(each["spec"] for each in space.pods("world") if each["metadata"]["name"] == pod)
     image: str = spec["initContainers"][0]["image"]
     return image
@@ -51,7 +51,7 @@ def test_twenty_jobs_of_the_release_are_taken_over_and_given_back_without_a_rest
             space.until_true(name, "Running", 300)
         before = all_running(space, kinds)
         install(cluster, present)
-        # An operator shows that it has looked at these jobs: it counts a pod's loss.
+        # When an operator has counted a pod's loss, it has reconciled these jobs.
         after = lost(space, begun, 1, {"world-1": "anew", "world-2": "in place"}, 2)
         assert (launcher_of(space, "world-1"), launcher_of(space, "world-2")) == (new, old)
         assert all_running(space, kinds) == before
@@ -70,8 +70,8 @@ def test_twenty_jobs_of_the_release_are_taken_over_and_given_back_without_a_rest
 def lost(
     space: Space, before: dict[str, Identity], rank: int, changed: dict[str, str], number: int
 ) -> dict[str, Identity]:
-    """A rank is lost and comes back with this list; those that dial it start again in their
-    pods.
+    """Delete a rank, and wait until it is replaced with this revision and the ranks that dial it
+    have restarted in their pods.
     """
     space.kubectl("delete", "pod", f"world-{rank}", "--wait=false")
     until_healed(space, "world", before, set(changed), number)

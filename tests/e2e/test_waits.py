@@ -1,5 +1,5 @@
-"""What keeps jobs on real nodes: names that programs wait for (C1), old pods (C25, C41), deletions
-(C17, C18).
+"""What jobs wait for on real nodes: names for programs (C1), old pods (C25, C41), deletions (C17,
+C18).
 """
 
 import json
@@ -20,7 +20,7 @@ SERVES = "python3 -m http.server 8000"
 
 
 def looks_up(name: str) -> str:
-    """A program that asks for a name once, and fails if it is not there."""
+    """Return a program that looks up a name once, and fails if it does not resolve."""
     return f"python3 -c \"import socket; socket.getaddrinfo('{name}', 1)\" && {SERVES}"
 
 
@@ -55,7 +55,7 @@ NAMED: dict[str, Body] = {
 
 
 def test_names_are_there_before_anything_that_looks_them_up(space: Space) -> None:
-    """C1: with service: Always. All at once, so that the control plane is busy."""
+    """C1: with service: Always. All jobs start at once, so that the control plane is busy."""
     for body in NAMED.values():
         body["spec"]["service"] = "Always"
     space.apply(*NAMED.values())
@@ -66,7 +66,7 @@ def test_names_are_there_before_anything_that_looks_them_up(space: Space) -> Non
 
 @pytest.fixture
 def held(space: Space) -> Iterator[Space]:
-    """A space whose finalizers are taken off at the end."""
+    """Yield a space whose finalizers are removed at the end."""
     try:
         yield space
     finally:
@@ -119,7 +119,7 @@ def test_a_deletion_in_the_foreground_waits_for_the_pods(space: Space) -> None:
 
 
 def test_the_status_of_a_job_that_a_finalizer_keeps_stays_true(held: Space) -> None:
-    """C18: its pods are gone; or run on, and their programs fail."""
+    """C18: its pods are gone, or keep running and their programs fail."""
     fails = "sleep 15; exit 3"
     held.apply(
         shell("stuck", ENDS, replicas=3, pod={"terminationGracePeriodSeconds": 2}),

@@ -1,4 +1,4 @@
-"""All that a test cluster could leave on this machine."""
+"""Everything that a test cluster could leave on this machine."""
 
 import os
 import subprocess
@@ -10,18 +10,18 @@ from selftest.web import NAME
 
 
 def machine() -> dict[str, object]:
-    """All that a cluster could leave on this machine, save what belongs to other clusters that are
-    up.
+    """Return everything that a cluster could leave on this machine, except for the resources of
+    other running clusters.
     """
     names = clusters()
     found = _machine(names)
-    # A control plane of other tests may have come, or gone, while we looked.
+    # A control plane of other tests may have started or ended in the meantime.
     return found if clusters() == names else machine()
 
 
 def until_as(before: dict[str, object]) -> None:
-    """Until the machine is as it was: what other tests are just starting may look like ours for a
-    moment.
+    """Wait until the machine is as before: resources that other tests are creating may look like
+    ours for a moment.
     """
 
     def differs() -> str:
@@ -42,7 +42,7 @@ def _machine(names: list[str]) -> dict[str, object]:
     tokens = [state.token(place) for place in others]
 
     def ours(text: str) -> bool:
-        # Buildah's.
+        # Created by Buildah.
         return not any(token in text for token in tokens) and "/var/lib/containers/" not in text
 
     rules = subprocess.run(
@@ -77,8 +77,8 @@ def _machine(names: list[str]) -> dict[str, object]:
 
 
 def programs(others: list[Path], tokens: list[str]) -> set[str]:
-    """Processes of the cluster's programs; a process of another cluster shows it by environment or
-    cgroup.
+    """Return processes of the cluster's programs, without those of other clusters, which are
+    recognized by environment or cgroup.
     """
     kinds = ("cluster-bin", "pause", "containerd", "runc", "kwok")
     marks = [f"DIJOB_CLUSTER_STATE={place}".encode() for place in others]
@@ -91,7 +91,7 @@ def programs(others: list[Path], tokens: list[str]) -> set[str]:
             )
             theirs = theirs or (entry / "cmdline").read_text().split("\0")[0].endswith(
                 "kubectl"
-            )  # other tests' clients
+            )  # clients of other tests
             if not theirs and Path(os.readlink(entry / "exe")).name.startswith(kinds):
                 found.add(f"{entry.name} {(entry / 'cmdline').read_text()[:80]}")
         except OSError:

@@ -1,6 +1,4 @@
-"""The test cluster itself: real nodes whose pods reach each other, and nothing left behind, however
-it ends.
-"""
+"""The test cluster itself: real nodes whose pods reach each other, and a complete clean-up."""
 
 import os
 import signal
@@ -24,7 +22,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def image() -> Path:
-    # Kept: each new file would become an image store of its own.
+    # Kept, because each new file would get its own image store.
     return busybox_archive(cache() / "test-images")
 
 
@@ -36,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def web(cluster: Cluster, image: Path) -> Cluster:
-    """The cluster with one web server on each node, a headless and a plain service."""
+    """Yield the cluster with a web server on each node, a headless and a normal Service."""
     cluster.load([image])
     objects = [server("web-1", "node-1"), server("web-2", "node-2")]
     objects += [service("web", clusterIP="None"), service("balanced")]
@@ -135,7 +133,7 @@ def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Clus
     wait_fetch(web, "web-1", field(web, "pod web-2", ".status.podIP"), "I am web-2")
 
 
-# From here on each test ends the cluster above, or starts one of its own.
+# From here on, each test ends this cluster, or starts its own.
 
 
 @pytest.fixture
@@ -167,7 +165,7 @@ def test_nothing_is_left_after_down_and_no_pod_can_change_the_stored_images(
 
 
 def begin_up(name: str, started: str) -> subprocess.Popen[bytes]:
-    """`up` as a command of its own, stopped at the moment when the program `started` has begun."""
+    """Run `up` as a command, and stop it when the program `started` has started."""
     path = os.pathsep.join(sys.path)
     argv = [sys.executable, "-m", "cluster", "up", "--name", name, "--mode", EMBEDDED]
     command = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The control plane alone: pods that are pretended, the audit log, two planes side by side."""
+"""The control plane without nodes: simulated pods, the audit log, two planes in parallel."""
 
 import json
 from collections.abc import Iterator

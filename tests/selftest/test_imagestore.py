@@ -1,4 +1,4 @@
-"""Starts of clusters that need the same images at the same time."""
+"""Clusters that are started concurrently and need the same images."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ STARTS = imagestore.KEPT + 1
 
 
 class Disk:
-    """A node as far as its images go: containerd's root, into which an archive is imported."""
+    """The image store of a node: containerd's root, into which an archive is imported."""
 
     def __init__(self, name: str, root: Path, together: threading.Barrier) -> None:
         self.name, self.images_root, self.together = name, root, together
@@ -27,7 +27,7 @@ class Disk:
     def stop_containerd(self) -> None: ...
 
     def load(self, archive: Path) -> None:
-        with suppress(threading.BrokenBarrierError):  # the others wait for what this one imports
+        with suppress(threading.BrokenBarrierError):  # the others wait for this import
             self.together.wait(timeout=0.3)
         self.imported += 1
         (self.images_root / archive.name).write_bytes(archive.read_bytes())

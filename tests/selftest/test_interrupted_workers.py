@@ -1,4 +1,4 @@
-"""A test run with workers that is interrupted leaves no cluster behind."""
+"""An interrupted test run with workers leaves no cluster behind."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).parents[2]
 NAME = "dijob-interrupted"
-# A test that does not end, and that takes no notice of an interruption, as one that waits in C.
+# A test that does not end and ignores an interruption, as one that waits in C code.
 ENDLESS = f'''
 import signal, threading, pytest
 from cluster import CONTROL_PLANE, Options, up

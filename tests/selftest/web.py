@@ -1,4 +1,4 @@
-"""Web servers on the nodes of a test cluster: what its pods answer, and what its objects say."""
+"""Web servers on the nodes of a test cluster, and requests to them."""
 
 from cluster import Cluster
 from cluster.images import BUSYBOX

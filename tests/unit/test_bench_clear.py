@@ -1,4 +1,4 @@
-"""What the bench has made is gone before the next run, however many there were."""
+"""The benchmark deletes all of its objects before the next run."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from place import clear
 
 
 class Slow(Kube):
-    """An apiserver that deletes in parts: a call may end before all of a collection is gone."""
+    """An apiserver that deletes a collection in parts: a request may end before all is deleted."""
 
     def __init__(self) -> None:
         self.left = {"dijobs": 2, "pods": 2, "services": 0}

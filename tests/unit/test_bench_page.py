@@ -1,4 +1,4 @@
-"""What docs/performance.md shows is what the bench has measured."""
+"""docs/performance.md shows the measured results."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""make release (images/bundle.py): which version it is, what has changed, the sums of its files."""
+"""make release (images/bundle.py): the version, the changes, and the checksums."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What an image is built from (images/catalogue.py): a change of anything else makes none anew."""
+"""The inputs of each image (images/catalogue.py). Other changes do not cause a new build."""
 
 from pathlib import Path, PurePosixPath
 
@@ -16,8 +16,8 @@ def test_the_operators_image_has_nothing_of_the_command_line_or_the_client() -> 
 
 
 def test_a_build_sees_what_the_catalogue_says() -> None:
-    """Docker reads .dockerignore, where the last line that fits a path decides; the build for
-    another machine has its own list."""
+    """Docker reads .dockerignore, in which the last matching line decides. The build for another
+    machine has its own list."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     behind = rules[rules.index("!operator/dijob") + 1 :]

@@ -1,6 +1,4 @@
-"""The chart's own promises that need no helm: values, schema, reasons and documentation
-agree.
-"""
+"""The chart without helm: values, schema, RBAC comments and documentation are consistent."""
 
 import json
 import re
@@ -25,7 +23,7 @@ HELPERS = (CHART / "templates/_helpers.tpl").read_text()
 
 
 def rules_text(template: str) -> str:
-    """The operator's RBAC rules with their comments, as the template has them."""
+    """Return the operator's RBAC rules with their comments from the template."""
     found = re.search(
         rf'define "dijob\.{template}" -\}}\}}\n(.*?)\n\{{\{{- end', HELPERS, re.DOTALL
     )
@@ -33,7 +31,7 @@ def rules_text(template: str) -> str:
     return found.group(1)
 
 
-# What the operator always has, and what it has besides with networkPolicy.jobs.
+# The operator's permissions, and the additional ones with networkPolicy.jobs.
 TEMPLATES = {"rules": KINDS, "isolatingRules": ISOLATING}
 RULES: dict[str, list[dict[str, list[str]]]] = {
     template: yaml.safe_load(rules_text(template)) for template in TEMPLATES
@@ -41,7 +39,7 @@ RULES: dict[str, list[dict[str, list[str]]]] = {
 
 
 def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each value of the schema that has no named values below it, with its dotted path."""
+    """Yield each value of the schema without nested values, with its dotted path."""
     for name, sub in schema["properties"].items():
         inner = f"{path}.{name}" if path else name
         if "properties" in sub and sub["properties"].keys() - {"requests", "limits"}:
@@ -51,7 +49,7 @@ def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Map
 
 
 def lookup(values: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path; KeyError where there is none."""
+    """Return the value at a dotted path. Raises KeyError if there is none."""
     node: Any = values
     for part in path.split("."):
         node = node[part]
@@ -59,7 +57,7 @@ def lookup(values: Mapping[str, Any], path: str) -> Any:
 
 
 def nodes(schema: Any, path: str = "values") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each described part of the schema, with a path for messages."""
+    """Yield each part of the schema that must have a description, with a path for messages."""
     yield path, schema
     for name, sub in schema.get("properties", {}).items():
         yield from nodes(sub, f"{path}.{name}")
@@ -104,9 +102,7 @@ def test_every_rule_has_its_reason_above_it(template: str) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_the_rules_are_the_least(template: str) -> None:
-    """Widening the operator's rights takes a change in shell/kinds.py too, and a row in
-    docs/security.md.
-    """
+    """More permissions require a change of shell/kinds.py too, and a row in docs/security.md."""
     granted = [
         (group, resource, verb)
         for rule in RULES[template]
@@ -129,7 +125,7 @@ def test_the_security_page_has_each_rule(rule: dict[str, list[str]]) -> None:
 
 
 def templates_in(schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Paths of all properties called `template` below a CRD's schema: each of them makes pods."""
+    """Yield the paths of all properties named `template` in a CRD's schema, which create pods."""
     for name, sub in schema.get("properties", {}).items():
         if name == "template":
             yield f"{path}.{name}"
@@ -139,16 +135,14 @@ def templates_in(schema: Mapping[str, Any], path: str) -> Iterator[str]:
 
 
 def test_the_policy_judges_every_pod_template_of_the_api() -> None:
-    """A second template in the CRD that the policy does not read would be a way round it."""
+    """A template in the CRD that the policy does not read could bypass the policy."""
     for version in document()["spec"]["versions"]:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert list(templates_in(spec, "spec")) == ["spec.tasks[].template", "spec.template"]
 
 
 def test_the_crd_says_that_it_is_ours() -> None:
-    """The chart tells DI-orchestrator's CRD from ours by this label (dijob.checkCrd in
-    _helpers.tpl).
-    """
+    """This label distinguishes our CRD from DI-orchestrator's (dijob.checkCrd in _helpers.tpl)."""
     assert document()["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
 
 

@@ -1,6 +1,4 @@
-"""The tests' own client leaves no connection behind, whatever its peer does: a warning would fail
-another test.
-"""
+"""The tests' Kubernetes client leaves no open connection. (Its warning would fail another test.)"""
 
 import asyncio
 import os
@@ -17,8 +15,8 @@ from faults.kube import Access, Kube
 
 @pytest.fixture
 def silent_peer() -> Iterator[Access]:
-    """A TLS server that sends the head of an answer, and then never says anything again, not even a
-    goodbye.
+    """Yield a TLS server that sends the header of a response and then nothing more, not even a
+    close message.
     """
     authority, context, trust = (
         trustme.CA(),
@@ -68,7 +66,7 @@ async def test_a_watch_that_is_cancelled_leaves_no_transport(silent_peer: Access
 
 
 def _connected_to(port: int) -> list[int]:
-    """The file descriptors of this process that are connected to a port."""
+    """Return the file descriptors of this process that are connected to a port."""
     found = []
     for fd in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError), socket.socket(fileno=os.dup(fd)) as copy:

@@ -1,5 +1,5 @@
-"""light-peer dials what DI-engine dials, completes a mesh of real processes, and ends when it is
-told to.
+"""light-peer dials the peers that DI-engine dials, completes a mesh of real processes, and ends on
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ DIALS: dict[tuple[str, int, int], dict[int, list[int]]] = {
 
 
 def load() -> ModuleType:
-    """The program as a module. When this file is imported: Hypothesis looks at all modules for
-    values to try.
+    """Import the program as a module. This happens when the test file is imported, because
+    Hypothesis collects constants from all modules.
     """
     spec = importlib.util.spec_from_file_location("light_peer", PEER)
     assert spec
@@ -97,14 +97,14 @@ def start(rank: int, addresses: list[str], *flags: str, workers: int = 2) -> sub
 
 @pytest.fixture
 def addresses() -> list[str]:
-    """Three loopback addresses on which nobody else listens: they differ from process to
-    process.
-    """
+    """Return three unused loopback addresses, which differ between processes."""
     second, third = divmod(os.getpid() % 65025, 255)
     found = [f"127.{second + 1}.{third}.{i}" for i in (1, 2, 3)]
     for address in found:
         with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # TIME_WAIT is no obstacle
+            probe.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # also with connections in TIME_WAIT
             probe.bind((address, 50515))
     return found
 
@@ -128,8 +128,8 @@ def test_three_pods_of_two_workers_complete_and_exit_as_told(addresses: list[str
     expected = {
         (node, target) for node, targets in DIALS["mesh", 3, 2].items() for target in targets
     }
-    # A pod is complete, and here exits, when its own dials are answered: a greeting may come too
-    # late to be printed.
+    # A pod is complete, and exits here, when its own dials have succeeded. A greeting may arrive
+    # too late to be printed.
     assert connected == expected, text
     assert greeted <= expected, text
 

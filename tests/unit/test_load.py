@@ -1,4 +1,4 @@
-"""make images-load (images/load.py): which command brings an archive into which node."""
+"""make images-load (images/load.py): the command that imports an archive into each node."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the fault bench does to what an operator is told: each fault is one, and no more than it."""
+"""The faults of the fault bench's proxy: each has exactly the intended effect."""
 
 import json
 import random

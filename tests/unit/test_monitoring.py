@@ -1,4 +1,4 @@
-"""Dashboard and alerts of the chart ask for what the operator has, and the docs know each alert."""
+"""The chart's dashboard and alerts use existing metrics, and the docs describe each alert."""
 
 import re
 
@@ -8,7 +8,7 @@ from monitoring import ALERTS, BOARD, TARGET, asked, panels, queries
 from unit.exposed import series
 
 DOC = BOARD.parents[3] / "docs/operations.md"
-# What only the one who looks at the operator itself asks for.
+# Metrics that are useful only for debugging the operator itself.
 NOT_SHOWN = {"process_virtual_memory_bytes", "process_open_fds", "process_max_fds"}
 
 

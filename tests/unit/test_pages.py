@@ -1,4 +1,4 @@
-"""What the pages and the examples tell people to type."""
+"""The commands in the pages and the examples."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from dijob.cli.doctor import checks
 from pages import commands, section
 
 ROOT = Path(__file__).parents[2]
-# Whatever a user reads, as it is printed.
+# All texts for users.
 PAGES = sorted(
     path
     for pattern in (
@@ -24,9 +24,7 @@ PAGES = sorted(
 
 
 def waits(text: str) -> list[tuple[str, str, str]]:
-    """Each `kubectl wait` for a condition of a job: the condition, the job, and the line after
-    it.
-    """
+    """Return each `kubectl wait` for a job: the condition, the job, and the next line."""
     found = re.compile(
         r"(?m)^[# ]*kubectl wait.*?--for=condition=(\w+).* dij(?:ob)?/([\w-]+).*\n(.*)"
     )
@@ -87,7 +85,7 @@ def test_the_first_steps_bring_a_cluster_with_images_and_go_on_where_a_release_i
 
 
 def test_readme_has_the_commands_of_the_quick_start() -> None:
-    """The tests run those."""
+    """The tests run the commands of the quick start."""
     whole = "\n".join(commands((ROOT / "docs/quick-start.md").read_text())).splitlines()
     short = "\n".join(commands(section("README.md", "Quick start"))).splitlines()
     assert len(short) > 5

@@ -1,6 +1,4 @@
-"""The test cluster's certificates: by what names its apiserver is trusted, and who it is to a
-kubelet.
-"""
+"""The test cluster's certificates: the apiserver's names, and its client identity."""
 
 import ssl
 from contextlib import suppress
@@ -20,8 +18,8 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 
 def context(pki: Pki, purpose: ssl.Purpose, own: str) -> ssl.SSLContext:
-    """One side of a connection: it shows its own certificate, and demands another of the same
-    authority.
+    """Return the TLS context of one side. It has a certificate, and requires one of the same
+    authority from the peer.
     """
     made = ssl.create_default_context(purpose, cafile=str(pki["ca.crt"]))
     made.load_cert_chain(pki[f"{own}.crt"], pki[f"{own}.key"])
@@ -31,9 +29,7 @@ def context(pki: Pki, purpose: ssl.Purpose, own: str) -> ssl.SSLContext:
 
 
 def shaken(pki: Pki, name: str) -> ssl.SSLObject:
-    """The server's end of a connection by which the kubelet's client has reached the apiserver
-    under this name.
-    """
+    """Return the server side of a connection to the apiserver with a name."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context(pki, ssl.Purpose.CLIENT_AUTH, "apiserver").wrap_bio(up, down, server_side=True)
     client = context(pki, ssl.Purpose.SERVER_AUTH, "kubelet-client").wrap_bio(
@@ -65,7 +61,7 @@ def test_the_kubelets_client_is_a_user_of_the_group_that_may_do_all(pki: Pki) ->
         "kube-apiserver-kubelet-client",
         "system:masters",
     )
-    # Go refuses a certificate whose list of names is critical, as trustme's are, and empty.
+    # Go rejects a certificate with an empty list of names that is critical, as trustme's is.
     assert told["subjectAltName"]
 
 

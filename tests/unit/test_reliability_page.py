@@ -1,4 +1,4 @@
-"""What docs/reliability.md shows is what the fault bench has measured."""
+"""docs/reliability.md shows the results of the fault bench."""
 
 import re
 from functools import partial
@@ -85,9 +85,9 @@ MEMORY = partial(Sample, process="a1")
     [
         ([MEMORY(at=t, rss=100 + t / 3600) for t in range(100)], 1.0),
         ([MEMORY(at=t, rss=100.0) for t in range(100)], 0.0),
-        # Its growth at the beginning is none that goes on.
+        # Growth at the beginning does not continue.
         ([MEMORY(at=t, rss=min(t, 50.0)) for t in range(100)], 0.0),
-        # Who has come in the second half has not grown up.
+        # A process that started in the second half is still growing.
         ([MEMORY(at=t, rss=t) for t in range(80, 100)] + [MEMORY(at=0, rss=1)], 0.0),
     ],
     ids=["grows", "stays", "grew up", "young"],

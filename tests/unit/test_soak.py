@@ -1,4 +1,4 @@
-"""What counts as a leak in a soak."""
+"""What counts as a leak in the soak test."""
 
 from collections import Counter
 

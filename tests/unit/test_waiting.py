@@ -1,4 +1,4 @@
-"""The waits of all tests: how long they go on, and what is said when the time is over."""
+"""The polling helpers of all tests: their duration, and their message on a timeout."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,7 +8,7 @@ from cluster.waiting import NotWithin, until, until_async, until_true, until_tru
 
 
 def probes(*answers: str) -> Callable[[], str]:
-    """A probe that gives these answers one after the other, the last one for ever."""
+    """Return a probe with these results in sequence; the last one repeats."""
     left = list(answers)
     return lambda: left.pop(0) if len(left) > 1 else left[0]
 
@@ -31,7 +31,7 @@ async def test_when_the_time_is_over_it_says_what_is_missing_and_shows_the_evide
     told = "^a: not within 0 s: {}\nthe log$"
     with pytest.raises(NotWithin, match=told.format("b")) as caught:
         until("a", lambda: "b", 0, lambda: "the log")
-    # A failed test, and for the tool that starts clusters a sentence without a traceback.
+    # A failed test; for the tool that starts clusters, a message without a traceback.
     assert isinstance(caught.value, AssertionError)
     assert isinstance(caught.value, ClusterError)
     with pytest.raises(NotWithin, match=told.format("last seen: ''")):
