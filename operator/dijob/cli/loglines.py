@@ -11,8 +11,8 @@ from dijob.api.printed import coloured
 if TYPE_CHECKING:
     from dijob.client import Line
 
-# Without red, which many programs use for errors, and without black and white, which are invisible
-# on some backgrounds.
+# Red is not used, because many programs print errors in red. Black and white are not used, because
+# they are invisible on some backgrounds.
 COLOURS: Final = (
     "cyan",
     "yellow",

@@ -110,7 +110,7 @@ def options_of(given: Given, job: "Job") -> "LogOptions":
         task=given["task"],
         follow=given["follow"],
         previous=given["previous"],
-        # The kubelet accepts whole seconds, and rejects 0.
+        # The API only accepts whole seconds greater than 0.
         since=None if given["since"] is None else max(1, round(given["since"])),
         tail=given["tail"],
     )

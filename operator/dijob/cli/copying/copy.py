@@ -25,7 +25,7 @@ from dijob.client.executing import STDERR, STDOUT, Place, exit_code, stream
 from dijob.client.resources import PODS
 from dijob.client.watching import watched
 
-# Enough to pull an image. After that, the pod's condition is more useful than waiting.
+# Usually enough to pull an image. After that, the pod's condition is more useful than waiting.
 _HELPER_SECONDS = 180
 # GNU tar's messages with exit code 1 if a file changed while it was read; all other files are
 # complete. The text has to be checked because busybox's tar exits with 1 for every error.

@@ -151,7 +151,7 @@ def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
             " the volume in a pod of your own",
             Exit.NOT_FOUND,
         )
-    # A hostPath is only on the node on which the rank ran. Other volumes can be mounted anywhere.
+    # A hostPath is only on the node on which the rank ran. For others, the scheduler finds a node.
     if "hostPath" not in volume:
         return Mounted(mount, volume)
     if not node:

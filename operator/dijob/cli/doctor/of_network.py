@@ -164,7 +164,7 @@ def ports(evidence: Evidence) -> Iterator[Finding]:
 
 def _has_foreign_listener(pod: Pod, port: int) -> bool:
     """Whether a port has a listener that no process of the container holds."""
-    # If a process of another user hides its sockets, the listener may be its own.
+    # A process of another user may hide its sockets. The listener may then belong to it.
     if pod.sockets is None or not pod.sockets.complete:
         return False
     inodes = pod.sockets.listening.get(port, frozenset())

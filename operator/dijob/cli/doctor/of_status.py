@@ -13,8 +13,8 @@ from dijob.core.observed.endings import ending, how_it_ended
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, termination
 from dijob.reasons import ReasonKind
 
-# The beginning of the remedy in the catalogue (reasons/progress.py). It is not true while an old
-# pod cannot end, and is then replaced.
+# How the catalogue's remedies begin if the user need not act (reasons/progress.py). While an old
+# pod cannot end, this is not true, so doctor then replaces the remedy.
 _RECOVERS = "nothing: the job recovers by itself"
 _BLOCKED = "the job recovers once the old pod is gone: see the check `terminating pods`"
 # The garbage collector of Kubernetes sets and removes these finalizers by itself.

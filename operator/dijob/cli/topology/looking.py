@@ -14,8 +14,8 @@ from dijob.cli.topology.expected import World, reported_world, world_of
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, RankPod
 
-# Pods are read one after the other while connections come and go, so one reading can show a missing
-# connection that is not missing. It counts only if it is still missing in the last reading.
+# The pods are not read at the same moment, and connections come and go. So one reading can show a
+# missing connection that exists. It counts only if it is still missing in the last reading.
 _READINGS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 

@@ -55,7 +55,7 @@ class Feed:
                 waits = [*going, asyncio.ensure_future(self._changed.wait())]
                 await asyncio.wait(waits, timeout=beat, return_when=asyncio.FIRST_COMPLETED)
                 waits[-1].cancel()
-                # A watch ends by itself only with the job or with an error, which is raised here.
+                # A watch that has ended may have failed. Its error is raised here.
                 for one in work:
                     if one.done():
                         one.result()
