@@ -28,7 +28,7 @@ var known = map[string]string{
 func ditask(words []string) int {
 	real := imagesDitask()
 	if real == "" {
-		remedy := ". If the program needs it: pip install DI-engine, or add its folder to PATH"
+		remedy := ". Install it (pip install DI-engine), or add its directory to PATH"
 		if hasCarriageReturn(words) {
 			remedy = "" // launch names the cause
 		}
@@ -42,7 +42,7 @@ func ditask(words []string) int {
 	}
 	if platform, is := users.values["platform"]; is && platform != "k8s" {
 		// Another platform has its own variables and its own defaults: the command means there what it means everywhere.
-		say("--platform %s is given: nothing added, no address checked", platform)
+		say("--platform %s is given: no options are added and no addresses are checked", platform)
 		return become(real, words)
 	}
 	if option := users.ownWorld(); option != "" {
@@ -98,10 +98,10 @@ func (users given) warn() {
 		return
 	}
 	if address := users.values["address"]; address != "" {
-		say("WARNING: with --platform k8s, DI-engine takes --address %s for the address of every rank; leave it out", address)
+		say("WARNING: with --platform k8s, DI-engine uses --address %s as the address of every rank; remove it", address)
 	}
 	if users.values["protocol"] == "ipc" {
-		say("WARNING: with --protocol ipc no other pod can reach this one; leave it out")
+		say("WARNING: with --protocol ipc, no other pod can reach this one; remove it")
 	}
 }
 
@@ -138,11 +138,11 @@ func (users given) needsNoPeers() bool {
 
 func (users given) sayWhyAlone(option string) {
 	if users.needsNoPeers() {
-		say("%s is given: nothing added, no address checked", option)
+		say("%s is given: no options are added and no addresses are checked", option)
 		return
 	}
-	say("WARNING: with %s ditask runs as outside of a job: this rank does not connect to the others. Leave it out to join them,"+
-		" or add --topology alone if this is what you want", option)
+	say("WARNING: with %s, ditask runs as outside a job: this rank does not connect to the others. Remove it to join them,"+
+		" or add --topology alone if this is intended", option)
 }
 
 // complete are the options as ditask gets them: the user's, and those that are added for the job.
@@ -155,7 +155,7 @@ func (users given) withTheJobs() complete {
 	all := complete{values: users.values}
 	workers, topology := variable("DI_PARALLEL_WORKERS", "1"), variable("DI_TOPOLOGY", "mesh")
 	if theirs, is := all.values["workers"]; is && theirs != workers {
-		say("WARNING: --parallel-workers %s, but DI_PARALLEL_WORKERS is %s: DI_NODE_IDS and DI_WORLD_SIZE are wrong."+
+		say("WARNING: --parallel-workers %s, but DI_PARALLEL_WORKERS is %s, so DI_NODE_IDS and DI_WORLD_SIZE are wrong."+
 			" Set spec.parallelWorkers: %s", theirs, workers, theirs)
 	}
 	all.fill("platform", "--platform", "k8s")
@@ -202,7 +202,7 @@ func (all complete) reaches() bool {
 		return true
 	}
 	if _, is := all.values["spec"]; is {
-		say("--platform-spec is given: addresses not checked")
+		say("--platform-spec is given: no addresses are checked")
 		return true
 	}
 	if queue == "redis" {
@@ -259,7 +259,7 @@ const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_s
 func becomeTorchrpc(real, queue string, words []string) int {
 	python := strings.Fields(strings.TrimPrefix(firstLine(real), "#!")) // it may be `env python3`
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {
-		say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, under the Python that its ditask has", queue)
+		say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, for the Python interpreter of its ditask", queue)
 		return 1
 	}
 	return become(python[0], append(append(python[1:], "-m", "dijob_runtime.ditask"), words...))

@@ -21,7 +21,7 @@ func whyNotStarted(name, path string, err error) (reason string, code int) {
 	case path != "" && errors.Is(err, fs.ErrNotExist):
 		return whyNotLoaded(path), 127
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("no such program here (PATH=%s)", os.Getenv("PATH")), 127
+		return fmt.Sprintf("program not found (PATH=%s)", os.Getenv("PATH")), 127
 	}
 	return errors.Unwrap(err).Error(), 126
 }
@@ -35,9 +35,9 @@ func whyNotLoaded(path string) string {
 	case isScript && strings.HasSuffix(line, "\r"):
 		return "its first line ends with a carriage return: save the file with Unix line endings"
 	case isScript:
-		return fmt.Sprintf("its interpreter is not here: %s", strings.TrimSpace(interpreter))
+		return fmt.Sprintf("its interpreter does not exist: %s", strings.TrimSpace(interpreter))
 	}
-	return "the loader or library that it needs is not here"
+	return "the dynamic loader that it needs does not exist in this image"
 }
 
 // tooLarge explains E2BIG: Linux bounds the environment and the arguments of a program together.

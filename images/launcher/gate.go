@@ -40,7 +40,7 @@ func gate([]string) int {
 	os.RemoveAll(runFolder()) // a new sandbox: what ran in the old one has not failed
 	w, problem := newWaiting()
 	if err := linkTopology(); problem == "" && err != nil {
-		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user may write: %v", err)
+		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user can write to: %v", err)
 	}
 	if problem == "" {
 		problem = w.wait()
@@ -62,7 +62,7 @@ func (w *waiting) wait() (problem string) {
 	said := begin
 	for looks := 0; !w.isNamed(); looks++ {
 		if looks == 0 {
-			w.tell("rank %d waits for the addresses of all ranks", w.rank)
+			w.tell("rank %d is waiting for the addresses of all ranks", w.rank)
 		}
 		time.Sleep(gateLook)
 		if w.unknown == "" {
@@ -74,22 +74,22 @@ func (w *waiting) wait() (problem string) {
 		said = time.Now()
 		why := w.why()
 		if w.unknown != "" && time.Since(resolved) >= seconds("DIJOB_RESOLVE_SECONDS", 60) {
-			return fmt.Sprintf("rank %d: %s; is the cluster's DNS well?", w.rank, why)
+			return fmt.Sprintf("rank %d: %s; check the cluster DNS", w.rank, why)
 		}
-		w.tell("rank %d has waited %.0f s: %s. Which rank, and why: kubectl describe dijob %s -n %s", w.rank,
+		w.tell("rank %d has waited %.0f s: %s. To see which ranks are missing, run: kubectl describe dijob %s -n %s", w.rank,
 			time.Since(begin).Seconds(), why, os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_NAMESPACE"))
 	}
 	// Where no launcher will look (an image's own entry point), only time helps: the kubelet may still have a view of the
 	// pod from before the list.
 	time.Sleep(seconds("DIJOB_SETTLE_SECONDS", 0))
-	w.tell("open after %.0f s: rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
+	w.tell("open after %.0f s: the address of rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
 	return ""
 }
 
 func newWaiting() (*waiting, string) {
 	rank, err := strconv.Atoi(os.Getenv("DI_RANK"))
 	if err != nil || rank < 0 {
-		return nil, fmt.Sprintf("DI_RANK is '%s', it must be a number; the operator sets it", os.Getenv("DI_RANK"))
+		return nil, fmt.Sprintf("DI_RANK is '%s'; it must be a number, which the operator sets", os.Getenv("DI_RANK"))
 	}
 	address := os.Getenv("DI_POD_IP")
 	if address == "" {
@@ -135,13 +135,13 @@ func (w *waiting) resolves(ranks []string) bool {
 func (w *waiting) why() string {
 	switch {
 	case w.unknown == w.host && w.host != "":
-		return fmt.Sprintf("%s does not lead to this pod (%s)", w.unknown, w.address)
+		return fmt.Sprintf("%s does not resolve to this pod (%s)", w.unknown, w.address)
 	case w.unknown != "":
 		return w.unknown + " does not resolve"
 	case w.nameless > 0:
-		return fmt.Sprintf("the Service %s does not have %d ranks yet", os.Getenv("DIJOB_SERVICE"), w.nameless)
+		return fmt.Sprintf("the Service %s has no DNS record for %d ranks yet", os.Getenv("DIJOB_SERVICE"), w.nameless)
 	case w.named != "":
-		return fmt.Sprintf("the list names %s for this rank, this pod has %s: a new list must come", w.named, w.address)
+		return fmt.Sprintf("the peer list has %s for this rank, but this pod has %s; a new peer list is needed", w.named, w.address)
 	}
 	return "not every rank of the job has an address yet"
 }

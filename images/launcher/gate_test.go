@@ -88,8 +88,8 @@ func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
 		"empty":          {"", incomplete},
 		"too short":      {"10.0.0.1", incomplete},
 		"no entry":       {"10.0.0.1,,10.0.0.2", incomplete},
-		"another prefix": {"10.0.0.1,10.0.0.22,10.0.0.3", "the list names 10.0.0.22 for this rank, this pod has 10.0.0.2"},
-		"another rank's": {"10.0.0.2,10.0.0.1", "the list names 10.0.0.1 for this rank, this pod has 10.0.0.2"},
+		"another prefix": {"10.0.0.1,10.0.0.22,10.0.0.3", "the peer list has 10.0.0.22 for this rank, but this pod has 10.0.0.2"},
+		"another rank's": {"10.0.0.2,10.0.0.1", "the peer list has 10.0.0.1 for this rank, but this pod has 10.0.0.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPod(t, nil)
@@ -152,8 +152,8 @@ func TestOpensWhenThoseThatItDialsResolve(t *testing.T) {
 
 func TestWaitsForNamesAndSaysForWhich(t *testing.T) {
 	for why, known := range map[string]map[string]string{
-		"world-1.world does not lead to this pod (10.0.0.2)": {"world-0.world": "10.0.0.1", "world-1.world": "10.0.0.22"},
-		"world-0.world does not resolve":                     {"world-1.world": "10.0.0.2"},
+		"world-1.world does not resolve to this pod (10.0.0.2)": {"world-0.world": "10.0.0.1", "world-1.world": "10.0.0.22"},
+		"world-0.world does not resolve":                        {"world-1.world": "10.0.0.2"},
 	} {
 		t.Run(why, func(t *testing.T) {
 			p := newPod(t, known)
@@ -182,7 +182,7 @@ func TestEndsWhenANameNeverResolves(t *testing.T) {
 				time.Sleep(100 * time.Second) // the time for names begins with the list
 				p.lists(t, names)
 				begin := time.Now()
-				want := "rank 1: world-0.world does not resolve; is the cluster's DNS well?"
+				want := "rank 1: world-0.world does not resolve; check the cluster DNS"
 				if got := <-problem; got != want {
 					t.Errorf("ends: %q", got)
 				}

@@ -63,8 +63,8 @@ func launch(command []string) int {
 	if code == 0 {
 		code = r.standIn()
 		if code > 0 && code < 128 && r.renewing == "" && hasCarriageReturn(command) {
-			say("the command or args have carriage returns (Windows line endings), which are likely the cause: a shell takes" +
-				" them for part of a word. Save the text with Unix line endings")
+			say("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
+				" them as part of a word. Save the text with Unix line endings")
 		}
 	}
 	r.output.finish()
@@ -105,7 +105,7 @@ func (r *run) awaitList() (said map[string]string, code int) {
 		}
 		if time.Since(last) > gateSayEach {
 			last = time.Now()
-			say("waits for the addresses of all ranks: the pod's annotations have none")
+			say("waiting for the peer list: the pod's annotations do not contain one")
 		}
 		select {
 		case which := <-r.signals:
@@ -251,7 +251,8 @@ func (r *run) look() {
 		// The address of a rank that this one dials is another now, which its program will never find out. So it ends, and
 		// the kubelet starts the container again, with the new list.
 		r.renewing = number
-		say("list %s is another than that of this start: the program ends, and starts again with it", number)
+		say("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
+			number, r.begunWith)
 		r.pass(syscall.SIGTERM)
 		r.kill = time.After(seconds("DIJOB_KILL_SECONDS", 30))
 	}

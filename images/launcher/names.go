@@ -36,8 +36,8 @@ func (w *waiting) namesAreKnown(ranks []string) bool {
 		}
 	}
 	if w.nameless > 0 && time.Since(w.asked) >= seconds("DIJOB_NAME_SECONDS", nameSeconds) {
-		w.tell("the DNS does not know %d of %d ranks by the Service %s: the program starts without their names", w.nameless,
-			len(ranks), service)
+		w.tell("the Service %s has no DNS record for %d of %d ranks: the program starts without these names", service,
+			w.nameless, len(ranks))
 		return true
 	}
 	return w.nameless == 0

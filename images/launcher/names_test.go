@@ -22,7 +22,7 @@ func TestWaitsUntilTheServiceHasAllRanks(t *testing.T) {
 				problem := begun(w)
 				time.Sleep(11 * time.Second)
 				synctest.Wait()
-				if said := p.said.String(); !strings.Contains(said, "does not have") {
+				if said := p.said.String(); !strings.Contains(said, "the Service world has no DNS record for") {
 					t.Errorf("said %q", said)
 				}
 				answer = strings.Split(list, ",")
@@ -45,7 +45,7 @@ func TestOpensWithoutNamesIfTheDNSDoesNotAnswer(t *testing.T) {
 				if took := time.Since(begin).Seconds(); problem != "" || took < after || took > after+1 {
 					t.Errorf("after %g s: %q", took, problem)
 				}
-				if said := p.said.String(); !strings.Contains(said, "does not know 3 of 3 ranks by the Service world") {
+				if said := p.said.String(); !strings.Contains(said, "the Service world has no DNS record for 3 of 3 ranks") {
 					t.Errorf("said %q", said)
 				}
 			})

@@ -58,7 +58,7 @@ func asked(words []string) ([]target, error) {
 func requireNumbers(words ...string) error {
 	for _, word := range words {
 		if _, err := strconv.ParseUint(word, 10, 16); err != nil {
-			return fmt.Errorf("'%s' is no number (a port, workers, or DI_RANK)", word)
+			return fmt.Errorf("'%s' is not a valid number (a port, workers or DI_RANK)", word)
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func peerTargets(topology string, port, workers int) []target {
 }
 
 func brokerTargets(host, port string) []target {
-	return []target{{host: host, port: port, whose: "redis", broker: true}}
+	return []target{{host: host, port: port, whose: "Redis", broker: true}}
 }
 
 // attachedTargets returns those of --attach-to. What has no port is ditask's to complain of.
@@ -107,11 +107,11 @@ func reachesAll(targets []target) bool {
 	if lost == "" {
 		return true
 	}
-	look := "those pods, their nodes and network policies"
+	look := "those pods, their nodes and the network policies"
 	if targets[0].broker {
-		look = "that server (spec.messageQueue)"
+		look = "the Redis server (spec.messageQueue)"
 	}
-	text := fmt.Sprintf("rank %s cannot reach %s. After %g s it ends, for it would hang without a word. Look at %s",
+	text := fmt.Sprintf("rank %s cannot reach %s. It gave up after %g s, because it would hang without a message. Check %s",
 		os.Getenv("DI_RANK"), lost, bound.Seconds(), look)
 	say("%s", text)
 	// Outside a container there is none, and none is made.
@@ -136,7 +136,7 @@ func unreachable(targets []target, bound time.Duration) string {
 		}
 		if time.Since(said) > reachSayEach {
 			said = time.Now()
-			say("cannot reach %s; tries for %g s", describe(targets, problems), bound.Seconds())
+			say("cannot reach %s; trying for up to %g s", describe(targets, problems), bound.Seconds())
 		}
 		time.Sleep(min(reachNap, left))
 	}
@@ -198,7 +198,7 @@ func inWords(err error) string {
 	case errors.As(err, &name) && name.IsNotFound:
 		return "no such name"
 	case errors.As(err, &name):
-		return "its name cannot be looked up: " + name.Err
+		return "name lookup failed: " + name.Err
 	case errors.As(err, &slow) && slow.Timeout():
 		return "timed out"
 	}
@@ -217,16 +217,16 @@ func redisProblem(link net.Conn, patience time.Duration) string {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return "timed out"
 		}
-		return "no Redis server: it says ''"
+		return "not a Redis server: it answered ''"
 	}
 	said := strings.TrimSpace(string(answer[:length]))
 	switch {
 	case strings.HasPrefix(said, "-NOAUTH"):
-		return "it asks for a password, which DI-engine does not know"
+		return "it requires a password, which DI-engine cannot send"
 	case said == "+PONG":
 		return ""
 	}
-	return fmt.Sprintf("no Redis server: it says '%s'", said[:min(len(said), 80)])
+	return fmt.Sprintf("not a Redis server: it answered '%s'", said[:min(len(said), 80)])
 }
 
 // describe names each rank once, at most ten: a termination message holds 4 KiB.

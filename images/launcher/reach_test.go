@@ -35,11 +35,11 @@ func TestAnIPv6AddressLosesItsBrackets(t *testing.T) {
 
 func TestSaysWhyAnAddressIsNotReached(t *testing.T) {
 	for want, err := range map[string]error{
-		"No route to host": &net.OpError{Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)},
-		"timed out":        &net.OpError{Err: os.ErrDeadlineExceeded},
-		"no such name":     &net.OpError{Err: &net.DNSError{Err: "no such host", IsNotFound: true}},
-		"its name cannot be looked up: i/o timeout": &net.OpError{Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
-		"something else": errors.New("something else"),
+		"No route to host":                &net.OpError{Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)},
+		"timed out":                       &net.OpError{Err: os.ErrDeadlineExceeded},
+		"no such name":                    &net.OpError{Err: &net.DNSError{Err: "no such host", IsNotFound: true}},
+		"name lookup failed: i/o timeout": &net.OpError{Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
+		"something else":                  errors.New("something else"),
 	} {
 		if got := inWords(err); got != want {
 			t.Errorf("%q, not %q", got, want)
@@ -76,11 +76,11 @@ func TestReachRefusesWhatItCannotRead(t *testing.T) {
 		"nothing":       {"", "2", addresses, "usage: reach TOPOLOGY"},
 		"too few":       {"mesh 6000", "2", addresses, "usage: reach TOPOLOGY"},
 		"too many":      {"mesh 6000 1 tcp://a:1 x", "2", addresses, "usage: reach TOPOLOGY"},
-		"no port":       {"mesh first 1", "2", addresses, "'first' is no number"},
-		"no such port":  {"mesh 65536 1", "2", addresses, "'65536' is no number"},
-		"no workers":    {"mesh 6000 two", "2", addresses, "'two' is no number"},
-		"no redis port": {"redis a b", "2", addresses, "'b' is no number"},
-		"no rank":       {"mesh 6000 1", "", addresses, "'' is no number"},
+		"no port":       {"mesh first 1", "2", addresses, "'first' is not a valid number"},
+		"no such port":  {"mesh 65536 1", "2", addresses, "'65536' is not a valid number"},
+		"no workers":    {"mesh 6000 two", "2", addresses, "'two' is not a valid number"},
+		"no redis port": {"redis a b", "2", addresses, "'b' is not a valid number"},
+		"no rank":       {"mesh 6000 1", "", addresses, "'' is not a valid number"},
 		"no list":       {"mesh 6000 1", "2", "", "DI_NODES is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {

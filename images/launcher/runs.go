@@ -80,7 +80,7 @@ func (l *lastRun) told() {
 	if l == nil || l.Failed == nil {
 		return
 	}
-	say("the program is told to end. The end of what the last run that failed here wrote (exit code %d):", *l.Failed)
+	say("the program is being stopped. The end of the output of the last failed run in this container (exit code %d):", *l.Failed)
 	repeatOutput(failedRun)
 }
 
@@ -126,17 +126,17 @@ func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 	for natural(annotations()["ends-counted"]) <= last.Counted {
 		waited := time.Since(began)
 		if waited >= limit {
-			say("the operator has not counted the last failure for %.0f s: the program starts again nevertheless", waited.Seconds())
+			say("the operator has not counted the last failure within %.0f s: the program is restarted anyway", waited.Seconds())
 			return true, 0
 		}
 		if waited >= confirmSay && !said {
 			said = true
-			say("waits until the operator has counted the last failure, for %.0f s at most", limit.Seconds())
+			say("waiting until the operator has counted the last failure, for at most %.0f s", limit.Seconds())
 		}
 		select {
 		case which := <-signals:
 			if which != syscall.SIGUSR1 && which != syscall.SIGUSR2 {
-				say("the program is not started again. The end of what its last run wrote (exit code %d):", last.code())
+				say("the program is not restarted. The end of the output of its last run (exit code %d):", last.code())
 				repeatOutput(thisRun)
 				return false, last.code()
 			}

@@ -29,7 +29,7 @@ func install([]string) int {
 	syscall.Umask(0o022) // the main container may run as another user
 	bin := binFolder()
 	if err := installInto(bin); err != nil {
-		say("cannot write %s: it must be an emptyDir that this user may write: %v", bin, err)
+		say("cannot write %s: it must be an emptyDir that this user can write to: %v", bin, err)
 		return 1
 	}
 	return 0
@@ -37,7 +37,7 @@ func install([]string) int {
 
 // hold waits for the signal that ends its container. Nothing wakes it before.
 func hold([]string) int {
-	fmt.Println("dijob: holds the launcher's image on this node, and does nothing else")
+	fmt.Println("dijob: keeps the launcher's image on this node and does nothing else")
 	<-received
 	return 0
 }

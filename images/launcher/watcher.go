@@ -48,9 +48,9 @@ func (w *watcher) warn() {
 		return
 	}
 	if w.alone == "" && holdsSocket(below(os.Getpid()), ipcInodes(read("/proc/net/unix"))) {
-		w.alone = "DI-engine's Parallel listens on an ipc:// address, which no other pod can reach. Either the program says" +
-			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that empties it)"
-		say("WARNING: this rank works alone: %s", w.alone)
+		w.alone = "DI-engine's Parallel listens on an ipc:// address, which no other pod can reach. Either the program passes" +
+			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that clears it)"
+		say("WARNING: this rank has not joined the job: %s", w.alone)
 	}
 	if w.looks == 5 || w.looks == lastLook {
 		w.warnOfDitask()
@@ -68,7 +68,7 @@ func (w *watcher) verdict() string {
 		return aloneMark + w.alone + "\n"
 	}
 	if ranks := lackingPeers(); ranks != "" {
-		return aloneMark + "its program began without " + ranks + ", and was not connected to it until its end\n"
+		return aloneMark + "its program started and ended without a connection to " + ranks + "\n"
 	}
 	if said := read(otherwisePath()); said != "" {
 		return otherwiseMark + said
@@ -98,17 +98,17 @@ func (w *watcher) warnOfDitask() {
 	for _, pid := range below(os.Getpid()) {
 		words := arguments(pid)
 		if option := leavesWorld(words); option != "" {
-			w.alone = fmt.Sprintf("process %d runs ditask %s, and does not connect to the other ranks. Leave %s out to join them,"+
-				" or add --topology alone if this is what you want", pid, option, option)
-			say("WARNING: this rank works alone: %s", w.alone)
+			w.alone = fmt.Sprintf("process %d runs ditask with %s and does not connect to the other ranks. Remove %s to join them,"+
+				" or add --topology alone if this is intended", pid, option, option)
+			say("WARNING: this rank has not joined the job: %s", w.alone)
 			return
 		}
 		if isAlone(words) && !isTold(pid, words) {
 			ours := filepath.Join(binFolderOf(os.Args[0]), pathFolder, "ditask")
 			w.alone = fmt.Sprintf("process %d runs ditask without --platform, and its Python does not read PYTHONPATH"+
-				" (python -I, -E or -S, or a command that empties it). Write %s there, or add --platform k8s --topology %s",
+				" (python -I, -E or -S, or a command that clears it). Run %s instead, or add --platform k8s --topology %s",
 				pid, ours, variable("DI_TOPOLOGY", "mesh"))
-			say("WARNING: this rank works alone: %s", w.alone)
+			say("WARNING: this rank has not joined the job: %s", w.alone)
 			return
 		}
 	}

@@ -96,13 +96,14 @@ def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(sworn: Spac
         def passed() -> str:
             nonlocal said
             said = gate_log(sworn.cluster, f"{sworn.name}_world-1_{uid}")
-            return "" if "a new list must come" in said else said or "nothing said yet"
+            return "" if "a new peer list is needed" in said else said or "nothing said yet"
 
         sworn.until("the gate waits in a new sandbox", passed, 60)
         # The same pod under another address, which is not in the list.
         assert sworn.pods("world")[1]["metadata"]["uid"] == uid
         assert re.search(
-            rf"the list names {re.escape(old)} for this rank, this pod has (?!{re.escape(old)}\b)",
+            rf"the peer list has {re.escape(old)} for this rank, but this pod has"
+            rf" (?!{re.escape(old)}\b)",
             said,
         ), said
     sworn.until("a second list is in force", lambda: no_second_list(sworn), 60)

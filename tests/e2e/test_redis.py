@@ -47,11 +47,11 @@ def test_the_operator_runs_a_redis_server_for_the_job(space: Space) -> None:
 @pytest.mark.parametrize(
     ("flags", "host", "words"),
     [
-        ((), "absent", "cannot reach redis (absent: "),
+        ((), "absent", "cannot reach Redis (absent: "),
         (
             ("--requirepass", "secret"),
             "redis",
-            "(redis: it asks for a password, which DI-engine does not know)",
+            "(redis: it requires a password, which DI-engine cannot send)",
         ),
         (("--port", "7000"), "redis", "(redis: Connection refused)"),
     ],

@@ -102,7 +102,7 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
     space.kubectl("exec", "redis", "--", "sh", "-c", "touch /tmp/away; redis-cli shutdown nosave")
     space.until(
         "DI-engine has noticed everywhere",
-        said(space, "messages cannot be received, and are tried again"),
+        said(space, "cannot receive messages, retrying"),
         60,
     )
     space.until("nobody hears anybody", hear_nobody(space), 60)

@@ -84,7 +84,7 @@ def main():
     [
         (
             ["/bin/bash", "-c", PRINTED["learner"]],
-            "torchrpc:cuda asks for GPUs, and this process sees none",
+            "torchrpc:cuda needs GPUs, but this process has none",
         ),
         (
             [

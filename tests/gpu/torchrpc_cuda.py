@@ -530,7 +530,10 @@ def a_process_without_gpus(place: Place) -> Results:
             problems = [_compared(node, "nested", [7], "cpu") for node in nodes[:2]]
             yield f"and is heard{title}", _first(problems)
             if map_ is None:
-                yield "which is said", _says(nodes[0], "of node 2, which takes tensors on the CPU")
+                yield (
+                    "which is said",
+                    _says(nodes[0], "of node 2, which accepts tensors only on the CPU"),
+                )
 
 
 def a_map_that_does_not_fit(place: Place) -> Results:
@@ -545,7 +548,7 @@ def a_map_that_does_not_fit(place: Place) -> Results:
         yield "which is said", _says(one, f"names GPU {far} of node 1, which has {place.gpus}")
         yield "the peer's own map is none the worse", _sent(other, one, "nested")
     for words, changes in (
-        (f"names GPU {far} here, and this process has", {"cuda_map": f"1_{far}_0"}),
+        (f"names local GPU {far}, but this process has", {"cuda_map": f"1_{far}_0"}),
         ("--local-cuda-devices names GPU", {"named": str(far)}),
     ):
         node = Node(_changed(place.specs(1)[0], **changes))

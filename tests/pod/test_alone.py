@@ -71,8 +71,8 @@ def test_who_cannot_be_told_of_its_peers_is_named_once_and_at_the_end(
     box: Box, image: Path, name: str
 ) -> None:
     err = looked(box, ["sh", "-c", IS_BLIND[name].format(image=image)])
-    assert err.count("dijob: WARNING: this rank works alone: ") == 1, err
-    assert f"Write {box.ditask} there, or add --platform k8s --topology mesh" in err
+    assert err.count("dijob: WARNING: this rank has not joined the job: ") == 1, err
+    assert f"Run {box.ditask} instead, or add --platform k8s --topology mesh" in err
     assert box.said_last().startswith("dijob: this rank works alone: process ")
 
 
@@ -109,7 +109,7 @@ def test_r10_a_socket_of_another_pod_on_the_node_is_not_this_ranks(box: Box) -> 
     assert line(neighbour) == "ready"
     assert "ditask_a1b2_0.ipc" in Path("/proc/net/unix").read_text()
     err = looked(box, ["sh", "-c", "echo ready; cat"])
-    assert "works alone" not in err
+    assert "has not joined" not in err
     assert box.said_last() == ""
     end(neighbour)
 
@@ -120,8 +120,8 @@ def test_c5_a_command_that_leaves_the_job_is_named_if_it_may_have_wanted_peers(
     """C5: the log says so at once, and the job's condition when the program has succeeded."""
     command = f"{image}/ditask --package a --address 127.0.0.1"
     err = looked(box, ["sh", "-c", command], nodes="10.0.0.1,10.0.0.2")
-    assert err.count("dijob: WARNING: this rank works alone: ") == 1
-    assert "Leave --address 127.0.0.1 out to join them, or add --topology alone" in err
+    assert err.count("dijob: WARNING: this rank has not joined the job: ") == 1
+    assert "Remove --address 127.0.0.1 to join them, or add --topology alone" in err
     assert "this rank works alone: process " in box.said_last()
 
 

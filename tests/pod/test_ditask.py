@@ -85,12 +85,12 @@ def test_adds_what_the_user_did_not_say(
         (
             ["--platform", "slurm"],
             JOB,
-            "dijob: --platform slurm is given: nothing added, no address checked\n",
+            "dijob: --platform slurm is given: no options are added and no addresses are checked\n",
         ),
         (
             ["--platform=x"],
             JOB,
-            "dijob: --platform x is given: nothing added, no address checked\n",
+            "dijob: --platform x is given: no options are added and no addresses are checked\n",
         ),
     ],
     ids=["outside a DIJob", "--version", "-v", "-h", "--help", "slurm", "unknown"],
@@ -107,9 +107,9 @@ def test_leaves_alone(
         (["--parallel-workers", "4"], "--parallel-workers 4, but DI_PARALLEL_WORKERS is 1"),
         (
             ["--platform", "k8s", "--address=10.0.0.1"],
-            "--address 10.0.0.1 for the address",
+            "--address 10.0.0.1 as the address",
         ),
-        (["--platform=k8s", "--protocol=ipc"], "with --protocol ipc no other pod can reach this"),
+        (["--platform=k8s", "--protocol=ipc"], "with --protocol ipc, no other pod can reach this"),
     ],
 )
 def test_warns_of_what_cannot_work(box: Box, image: Path, args: list[str], says: str) -> None:
@@ -118,8 +118,8 @@ def test_warns_of_what_cannot_work(box: Box, image: Path, args: list[str], says:
     assert says in err
 
 
-WARNS = "dijob: WARNING: with {} ditask runs as outside of a job: this rank does not connect"
-IS_FINE = "dijob: {} is given: nothing added, no address checked\n"
+WARNS = "dijob: WARNING: with {}, ditask runs as outside a job: this rank does not connect"
+IS_FINE = "dijob: {} is given: no options are added and no addresses are checked\n"
 ON_LOOPBACK = ["--protocol", "tcp", "--address", "127.0.0.1", "--ports", "50515"]
 # What a command says of where ditask listens, the job's variables, and what the log then says.
 OWN_WORLD: dict[str, tuple[list[str], dict[str, str], str]] = {
@@ -255,6 +255,6 @@ def test_an_image_without_di_engine_is_told(box: Box, image: Path) -> None:
     assert (rc, out) == (1, "")
     assert (
         err
-        == "dijob: --mq-type torchrpc needs DI-engine and torch 1.13 or newer in this image, under"
-        " the Python that its ditask has\n"
+        == "dijob: --mq-type torchrpc needs DI-engine and torch 1.13 or newer in this image, for"
+        " the Python interpreter of its ditask\n"
     )

@@ -3,7 +3,7 @@
 import pytest
 from pod.boxes import JOB, Box
 
-LINE_ENDINGS = "the command or args have carriage returns (Windows line endings)"
+LINE_ENDINGS = "the command or args contain carriage returns (Windows line endings)"
 SCRIPT = "cd /tmp\r\nls --no-such-option\r\n"
 
 
@@ -33,8 +33,12 @@ def test_c48_windows_line_endings_are_named_if_the_command_fails(
 NOT_STARTED = {
     "name": ("python3\r", "", '"python3\\r": its name ends with a carriage return'),
     "first line": ("./it", "#!/bin/sh\r\n", "'./it': its first line ends with a carriage return"),
-    "interpreter": ("./it", "#!/no/bash -e\n", "'./it': its interpreter is not here: /no/bash -e"),
-    "no such file": ("./gone", "", "'./gone': no such program here"),
+    "interpreter": (
+        "./it",
+        "#!/no/bash -e\n",
+        "'./it': its interpreter does not exist: /no/bash -e",
+    ),
+    "no such file": ("./gone", "", "'./gone': program not found"),
 }
 
 

@@ -25,7 +25,7 @@ def run(box: Box, command: list[str], **env: str) -> tuple[int, str, str]:
 def waiting(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
     """The launcher after a failure, as it waits."""
     process = box.start(command, **RANK | env)
-    until_true("it waits", lambda: "waits until the operator has counted" in box.err())
+    until_true("it waits", lambda: "waiting until the operator has counted" in box.err())
     return process
 
 
@@ -57,7 +57,7 @@ def test_a_container_that_is_ended_instead_shows_what_the_failed_run_wrote(
     os.kill(first_process(process, namespace), signal.SIGTERM)
     code, log = end(process)
     assert (code, sorted(log)) == (3, ["here is what went wrong", "start"])
-    assert "is not started again. The end of what its last run wrote (exit code 3)" in box.err()
+    assert "is not restarted. The end of the output of its last run (exit code 3)" in box.err()
 
 
 FAILS_THEN_LISTENS = f"""
@@ -84,7 +84,7 @@ def test_a_later_run_that_is_told_to_end_shows_what_the_failed_one_wrote(
     os.kill(first_process(process, namespace), signal.SIGTERM)
     code, log = end(process)
     assert (code, sorted(log)) == (7, ["SIGTERM", "here is what went wrong", "saved"])
-    assert "the last run that failed here wrote (exit code 3)" in box.err()
+    assert "the last failed run in this container (exit code 3)" in box.err()
 
 
 def test_an_operator_that_does_not_answer_is_waited_for_within_a_bound(box: Box) -> None:
@@ -92,7 +92,9 @@ def test_an_operator_that_does_not_answer_is_waited_for_within_a_bound(box: Box)
     run(box, [box.launch, *FAILS])
     code, out, err = run(box, [box.launch, *FAILS], DIJOB_CONFIRM_SECONDS="0.3")
     assert (code, out) == (3, "start\n")
-    assert "the operator has not counted the last failure for 0 s: the program starts" in err
+    assert (
+        "the operator has not counted the last failure within 0 s: the program is restarted" in err
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_a_program_that_is_missing_is_a_failure_that_is_shown(box: Box) -> None:
     process.terminate()
     code, log = end(process)
     assert code == 127
-    assert any("no such program here" in one for one in log)
+    assert any("program not found" in one for one in log)
 
 
 def test_a_launcher_beside_that_of_the_container_waits_for_nothing(box: Box) -> None:

@@ -43,12 +43,16 @@ def project(box: Box, ips: str) -> None:
 def test_opens_for_its_own_address(box: Box, ips: str, rank: int, ip: str) -> None:
     project(box, ips)
     rc, out, err = box.run(gate(box), **environment(rank, ip))
-    assert (rc, out, err) == (0, f"dijob gate: open after 0 s: rank {rank} is {ip}\n", "")
+    assert (rc, out, err) == (
+        0,
+        f"dijob gate: open after 0 s: the address of rank {rank} is {ip}\n",
+        "",
+    )
 
 
 def test_opens_once_the_list_has_come(box: Box) -> None:
     process = box.start(gate(box), **environment())
-    assert line(process) == "dijob gate: rank 1 waits for the addresses of all ranks"
+    assert line(process) == "dijob gate: rank 1 is waiting for the addresses of all ranks"
     project(box, IPS)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
@@ -71,14 +75,18 @@ def test_asks_for_names_as_any_program_of_the_pod(box: Box) -> None:
     project(box, NAMES)
     hosts = "10.0.0.2 world-1.world\n10.0.0.3 world-2.world\n"
     rc, out, err = box.run([*with_dns(box, hosts, "nameserver 10.9.9.7\n"), *gate(box)], **NAMED)
-    assert (rc, out, err) == (0, "dijob gate: open after 0 s: rank 2 is 10.0.0.3\n", "")
+    assert (rc, out, err) == (
+        0,
+        "dijob gate: open after 0 s: the address of rank 2 is 10.0.0.3\n",
+        "",
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
 @WHERE
 def test_ends_at_once(box: Box, namespace: list[str], number: signal.Signals) -> None:
     process = box.start([*namespace, *gate(box)], **environment())
-    assert line(process) == "dijob gate: rank 1 waits for the addresses of all ranks"
+    assert line(process) == "dijob gate: rank 1 is waiting for the addresses of all ranks"
     os.kill(first_process(process, namespace), number)
     process.communicate(timeout=30)
     assert process.returncode == 128 + number
@@ -129,7 +137,7 @@ def test_a_container_that_holds_the_image_ends_when_it_is_told(
     box: Box, launcher: Path, namespace: list[str]
 ) -> None:
     process = box.start([*namespace, str(launcher), "hold"])
-    assert line(process).startswith("dijob: holds ")
+    assert line(process).startswith("dijob: keeps ")
     pid = first_process(process, namespace)
     os.kill(pid, signal.SIGTERM)
     assert process.wait(30) == 0
@@ -149,7 +157,7 @@ def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box, launcher
     folder = box.path / "file/bin"
     rc, _, err = box.run([str(launcher), "install"], DIJOB_BIN_DIR=str(folder))
     assert rc == 1
-    assert f"cannot write {folder}: it must be an emptyDir that this user may write" in err
+    assert f"cannot write {folder}: it must be an emptyDir that this user can write to" in err
 
 
 @pytest.mark.skipif(
@@ -172,7 +180,7 @@ def test_as_nobody_on_a_read_only_root_without_any_other_program(box: Box, launc
     )
     run = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts, "sh", str(root), *nobody]
     rc, out, err = box.run(run, **environment())
-    assert "open after 0 s: rank 1 is 10.0.0.2" in out, err
+    assert "open after 0 s: the address of rank 1 is 10.0.0.2" in out, err
     # The user's own program has run behind the launcher, and its exit code is the container's.
     assert rc == 2
     assert err.startswith("usage: dijob-launcher install"), err

@@ -70,9 +70,9 @@ def test_stdin_goes_to_the_command(box: Box, namespace: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "why"),
     [
-        ("no-such-program", 127, "no such program here (PATH={bin}/path:"),
-        ("./no-such-file", 127, "no such program here (PATH={bin}/path:"),
-        ("cd", 127, "no such program here (PATH={bin}/path:"),  # it is of the shell alone
+        ("no-such-program", 127, "program not found (PATH={bin}/path:"),
+        ("./no-such-file", 127, "program not found (PATH={bin}/path:"),
+        ("cd", 127, "program not found (PATH={bin}/path:"),  # it is of the shell alone
         ("./plain", 126, "permission denied\n"),
         ("./bare", 126, "exec format error\n"),
     ],

@@ -97,8 +97,8 @@ def test_c23_a_success_without_its_peers_is_named(rank: Rank, box: Box) -> None:
     rank.tell()
     assert end(rank.process)[0] == 0
     assert box.said_last() == (
-        "dijob: this rank works alone: its program began without rank 0, and was not connected to"
-        " it until its end\n"
+        "dijob: this rank works alone: its program started and ended without a connection to"
+        " rank 0\n"
     )
 
 

@@ -41,7 +41,7 @@ def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: l
     assert line(process) == "SIGTERM"
     assert end(process) == (85, ["saved"])
     assert box.said_last() == "dijob: renewal, list 5\n"
-    assert "list 5" in box.err()
+    assert "revision 5, the program has 3" in box.err()
 
 
 # Writes a termination message of its own when it is told to end, as a program may that says where
@@ -142,7 +142,7 @@ def test_the_pods_end_in_the_middle_of_it(box: Box) -> None:
     process = started(box, [*PID_NAMESPACE, box.launch, *python(LISTEN)])
     launch = first_process(process, PID_NAMESPACE)
     box.shows("4", NEW, "4")
-    until_true("the renewal has begun", lambda: "list 4" in box.err())
+    until_true("the renewal has begun", lambda: "revision 4" in box.err())
     os.kill(launch, signal.SIGTERM)
     assert end(process)[0] == 85
 

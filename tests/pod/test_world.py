@@ -120,7 +120,7 @@ def test_topology_json_is_written_when_it_can_be_again(box: Box) -> None:
 
 def test_without_a_list_it_waits_since_the_program_would_work_alone(box: Box) -> None:
     process = box.start([box.launch, *python("print('ran')")], **WORLD)
-    until_true("it says so", lambda: "waits for the addresses of all ranks" in box.err())
+    until_true("it says so", lambda: "waiting for the peer list" in box.err())
     box.shows("3", IPS)
     assert process.communicate(timeout=20)[0] == "ran\n"
 
@@ -128,7 +128,7 @@ def test_without_a_list_it_waits_since_the_program_would_work_alone(box: Box) ->
 @pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 def test_the_wait_for_a_list_ends_when_the_pod_does(box: Box, namespace: list[str]) -> None:
     process = box.start([*namespace, box.launch, *python("print('ran')")], **WORLD)
-    until_true("it says so", lambda: "waits for the addresses of all ranks" in box.err())
+    until_true("it says so", lambda: "waiting for the peer list" in box.err())
     os.kill(first_process(process, namespace), signal.SIGTERM)
     assert process.communicate(timeout=20)[0] == ""
     assert process.returncode == 128 + signal.SIGTERM

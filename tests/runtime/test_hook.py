@@ -67,8 +67,11 @@ def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
     told_launcher = tmp_path / "says-otherwise"
     monkeypatch.setattr("dijob_runtime.parallel.OTHERWISE", told_launcher)
     assert di_engine().Parallel.runner(2).told["n_parallel_workers"] == 2
-    sentence = "n_parallel_workers=2, but the job has 1: say the same in spec.parallelWorkers"
-    assert f"dijob: WARNING: the program says {sentence}" in capsys.readouterr().err
+    sentence = "n_parallel_workers=2, but the job has 1: set spec.parallelWorkers to the same value"
+    assert (
+        f"dijob: WARNING: the program's arguments conflict with the job: {sentence}"
+        in capsys.readouterr().err
+    )
     assert told_launcher.read_text() == sentence + "\n"
 
 

@@ -111,8 +111,8 @@ def test_what_follows_from_what_is_given(
     assert (found["n_parallel_workers"], found["node_ids"]) == (1, [2])
     assert (found["ports"], found["attach_to"]) == (6000, ["tcp://10.0.0.1:6000"])
     said = capsys.readouterr().err
-    assert "n_parallel_workers=1, but the job has 2: say the same in spec.parallelWorkers" in said
-    assert "topology='star', but the job has 'mesh': say the same in spec.topology" in said
+    assert "n_parallel_workers=1, but the job has 2: set spec.parallelWorkers to the same" in said
+    assert "topology='star', but the job has 'mesh': set spec.topology to the same" in said
 
 
 # The arguments of DI-engine's runner (ding 0.5.3, ding/framework/parallel.py).
@@ -159,7 +159,7 @@ def test_who_dials_nobody_says_so_with_a_list(monkeypatch: pytest.MonkeyPatch) -
 
 def test_ports_that_the_peers_cannot_know_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, MESH)
-    with pytest.raises(ValueError, match="give the first port"):
+    with pytest.raises(ValueError, match="pass only the first port"):
         parallel_args(ports=[6000, 7000])
     given = parallel_args(ports=[6000, 7000], attach_to=["tcp://10.0.0.1:6000"])
     assert (given["ports"], given["attach_to"]) == ([6000, 7000], ["tcp://10.0.0.1:6000"])

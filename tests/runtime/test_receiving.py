@@ -97,7 +97,7 @@ def test_a_queue_that_cannot_receive_is_reported_once(
     mq = make(Broken("away"), Broken("away"), message, message)
     assert [mq.recv(), mq.recv()] == [("hello", b"a::b")] * 2
     assert capsys.readouterr().err.splitlines() == [
-        "dijob: WARNING: messages cannot be received, and are tried again: Broken('away')",
+        "dijob: WARNING: cannot receive messages, retrying: Broken('away')",
         "dijob: messages are received again",
     ]
 
@@ -123,4 +123,4 @@ def test_of_redis_messages_those_of_other_processes_are_received(
     odd = {**published(b""), "data": b"odd"}
     mq = redis_queue(None, published(b"own", MINE), odd, published(b"x"))
     assert mq.recv() == ("hello", b"x")
-    assert "a message of topic 'hello' is not DI-engine's" in capsys.readouterr().err
+    assert "a message on topic 'hello' that is not from DI-engine" in capsys.readouterr().err

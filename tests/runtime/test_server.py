@@ -92,7 +92,7 @@ def test_a_refusal_has_the_servers_reason(
 @pytest.mark.parametrize("answer", ["[]", "{}", '{"data": {"replicas": "many"}}', '{"data": 5}'])
 def test_an_answer_of_something_else_is_told(peer: Server, answer: str) -> None:
     peer.answer = answer
-    with pytest.raises(ServerError, match=r"is no DIJob server: it answered [\[{]"):
+    with pytest.raises(ServerError, match=r"is not a DIJob server: it answered [\[{]"):
         server.request_replicas(5)
 
 

@@ -98,7 +98,7 @@ def test_a_peer_that_could_not_join_is_tried_again(process: Make) -> None:
     a.start(first)
     b = process(1).start(second, first)
     until_true("it has joined", lambda: a.here == {b.card})
-    assert a.said == ["node 1 cannot join, and is tried again: no room"]
+    assert a.said == ["node 1 cannot join, retrying: no room"]
     b.neighbours.stop()
     until_true("it has gone", lambda: not a.here)
 
@@ -152,7 +152,7 @@ def test_what_is_no_device_map(text: str) -> None:
 @pytest.mark.parametrize("text", ["a", "²", "1_0"])
 def test_gpus_are_numbers(text: str) -> None:
     assert gpus("0, 2") == (0, 2)
-    with pytest.raises(ValueError, match=f"'{text}' is no number of a GPU"):
+    with pytest.raises(ValueError, match=f"'{text}' is not a GPU number"):
         gpus(f"0,{text}")
 
 
@@ -160,10 +160,10 @@ def test_gpus_are_numbers(text: str) -> None:
     ("links", "words"),
     [
         ([Link(1, 0, 3)], ""),
-        ([Link(1, 2, 0)], "--cuda-device-map 1_2_0 names GPU 2 here, and this process has 2"),
+        ([Link(1, 2, 0)], "--cuda-device-map 1_2_0 names local GPU 2, but this process has 2"),
         (
             [Link(4, 0, 0)],
-            "--cuda-device-map 4_0_0 names node 4, and the job's node ids are 0 to 3",
+            "--cuda-device-map 4_0_0 names node 4, but the job's node ids are 0 to 3",
         ),
     ],
 )
@@ -182,9 +182,9 @@ def test_a_peer_that_has_too_few_gpus() -> None:
 
 def test_a_peer_that_takes_no_tensors_on_the_gpu_that_the_map_names() -> None:
     assert misfit_of_peer([Link(1, 0, 1)], 1, 2, (0, 1)) == ""
-    named = "--cuda-device-map 1_0_1 names GPU 1 of node 1, which takes tensors on"
-    assert misfit_of_peer([Link(1, 0, 1)], 1, 2, (0,)) == f"{named} GPU 0 alone"
-    assert misfit_of_peer([Link(1, 0, 1)], 1, 2, ()) == f"{named} the CPU alone"
+    named = "--cuda-device-map 1_0_1 names GPU 1 of node 1, which accepts tensors only on"
+    assert misfit_of_peer([Link(1, 0, 1)], 1, 2, (0,)) == f"{named} GPU 0"
+    assert misfit_of_peer([Link(1, 0, 1)], 1, 2, ()) == f"{named} the CPU"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_success_without_peers_stays_reported_after_its_pods_are_deleted() -> 
 
 
 def test_conflicting_arguments_are_reported_after_the_success() -> None:
-    said = "topology='star', but the job has 'mesh': say the same in spec.topology"
+    said = "topology='star', but the job has 'mesh': set spec.topology to the same value"
     end = Ending(0, 0, "Completed", f"{OTHERWISE}{said}\n")
     done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
     decided = plan(running(), observed(*done), NOW)

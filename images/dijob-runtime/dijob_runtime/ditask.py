@@ -21,18 +21,16 @@ OPTIONS = (
     click.Option(
         ["--init-method"],
         type=str,
-        help="Where torch's processes meet: not needed, and not used, see the page.",
+        help="Ignored: processes connect to each other directly.",
     ),
     click.Option(
         ["--local-cuda-devices"],
         type=str,
         default="",
-        help="GPUs of this process that may send, e.g. 0,1.",
+        help="GPUs of this process that may send tensors, e.g. 0,1.",
     ),
     click.Option(["--cuda-device-map"], type=str, default="", help=f"{devices.FORM},..."),
-    click.Option(
-        ["--global_rank", "--global-rank"], type=int, help="This process's number: its node id."
-    ),
+    click.Option(["--global_rank", "--global-rank"], type=int, help="The node id of this process."),
 )
 
 
@@ -49,7 +47,7 @@ def extended(command: click.Command) -> click.Command:
             if rank is not None and not given["node_ids"]:
                 given["node_ids"] = str(rank)
             if method:
-                say(f"--init-method {method} is not needed: processes dial each other")
+                say(f"--init-method {method} is ignored: processes connect to each other directly")
             runner.install(runner.Flags(links, gpus), given["mq_type"])
             # DI-engine's parser gives nng alone its addresses, and torchrpc has the same.
             given["mq_type"] = "nng"

@@ -27,6 +27,6 @@ def config_distributed(flow: Any = None) -> None:
     if gpus:
         flow.config.gpu_device_num(gpus)
     else:
-        say("the container has no limit of GPUs: gpu_device_num stays OneFlow's own")
+        say("the container has no GPU limit: OneFlow keeps its default gpu_device_num")
     flow.env.ctrl_port(int(os.environ.get("DI_ONEFLOW_CTRL_PORT") or CTRL_PORT))
     flow.env.machine(nodes)

@@ -91,7 +91,7 @@ def contradictions(world: World, given: dict[str, Any]) -> list[str]:
     if len(world.addresses) == 1 or world.mq_type == "redis":
         del fields["topology"]  # nobody dials another pod
     return [
-        f"{name}={given[name]!r}, but the job has {jobs!r}: say the same in {field}"
+        f"{name}={given[name]!r}, but the job has {jobs!r}: set {field} to the same value"
         for name, (field, jobs) in fields.items()
         if not _agree(given.get(name, jobs), jobs)
     ]
@@ -111,7 +111,7 @@ def _warn(world: World, given: dict[str, Any]) -> None:
     found = "; ".join(contradictions(world, given))
     if not found or os.environ.get(TOLD):
         return
-    say(f"WARNING: the program says {found}")
+    say(f"WARNING: the program's arguments conflict with the job: {found}")
     with suppress(OSError), OTHERWISE.open("a") as file:  # without a launcher the log alone has it
         file.write(found + "\n")
 
@@ -135,7 +135,8 @@ def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
         return {"protocol": "tcp", "address": world.addresses[world.rank], "ports": first}
     if not isinstance(first, int):
         raise ValueError(
-            f"ports is {first!r}; give the first port: worker i of each pod listens on port + i"
+            f"ports is {first!r}; pass only the first port: worker i of each pod listens on port"
+            " + i"
         )
     return {
         "protocol": "tcp",

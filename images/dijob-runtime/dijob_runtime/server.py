@@ -51,7 +51,7 @@ def request_replicas(replicas: int) -> int:
         return int(answer["data"]["replicas"])
     except (LookupError, TypeError, ValueError):
         at = os.environ[URL]
-        raise ServerError(200, f"{at} is no DIJob server: it answered {answer!r:.80}") from None
+        raise ServerError(200, f"{at} is not a DIJob server: it answered {answer!r:.80}") from None
 
 
 def report(
@@ -88,7 +88,7 @@ def _figure(name: str, value: Any) -> float:
     except TypeError:
         number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{number} is no finite number")
+        raise ValueError(f"{number} is not a finite number")
     return number if name == "episode_return" else int(number)
 
 
@@ -166,8 +166,8 @@ def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_
     except KeyError as missing:
         raise ServerError(
             0,
-            f"{missing.args[0]} is not set: this is no pod of a DIJob, or its cluster has no DIJob"
-            " server (the chart's value server.enabled)",
+            f"{missing.args[0]} is not set: this is not a pod of a DIJob, or the cluster has no"
+            " DIJob server (the chart's value server.enabled)",
         ) from None
     try:
         # It is renewed in its file.
@@ -185,7 +185,9 @@ def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_
     except HTTPError as error:
         raise ServerError(error.code, _sentence(error)) from error
     except (OSError, HTTPException, ValueError) as error:
-        raise ServerError(0, f"the DIJob server at {base}: {error}") from error
+        raise ServerError(
+            0, f"the request to the DIJob server at {base} failed: {error}"
+        ) from error
 
 
 def _sentence(error: HTTPError) -> str:

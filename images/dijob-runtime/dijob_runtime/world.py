@@ -42,7 +42,7 @@ class World:
         if not env.get("DI_NODES"):
             if env.get("DI_RANK"):
                 raise ValueError(
-                    "DI_NODES is empty: the pod has no address list yet (docs/runtimes.md)"
+                    "DI_NODES is empty: the pod has no peer list yet (docs/runtimes.md)"
                 )
             return None
         world = World(
@@ -101,7 +101,9 @@ def _wait(*words: str) -> None:
     except OSError:  # it is not there, or cannot run: nothing is looked at
         return
     if code == UNREACHABLE:
-        raise NotReachable("what this process dials cannot be reached, see the line above")
+        raise NotReachable(
+            "cannot reach an address that this process connects to; see the line above"
+        )
 
 
 def _number(env: Mapping[str, str], name: str, default: int | None) -> int:

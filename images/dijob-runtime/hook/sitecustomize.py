@@ -77,7 +77,7 @@ class Patching:
         except Exception as error:
             # Another DI-engine than those that are known: a program works with it as it would
             # without this.
-            text = "dijob: WARNING: %s is not as it is known here, this rank may work alone: %r\n"
+            text = "dijob: WARNING: unsupported version of %s, this rank may not join its job: %r\n"
             sys.stderr.write(text % (module.__name__, error))
 
 

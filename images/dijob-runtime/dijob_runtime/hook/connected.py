@@ -53,14 +53,14 @@ def wait(router: Any) -> None:
         if not missing:
             return
         if now - begin >= bound:
-            text = "the program begins without %s: not connected after %g s"
+            text = "the program starts without %s: not connected after %g s"
             say(text % (_ranks(missing), bound))
             if wanted:
                 _report(router, world, wanted, missing)
             return
         if now - told >= SAY_EACH_SECONDS:
             told = now
-            say(f"waits for {_ranks(missing)} to be connected, for {now - begin:.0f} s")
+            say(f"has waited {now - begin:.0f} s for {_ranks(missing)} to connect")
         time.sleep(LOOK_SECONDS)
 
 
@@ -79,7 +79,7 @@ def _await_late(
 ) -> None:
     while listener.is_alive():
         if not mq.missing(world, wanted):
-            say("the ranks that the program began without are connected")
+            say("the ranks that were missing at the start are connected now")
             with suppress(OSError):
                 file.unlink()
             return

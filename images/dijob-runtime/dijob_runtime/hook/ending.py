@@ -113,8 +113,9 @@ class Ending:
             pass
         if not self._begun.wait(STUCK_SECONDS) and signal.getsignal(signal.SIGTERM) == self._leave:
             say(
-                f"WARNING: the main thread did not react to SIGTERM for {STUCK_SECONDS:g} s, as it"
-                " is in a call of a C library: this process ends without its finally blocks"
+                f"WARNING: the main thread did not react to SIGTERM for {STUCK_SECONDS:g} s,"
+                " because it is in a call to a C library: this process exits without running its"
+                " finally blocks"
             )
             _end()
 

@@ -29,7 +29,7 @@ def receiver(take: Callable[[Any], Message | None]) -> Callable[[Any], Message |
             except Exception as error:  # of pynng, of redis-py, and of a socket that is closed
                 if mq._running:
                     if not failing:
-                        say(f"WARNING: messages cannot be received, and are tried again: {error!r}")
+                        say(f"WARNING: cannot receive messages, retrying: {error!r}")
                     failing = True
                     time.sleep(PAUSE_SECONDS)
                 continue

@@ -46,7 +46,7 @@ def _take(mq: Any) -> Message | None:
         return None
     topic, message = found["channel"].decode(), found["data"]
     if not MESSAGE.match(message):
-        say(f"WARNING: a message of topic {topic!r} is not DI-engine's, and is ignored")
+        say(f"WARNING: ignored a message on topic {topic!r} that is not from DI-engine")
         return None
     sender, data = message.split(b"::", 1)
     return None if sender == mq._id else (topic, data)

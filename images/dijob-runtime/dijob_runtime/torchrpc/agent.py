@@ -81,7 +81,7 @@ class Agent:
         """A peer has come."""
         if self._last == MOST_PEERS:
             raise RuntimeError(
-                f"this process has had {MOST_PEERS} peers, which is all that torch can count"
+                f"this process has had {MOST_PEERS} peers, which is the most that torch supports"
             )
         self._last += 1
         self._ids[node] = self._last

@@ -25,7 +25,7 @@ def device_map(text: str) -> tuple[Link, ...]:
     links = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         if not re.fullmatch(r"[0-9]+_[0-9]+_[0-9]+", part):
-            raise ValueError(f"--cuda-device-map: {part!r} is not {FORM}, as in 1_0_1")
+            raise ValueError(f"--cuda-device-map: {part!r} is not {FORM}, for example 1_0_1")
         links.append(Link(*map(int, part.split("_"))))
     return tuple(links)
 
@@ -35,7 +35,7 @@ def gpus(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
     if wrong:
-        raise ValueError(f"--local-cuda-devices: {wrong[0]!r} is no number of a GPU, as in 0,1")
+        raise ValueError(f"--local-cuda-devices: {wrong[0]!r} is not a GPU number, for example 0,1")
     return tuple(map(int, parts))
 
 
@@ -48,12 +48,12 @@ def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
     for link in dict.fromkeys(links):
         what = f"--cuda-device-map {link.peer}_{link.local}_{link.remote}"
         if link.local >= local:
-            return f"{what} names GPU {link.local} here, and this process has {local}"
+            return f"{what} names local GPU {link.local}, but this process has {local}"
         if nodes is not None and link.peer >= nodes:
-            return f"{what} names node {link.peer}, and the job's node ids are 0 to {nodes - 1}"
+            return f"{what} names node {link.peer}, but the job's node ids are 0 to {nodes - 1}"
         ends = {("here", link.peer, link.local), ("there", link.peer, link.remote)}
         if ends & named:
-            return f"{what} names a GPU that another link to node {link.peer} has"
+            return f"{what} names a GPU that another link to node {link.peer} already uses"
         named |= ends
     return ""
 
@@ -75,5 +75,5 @@ def misfit_of_peer(
             return f"{what}, which has {gpus}"
         if takes is not None and link.remote not in takes:
             where = f"GPU {', '.join(map(str, takes))}" if takes else "the CPU"
-            return f"{what}, which takes tensors on {where} alone"
+            return f"{what}, which accepts tensors only on {where}"
     return ""

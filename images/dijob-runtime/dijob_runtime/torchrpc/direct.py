@@ -49,7 +49,7 @@ def _handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any]
         try:
             given = message.unpacked()
         except Exception as error:  # of any class: it is the user's objects that are made anew
-            say(f"an event {topic!r} cannot be unpickled here: {error}")
+            say(f"cannot unpickle an event {topic!r}: {error}")
             return
         router._event_loop.emit(topic, *given["a"], **given["k"])
 

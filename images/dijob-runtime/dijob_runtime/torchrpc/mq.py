@@ -69,8 +69,8 @@ class TorchRpcMQ(MQ):
         self._running = True
         self._neighbours.start(self.listen_to, self.attach_to)
         say(
-            f"torchrpc: node {self._node} listens on {self.listen_to} and dials"
-            f" {', '.join(self.attach_to) or 'nobody'}"
+            f"torchrpc: node {self._node} listens on {self.listen_to} and connects"
+            f" to {', '.join(self.attach_to) or 'no peer'}"
         )
 
     def missing(self, world: World, wanted: set[tuple[int, int]]) -> set[int]:
@@ -125,14 +125,14 @@ class TorchRpcMQ(MQ):
             self._left(self._cards[card.node])
         wrong = devices.misfit_of_peer(self._links, card.node, card.gpus, card.takes)
         if wrong:
-            say(f"{wrong}: tensors go to it by way of the CPU")
+            say(f"{wrong}: tensors are sent to it through the CPU")
         self._mapped[card.node] = tuple(
             link.local for link in self._links if link.peer == card.node and not wrong
         )
         self._agent.join(card.node, card.url)
         self._cards[card.node] = card
         self._peers[card.node] = Outbox(card.node, partial(self._agent.send, card.node))
-        say(f"torchrpc: node {card.node} has come")
+        say(f"torchrpc: node {card.node} has joined")
 
     def _left(self, card: Card) -> None:
         if self._cards.get(card.node) != card:
@@ -141,4 +141,4 @@ class TorchRpcMQ(MQ):
         self._peers.pop(card.node).has_gone()
         self._agent.leave(card.node)
         if self._running:
-            say(f"torchrpc: node {card.node} has gone")
+            say(f"torchrpc: node {card.node} has left")

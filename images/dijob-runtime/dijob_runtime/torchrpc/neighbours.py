@@ -96,7 +96,7 @@ class Neighbours:
             except OSError as error:
                 if clock() - said > SAY_EVERY_SECONDS:
                     said = clock()
-                    self._say(f"nobody answers at {host}:{port} yet: {error.strerror or error}")
+                    self._say(f"no answer from {host}:{port} yet: {error.strerror or error}")
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,7 +137,7 @@ class Neighbours:
         except Exception as error:  # of torch, or of the queue
             if card.life not in self._reported:
                 self._reported.add(card.life)
-                self._say(f"node {card.node} cannot join, and is tried again: {error}")
+                self._say(f"node {card.node} cannot join, retrying: {error}")
             return False
         return True
 

@@ -104,12 +104,12 @@ def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
         return ()
     if not count:
         fail(
-            "--mq-type torchrpc:cuda asks for GPUs, and this process sees none: ask for them in the"
-            " template's resources (nvidia.com/gpu), or take torchrpc:cpu"
+            "--mq-type torchrpc:cuda needs GPUs, but this process has none: request them in the"
+            " template's resources (nvidia.com/gpu), or use torchrpc:cpu"
         )
     missing = [gpu for gpu in named if gpu >= count]
     if missing:
-        fail(f"--local-cuda-devices names GPU {missing[0]}, and this process has {count}")
+        fail(f"--local-cuda-devices names GPU {missing[0]}, but this process has {count}")
     world = World.read()
     wrong = devices.misfit(links, count, len(world.addresses) * world.workers if world else None)
     if wrong:
@@ -117,7 +117,7 @@ def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     unnamed = [link.local for link in links if named and link.local not in named]
     if unnamed:
         fail(
-            f"--cuda-device-map names GPU {unnamed[0]} here, and --local-cuda-devices does not:"
+            f"--cuda-device-map names local GPU {unnamed[0]}, which is not in --local-cuda-devices:"
             f" {', '.join(map(str, named))}"
         )
     return named or tuple(range(count))
@@ -129,8 +129,8 @@ def _register() -> Any:
         import torch.distributed.rpc
     except ImportError as error:
         fail(
-            "torchrpc needs torch with torch.distributed.rpc, and this image's Python says:"
-            f" {error}"
+            "torchrpc needs torch with torch.distributed.rpc, which cannot be imported in this"
+            f" image: {error}"
         )
     from dijob_runtime.torchrpc import mq  # noqa: F401 (it registers the queue)
 
