@@ -26,10 +26,10 @@ def command(where: Where, file: str, output: str | None, full: bool, offline: bo
     between them, the objects that the operator creates, and warnings. It is computed by the
     operator's own code.
 
-    If the kubeconfig leads to a cluster, dry runs also check that the cluster accepts the job and
-    its pods, and that the pods fit on the nodes and in the quotas. They use your permissions.
-    These lines begin with OK, NO, or ? if your permissions do not suffice. The exit code is 1 if a
-    line says NO. FILE "-" is standard input.
+    If the kubeconfig leads to a cluster, dry runs show whether it accepts the job and its pods. The
+    command also estimates whether the pods fit on the nodes and in the quotas. These checks use
+    your permissions. Their lines begin with OK, NO, or ? if your permissions do not suffice. The
+    exit code is 1 if a line says NO. FILE "-" is standard input.
 
     \b
     Example:
