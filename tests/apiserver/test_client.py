@@ -61,7 +61,7 @@ def test_a_jobs_life_by_commands(plane: Plane) -> None:
         plane.until_condition("by-cli", "Running", "True", "all 3 ranks are running")
         late = dijob(plane, "wait", "by-cli", "--timeout", "0.5s")
         assert late.exit_code == 6, late.output
-        assert "it is Running: all 3 ranks are running" in late.stderr
+        assert "its phase is Running: all 3 ranks are running" in late.stderr
         got = json.loads(said(plane, "get", "by-cli", "-o", "json"))
         assert (got["kind"], got["spec"]["replicas"]) == ("DIJob", 3)
         # The file has 2, and kubectl dijob scale has written 3: a conflict of field managers.
@@ -104,7 +104,7 @@ async def test_errors_are_the_apiservers(plane: Plane) -> None:
     async with AsyncClient(str(plane.cluster.kubeconfig)) as client:
         with pytest.raises(NotFound, match="there is no DIJob nobody in namespace default"):
             await client.wait("nobody")
-        with pytest.raises(NotFound, match=r"knows no kind Nothing in example.com/v1"):
+        with pytest.raises(NotFound, match=r"has no kind Nothing in example.com/v1"):
             await client.apply(
                 {"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "x"}}
             )

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from dijob.client.ranks import RankPod
     from dijob.client.synchronous import Client
 
-# These need kubernetes and aiohttp, which take a third of a second. Whoever reads a file needs
-# neither.
+# These names are imported on first use, because they need kubernetes and aiohttp, whose import
+# takes a third of a second. Programs that only read files need neither.
 _LATER = {
     "AsyncClient": "asynchronous",
     "Client": "synchronous",
@@ -67,6 +67,7 @@ __all__ = [
 ]
 
 
+# Python calls this for names that the module does not have (PEP 562).
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -1,4 +1,4 @@
-"""The client for programs with an event loop; the other one (synchronous.py) runs this one."""
+"""The client for programs with an event loop. The synchronous client runs it in a thread."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -13,22 +13,24 @@ from dijob.client.resources import Kinds
 
 Manifest = DIJob | Mapping[str, Any]
 
-# Owns the owner references of what is deleted with a job.
+# The field manager of owner references that the client sets on ConfigMaps. It differs from MANAGER,
+# because a later `apply` of the same ConfigMap from a file would otherwise remove the reference.
 OWNER_MANAGER: Final = f"{MANAGER}-owner"
 
 
 class AsyncClient(Reader):
-    """DIJobs of one cluster, with the user's own rights. To be used as `async with`.
+    """Manages the DIJobs of one cluster with the user's permissions. Use it with `async with`.
 
-    Errors are those of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut,
-    BadFile.
+    All methods raise errors of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut
+    and BadFile.
     """
 
     async def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
-        """Create an object, or change it to what is written, by server-side apply: fields that
-        others own and that are not in it stay as they are. A DIJob is checked before.
+        """Create or change an object by server-side apply, and return the stored object.
 
-        `dry_run`: the apiserver says what it would store. `force` takes fields over from others.
+        Fields that the object omits and other managers own are not changed. A DIJob is checked
+        before it is sent. With `dry_run`, the apiserver returns what it would store. `force` takes
+        over fields that other managers own, instead of a conflict.
         """
         body = manifest(what)
         if is_job(body):
@@ -38,8 +40,10 @@ class AsyncClient(Reader):
         return await self._apply(body, MANAGER, *options)
 
     async def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
-        """Apply an object that is deleted with a job, whoever applies it again without its owner:
-        the owner belongs to a field manager of its own.
+        """Apply an object that is deleted together with a job.
+
+        The owner reference gets a field manager of its own, so that it stays if the object is
+        applied again without it.
         """
         force = ("force", "true")
         made = await self._apply(restarting.owned_by(body, job), MANAGER, force)
@@ -49,15 +53,15 @@ class AsyncClient(Reader):
         return made
 
     async def scale(self, name: str, replicas: int) -> None:
-        """Write how many pods the job shall have, through its scale subresource."""
+        """Set the number of replicas through the scale subresource."""
         await self._patch(self.path(name, "scale"), name, {"spec": {"replicas": replicas}})
 
     async def suspend(self, name: str) -> None:
-        """Take the job off the cluster, until `resume`."""
+        """Delete the job's pods until `resume`. The job stays."""
         await self._patch(self.path(name), name, {"spec": {"suspend": True}})
 
     async def resume(self, name: str) -> None:
-        """Bring a suspended job back, with the same ranks."""
+        """Start a suspended job again, with the same ranks."""
         await self._patch(self.path(name), name, {"spec": {"suspend": False}})
 
     async def restart(
@@ -68,14 +72,15 @@ class AsyncClient(Reader):
         beside: Iterable[Json] = (),
         timeout: float = 300,
     ) -> Json:
-        """Delete a job and make it anew, as it was or as `what` says, which may be no other job.
-        Nothing of its status is kept. The new one is tried on the apiserver before the old one is
-        deleted; ConfigMaps that the job owns and mounts (`kubectl dijob run --code`) are made anew
-        with it.
+        """Delete a job and create it again, unchanged or as given by `what`.
 
-        `beside`: what else to apply; a ConfigMap that the job owns and mounts stays its own.
-        `timeout`: how long to wait for the old job and its pods to go. If only pods stay, the new
-        job waits for them.
+        `what` must have the same name and namespace. Nothing of the status is kept. A dry run
+        checks the new job before the old one is deleted. ConfigMaps that the job owns and mounts
+        (`kubectl dijob run --code`) are created again with it.
+
+        `beside` are other objects to apply. A ConfigMap among them that the old job owns and mounts
+        is owned by the new job. `timeout` is how long to wait, in seconds, until the old job and
+        its pods are gone. If only pods are left then, the new job waits for them.
         """
         plan = await self.restart_plan(name, what, beside=beside)
         return await self.carry_out(plan, timeout=timeout)
@@ -83,30 +88,34 @@ class AsyncClient(Reader):
     async def restart_plan(
         self, name: str, what: Manifest | None = None, *, beside: Iterable[Json] = ()
     ) -> restarting.Plan:
-        """What `restart` will do, tried on the apiserver; nothing is changed yet."""
+        """Return what `restart` will do, after dry runs on the apiserver. Nothing is changed."""
         old = await self._there(name)
         body = restarting.anew(name, self.namespace, old, manifest(what) if what else None)
         check(body)
         await self._try(body)
         kept = await restarting.owned(self.connection, old) if old else []
         first, owned = restarting.parted(beside, kept)
+        # A ConfigMap that the apiserver rejects must be noticed before the old job is deleted.
         for one in owned:
             await self.apply(one, dry_run=True, force=True)
         return restarting.Plan(body, tuple(first), tuple(owned), replaces=old is not None)
 
     async def carry_out(self, plan: restarting.Plan, *, timeout: float = 300) -> Json:
-        """Do what `restart_plan` has found."""
+        """Execute the plan of `restart_plan`, and return the new job."""
         for one in plan.first:
             await self.apply(one)
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         made = await self.apply(plan.job, force=True)
+        # These come last: their owner reference needs the uid of the new job.
         for one in plan.owned:
             await self.apply_owned(one, made)
         return made
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
-        """Delete a job with its pods; with `timeout`, wait until it and they are gone."""
+        """Delete a job and its pods. With `timeout` (seconds), wait until all of them are gone."""
+        # In the foreground, Kubernetes keeps the job until its pods are gone, so that a new job of
+        # the same name does not start next to them (docs/decisions/042).
         body = {"propagationPolicy": "Background" if timeout is None else "Foreground"}
         try:
             answer = await self.connection.json(Call("DELETE", self.path(name), body))
@@ -120,11 +129,12 @@ class AsyncClient(Reader):
         resource = await Kinds(self.connection).of(body)
         place = str(body["metadata"].get("namespace") or self.namespace)
         path = resource.path_of(place, str(body["metadata"]["name"]))
+        # Without Strict, the apiserver drops a misspelled field silently.
         query = (("fieldManager", manager), ("fieldValidation", "Strict"), *options)
         return await self.connection.json(Call("PATCH", path, body, query, content=APPLY))
 
     async def _delete_job(self, name: str, timeout: float) -> None:
-        """Delete a job, and wait for its pods, which may stay. Raises TimedOut where it stays."""
+        """Delete a job, and wait for its pods. Raises TimedOut only if the job itself remains."""
         try:
             await self.delete(name, timeout=timeout)
         except TimedOut:
@@ -132,13 +142,16 @@ class AsyncClient(Reader):
                 raise
 
     async def _try(self, body: Json) -> None:
-        """A dry run of a job that is there. Raises ApiError, with the job's own name."""
+        """Dry-run the creation of a job under another name, since the old one still exists.
+
+        Raises ApiError, in which the job's own name replaces that of the trial.
+        """
         trial, name = restarting.trial(body), body["metadata"]["name"]
         try:
             await self.apply(trial, dry_run=True)
         except ApiError as error:
-            said = error.message.replace(f'"{trial["metadata"]["name"]}"', f'"{name}"')
-            raise type(error)(error.status, error.reason, said) from error
+            message = error.message.replace(f'"{trial["metadata"]["name"]}"', f'"{name}"')
+            raise type(error)(error.status, error.reason, message) from error
 
     async def _there(self, name: str) -> Mapping[str, Any] | None:
         try:

@@ -1,7 +1,7 @@
-"""A job as a progress bar: in a terminal, in a notebook, or as lines where there is neither.
+"""A progress bar for a job, in a terminal or in a notebook. Elsewhere it prints lines.
 
-A notebook's output is replaced by IPython's own display handle: rich's Live would need ipywidgets
-for that, and leaves nothing in the saved notebook.
+In a notebook, IPython's display handle updates the output. rich's Live would need ipywidgets there,
+and would leave nothing in the saved notebook (docs/decisions/038).
 """
 
 import sys
@@ -18,7 +18,7 @@ from dijob.names import Phase
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-# What a program reports (api/reported.py), and what a bar can count.
+# The numbers of a progress report (api/reported.py) that a bar can count.
 COUNTED: Final = ("iteration", "env_step", "episode_return")
 _WIDTH: Final = 30
 _STYLES: Final[dict[str, str]] = {
@@ -30,28 +30,30 @@ _STYLES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Shown:
-    """What a bar says at one moment."""
+    """The content of a bar at one moment."""
 
     name: str
     phase: str
     part: float | None
-    """How much is done, 0 to 1; None where nobody can tell."""
+    """The completed part, 0 to 1; None if it is unknown."""
     told: str
 
     @property
     def line(self) -> str:
-        """All of it as text."""
+        """The content as one line of text."""
         part = "" if self.part is None else f" {self.part:.0%}"
         return f"{self.name}: {self.phase}{part}: {self.told}"
 
 
 def shown(job: Job, of: str = "", total: float = 0.0) -> Shown:
-    """A job's part of what it shall reach: of `total` by what it reports, before that of its ranks.
-    A job that has succeeded is whole.
+    """Return what a bar shows for a job.
+
+    `of` is the reported number to count up to `total`. Until it is reported, the bar counts the
+    ready ranks. A job that has succeeded is complete, whatever it reported.
     """
     status, progress = job.status, job.progress
-    told = [job.message, progress.line if progress else ""]
-    words = ", ".join(one_line(text) for text in told if text)
+    texts = [job.message, progress.line if progress else ""]
+    words = ", ".join(one_line(text) for text in texts if text)
     value = getattr(progress, of, None) if of and progress else None
     part: float | None = None
     if job.phase == Phase.SUCCEEDED:
@@ -64,19 +66,21 @@ def shown(job: Job, of: str = "", total: float = 0.0) -> Shown:
 
 
 class Bar:
-    """`with Bar() as bar: client.wait(name, seen=bar)`; `bar(job)` shows any state of one job.
+    """Shows the progress of a job: `with Bar() as bar: client.wait(name, seen=bar)`.
 
-    `Bar(env_step=100_000)` counts by what the program reports (iteration, env_step or
-    episode_return) up to that; without it the bar is about the ranks until they run.
+    `bar(job)` shows any state of a job. `Bar(env_step=100_000)` counts a number that the program
+    reports (iteration, env_step or episode_return) up to the given value. Without it, the bar
+    counts the ranks until they run. There is no percentage of time, because the operator does not
+    know how long a job takes.
     """
 
     def __init__(self, *, file: Any = None, **target: float) -> None:
-        """`file`: where to write, instead of stderr. Raises DijobError for an unknown target."""
+        """Write to `file` instead of stderr. Raises DijobError for an unknown target."""
         if len(target) > 1 or not target.keys() <= set(COUNTED):
-            raise DijobError(f"a bar counts one of {', '.join(COUNTED)}, not {', '.join(target)}")
+            raise DijobError(f"Bar counts one of {', '.join(COUNTED)}, not {', '.join(target)}")
         self._of, self._total = next(iter(target.items()), ("", 0.0))
         if target and self._total <= 0:
-            raise DijobError(f"{self._of}={self._total:g}: a bar counts up to a positive number")
+            raise DijobError(f"Bar({self._of}={self._total:g}): the number must be positive")
         self._file = file if file is not None else sys.stderr
         self._said = ""
         self._draw: Callable[[Shown], None] = self._print
@@ -86,7 +90,7 @@ class Bar:
         try:
             from rich.console import Console
         except ImportError as error:
-            raise DijobError("a bar needs rich: pip install 'dijob[cli]'") from error
+            raise DijobError("Bar needs rich: pip install 'dijob[cli]'") from error
         console = Console(file=self._file)
         if console.is_jupyter:
             self._draw = _in_notebook()
@@ -103,7 +107,7 @@ class Bar:
         self._close()
 
     def __call__(self, job: Job) -> None:
-        """Show a state of the job; nothing where it looks like the last one."""
+        """Show a state of the job, unless it looks like the previous one."""
         now = shown(job, self._of, self._total)
         if now.line != self._said:
             self._said = now.line
@@ -114,8 +118,10 @@ class Bar:
 
 
 def drawn(now: Shown, *, moves: bool = True) -> "RenderableType":
-    """The bar as rich draws it. Where nobody can tell how much is done it moves to and fro, or,
-    where nothing moves, is left out.
+    """Return the bar for rich.
+
+    If the completed part is unknown, the bar moves to and fro (`moves`) or is left out, as in a
+    notebook, whose output does not move.
     """
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -142,7 +148,7 @@ def _in_terminal(console: "Console") -> tuple[Callable[[Shown], None], Callable[
 
 
 def _in_notebook() -> Callable[[Shown], None]:
-    """Each state in the place of the last one, in the cell that has made the bar."""
+    """Return a function that replaces the output of the notebook's cell with each state."""
     from IPython.display import display
     from rich.text import Text
 

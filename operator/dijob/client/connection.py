@@ -1,4 +1,10 @@
-"""Requests to one apiserver: JSON there, JSON or a stream back, errors as those of errors.py."""
+"""Requests to one apiserver.
+
+A request carries JSON, and its response is JSON, a stream of bytes or a WebSocket. Every failure
+becomes an error of errors.py. The calls that the kubernetes package generates are not used: they
+drop unknown fields, hide the apiserver's message, and join stdout and stderr of exec
+(docs/decisions/032).
+"""
 
 import asyncio
 import base64
@@ -24,22 +30,25 @@ Json = dict[str, Any]
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
-# Whose fields these are, in metadata.managedFields.
+# The field manager of server-side apply (metadata.managedFields). A stable name lets a later
+# `apply` remove fields that an earlier one has set.
 MANAGER: Final = "kubectl-dijob"
+# Twice the longest timeout of an admission webhook, so that its error arrives instead of ours.
 _SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
-# After a 429.
+# The number of retries after a 429, and the longest pause before one, in seconds. A user waits for
+# the command, so it must fail within half a minute.
 _ASKED_AGAIN: Final = 5
 _LONGEST_PAUSE: Final = 5.0
-# An event of a watch can be larger than aiohttp's own buffer.
+# One line of a watch is one object, and can be larger than aiohttp's default buffer of 64 KiB.
 _BUFFER_BYTES: Final = 2**21
-# v5 can tell the other side that the input has ended.
+# Only v5 can close stdin, which commands such as `tar x` wait for. v4 is for older apiservers.
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request. `query` may have a key several times."""
+    """One request. A key may occur several times in `query`."""
 
     method: str
     path: str
@@ -49,13 +58,13 @@ class Call:
 
     @property
     def url(self) -> str:
-        """Path and query."""
+        """The path with the query."""
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
 @dataclass
 class Connection:
-    """An open connection, to be used as `async with`."""
+    """A connection to one apiserver, used with `async with`."""
 
     target: Target
     _session: aiohttp.ClientSession = field(init=False)
@@ -63,12 +72,14 @@ class Connection:
     async def __aenter__(self) -> "Connection":
         settings = self.target.settings
         self._session = aiohttp.ClientSession(
+            # No limit: following the logs of a large job keeps a connection open for each pod.
             connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(settings).ssl_context),
             headers=[
                 ("User-Agent", f"{MANAGER}/{__version__}"),
                 *self.target.impersonation,
             ],
             proxy=settings.proxy,
+            # As with kubectl, HTTPS_PROXY counts only if the kubeconfig names no proxy.
             trust_env=settings.proxy is None,
             read_bufsize=_BUFFER_BYTES,
         )
@@ -81,17 +92,18 @@ class Connection:
         trace: TracebackType | None,
     ) -> None:
         await self._session.close()
-        # Connections that were hung up close in the loop's next turns.
+        # Aborted connections are closed in the next iterations of the event loop. Without this
+        # pause, a loop that ends now would warn about unclosed transports.
         for _ in range(2):
             await asyncio.sleep(0)
 
     async def json(self, call: Call) -> Json:
-        """The answer as an object. Raises ApiError with the apiserver's sentence, Unreachable."""
+        """Return the response, a JSON object. Raises ApiError and Unreachable."""
         async with self.open(call, _SECONDS) as response:
             with _network(self.target):
                 answer = await response.json(content_type=None)
                 if not isinstance(answer, dict):
-                    raise ValueError(f"the answer to {call.method} {call.path} is no object")
+                    raise ValueError(f"response to {call.method} {call.path} is not an object")
         found: Json = answer
         return found
 
@@ -99,19 +111,23 @@ class Connection:
     async def open(
         self, call: Call, seconds: float | None = None, silence: float | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, its body still to be read within `seconds`, and with no pause of more than
-        `silence` seconds (None: as long as it comes).
+        """Send a request, and return the response before its body is read.
+
+        The body must be complete within `seconds`, without a pause longer than `silence` seconds.
+        None means no limit. Raises ApiError and Unreachable.
         """
         bound = aiohttp.ClientTimeout(seconds, sock_read=silence, sock_connect=_CONNECT_SECONDS)
         response = await self._request(call, bound)
         if response.status == HTTPStatus.UNAUTHORIZED:
+            # Tokens of exec plugins expire, often within an hour. Read the kubeconfig again once.
             response.release()
             self.target = await self.target.again()
             response = await self._request(call, bound)
         for _ in range(_ASKED_AGAIN):
             if response.status != HTTPStatus.TOO_MANY_REQUESTS:
                 break
-            # Nothing was done yet: the apiserver is busy, or has just learned of the kind.
+            # A 429 means that the request had no effect, so it is safe to repeat even if it writes.
+            # Apiservers send it under load, and shortly after a CRD was created.
             response.release()
             await asyncio.sleep(_pause(response.headers.get("Retry-After", "")))
             response = await self._request(call, bound)
@@ -143,7 +159,7 @@ class Connection:
 
     @asynccontextmanager
     async def socket(self, call: Call) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket of the apiserver, as exec has it."""
+        """Open a WebSocket, as `exec` needs it. Raises ApiError and Unreachable."""
         try:
             try:
                 opened = await self._shake_hands(call)
@@ -164,13 +180,16 @@ class Connection:
                 protocols=_PROTOCOLS,
                 headers=await self._headers(),
                 max_msg_size=0,
+                # Proxies close a silent socket, for example while a command computes.
                 heartbeat=30,
                 server_hostname=self.target.settings.tls_server_name,
             )
 
     async def _refusal(self, call: Call, error: aiohttp.WSServerHandshakeError) -> Exception:
-        """Why a WebSocket was refused. aiohttp's error lacks the apiserver's sentence, so the same
-        is asked for once more, and the answer is read.
+        """Return the error for a rejected WebSocket.
+
+        aiohttp's error lacks the body of the response, and thus the apiserver's message. So the
+        same request is sent once more as plain HTTP.
         """
         hello = {
             "Connection": "Upgrade",
@@ -179,18 +198,22 @@ class Connection:
             "Sec-WebSocket-Key": base64.b64encode(secrets.token_bytes(16)).decode(),
             "Sec-WebSocket-Protocol": ",".join(_PROTOCOLS),
         }
-        what, said = f"{call.method} {call.path}", ""
+        what, text = f"{call.method} {call.path}", ""
         response = await self._request(call, aiohttp.ClientTimeout(_SECONDS), hello)
         async with response:
             if response.status >= 400:
                 with _network(self.target):
-                    said = await response.text(errors="replace")
-        return api_error(error.status, _parsed(said) if said else f"{error.message}", what)
+                    text = await response.text(errors="replace")
+        return api_error(error.status, _parsed(text) if text else f"{error.message}", what)
 
     async def _headers(self) -> dict[str, str]:
-        """The credentials of now: a token that an exec plugin gave can end."""
+        """Return the headers with the current credentials.
+
+        They are computed for each request, because a token from a file or an exec plugin can be
+        replaced while the connection is open.
+        """
         settings = self.target.settings
-        # As kubectl: a kubelet refuses an exec that takes nothing but JSON.
+        # The same value as kubectl's. A kubelet rejects an exec that accepts only JSON.
         headers = {"Accept": "application/json, */*"}
         if token := await settings.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
@@ -200,7 +223,10 @@ class Connection:
 
 
 class _network:
-    """What goes wrong on the way becomes Unreachable; a refused handshake stays what it is."""
+    """Turn network errors into Unreachable, except a rejected WebSocket handshake.
+
+    The apiserver has responded to a rejected handshake, so that is an ApiError (`_refusal`).
+    """
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -217,20 +243,24 @@ class _network:
         if isinstance(error, aiohttp.WSServerHandshakeError):
             return
         if isinstance(error, (aiohttp.ClientError, OSError, TimeoutError, ValueError)):
-            said = " ".join(str(error).split()) or "no answer in time"
+            # A timeout has no text.
+            why = " ".join(str(error).split()) or "no response in time"
             raise Unreachable(
-                f"the cluster at {self._target.settings.host} does not answer: {said}"
+                f"cannot reach the cluster at {self._target.settings.host}: {why}"
                 f" (from {self._target.source})"
             ) from error
 
 
 def _pause(told: str) -> float:
-    """Seconds until a refused request may come again; by default, and at most, a few."""
+    """Return the seconds until a retry: the value of Retry-After with an upper limit, else 1."""
     return min(float(told), _LONGEST_PAUSE) if told.isdecimal() else 1.0
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Leave a watch or a log that goes on: nobody waits for the polite end of its connection."""
+    """Abort the connection of a response that has not ended, such as a watch or a followed log.
+
+    A regular close would wait for the rest of the body, which may never come.
+    """
     if not response.content.at_eof() and response.connection and response.connection.transport:
         response.connection.transport.abort()
 

@@ -1,4 +1,8 @@
-"""Objects in YAML files: read with bounds, checked as the operator checks them, and written."""
+"""Reads, checks and writes objects in YAML files.
+
+DIJobs are checked with the operator's own code, so that a mistake is reported before anything is
+sent, with the same message that the operator would put into the status.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,67 +24,73 @@ from dijob.client.yaml_text import Dumper, values
 Body = dict[str, Any]
 
 STDIN: Final = "-"
-# An apiserver takes 3 MiB for one object.
+# An apiserver accepts 3 MiB for one object. A larger file is a mistake, such as a checkpoint that
+# was given instead of a manifest.
 MOST_BYTES: Final = 4 * 2**20
 
 
 def load(path: str | Path) -> tuple[Body, ...]:
-    """All objects of a file (`-`: of the standard input), those of a List one by one.
+    """Return all objects of a file (`-` for standard input). A List is split into its items.
 
-    Raises BadFile with the file, the line, and what to do.
+    Raises BadFile, which names the file and the line, and says what to do.
     """
     shown = called(path)
     found = tuple(loads(read_text(path), shown))
     if not found:
-        raise BadFile(f"{shown}: there is no object in it")
+        raise BadFile(f"{shown}: no objects found")
     return found
 
 
 def called(path: str | Path) -> str:
-    """How a file is called in errors."""
-    return "the standard input" if str(path) == STDIN else str(path)
+    """Return the name of a file for messages."""
+    return "standard input" if str(path) == STDIN else str(path)
 
 
 def loads(text: str, source: str = "the text") -> Iterator[Body]:
-    """All objects of a YAML or JSON text; `source` names it in errors."""
+    """Yield all objects of a YAML or JSON text. `source` is its name in errors."""
     for value in values(text, source):
         yield from _objects(value, source)
 
 
 def load_job(path: str | Path) -> DIJob:
-    """The one DIJob of a file, checked. Raises BadFile where there are several, or none."""
+    """Return the only DIJob of a file, checked. Raises BadFile if there is none, or several."""
     return parsed(the_job(load(path), called(path)), called(path))
 
 
 def the_job(bodies: Iterable[Body], source: str) -> Body:
-    """The one DIJob among objects. Raises BadFile where there are several, or none."""
+    """Return the only DIJob among objects. Raises BadFile if there is none, or several."""
     jobs = [body for body in bodies if is_job(body)]
     if len(jobs) != 1:
         found = "no DIJob" if not jobs else f"{len(jobs)} DIJobs"
-        raise BadFile(f"{source}: there is {found} in it; put the one that is meant into a file")
+        raise BadFile(f"{source}: found {found}, but exactly one is required")
     return jobs[0]
 
 
 def build(name: str, spec: Mapping[str, Any], namespace: str | None = None) -> DIJob:
-    """A DIJob of a spec as it is written in YAML. Raises BadFile with each problem of it."""
+    """Return a DIJob with this spec, written as in YAML. Raises BadFile with all its problems."""
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})
     body = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": meta, "spec": spec}
     return parsed(body, "the job")
 
 
 def manifest(job: DIJob | Mapping[str, Any]) -> Body:
-    """A job as the apiserver takes it: what was set, without status."""
+    """Return the object to send to the apiserver: only fields that were set, without the status.
+
+    Defaults are left out. Otherwise server-side apply would own all fields, and conflict with
+    every other tool that sets one.
+    """
     if not isinstance(job, DIJob):
         body = dict(job)
-        # A null means the same as no field, and a server-side apply refuses `replicas: null`.
+        # null means the same as an absent field, but server-side apply rejects `replicas: null`.
         return {**body, "spec": without_nulls(body.get("spec"))} if is_job(body) else body
     given = job.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"status"})
     return {"apiVersion": names.API_VERSION, "kind": names.KIND, **given}
 
 
 def dump(*bodies: DIJob | Mapping[str, Any]) -> str:
-    """Objects as YAML documents, without anchors. If a text in them is unsafe to print, all
-    characters beyond ASCII are escaped.
+    """Return objects as YAML documents, without anchors.
+
+    If a text in them is unsafe to print, all characters beyond ASCII are escaped.
     """
     manifests = [manifest(body) for body in bodies]
     text = _dumped(manifests, allow_unicode=True)
@@ -93,14 +103,15 @@ def _dumped(bodies: list[dict[str, Any]], *, allow_unicode: bool) -> str:
 
 
 def is_job(body: Mapping[str, Any]) -> bool:
-    """Whether it is a DIJob of any version."""
+    """Return whether an object is a DIJob, of any version."""
     group = str(body.get("apiVersion", "")).partition("/")[0]
     return body.get("kind") == names.KIND and group == names.GROUP
 
 
 def parsed(body: Mapping[str, Any], source: str = "") -> DIJob:
-    """A DIJob. Raises BadFile with the field and the remedy of each problem, as the operator would
-    say it.
+    """Return an object as a DIJob.
+
+    Raises BadFile with the operator's message: the field and the remedy of each problem.
     """
     where = f"{source}: " if source else ""
     if body.get("apiVersion") != names.API_VERSION:
@@ -115,42 +126,45 @@ def parsed(body: Mapping[str, Any], source: str = "") -> DIJob:
 
 
 def check(body: Mapping[str, Any], source: str = "") -> tuple[Problem, ...]:
-    """The warnings about a DIJob. Raises BadFile as `parsed` does."""
+    """Return the warnings about a DIJob. Raises BadFile as `parsed` does."""
     return warnings(parsed(body, source))
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file (`-`: of the standard input). Raises BadFile with the file and why."""
+    """Return the text of a file (`-` for standard input). Raises BadFile."""
     shown = called(path)
     try:
         if str(path) == STDIN:
+            # One byte more than the limit shows that the input is too large, without reading an
+            # endless input such as /dev/zero.
             raw = sys.stdin.buffer.read(MOST_BYTES + 1)
         else:
             with Path(path).open("rb") as file:
                 raw = file.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:
-            raise BadFile(f"{shown}: it is larger than {MOST_BYTES >> 20} MiB; split it")
+            raise BadFile(f"{shown}: larger than {MOST_BYTES >> 20} MiB; split it into files")
         return raw.decode()
     except OSError as error:
         raise BadFile(f"{shown}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
-        raise BadFile(f"{shown}: this is no UTF-8 text ({error.reason})") from error
+        raise BadFile(f"{shown}: not a UTF-8 text ({error.reason})") from error
 
 
 def _objects(value: Any, source: str) -> Iterator[Body]:
-    """The object, or the items of a List."""
+    """Yield the object, or the items of a List."""
     if value is None:
         return
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
-        raise BadFile(f"{source}: a document in it is no object of Kubernetes: it has no kind")
+        raise BadFile(f"{source}: a document is not a Kubernetes object: it has no kind")
     items = value.get("items")
+    # `kubectl get -o yaml` prints a List.
     if value["kind"].endswith("List") and isinstance(items, list):
         for item in items:
             yield from _objects(item, source)
         return
     meta = value.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
-        raise BadFile(f"{source}: the {value['kind']} in it has no metadata.name; add one")
+        raise BadFile(f"{source}: an object of kind {value['kind']} has no metadata.name; add one")
     if not isinstance(value.get("apiVersion"), str):
-        raise BadFile(f"{source}: {value['kind']} {meta['name']} has no apiVersion; add it")
+        raise BadFile(f"{source}: {value['kind']} {meta['name']} has no apiVersion; add one")
     yield value

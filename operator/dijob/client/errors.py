@@ -1,5 +1,8 @@
-"""What a call ends with when it does not do what it is asked: each error's text is one sentence for
-people.
+"""The errors of the client.
+
+The text of each error is a sentence that can be shown to the user as it is, because the command
+line and notebooks do exactly that. The class tells programs what can be done: change the file, wait
+and retry, or ask for a permission.
 """
 
 from http import HTTPStatus
@@ -7,29 +10,29 @@ from typing import Any, Final
 
 
 class DijobError(Exception):
-    """All errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class BadFile(DijobError):
-    """A file, or an object in it, cannot be sent as it is. The sentence names file and field."""
+    """A file, or an object in it, is invalid. The text names the file and the field."""
 
 
 class BadName(DijobError):
-    """What is given as an object's name can be none."""
+    """A text cannot be the name of an object."""
 
 
 class Unreachable(DijobError):
-    """The apiserver does not answer, or no kubeconfig leads to one."""
+    """The apiserver does not respond, or there is no usable kubeconfig."""
 
 
 class TimedOut(DijobError):
-    """What was waited for has not come in time."""
+    """A timeout expired."""
 
 
 class ApiError(DijobError):
-    """The apiserver's "no".
+    """The apiserver returned an error.
 
-    `status` is the HTTP status, `reason` the apiserver's word for it, `message` its sentence.
+    `status` is the HTTP status. `reason` and `message` are those of the apiserver's Status object.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -41,27 +44,32 @@ class NotFound(ApiError):
     """There is no such object, or no such kind in this cluster."""
 
 
-# The reason of a NotFound where the whole kind is missing.
+# The reason of a NotFound if the cluster lacks the whole kind. It is not a reason of Kubernetes:
+# the client needs it to tell a missing CRD from a missing job.
 NO_SUCH_KIND: Final = "NoSuchKind"
 
 
 class Refused(ApiError):
-    """A rule of the object, a missing right, a quota, or somebody else's change."""
+    """The apiserver rejected the request: invalid object, missing permission, quota, conflict."""
 
 
 def api_error(status: int, answer: Any, what: str) -> ApiError:
-    """The error in an answer of the apiserver. `what` is the call in words, for answers that have
-    no sentence of their own.
+    """Return the error for a response of the apiserver.
+
+    `what` describes the call, such as "GET /api/v1/pods". It is used if the response has no
+    message.
     """
     if status == HTTPStatus.NOT_FOUND and isinstance(answer, str):
-        # Only paths of kinds that the apiserver does not know are answered without a Status.
+        # Every 404 about an object is a Status object. Only paths of kinds that the apiserver does
+        # not serve get plain text.
         return NotFound(status, NO_SUCH_KIND, f"{what}: {_NO_KIND}")
-    told = answer if isinstance(answer, dict) else {}
-    reason = str(told.get("reason") or _phrase(status))
-    message = str(told.get("message") or "")
+    # A proxy in front of the apiserver can respond with anything, such as a page of HTML.
+    found = answer if isinstance(answer, dict) else {}
+    reason = str(found.get("reason") or _phrase(status))
+    message = str(found.get("message") or "")
     if not message:
-        said = f": {answer.strip()[:500]}" if isinstance(answer, str) and answer.strip() else ""
-        message = f"{what} was answered with {status} {reason}{said}"
+        text = f": {answer.strip()[:500]}" if isinstance(answer, str) and answer.strip() else ""
+        message = f"{what} failed with {status} {reason}{text}"
     if status == HTTPStatus.NOT_FOUND:
         return NotFound(status, reason, message)
     if 400 <= status < 500:
@@ -70,16 +78,18 @@ def api_error(status: int, answer: Any, what: str) -> ApiError:
 
 
 _NO_KIND: Final = (
-    "the cluster does not know this kind of object; for DIJobs install the operator"
-    " (docs/install.md), or choose the cluster that has it with --context"
+    "the cluster does not have this kind; for DIJobs install the operator (docs/install.md), or"
+    " select another cluster with --context"
 )
 
 
 def _remedy(status: int, message: str) -> str:
     if status == HTTPStatus.UNAUTHORIZED:
-        return ": the cluster does not accept the kubeconfig's credentials; log in again"
+        return ": the cluster rejected the kubeconfig's credentials; log in again"
+    # 409 has other causes too, such as an object that is being deleted. Only a conflict of
+    # server-side apply can be solved by taking over the field.
     if status == HTTPStatus.CONFLICT and "conflict with" in message:
-        return ". Take the field out of the file, or apply with --force-conflicts"
+        return ". Remove the field from the file, or apply with --force-conflicts"
     return ""
 
 
@@ -87,4 +97,4 @@ def _phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:
-        return "an unknown status"
+        return "unknown status"

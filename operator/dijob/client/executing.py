@@ -1,4 +1,8 @@
-"""Commands in a rank's container, through the apiserver's exec."""
+"""Runs commands in a rank's container through the apiserver's exec.
+
+Each WebSocket message begins with a byte that names its channel: stdin, stdout, stderr, or the
+final status.
+"""
 
 import asyncio
 import json
@@ -18,16 +22,18 @@ STDIN: Final = 0
 STDOUT: Final = 1
 STDERR: Final = 2
 _ERROR: Final = 3
+# Closes channel 0 in the protocol v5.channel.k8s.io.
 _CLOSE: Final = b"\xff\x00"
+# The buffer of Go's io.Copy, so the pieces are as large as those of kubectl.
 _PIECE: Final = 32 * 1024
 
-# What a command reads: all of it, or as it comes.
+# The input of a command: complete, or as a stream.
 Stdin = bytes | AsyncIterator[bytes] | None
 
 
 @dataclass(frozen=True)
 class Executed:
-    """What a command has written, and its exit code."""
+    """The output of a command and its exit code."""
 
     stdout: bytes
     stderr: bytes
@@ -50,8 +56,10 @@ async def execute(
     stdin: bytes | None = None,
     most: int | None = None,
 ) -> Executed:
-    """Run a command to its end. Raises ApiError where the apiserver refuses it, Unreachable if it
-    writes more than `most` bytes.
+    """Run a command to its end, and return its output.
+
+    Raises ApiError if the apiserver rejects the request, and Unreachable if the command writes more
+    than `most` bytes.
     """
     out: dict[int, list[bytes]] = {STDOUT: [], STDERR: [], _ERROR: []}
     size = 0
@@ -59,7 +67,7 @@ async def execute(
         async for channel, piece in pieces:
             size += len(piece)
             if most is not None and size > most:
-                raise Unreachable(f"{place.pod} answers with more than {most >> 20} MiB")
+                raise Unreachable(f"a command in pod {place.pod} wrote more than {most >> 20} MiB")
             out.setdefault(channel, []).append(piece)
     end = b"".join(out[_ERROR])
     return Executed(b"".join(out[STDOUT]), b"".join(out[STDERR]), exit_code(end))
@@ -68,10 +76,11 @@ async def execute(
 async def stream(
     connection: Connection, place: Place, command: Sequence[str], stdin: Stdin = None
 ) -> AsyncGenerator[tuple[int, bytes]]:
-    """The channels and pieces that a command writes; the last one is of channel 3 (`exit_code`).
+    """Run a command, and yield its output as pairs of channel and bytes.
 
-    It reads `stdin` meanwhile; a command that ends before it has read all is no error here. What
-    `stdin` itself raises ends the command, and is raised here.
+    The last pair has channel 3 and contains the status (see `exit_code`). `stdin` is sent
+    concurrently. A command may end before it has read all of it. An exception that `stdin` raises
+    ends the command, and is raised here.
     """
     query = [("command", word) for word in command]
     query += [("container", place.container), ("stdout", "true"), ("stderr", "true")]
@@ -91,8 +100,10 @@ async def stream(
             feeder.cancel()
             with suppress(asyncio.CancelledError):
                 await feeder
+    # A proxy or a kubelet that restarts closes the socket without a status. The output would look
+    # complete then.
     if not ended:
-        raise Unreachable(f"the connection to {place.pod} broke before the command ended")
+        raise Unreachable(f"lost the connection to pod {place.pod} before the command ended")
 
 
 async def _feed(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> None:
@@ -107,7 +118,8 @@ async def _feed(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> None:
         if socket.protocol == "v5.channel.k8s.io":
             await socket.send_bytes(_CLOSE)
     except (aiohttp.ClientError, ConnectionError):
-        pass  # the command has ended, or the connection broke, which its reader sees too
+        # The command has ended, or the connection is lost. The reader of the socket notices both.
+        pass
     except Exception:
         await socket.close()
         raise
@@ -119,14 +131,14 @@ async def _send(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> None:
 
 
 def exit_code(end: bytes) -> int:
-    """The exit code in the last message; 255 where the command could not be started."""
+    """Return the exit code in the final status, or 255 if the command could not be started."""
     try:
-        told = json.loads(end or b"{}")
+        status = json.loads(end or b"{}")
     except ValueError:
         return 255
-    if told.get("status") == "Success":
+    if status.get("status") == "Success":
         return 0
-    causes = (told.get("details") or {}).get("causes") or ()
+    causes = (status.get("details") or {}).get("causes") or ()
     found = next((one.get("message") for one in causes if one.get("reason") == "ExitCode"), None)
     code = natural(str(found))
     return 255 if code is None else code

@@ -1,4 +1,4 @@
-"""A DIJob as the client sees it: what its status says, and what has become of it."""
+"""A DIJob as the client presents it: its status and its outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dijob.names import MAX_REPLICAS, Phase
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job has ended. `phase` is Succeeded, Failed or Deleted."""
+    """How a job ended. `phase` is Succeeded, Failed or Deleted, or Running if that was the goal."""
 
     job: str
     phase: str
@@ -24,20 +24,21 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it has succeeded."""
+        """Whether the job has succeeded."""
         return self.phase == Phase.SUCCEEDED
 
     @property
     def deleted(self) -> bool:
-        """Whether it was deleted before it had ended."""
+        """Whether the job was deleted before it finished."""
         return self.phase == DELETED
 
     def __str__(self) -> str:
-        """Phase, message and first failure in a sentence."""
-        said = f"{self.job}: {self.phase}" + (f": {self.message}" if self.message else "")
+        """Return the phase, the message and the first failure as a sentence."""
+        text = f"{self.job}: {self.phase}" + (f": {self.message}" if self.message else "")
         first = failure_in_words(self.first_failure)
-        told = "first failure" in self.message
-        return said if self.ok or told or not first else f"{said.rstrip('.')}. {first}"
+        # The operator's message of a failed job often names the first failure already.
+        included = "first failure" in self.message
+        return text if self.ok or included or not first else f"{text.rstrip('.')}. {first}"
 
 
 DELETED = "Deleted"
@@ -45,14 +46,14 @@ DELETED = "Deleted"
 
 @dataclass(frozen=True)
 class Job:
-    """A DIJob of the cluster. A status that cannot be read counts as absent."""
+    """A DIJob of the cluster. A status that cannot be parsed counts as absent."""
 
     body: Mapping[str, Any]
-    """The object as the apiserver gives it."""
+    """The object as the apiserver returned it."""
 
     @cached_property
     def metadata(self) -> Metadata:
-        """Name, namespace, uid and the like."""
+        """Name, namespace, uid and other metadata."""
         return Metadata.model_validate(self.body["metadata"])
 
     @property
@@ -62,12 +63,12 @@ class Job:
 
     @cached_property
     def status(self) -> Status:
-        """What the operator says of it."""
+        """The status that the operator has written."""
         return stored(self.body)
 
     @cached_property
     def progress(self) -> Progress | None:
-        """What its program has reported, None where it has not."""
+        """The progress that the program has reported, or None."""
         try:
             return Reported.model_validate(self.body.get("status") or {}).progress
         except ValueError:
@@ -75,55 +76,57 @@ class Job:
 
     @cached_property
     def model(self) -> DIJob:
-        """The job as the operator reads it. Raises SpecError where it cannot be carried out."""
+        """The job as the operator parses it. Raises SpecError if its spec is invalid."""
         return parse_job(self.body)
 
     @property
     def ranks(self) -> range:
-        """The ranks that the job wants by its status, which can be edited by hand: at most as many
-        as a job can have.
+        """The desired ranks by the status.
+
+        The number is limited to the maximum of a job, because the status can be edited by hand, and
+        callers build a row for each rank.
         """
         return range(min(self.status.desired, MAX_REPLICAS))
 
     @property
     def phase(self) -> str:
-        """One word: Pending before the operator has seen it."""
+        """The phase; Pending until the operator has written a status."""
         return self.status.phase or Phase.PENDING
 
     @property
     def message(self) -> str:
-        """Why it is where it is."""
+        """The reason for the phase, as a sentence."""
         if not self.status.phase:
-            return "no operator has looked at it yet"
+            return "the operator has not processed this job yet"
         return self.status.message
 
     def condition(self, kind: str) -> Condition | None:
-        """One of its conditions."""
+        """Return the condition of this type, or None."""
         return next((one for one in self.status.conditions if one.type == kind), None)
 
     def is_true(self, kind: str) -> bool:
-        """Whether a condition is True."""
+        """Return whether a condition is True."""
         found = self.condition(kind)
         return found is not None and found.status == "True"
 
     @property
     def finished(self) -> bool:
-        """Whether it has succeeded or failed."""
+        """Whether the job has succeeded or failed."""
         return self.is_true("Finished")
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it has ended, None while it has not."""
+        """The outcome, or None while the job has not finished."""
         if not self.finished:
             return None
         phase = Phase.SUCCEEDED if self.is_true("Succeeded") else Phase.FAILED
-        said = self.condition(phase.value)
-        message = (said.message if said else "") or self.status.message
+        ended = self.condition(phase.value)
+        message = (ended.message if ended else "") or self.status.message
         return Outcome(self.name, phase.value, message, self.status.first_failure)
 
 
 def failure_in_words(first: FirstFailure | None) -> str:
-    """A job's first failure in a sentence; "" for none."""
+    """Describe a job's first failure in a sentence; "" if there is none."""
     if first is None:
         return ""
     how = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
@@ -132,5 +135,5 @@ def failure_in_words(first: FirstFailure | None) -> str:
     reason = f", {first.reason}" if first.reason and first.reason != how else ""
     node = f" on node {first.node}" if first.node else ""
     where = f"{first.pod}, container {first.container}" if first.container else first.pod
-    said = "".join(f": {one_line(text)}" for text in (first.cause, first.message) if text.strip())
-    return f"First failure: rank {first.rank} ({where}){node}, {how}{reason}{said}"
+    why = "".join(f": {one_line(text)}" for text in (first.cause, first.message) if text.strip())
+    return f"First failure: rank {first.rank} ({where}){node}, {how}{reason}{why}"

@@ -1,5 +1,7 @@
-"""Which cluster, as whom, in which namespace: the user's own kubeconfig, else the pod that this
-runs in.
+"""Finds the cluster, the credentials and the namespace.
+
+They come from the user's kubeconfig, as with kubectl. A program in a pod without a kubeconfig uses
+the pod's service account.
 """
 
 import os
@@ -22,25 +24,26 @@ _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 
 @dataclass(frozen=True)
 class Target:
-    """An apiserver with credentials, and the namespace of calls that name none."""
+    """An apiserver with credentials, and the default namespace."""
 
     settings: Configuration
     namespace: str
     source: str
-    """Where this comes from, in words."""
+    """The origin of the settings, for error messages."""
     again: Callable[[], Awaitable["Target"]]
-    """Read it anew: a token that an exec plugin gave can end."""
+    """Reads the settings again: a token of an exec plugin can expire."""
     impersonation: tuple[tuple[str, str], ...] = ()
-    """Headers for the user as whom the kubeconfig wants to act."""
+    """Headers for the user that the kubeconfig impersonates."""
 
 
 async def target(kubeconfig: str | None = None, context: str | None = None) -> Target:
-    """Read the kubeconfig (`kubeconfig`, else $KUBECONFIG, else ~/.kube/config), with its exec
-    plugins. Without one, in a pod, its service account.
+    """Read the kubeconfig (`kubeconfig`, else $KUBECONFIG, else ~/.kube/config), and run its exec
+    plugin if it has one. In a pod without a kubeconfig, use the service account.
 
-    Raises Unreachable with the file and what is wrong with it.
+    Raises Unreachable, which names the file and the problem.
     """
     path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT
+    # As in client-go, files of KUBECONFIG that do not exist are ignored.
     there = _files(path)
     if not there and not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
         return _in_pod()
@@ -52,15 +55,17 @@ async def target(kubeconfig: str | None = None, context: str | None = None) -> T
             config_file=os.pathsep.join(there),
             context=context,
             client_configuration=settings,
+            # A refreshed token is not written back: the file belongs to kubectl and to the user.
             persist_config=False,
         )
     except (TimeoutError, ConfigException, OSError, ValueError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise Unreachable(f"the kubeconfig {path} cannot be used: {said}") from error
+        why = " ".join(str(error).split())
+        raise Unreachable(f"the kubeconfig {path} cannot be used: {why}") from error
     except (TypeError, KeyError, AttributeError) as error:
-        # Its reader takes it for granted that the file has the form of a kubeconfig.
-        raise Unreachable(f"the file {path} has no form of a kubeconfig") from error
+        # The kubernetes package does not validate the file before it accesses its fields.
+        raise Unreachable(f"the file {path} is not a valid kubeconfig") from error
     namespace = loader.current_context["context"].get("namespace") or "default"
+    # The loader has no public access to the user's fields.
     user = loader._user.value if loader._user else {}
     return Target(
         settings,
@@ -72,8 +77,10 @@ async def target(kubeconfig: str | None = None, context: str | None = None) -> T
 
 
 def impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The headers of `as` and its like in a kubeconfig's user. Kubernetes' Python client ignores
-    these fields, and would act with all rights of the credentials.
+    """Yield the headers for `as` and the related fields of a kubeconfig's user.
+
+    The kubernetes package ignores these fields, and would act with all permissions of the
+    credentials.
     """
     if user.get("as"):
         yield "Impersonate-User", str(user["as"])

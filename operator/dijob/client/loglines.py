@@ -1,4 +1,8 @@
-"""Lines of the ranks' logs: their stamps, their order, and which of them were seen before."""
+"""Lines of the ranks' logs: timestamps, order, and the removal of duplicates.
+
+A log stream that breaks is opened again, and the kubelet can only start it at a whole second. So
+lines come twice, and `Cursor` recognizes them.
+"""
 
 import re
 from collections import Counter
@@ -16,7 +20,7 @@ _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?
 
 @dataclass(frozen=True, order=True)
 class Line:
-    """A line that a rank has printed, `time` in nanoseconds since 1970 by its node's clock."""
+    """A line that a rank has printed. `time` is in nanoseconds since 1970, by its node's clock."""
 
     time: int
     rank: int
@@ -25,14 +29,14 @@ class Line:
 
     @property
     def stamp(self) -> str:
-        """Its time as RFC 3339, UTC, in milliseconds."""
+        """The time in the format of RFC 3339, in UTC with milliseconds."""
         moment = datetime.fromtimestamp(self.time // _SECOND, UTC)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{self.time % _SECOND // 10**6:03d}Z"
 
 
 @dataclass(frozen=True)
 class LogOptions:
-    """Which lines: `ranks` None for all, `since` in seconds before now, `tail` per rank."""
+    """The selected lines. `ranks` is None for all; `since` is in seconds; `tail` is per rank."""
 
     ranks: frozenset[int] | None = None
     task: str = ""
@@ -42,14 +46,17 @@ class LogOptions:
     tail: int | None = None
 
     def wants(self, rank: int, task: str) -> bool:
-        """Whether this rank's lines are wanted."""
+        """Return whether the lines of this rank are selected."""
         return (self.ranks is None or rank in self.ranks) and (not self.task or task == self.task)
 
 
 @dataclass
 class Cursor:
-    """How far the log of one pod was read. The kubelet's sinceTime has whole seconds, so what was
-    read in the last two of them is remembered, and is not said twice.
+    """The position in the log of one pod.
+
+    The kubelet's sinceTime has a resolution of one second. So the lines of the last two seconds are
+    remembered, and are not returned twice. Equal lines are counted, because a program may print the
+    same text several times.
     """
 
     last: int = 0
@@ -59,24 +66,26 @@ class Cursor:
 
     @property
     def since(self) -> str | None:
-        """From when to read on, as sinceTime; None for the beginning."""
+        """The sinceTime from which to continue; None for the beginning of the log."""
         if not self.last:
             return None
         return f"{datetime.fromtimestamp(self.last // _SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     def reopen(self) -> None:
-        """What follows may have been read before."""
+        """Prepare for a new stream, which may repeat lines."""
         self._again = Counter(self._seen)
         self._horizon = (self.last // _SECOND - 1) * _SECOND
 
     def is_new(self, time: int, text: str) -> bool:
-        """Whether a line was not read before; it is from now on."""
+        """Return whether a line is new, and remember it."""
         key = (time, text)
+        # The remembered lines begin at the horizon. Older ones were certainly read before.
         if time < self._horizon:
             return False
         if self._again[key] > 0:
             self._again[key] -= 1
             return False
+        # When a new second begins, lines that no later stream can repeat are forgotten.
         if time // _SECOND > self.last // _SECOND:
             oldest = (time // _SECOND - 1) * _SECOND
             self._seen = Counter({k: n for k, n in self._seen.items() if k[0] >= oldest})
@@ -86,7 +95,10 @@ class Cursor:
 
 
 def parsed(raw: str) -> tuple[int, str]:
-    """Stamp and text of a line as the kubelet gives it with timestamps; 0 where it has none."""
+    """Return time and text of a line that the kubelet prefixed with a timestamp; 0 if it did not.
+
+    Messages of the kubelet itself, such as "unable to retrieve container logs", have none.
+    """
     stamp, _, text = raw.rstrip("\n").partition(" ")
     found = _STAMP.fullmatch(stamp)
     if found is None:
@@ -96,19 +108,19 @@ def parsed(raw: str) -> tuple[int, str]:
 
 
 def ranks_in(text: str) -> frozenset[int]:
-    """The ranks in a list such as 0-2,5. Raises ValueError with what is wrong."""
+    """Return the ranks in a list such as 0-2,5. Raises ValueError, which says what is wrong."""
     found: set[int] = set()
     for part in map(str.strip, text.split(",")):
         begin, dash, end = part.partition("-")
         first, last = natural(begin), natural(end if dash else begin)
         if first is None or last is None:
-            raise ValueError(f"{_short(part)} is no rank; ranks are written as in 0-2,5")
+            raise ValueError(f"{_short(part)} is not a rank; write ranks as in 0-2,5")
         if last < first:
-            raise ValueError(f"{_short(part)} has no rank; ranks are written as in 0-2,5")
-        # Before the numbers are made: a range of a billion takes all of the memory.
+            raise ValueError(f"{_short(part)} is an empty range; write ranks as in 0-2,5")
+        # This check precedes the set, because a range of a billion would use up the memory.
         if last >= MAX_REPLICAS:
             raise ValueError(
-                f"{_short(part)}: no job has rank {last}, {MAX_REPLICAS - 1} is the last"
+                f"{_short(part)}: rank {last} cannot exist, the highest rank is {MAX_REPLICAS - 1}"
             )
         found.update(range(first, last + 1))
     return frozenset(found)
@@ -119,5 +131,5 @@ def _short(part: str) -> str:
 
 
 def unknown(wanted: Iterable[int], size: int) -> list[int]:
-    """The ranks that a job of this size does not have."""
+    """Return the ranks that a job of this size does not have."""
     return sorted(rank for rank in wanted if rank >= size)

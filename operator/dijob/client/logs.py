@@ -1,4 +1,8 @@
-"""The logs of a job's ranks as one, in the order of time, also over pods that are replaced."""
+"""Merges the logs of a job's ranks into one stream, ordered by time.
+
+A followed log survives restarts in place, recreated pods and lost connections. Each pod has a
+reader; a watch of the pods starts new readers, and a watch of the job ends them.
+"""
 
 import asyncio
 import heapq
@@ -18,13 +22,16 @@ from dijob.client.resources import DIJOBS, PODS
 from dijob.client.retrying import Retries
 from dijob.client.watching import Objects, watched
 
-# How long a line is held for those of other ranks that were printed before it.
+# How long a line is held back, so that earlier lines of other ranks can arrive and be printed
+# first.
 HOLD_SECONDS: Final = 0.3
-# Between two attempts at a log that does not come. Not longer: what is left when the job ends is
-# read within _END_SECONDS.
+# Pauses between two attempts to read a log. The longest one must be well below _END_SECONDS, so
+# that the rest of a log is read when the job ends.
 _PAUSE_SECONDS: Final = (0.5, 5.0)
-# What is left of the logs when the job has ended is there within this, or never.
+# How long readers may take for the rest of their logs after the job has finished. A pod on a lost
+# node would otherwise block the command forever.
 _END_SECONDS: Final = 15.0
+# Limits the memory if ranks print faster than the caller reads.
 _HELD_LINES: Final = 10_000
 
 
@@ -32,8 +39,10 @@ _HELD_LINES: Final = 10_000
 async def opened(
     connection: Connection, pod: RankPod, options: LogOptions, since_time: str | None = None
 ) -> AsyncGenerator[AsyncGenerator[Line]]:
-    """The lines of one pod's log, which is open by then; none where its program has not begun, or
-    the pod is gone.
+    """Open a pod's log, and provide its lines.
+
+    There are no lines if the program has not started, or the pod is gone. The log is open when the
+    context is entered, which `_drain` relies on.
     """
     query = {"container": pod.container, "timestamps": "true"}
     query |= {"follow": "true"} if options.follow else {}
@@ -42,6 +51,7 @@ async def opened(
         query["sinceTime"] = since_time
     elif options.since is not None:
         query["sinceSeconds"] = str(options.since)
+    # A log that is opened again continues after the last line. --tail applies only to its start.
     if options.tail is not None and not since_time:
         query["tailLines"] = str(options.tail)
     path = PODS.path_of(str(pod.meta["namespace"]), pod.name, "log")
@@ -51,14 +61,14 @@ async def opened(
             call = Call("GET", path, query=tuple(query.items()))
             response = await stack.enter_async_context(connection.open(call))
         except ApiError as error:
-            # The pod is gone, or its container has not started (400).
+            # 404: the pod is gone. 400: its container has not started.
             if error.status not in (400, 404):
                 raise
         yield await stack.enter_async_context(aclosing(_parsed(response, pod)))
 
 
 async def read(connection: Connection, pod: RankPod, options: LogOptions) -> AsyncGenerator[Line]:
-    """The lines of one pod's log."""
+    """Yield the lines of one pod's log."""
     async with opened(connection, pod, options) as lines:
         async for line in lines:
             yield line
@@ -74,7 +84,8 @@ async def _parsed(response: aiohttp.ClientResponse | None, pod: RankPod) -> Asyn
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-    """Lines of any length."""
+    """Yield the lines of a response, of any length."""
+    # aiohttp's own iterator raises an error at a line that exceeds its buffer.
     left = b""
     try:
         async for piece in response.content.iter_any():
@@ -82,13 +93,13 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
             for line in whole:
                 yield line
     except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(f"the connection to a log broke: {error}") from error
+        raise Unreachable(f"lost the connection while reading a log: {error}") from error
     if left:
         yield left
 
 
 async def merged(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
-    """The lines of several logs that end, in the order of time."""
+    """Yield the lines of several complete logs, ordered by time."""
     try:
         async with aclosing(_in_order(streams)) as lines:
             async for line in lines:
@@ -99,7 +110,8 @@ async def merged(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
 
 
 async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
-    # All are asked at once; none may still be at it when the first error is raised.
+    # The logs are requested concurrently. All requests must have ended before an error is raised,
+    # because the caller then closes the generators.
     heads = await asyncio.gather(*(_next(stream) for stream in streams), return_exceptions=True)
     for head in heads:
         if isinstance(head, BaseException):
@@ -113,7 +125,7 @@ async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]
         if following is None:
             heapq.heappop(heap)
         else:
-            # What a rank prints stays in its order, whatever its stamps say.
+            # Lines of one rank keep their order, even if the clock of its node was set back.
             heapq.heapreplace(heap, (max(key, following), at, following))
 
 
@@ -122,7 +134,7 @@ async def _next(stream: AsyncGenerator[Line]) -> Line | None:
 
 
 class Follower:
-    """Follows the logs of a job's ranks until the job has ended or is gone."""
+    """Follows the logs of a job's ranks until the job has finished or is deleted."""
 
     def __init__(self, connection: Connection, job: Job, options: LogOptions) -> None:
         self._connection, self._job, self._options = connection, job, options
@@ -133,10 +145,10 @@ class Follower:
         self._listed = asyncio.Event()
         self._lines: asyncio.Queue[Line] = asyncio.Queue(_HELD_LINES)
         self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Has the error of the first reader that cannot go on."""
+        """Holds the error of the first reader that failed for good."""
 
     async def lines(self) -> AsyncGenerator[Line]:
-        """The lines as they come; raises what a watch or a log is refused with."""
+        """Yield lines as they arrive. Raises the error of a watch or a log that was rejected."""
         work = asyncio.ensure_future(self._work())
         held: list[tuple[Line, int, float]] = []
         loop, number = asyncio.get_running_loop(), 0
@@ -153,9 +165,10 @@ class Follower:
             await _stopped(work, *self._readers.values())
 
     async def _work(self) -> None:
-        """Watch job and pods, with a reader for each pod, until all is said."""
+        """Watch the job and its pods, with a reader for each pod, until all lines are read."""
         pods = asyncio.ensure_future(self._watch_pods())
-        # A job that is over already has logs too: its pods are looked for before its end counts.
+        # A job that has finished already has logs too. So the end counts only after the pods were
+        # listed.
         job = asyncio.gather(self._until_over(), self._listed.wait())
         try:
             await asyncio.wait((pods, job, self._refused), return_when=asyncio.FIRST_COMPLETED)
@@ -200,29 +213,30 @@ class Follower:
                 for pod in ranks_of(self._job, found.values())
                 if self._options.wants(pod.rank, pod.task)
             }
+            # A reader ends by itself when its pod is gone.
             for uid in self._pods.keys() - self._readers.keys():
                 self._readers[uid] = asyncio.ensure_future(self._read(uid))
             self._listed.set()
             self._changed.notify_all()
 
     async def _read(self, uid: str) -> None:
-        """All that one pod prints, also when it starts again in place."""
+        """Read everything that one pod prints, across restarts in place."""
         cursor, seen = Cursor(), -1
         retries = Retries(f"reading the log of {self._pods[uid].name}", bounds=_PAUSE_SECONDS)
         while (pod := await self._started(uid, seen)) is not None:
-            why = "the log ended, and its container still runs"
+            why = "the log ended although its container still runs"
             before, last_run = cursor.last, seen
             try:
                 await self._drain(pod, cursor, again=seen >= 0)
                 seen = pod.restarts
             except Unreachable as error:
-                # A log that broke is read on from there, if its container still runs.
+                # The next attempt continues after the last line, if the container still runs.
                 seen, why = pod.restarts, str(error)
             except ApiError as error:
                 if error.status < 500:
                     self._refuse(error)
                     return
-                # Its kubelet does not answer now, and all of it is still to be read.
+                # The kubelet does not respond. `seen` is unchanged, so the whole log is read later.
                 why = str(error)
             if cursor.last > before or pod.restarts > last_run:
                 retries.succeeded()
@@ -233,10 +247,11 @@ class Follower:
             self._refused.set_exception(error)
 
     async def _drain(self, pod: RankPod, cursor: Cursor, again: bool) -> None:
-        """Read the log of what runs to its end, before that what was printed before it began.
+        """Read the log of the current run to its end, and before it the rest of the previous one.
 
-        Whether a log that is opened again is that of the next run is known too late. So the one
-        before is asked for too, after the other was opened: what is in both is said once.
+        The client learns too late whether a reopened log belongs to a new run: the pod's status
+        arrives after it. So the previous log is requested too, once the current one is open. The
+        cursor drops lines that are in both.
         """
         since = cursor.since
         async with opened(self._connection, pod, self._options, since) as lines:
@@ -256,7 +271,7 @@ class Follower:
                 await self._lines.put(line)
 
     async def _started(self, uid: str, seen: int) -> RankPod | None:
-        """The pod once it has a log that was not read to its end; None where none will come."""
+        """Wait until the pod has an unread log. Return None if it will not have one any more."""
         async with self._changed:
             while (pod := self._pods.get(uid)) is not None:
                 if pod.started and (pod.restarts > seen or pod.running):

@@ -1,4 +1,8 @@
-"""The pods of a job's ranks as the client sees them."""
+"""The pods of a job's ranks, with the fields that the client and the commands show.
+
+The operator has its own view of a pod (core/observed). This one keeps the whole object, because
+users of the client may need any field of it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,89 +26,89 @@ class RankPod:
     """One pod of a job."""
 
     body: Mapping[str, Any]
-    """The pod as the apiserver gives it."""
+    """The pod as the apiserver returned it."""
     rank: int = -1
-    """Its number in the job; -1 if it is no rank's."""
+    """The rank's number, or -1 if the pod belongs to no rank."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Its metadata."""
+        """The pod's metadata."""
         found: Mapping[str, Any] = self.body["metadata"]
         return found
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The pod's name."""
         return str(self.meta["name"])
 
     @property
     def uid(self) -> str:
-        """Another one where the pod was made anew."""
+        """The pod's uid. A recreated pod has another one."""
         return str(self.meta.get("uid", ""))
 
     @property
     def task(self) -> str:
-        """The name of its task; "" where the job has none."""
+        """The name of the rank's task; "" if the job has no tasks."""
         return str((self.meta.get("labels") or {}).get(names.LEGACY_TASK_NAME, ""))
 
     @property
     def node(self) -> str:
-        """The node that it is on; "" before it has one."""
+        """The pod's node; "" before it is scheduled."""
         return str(self.body.get("spec", {}).get("nodeName") or "")
 
     @property
     def ip(self) -> str:
-        """Its address; "" before it has one."""
+        """The pod's IP address; "" before it has one."""
         return str(self._status.get("podIP") or "")
 
     @property
     def list_number(self) -> int:
-        """The number of the address list that it was given; 0 for none."""
+        """The revision of the peer list that the pod has received; 0 if it has none."""
         value = str((self.meta.get("annotations") or {}).get(names.ANNOTATION_LIST_NUMBER, ""))
+        # An annotation can be edited by hand.
         return natural(value) or 0
 
     @property
     def container(self) -> str:
-        """The name of its main container."""
+        """The name of the main container."""
         found = [one["name"] for one in self.body.get("spec", {}).get("containers", ())]
+        # Without a container of the default name, the operator uses the first one as well.
         return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found or not found else found[0]
 
     @property
     def restarts(self) -> int:
-        """How often its main container has started again in it."""
+        """How often the main container was restarted in this pod."""
         return int(self._main.get("restartCount", 0))
 
     @property
     def ready(self) -> bool:
-        """Whether its process listens."""
+        """Whether the main container is ready: its process listens."""
         return bool(self._main.get("ready"))
 
     @property
     def running(self) -> bool:
-        """Whether its main container runs."""
+        """Whether the main container runs."""
         return "running" in (self._main.get("state") or {})
 
     @property
     def started(self) -> bool:
-        """Whether its main container runs or has ended: whether it has a log."""
+        """Whether the main container runs or has ended, and therefore has a log."""
         return bool({"running", "terminated"} & (self._main.get("state") or {}).keys())
 
     @property
     def begun(self) -> datetime | None:
-        """When its main container began to run; None if it does not run."""
+        """When the main container started; None if it does not run."""
         return parse_time(((self._main.get("state") or {}).get("running") or {}).get("startedAt"))
 
     @property
     def last_exit(self) -> int | None:
-        """The exit code with which its main container ended before it started again; None where it
-        has not.
-        """
+        """The exit code of the main container's previous run; None if it was never restarted."""
         ended = (self._main.get("lastState") or {}).get("terminated")
         return int(ended.get("exitCode", 0)) if ended else None
 
     @property
     def gate(self) -> str:
-        """What its gate does: waits, passed, or "" where it has none yet."""
+        """The state of the pod's start gate: waits, passed, or "" if it has not started."""
         found = _named(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)
         state = found.get("state") or {}
         if (state.get("terminated") or {}).get("exitCode") == 0:
@@ -113,14 +117,15 @@ class RankPod:
 
     @property
     def state(self) -> str:
-        """Where it stands in one word, the kubelet's own where something is wrong."""
+        """The pod's state for tables. If the kubelet reports a problem, this is its reason."""
         if self.meta.get("deletionTimestamp"):
             return "Terminating"
         for one in (*self._status.get("initContainerStatuses", ()), self._main):
             state = one.get("state") or {}
-            word = (state.get("waiting") or {}).get("reason", "")
-            if word and word not in ("PodInitializing", "ContainerCreating"):
-                return str(word)
+            reason = (state.get("waiting") or {}).get("reason", "")
+            # These two reasons are part of every start.
+            if reason and reason not in ("PodInitializing", "ContainerCreating"):
+                return str(reason)
         if ended := (self._main.get("state") or {}).get("terminated"):
             if ended.get("exitCode") == RENEWAL_CODE:
                 return "Renewing"
@@ -140,10 +145,10 @@ class RankPod:
 
 
 def ranks_of(job: Job, bodies: Iterable[Json]) -> list[RankPod]:
-    """The pods of the job's ranks among these, in rank order.
+    """Return the pods of the job's ranks, in rank order.
 
-    As for the operator, a rank's pod is controlled by this very job and has the rank's name. Labels
-    do not count: anyone who may create pods can set them.
+    As in the operator, the pod of a rank is controlled by this job and has the name of the rank.
+    Labels are not sufficient, because anyone who may create pods can set them.
     """
     owner = names.owner_key(job.metadata.namespace, job.name, job.metadata.uid)
     rank_of = _rank_of(job)
@@ -153,8 +158,10 @@ def ranks_of(job: Job, bodies: Iterable[Json]) -> list[RankPod]:
 
 
 def _rank_of(job: Job) -> Callable[[str], int]:
-    """What gives the rank of a pod's name. The pods of a job whose spec cannot be read now may
-    still run: without tasks their names do not depend on it.
+    """Return the function from a pod's name to its rank.
+
+    A job's pods may still run after its spec was made invalid. Without tasks, their names do not
+    depend on the spec.
     """
     try:
         return gang_of(job.model).rank_of

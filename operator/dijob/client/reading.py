@@ -1,4 +1,4 @@
-"""What can be read of jobs and their ranks: half of the client."""
+"""The half of the client that reads: jobs, pods, events, logs, and commands in containers."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -23,18 +23,25 @@ Events = list[Json]
 
 
 def about(job: str) -> str:
-    """The field selector of a job's events."""
+    """Return the field selector of a job's events."""
     return f"involvedObject.kind={names.KIND},involvedObject.name={job}"
 
 
 def newest_last(job: Job, events: Iterable[Json]) -> Events:
-    """The events of this very job, not of an earlier one of its name."""
+    """Return the events of this job, oldest first.
+
+    Events outlive their object for an hour, so those of an earlier job of the same name are
+    excluded by the uid.
+    """
     own = (one for one in events if one["involvedObject"].get("uid") == job.metadata.uid)
     return sorted(own, key=event_time)
 
 
 def event_time(event: Mapping[str, Any]) -> str:
-    """When an event was seen last. Its author may have used the newer fields (events.k8s.io)."""
+    """Return when an event occurred last, in whole seconds.
+
+    Its author may have used the old fields or those of events.k8s.io.
+    """
     times = (
         event.get("lastTimestamp"),
         (event.get("series") or {}).get("lastObservedTime"),
@@ -42,12 +49,12 @@ def event_time(event: Mapping[str, Any]) -> str:
         event.get("firstTimestamp"),
         (event.get("metadata") or {}).get("creationTimestamp"),
     )
-    # Microseconds would sort before the whole second.
+    # The result is sorted as text. There, "00.5Z" would come before "00Z".
     return next((f"{str(one)[:19]}Z" for one in times if one), "")
 
 
 class Reader:
-    """The open connection, and all that changes nothing."""
+    """The open connection, and all methods that change no object."""
 
     def __init__(
         self,
@@ -57,7 +64,7 @@ class Reader:
     ) -> None:
         self._kubeconfig, self._context, self._namespace = kubeconfig, context, namespace
         self.connection: Connection
-        """For calls that this class does not have."""
+        """For requests that this class has no method for."""
 
     async def __aenter__(self) -> Self:
         self.connection = Connection(await target(self._kubeconfig, self._context))
@@ -74,32 +81,33 @@ class Reader:
 
     @property
     def namespace(self) -> str:
-        """Where jobs are looked for: as given, else the kubeconfig's, else default."""
+        """The namespace of the jobs: as given, else that of the kubeconfig, else `default`."""
         return self._namespace or self.connection.target.namespace
 
     def within(self, namespace: str) -> Self:
-        """The same open connection, for the jobs of another namespace."""
+        """Return a client for another namespace, with the same connection."""
         other = copy(self)
         other._namespace = namespace
         return other
 
     async def get(self, name: str) -> Job:
-        """A job. Raises NotFound."""
+        """Return a job. Raises NotFound."""
         try:
             return Job(await self.connection.json(Call("GET", self.path(name))))
         except NotFound as error:
             raise waiting.about(error, self.namespace, name) from error
 
     async def list(self, *, everywhere: bool = False, selector: str = "") -> Jobs:
-        """The jobs of the namespace, or of all, that a label selector finds."""
+        """Return the jobs that match a label selector, in this namespace or in all of them."""
         query = (("labelSelector", selector),) if selector else ()
         path = DIJOBS.path("" if everywhere else self.namespace)
         found = await self.connection.json(Call("GET", path, query=query))
+        # The items of a list have no kind, but `get -o yaml` must print one.
         kind = {"apiVersion": names.API_VERSION, "kind": names.KIND}
         return [Job(kind | item) for item in found["items"]]
 
     async def watch(self, name: str) -> AsyncGenerator[Job]:
-        """A job now and after each change, until it has ended or is deleted."""
+        """Yield a job now and after each change, until it has finished or is deleted."""
         async with aclosing(waiting.states(self.connection, self.namespace, name)) as states:
             async for job in states:
                 if job is None:
@@ -115,16 +123,17 @@ class Reader:
         timeout: float | None = None,
         seen: waiting.Seen | None = None,
     ) -> Outcome:
-        """Wait until a job has ended (`finished`, `succeeded`), or runs (`running`) or has ended.
+        """Wait until a job has finished, and return its outcome.
 
-        `timeout` in seconds, then TimedOut; `seen` is called with each state of the job.
+        With the goal `running`, the wait also ends when the job runs. Raises TimedOut after
+        `timeout` seconds. `seen` is called with each state of the job.
         """
         changes = waiting.states(self.connection, self.namespace, name)
         async with aclosing(changes):
             return await waiting.until(changes, name, goal, timeout, seen)
 
     async def pods(self, job: str | Job) -> Ranks:
-        """The pods of a job's ranks, in rank order. Raises NotFound if there is no such job."""
+        """Return the pods of a job's ranks, in rank order. Raises NotFound."""
         known = job if isinstance(job, Job) else await self.get(job)
         query = (("labelSelector", f"{names.LABEL_JOB}={known.name}"),)
         path = PODS.path(self.namespace)
@@ -132,13 +141,13 @@ class Reader:
         return ranks_of(known, found["items"])
 
     async def events(self, name: str) -> Events:
-        """The events about the job itself, as the apiserver has them, the newest last."""
+        """Return the events about the job itself, oldest first."""
         query = (("fieldSelector", about(name)),)
         found = await self.connection.json(Call("GET", EVENTS.path(self.namespace), query=query))
         return newest_last(await self.get(name), found["items"])
 
     async def logs(self, name: str, options: LogOptions | None = None) -> AsyncGenerator[Line]:
-        """The lines of all ranks, or of those that `options` name, in the order of time."""
+        """Yield the log lines of all ranks, or of those that `options` select, ordered by time."""
         chosen = options or LogOptions()
         job = await self.get(name)
         if chosen.follow:
@@ -153,16 +162,16 @@ class Reader:
     async def exec(
         self, name: str, rank: int, command: Sequence[str], stdin: bytes | None = None
     ) -> Executed:
-        """Run a command in a rank's main container, to its end."""
+        """Run a command in a rank's main container, and return its output."""
         return await execute(self.connection, await self.place(name, rank), command, stdin)
 
     async def place(self, name: str, rank: int) -> Place:
-        """The main container of a rank. Raises NotFound where it has no pod."""
+        """Return the main container of a rank. Raises NotFound if the rank has no pod."""
         pod = next((pod for pod in await self.pods(name) if pod.rank == rank), None)
         if pod is None:
-            raise NotFound(404, "NotFound", f"rank {rank} of {name} has no pod now")
+            raise NotFound(404, "NotFound", f"rank {rank} of {name} currently has no pod")
         return Place(self.namespace, pod.name, pod.container)
 
     def path(self, name: str, below: str = "") -> str:
-        """The path of a job in the API."""
+        """Return the path of a job in the API."""
         return DIJOBS.path_of(self.namespace, name, below)

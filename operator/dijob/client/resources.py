@@ -1,4 +1,4 @@
-"""Where objects are in the API: a kind's path, asked of the apiserver where it is not known."""
+"""Paths of objects in the API. The paths of unknown kinds are looked up in the apiserver."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,31 +13,34 @@ from dijob.client.errors import BadName, NotFound
 
 @dataclass(frozen=True)
 class Resource:
-    """A kind's place: its plural, and whether its objects are in namespaces."""
+    """How the API serves a kind: its version, its plural, and whether it is namespaced."""
 
     api_version: str
     plural: str
     namespaced: bool = True
 
     def path(self, namespace: str = "") -> str:
-        """The path of the collection; without a namespace, of all namespaces. Raises BadName."""
+        """Return the path of the collection, of all namespaces if none is given. Raises BadName."""
         root = "/api" if "/" not in self.api_version else "/apis"
         inside = f"/namespaces/{_segment(namespace)}" if self.namespaced and namespace else ""
         return f"{root}/{self.api_version}{inside}/{self.plural}"
 
     def path_of(self, namespace: str, name: str, below: str = "") -> str:
-        """The path of an object, or of what is `below` it, as log. Raises BadName: without its name
-        the path is that of the whole collection.
+        """Return the path of an object, or of a subresource (`below`) such as log.
+
+        Raises BadName if the name is invalid. An empty name would give the path of the whole
+        collection, and a delete would then remove all jobs.
         """
         return f"{self.path(namespace)}/{_segment(name)}" + (f"/{below}" if below else "")
 
 
 def _segment(name: str) -> str:
-    """A name as a part of a path. What no name can be is as the apiserver has it (apimachinery,
-    pkg/api/validation/path: IsValidPathSegmentName).
+    """Return a name as a part of a path. Raises BadName.
+
+    The rule is the apiserver's (apimachinery, pkg/api/validation/path: IsValidPathSegmentName).
     """
     if name in ("", ".", "..") or "/" in name or "%" in name:
-        raise BadName(f"{name!r} is no name of an object: give the name as it stands in `list`")
+        raise BadName(f"{name!r} is not a valid object name: use a name that `list` prints")
     return quote(name, safe="")
 
 
@@ -55,18 +58,18 @@ _KNOWN: Final = {
 
 @dataclass
 class Kinds:
-    """The places of kinds, each API version asked about once."""
+    """Looks up the resources of kinds. Each API version is requested once."""
 
     connection: Connection
     _asked: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
 
     async def of(self, body: Mapping[str, Any]) -> Resource:
-        """The place of an object's kind. Raises NotFound where the cluster has no such kind."""
+        """Return the resource of an object's kind. Raises NotFound if the cluster lacks it."""
         version, kind = str(body["apiVersion"]), str(body["kind"])
         if known := _KNOWN.get((version, kind)):
             return known
-        missing = f"the cluster knows no kind {kind} in {version}"
-        installed = f"{missing}: is its CRD installed?"
+        missing = f"the cluster has no kind {kind} in {version}"
+        installed = f"{missing}: check that its CRD is installed"
         if version not in self._asked:
             root = "/apis" if "/" in version else "/api"
             parts = "/".join(map(_segment, version.split("/", 1)))
@@ -76,6 +79,7 @@ class Kinds:
                 raise NotFound(error.status, error.reason, installed) from error
             self._asked[version] = answer.get("resources", [])
         for row in self._asked[version]:
+            # Subresources such as dijobs/scale have rows of their own.
             if row["kind"] == kind and "/" not in row["name"]:
                 return Resource(version, row["name"], row["namespaced"])
         kinds = {row["kind"].lower(): row["kind"] for row in self._asked[version]}
@@ -85,6 +89,6 @@ class Kinds:
 
 
 def belongs(body: Mapping[str, Any], uid: str) -> bool:
-    """Whether an object is one of the children of the owner with this uid."""
+    """Return whether an object has an owner with this uid."""
     owners = body["metadata"].get("ownerReferences") or ()
     return any(owner.get("uid") == uid for owner in owners)

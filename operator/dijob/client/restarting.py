@@ -1,4 +1,7 @@
-"""A job that is made anew: as it was written, with the ConfigMaps that end with the old one."""
+"""Prepares the restart of a job: a new object from the old one, and the ConfigMaps that it owns.
+
+Kubernetes deletes these ConfigMaps together with the old job, so they have to be created again.
+"""
 
 import random
 import string
@@ -17,24 +20,25 @@ _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True)
 class Plan:
-    """A job that is to be made: what is applied before it, it, and what is deleted with it."""
+    """A job to create, the objects to apply before it, and the objects that it will own."""
 
     job: Json
     first: tuple[Json, ...] = ()
     owned: tuple[Json, ...] = ()
     replaces: bool = False
-    """Whether the old one is to be deleted."""
+    """Whether an old job has to be deleted before."""
 
     @property
     def bodies(self) -> tuple[Json, ...]:
-        """All that is to be applied, in this order."""
+        """All objects to apply, in this order."""
         return (*self.first, self.job, *self.owned)
 
 
 def as_written(body: Mapping[str, Any]) -> Json:
-    """An object without what the apiserver and controllers have added to it."""
+    """Return an object without the fields that the apiserver and controllers have added."""
     meta = body["metadata"]
     kept = {key: meta[key] for key in ("name", "namespace", "labels") if meta.get(key)}
+    # The copy of the object that `kubectl apply` keeps would be out of date in the new one.
     notes = {key: text for key, text in (meta.get("annotations") or {}).items() if key != _APPLIED}
     known = {key: body[key] for key in ("spec", "data", "binaryData") if key in body}
     return {
@@ -46,8 +50,9 @@ def as_written(body: Mapping[str, Any]) -> Json:
 
 
 def trial(body: Json) -> Json:
-    """The same job under another name, for a dry run while the old one is there. The name is one of
-    chance, as long as the job's own: pods' names have a bound.
+    """Return the same job under another name, for a dry run while the old one exists.
+
+    The random name is as long as the job's own, because the limit on names of pods is checked too.
     """
     own = body["metadata"]["name"]
     name = own
@@ -57,8 +62,9 @@ def trial(body: Json) -> Json:
 
 
 def anew(name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | None) -> Json:
-    """The job to make: `new`, else `old` as it was; with the owner of the old one. Raises BadFile
-    where `new` is another job, NotFound where there is none.
+    """Return the job to create: `new` if given, else `old`. It keeps the old job's owner.
+
+    Raises BadFile if `new` is another job, and NotFound if there is neither.
     """
     if new is None and old is None:
         raise waiting.missing(namespace, name)
@@ -66,15 +72,18 @@ def anew(name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | N
     meta = body["metadata"]
     place = meta.get("namespace") or namespace
     if (meta["name"], place) != (name, namespace):
-        there = f"{meta['name']} of namespace {place}"
-        raise BadFile(f"the DIJob is {there}, not {name} of {namespace}: nothing is restarted")
+        given = f"{meta['name']} in namespace {place}"
+        raise BadFile(
+            f"the DIJob is {given}, not {name} in namespace {namespace}: nothing was restarted"
+        )
+    # A job that is created again must still be deleted with its owner, such as a workflow.
     if owners := ((old or {}).get("metadata") or {}).get("ownerReferences"):
         meta["ownerReferences"] = owners
     return body
 
 
 async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:
-    """The ConfigMaps that a job mounts and owns, which are deleted with it."""
+    """Return the ConfigMaps that a job mounts and owns, which are deleted together with it."""
     meta, found = job["metadata"], []
     for name in dict.fromkeys(mounted(job.get("spec") or {})):
         path = CONFIG_MAPS.path_of(meta["namespace"], name)
@@ -88,8 +97,9 @@ async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:
 
 
 def parted(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
-    """What stands beside a job, and what is to be made anew with it: the ConfigMaps that are kept,
-    as `beside` has them where it does.
+    """Split the other objects of a restart into those to apply first, and those to own.
+
+    The latter are the ConfigMaps of the old job (`kept`). A newer version in `beside` replaces one.
     """
     first, anew = list[Json](), {str(body["metadata"]["name"]): as_written(body) for body in kept}
     for body in beside:
@@ -104,7 +114,7 @@ def parted(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], li
 
 
 def mounted(spec: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the ConfigMaps that the volumes of a job's templates are."""
+    """Yield the names of the ConfigMaps that the job's templates have as volumes."""
     holders = [spec, *(spec.get("tasks") or ())]
     for holder in holders:
         pod = (holder.get("template") or {}).get("spec") or {}
@@ -114,7 +124,7 @@ def mounted(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def owned_by(body: Mapping[str, Any], job: Mapping[str, Any]) -> Json:
-    """An object as it was written, to be deleted with a job."""
+    """Return an object with the job as its owner, without fields that the apiserver has added."""
     written = as_written(body)
     owner = {
         "apiVersion": names.API_VERSION,

@@ -1,4 +1,4 @@
-"""Pauses between attempts that fail one after the other, and a message if this goes on.
+"""Backoff between failed attempts, and a message if an attempt fails repeatedly.
 
 A proxy can end each watch at once, or an apiserver can be overloaded. A client that asks again
 immediately then sends hundreds of requests per second. The bounds are those of client-go's
@@ -17,26 +17,26 @@ from dijob.core.backoff import doubled
 
 log = logging.getLogger(__name__)
 
-# Gets a sentence about what is failing, and "" when it works again.
+# Receives a sentence about the failure, and "" when the attempts succeed again.
 Report = Callable[[str], None]
 
 PAUSE_SECONDS: Final = (0.8, 30.0)
-# Clients that failed together must not all come back together.
+# Clients that lost the apiserver at the same moment must not return to it at the same moment.
 _JITTER: Final = 0.5
-# A connection that has lasted this long works, however it ends.
+# A connection that has lasted this long counts as a success, even if it ends with an error.
 HEALTHY_SECONDS: Final = 5.0
-# Failures within this time are no news for the user.
+# Shorter failures are not reported: a restart of the apiserver would only worry the user.
 _SILENT_SECONDS: Final = 5.0
 
 
 def warn(sentence: str) -> None:
-    """Log a trouble. Without a handler, logging prints a warning on stderr."""
+    """Log a repeated failure. If no handler is configured, logging prints it on stderr."""
     if sentence:
         log.warning("%s", one_line(sentence))
 
 
 class Retries:
-    """The attempts at one thing, such as a watch of one collection."""
+    """Counts the failed attempts of one operation, such as the watch of one collection."""
 
     def __init__(
         self, what: str, report: Report = warn, bounds: tuple[float, float] = PAUSE_SECONDS
@@ -49,11 +49,11 @@ class Retries:
 
     @property
     def lasted(self) -> bool:
-        """Whether the last connection has lasted: its end is no failure."""
+        """Whether the last connection lasted HEALTHY_SECONDS. Then its end is not a failure."""
         return self._lasted
 
     def succeeded(self) -> None:
-        """The next failure is the first one again."""
+        """Reset the count of failures, and report that the operation works again."""
         self._failures = 0
         if self._reported:
             self._reported = False
@@ -61,7 +61,10 @@ class Retries:
 
     @contextmanager
     def lasting(self) -> Iterator[None]:
-        """Around an open connection, which is a success once it has lasted HEALTHY_SECONDS."""
+        """Wrap an open connection. It counts as a success once it has lasted HEALTHY_SECONDS.
+
+        A timer is needed because a watch without events can be silent for minutes.
+        """
         self._lasted = False
         timer = asyncio.get_running_loop().call_later(HEALTHY_SECONDS, self._has_lasted)
         try:
@@ -74,17 +77,18 @@ class Retries:
         self.succeeded()
 
     async def pause(self, why: str) -> None:
-        """Wait after a failure, longer after each one."""
+        """Count a failure, and wait; the wait grows with each failure in a row."""
         await asyncio.sleep(self.failed(why))
 
     def failed(self, why: str) -> float:
-        """Count a failure, and report a trouble that goes on. Returns the seconds to wait."""
+        """Count a failure, and report it if the failures persist. Return the seconds to wait."""
         self._lasted = False
         now = asyncio.get_running_loop().time()
         if not self._failures:
             self._began = now
         self._failures += 1
         seconds = doubled(self._failures, self._bounds) * random.uniform(1.0, 1.0 + _JITTER)
+        # The coming pause counts too, so that the report precedes a long one.
         if not self._reported and now + seconds - self._began > _SILENT_SECONDS:
             self._reported = True
             self._report(f"{self._what} fails repeatedly and is retried: {why}")

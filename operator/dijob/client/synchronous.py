@@ -1,5 +1,7 @@
-"""The client for plain programs and notebooks: `AsyncClient` in a thread with an event loop of its
-own, which also works where a loop runs already.
+"""The client for scripts and notebooks: `AsyncClient` in a thread with its own event loop.
+
+`asyncio.run` for each call would fail in a notebook, which already runs a loop, and would open a
+new connection each time (docs/decisions/032).
 """
 
 import asyncio
@@ -19,11 +21,12 @@ from dijob.client.reading import Events, Jobs, Ranks
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
 _END: Any = object()
+# How often a waiting call returns to Python, which handles Ctrl-C only between two waits.
 _SIGNAL_SECONDS: Final = 1.0
 
 
 class Client:
-    """As AsyncClient, without `await`. To be used as `with`, or closed by `close`."""
+    """The same as AsyncClient without `await`. Use it with `with`, or call `close`."""
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class Client:
         namespace: str | None = None,
     ) -> None:
         self._loop = asyncio.new_event_loop()
+        # A daemon, so that a program that forgets `close` can still exit.
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._client = AsyncClient(kubeconfig, context, namespace)
@@ -53,7 +57,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the connection. The client cannot be used any more."""
+        """Close the connection. The client cannot be used afterwards."""
         if not self._loop.is_closed():
             try:
                 self._run(self._client.__aexit__(None, None, None))
@@ -62,27 +66,27 @@ class Client:
 
     @property
     def namespace(self) -> str:
-        """Where jobs are looked for."""
+        """The namespace of the jobs."""
         return self._client.namespace
 
     def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
-        """As AsyncClient.apply."""
+        """See AsyncClient.apply."""
         return self._run(self._client.apply(what, dry_run=dry_run, force=force))
 
     def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
-        """As AsyncClient.apply_owned."""
+        """See AsyncClient.apply_owned."""
         return self._run(self._client.apply_owned(body, job))
 
     def get(self, name: str) -> Job:
-        """As AsyncClient.get."""
+        """See AsyncClient.get."""
         return self._run(self._client.get(name))
 
     def list(self, *, everywhere: bool = False, selector: str = "") -> Jobs:
-        """As AsyncClient.list."""
+        """See AsyncClient.list."""
         return self._run(self._client.list(everywhere=everywhere, selector=selector))
 
     def watch(self, name: str) -> Iterator[Job]:
-        """As AsyncClient.watch."""
+        """See AsyncClient.watch."""
         return self._each(self._client.watch(name))
 
     def wait(
@@ -92,19 +96,19 @@ class Client:
         timeout: float | None = None,
         seen: waiting.Seen | None = None,
     ) -> Outcome:
-        """As AsyncClient.wait; `seen` is called in the client's own thread."""
+        """See AsyncClient.wait; `seen` is called in the client's own thread."""
         return self._run(self._client.wait(name, goal, timeout, seen))
 
     def scale(self, name: str, replicas: int) -> None:
-        """As AsyncClient.scale."""
+        """See AsyncClient.scale."""
         self._run(self._client.scale(name, replicas))
 
     def suspend(self, name: str) -> None:
-        """As AsyncClient.suspend."""
+        """See AsyncClient.suspend."""
         self._run(self._client.suspend(name))
 
     def resume(self, name: str) -> None:
-        """As AsyncClient.resume."""
+        """See AsyncClient.resume."""
         self._run(self._client.resume(name))
 
     def restart(
@@ -115,44 +119,46 @@ class Client:
         beside: Iterable[Json] = (),
         timeout: float = 300,
     ) -> Json:
-        """As AsyncClient.restart."""
+        """See AsyncClient.restart."""
         return self._run(self._client.restart(name, what, beside=beside, timeout=timeout))
 
     def delete(self, name: str, *, timeout: float | None = None) -> None:
-        """As AsyncClient.delete."""
+        """See AsyncClient.delete."""
         self._run(self._client.delete(name, timeout=timeout))
 
     def pods(self, job: str | Job) -> Ranks:
-        """As AsyncClient.pods."""
+        """See AsyncClient.pods."""
         return self._run(self._client.pods(job))
 
     def events(self, name: str) -> Events:
-        """As AsyncClient.events."""
+        """See AsyncClient.events."""
         return self._run(self._client.events(name))
 
     def logs(self, name: str, options: LogOptions | None = None) -> Iterator[Line]:
-        """As AsyncClient.logs."""
+        """See AsyncClient.logs."""
         return self._each(self._client.logs(name, options))
 
     def exec(
         self, name: str, rank: int, command: Sequence[str], stdin: bytes | None = None
     ) -> Executed:
-        """As AsyncClient.exec."""
+        """See AsyncClient.exec."""
         return self._run(self._client.exec(name, rank, command, stdin))
 
     def _run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
-            # A signal that comes just before a wait does not end it: Ctrl-C is seen at the next.
+            # A signal that arrives just before a wait does not interrupt it. Short waits make sure
+            # that Ctrl-C is handled.
             while not wait((future,), _SIGNAL_SECONDS).done:
                 pass
             return future.result()
         except BaseException:
-            # Ctrl-C in the caller's thread.
+            # Ctrl-C is raised in this thread, and the coroutine would continue in the other one.
             future.cancel()
             raise
 
     def _each(self, items: AsyncIterator[Answer]) -> Iterator[Answer]:
+        # The task of the current step, which `_closed` has to end after Ctrl-C.
         step: list[asyncio.Task[Any]] = []
 
         async def following() -> Answer:
@@ -172,8 +178,9 @@ class Client:
 
 
 async def _closed(items: AsyncIterator[Any], step: Sequence[asyncio.Task[Any]]) -> None:
-    """Close a generator whose last step may still run after Ctrl-C: wherever that came, nobody
-    else ends the step, and a generator that runs cannot be closed.
+    """Close a generator, after its last step was cancelled.
+
+    After Ctrl-C the step may still run, and a running generator cannot be closed.
     """
     for task in step:
         task.cancel()

@@ -1,4 +1,4 @@
-"""What is waited for: the end of a job, its run, its deletion."""
+"""Waits until a job has finished, runs, or is deleted."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -23,22 +23,25 @@ Seen = Callable[[Job], None]
 
 
 def missing(namespace: str, name: str) -> NotFound:
-    """The error where there is no such job."""
+    """Return the error for a job that does not exist."""
     return NotFound(404, "NotFound", f"there is no DIJob {name} in namespace {namespace}")
 
 
 def about(error: NotFound, namespace: str, name: str) -> NotFound:
-    """What a call about a job that was not found says: the kind may be missing."""
+    """Return the error to show for a NotFound of a job: the whole kind may be missing instead."""
     return error if error.reason == NO_SUCH_KIND else missing(namespace, name)
 
 
 async def states(
     connection: Connection, namespace: str, name: str, report: Report = warn
 ) -> AsyncGenerator[Job | None]:
-    """One job after each change; None once it is deleted, which is the last. NotFound where there
-    is none at first. `report` is that of `watched`.
+    """Yield a job after each change, and finally None if it is deleted.
+
+    Raises NotFound if it does not exist at first. `report` is that of `watched`.
     """
-    DIJOBS.path_of(namespace, name)  # raises BadName
+    # An invalid name would be part of a field selector, and would match nothing. This raises
+    # BadName instead.
+    DIJOBS.path_of(namespace, name)
     uid = ""
     path, one = DIJOBS.path(namespace), f"metadata.name={name}"
     async with aclosing(watched(connection, path, report=report, fieldSelector=one)) as found:
@@ -46,6 +49,7 @@ async def states(
             job = Job(objects[name]) if name in objects else None
             if job is None and not uid:
                 raise missing(namespace, name)
+            # Another uid is a new job of the same name. The one that is waited for is gone.
             if job is None or (uid and job.metadata.uid != uid):
                 yield None
                 return
@@ -60,14 +64,15 @@ async def until(
     timeout: float | None = None,
     seen: Seen | None = None,
 ) -> Outcome:
-    """The outcome of a job, or Running where that is the goal. `seen` is told of each state.
+    """Return the outcome of a job, or Running if that is the goal. `seen` is called for each state.
 
-    Raises TimedOut after `timeout` seconds with what the job was doing; with 0 the job is looked at
-    once.
+    Raises TimedOut after `timeout` seconds; the error quotes the last state. With 0, only the
+    current state is checked.
     """
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout
     job: Job | None = None
     try:
+        # With a timeout of 0 the first state must still arrive.
         async with asyncio.timeout_at(end if timeout else None):
             job = await anext(changes)
         async with asyncio.timeout_at(end):
@@ -77,14 +82,15 @@ async def until(
                 if (outcome := reached(job, goal)) is not None:
                     return outcome
                 job = await anext(changes)
-            return Outcome(name, DELETED, "it was deleted before it had ended")
+            return Outcome(name, DELETED, "the job was deleted before it finished")
     except TimeoutError:
-        now = f": it is {job.phase}: {job.message}" if job else ""
+        now = f"; its phase is {job.phase}: {job.message}" if job else ""
         raise TimedOut(f"{name} is not {goal} after {timeout:g} s{now}") from None
 
 
 def reached(job: Job, goal: str) -> Outcome | None:
-    """What the wait for a goal ends with; None while it goes on."""
+    """Return the outcome that ends the wait for a goal, or None while the wait continues."""
+    # A job that has finished ends every wait, since it will not reach another goal.
     if (outcome := job.outcome) is not None:
         return outcome
     if goal == RUNNING and job.is_true("Running"):
@@ -94,7 +100,7 @@ def reached(job: Job, goal: str) -> Outcome | None:
 
 @dataclass(frozen=True)
 class Deleted:
-    """A job whose deletion has been asked for; `uid` tells its pods from those of a namesake."""
+    """A job whose deletion was requested. `uid` distinguishes it from a new job of its name."""
 
     namespace: str
     name: str
@@ -102,29 +108,30 @@ class Deleted:
 
     @staticmethod
     def of(namespace: str, name: str, answer: Mapping[str, Any]) -> "Deleted":
-        """From what the apiserver answers: the object that goes, or a Status about it."""
+        """Read the uid from the response: the object being deleted, or a Status about it."""
         uid = (answer.get("metadata") or {}).get("uid") or (answer.get("details") or {}).get("uid")
         return Deleted(namespace, name, str(uid or ""))
 
 
 async def until_gone(connection: Connection, job: Deleted, timeout: float) -> None:
-    """Until a job is gone and all its pods. Raises TimedOut.
+    """Wait until a job and all its pods are gone. Raises TimedOut.
 
-    Kubernetes itself waits only for dependents that block their owner's deletion, and pods of
-    DIJobs do not. Whoever may not list pods waits for the job alone.
+    A foreground deletion waits for pods as well, but not for those that an older operator created
+    without blockOwnerDeletion. A user who may not list pods waits only for the job.
     """
     left = [
-        f"{job.name} is not gone: its finalizers hold it (kubectl get dijob {job.name} -o yaml)"
+        f"{job.name} still exists: its finalizers are not removed yet"
+        f" (see kubectl get dijob {job.name} -o yaml)"
     ]
     try:
         async with asyncio.timeout(timeout):
             await _job_is_gone(connection, job)
             async for pods in _pods_of(connection, job):
-                left[:] = [f"{job.name} is deleted, and its pods have not ended: {', '.join(pods)}"]
+                left[:] = [f"{job.name} is deleted, but these pods still run: {', '.join(pods)}"]
                 if not pods:
                     return
     except TimeoutError:
-        raise TimedOut(f"{left[0]}, after {timeout:g} s") from None
+        raise TimedOut(f"after {timeout:g} s, {left[0]}") from None
 
 
 async def _job_is_gone(connection: Connection, job: Deleted) -> None:
@@ -132,13 +139,13 @@ async def _job_is_gone(connection: Connection, job: Deleted) -> None:
     async with aclosing(changes):
         with suppress(NotFound):
             async for seen in changes:
-                # Without a uid in the answer no namesake can be told from the job itself.
+                # If the response had no uid, a new job of the same name looks like the old one.
                 if seen is None or (job.uid and seen.metadata.uid != job.uid):
                     return
 
 
 async def _pods_of(connection: Connection, job: Deleted) -> AsyncGenerator[list[str]]:
-    """The names of its pods after each change; nothing where they may not be listed."""
+    """Yield the names of the job's pods after each change; nothing if they may not be listed."""
     selector = f"{names.LABEL_JOB}={job.name}"
     found = watched(connection, PODS.path(job.namespace), labelSelector=selector)
     async with aclosing(found):
@@ -146,5 +153,6 @@ async def _pods_of(connection: Connection, job: Deleted) -> AsyncGenerator[list[
             async for pods in found:
                 yield sorted(name for name, pod in pods.items() if belongs(pod, job.uid))
         except ApiError as error:
+            # Deleting a job must not require the permission to list pods.
             if error.status != 403:
                 raise

@@ -1,5 +1,8 @@
-"""What a collection of objects is now, again and again: a list, then a watch, and from the list
-again where that breaks.
+"""Follows a collection of objects: a list, then a watch of its changes.
+
+A broken watch continues from the last version that was received. If the apiserver no longer has
+that version, or no watch lasts, the collection is listed again. This is what client-go's reflector
+does, without its cache and indexes.
 """
 
 import asyncio
@@ -15,31 +18,33 @@ from dijob.client.connection import Call, Connection, Json
 from dijob.client.errors import ApiError, Unreachable
 from dijob.client.retrying import Report, Retries, warn
 
-# By name, of all namespaces by NAMESPACE/NAME; with the same objects as before where nothing has
-# changed about them.
+# Objects by name, or by NAMESPACE/NAME if all namespaces are watched. An object that has not
+# changed is the identical dict as before, so that callers can compare with `is`.
 Objects = Mapping[str, Json]
 
-# How long an apiserver may be away before a watcher gives up.
+# How long the apiserver may be unreachable before a watch gives up. A restart of a single apiserver
+# takes less.
 PATIENCE_SECONDS: Final = 60.0
+# The apiserver ends a watch after this time. client-go asks for 5 to 10 minutes.
 _WATCH_SECONDS: Final = 240
-# An apiserver sends a bookmark about each minute (apiserver, pkg/storage/cacher:
-# defaultBookmarkFrequency): one that says nothing for longer cannot be reached any more, although
-# nothing has ended the connection (a VPN that is down, a laptop that was asleep).
+# An apiserver sends a bookmark about once a minute (apiserver, pkg/storage/cacher:
+# defaultBookmarkFrequency). If nothing arrives for longer, the apiserver is unreachable although
+# the connection was never closed (a VPN that is down, a laptop that was asleep).
 _SILENCE_SECONDS: Final = 90
 
 
 class _VersionLost(Exception):
-    """The apiserver no longer has the changes after a version: a new list is needed."""
+    """The apiserver has dropped the changes after a version, so a new list is needed."""
 
 
 async def watched(
     connection: Connection, path: str, *, report: Report = warn, **selectors: str
 ) -> AsyncGenerator[Objects]:
-    """The objects at a path, at once and then after each change of them.
+    """Yield the objects at a path, immediately and then after each change.
 
-    `selectors` are labelSelector, fieldSelector. `report` gets a sentence if watches have failed
-    for some seconds, and "" when they work again. Raises ApiError if the first list or a right is
-    refused, Unreachable if there was no answer for PATIENCE_SECONDS.
+    `selectors` are labelSelector and fieldSelector. `report` receives a sentence if watches have
+    failed for some seconds, and "" when they work again. Raises ApiError if the first list fails
+    or a permission is missing, and Unreachable after PATIENCE_SECONDS without a response.
     """
     query = tuple(selectors.items())
     retries = Retries(f"the watch of {path}", report)
@@ -65,6 +70,7 @@ async def watched(
             version = "" if isinstance(error, _VersionLost) else version
             why = str(error) or why
         except (ApiError, Unreachable) as error:
+            # A missing permission does not go away by itself, unlike an overload (429, 5xx).
             lasting = isinstance(error, ApiError) and error.status < 500 and error.status != 429
             no_answer_since = no_answer_since or loop.time()
             given_up = loop.time() - no_answer_since > PATIENCE_SECONDS
@@ -72,18 +78,20 @@ async def watched(
                 raise
             version, why = "", str(error)
         if not version or not retries.lasted:
-            # A list shows what has changed even if no watch lasts.
+            # A proxy may end every watch before an event arrives. A new list shows the changes
+            # nevertheless.
             version = ""
             await retries.pause(why)
 
 
 def _listed(path: str, answer: Json, before: Objects) -> tuple[dict[str, Json], str]:
-    """The objects of a list and its version; those that are as before are the same objects."""
+    """Return the objects of a list and its version. Unchanged objects are taken from `before`."""
     try:
         items = {_key(path, item): item for item in answer.get("items") or ()}
         version = _version(answer)
     except (LookupError, TypeError, AttributeError) as error:
-        raise Unreachable(f"the answer to GET {path} is no list of objects") from error
+        # A proxy with a login page responds with 200 and HTML, for example.
+        raise Unreachable(f"the response to GET {path} is not a list of objects") from error
     kept = {key: before[key] if before.get(key) == item else item for key, item in items.items()}
     return kept, version
 
@@ -94,16 +102,17 @@ def _version(body: Json) -> str:
 
 def _key(path: str, body: Json) -> str:
     meta = body["metadata"]
-    # A bookmark has no name.
+    # A bookmark carries only a version, and no name.
     name = str(meta.get("name", ""))
     return name if "/namespaces/" in path else f"{meta.get('namespace', '')}/{name}"
 
 
 def _taken(objects: dict[str, Json], event: Json, key: str) -> bool:
-    """Change the objects as an event says; whether they did change."""
+    """Apply an event to the objects, and return whether it changed them."""
     body = event["object"]
     match event["type"]:
         case "ADDED" | "MODIFIED":
+            # After a new list, a watch can repeat changes that the list contained already.
             before, objects[key] = objects.get(key), body
             return before is None or before != body
         case "DELETED":
@@ -119,8 +128,9 @@ async def _events(
     version: str,
     retries: Retries,
 ) -> AsyncGenerator[Json]:
-    """The events of one watch after a version, until it ends. Raises _VersionLost; ValueError for
-    what is no event.
+    """Yield the events of one watch after a version, until the watch ends.
+
+    Raises _VersionLost, and ValueError if the response is not a stream of events.
     """
     call = Call(
         "GET",
@@ -153,6 +163,6 @@ def _event(line: bytes) -> Json:
             raise TypeError
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         shown = line[:100].decode(errors="replace").strip()
-        raise ValueError(f"it sent what is no event of a watch: {shown}") from error
+        raise ValueError(f"the response is not a watch event: {shown}") from error
     found: Json = event
     return found

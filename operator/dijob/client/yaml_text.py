@@ -1,4 +1,10 @@
-"""YAML as kubectl reads and writes it, within bounds on what a text can be."""
+"""Reads and writes YAML as kubectl does, with limits on size, aliases and depth.
+
+PyYAML implements YAML 1.1 differently from Go's parser: it turns dates into objects, and reads
+other numbers. A file must mean the same to this client as to kubectl, so the resolvers and
+constructors are replaced. The limits exist because a few hundred bytes of nested aliases can expand
+to gigabytes.
+"""
 
 import json
 import math
@@ -10,13 +16,13 @@ import yaml
 
 from dijob.client.errors import BadFile
 
-# As the apiserver counts a text's values once its aliases are written out. A real job has hundreds.
+# The number of values after aliases are expanded. A real job has hundreds.
 MOST_VALUES: Final = 200_000
-# More than any file for people needs. Each of them can double what a text says.
+# More than any hand-written file needs. Each alias can double the size of the document.
 MOST_ALIASES: Final = 100
-# No object of Kubernetes comes near, and each level is a few calls deep here.
+# No Kubernetes object comes near this, and each level costs a few stack frames here.
 MOST_LEVELS: Final = 150
-# What Go writes without an exponent.
+# From this number on, Go writes an exponent.
 _LARGEST_WHOLE: Final = 1e21
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -27,16 +33,16 @@ _NUMBER: Final = re.compile(
     r"|[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9_]+)?|\.[0-9]+([eE][-+]?[0-9]+)?)$"
 )
 _OCTAL: Final = re.compile(r"[-+]?0[0-7]+$")
-# What JSON cannot say; kubectl refuses it too.
+# JSON has no infinity and no NaN, and kubectl rejects them too.
 _ENDLESS: Final = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
-# A word that some reader of YAML takes for a number, a date or a truth.
+# Some YAML parsers read such a text as a number, a date or a boolean, so it is quoted.
 _QUOTED: Final = re.compile(r"[-+]?\.?\d|[yYnN]$")
 
 
 def values(text: str, source: str) -> Iterator[Any]:
-    """The value of each document of a YAML or JSON text; `source` names it in errors.
+    """Yield the value of each document of a YAML or JSON text. `source` is its name in errors.
 
-    Raises BadFile with the line and what to do.
+    Raises BadFile, which names the line and says what to do.
     """
     try:
         for node in yaml.compose_all(text, Loader=_Loader):
@@ -44,7 +50,7 @@ def values(text: str, source: str) -> Iterator[Any]:
                 _Bounds().of(node)
                 yield _value(node)
     except yaml.YAMLError as error:
-        raise BadFile(f"{source}: this is no YAML: {_flat(error)}") from error
+        raise BadFile(f"{source}: invalid YAML: {_flat(error)}") from error
     except RecursionError:
         raise BadFile(f"{source}: {_DEEP}") from None
     except _Refused as error:
@@ -52,12 +58,10 @@ def values(text: str, source: str) -> Iterator[Any]:
 
 
 class Dumper(yaml.SafeDumper):
-    """Writes no anchors, texts of several lines as such, and words so that any reader of YAML takes
-    them for words.
-    """
+    """Writes YAML without anchors, with multi-line texts as blocks and ambiguous words quoted."""
 
+    # PyYAML's method. An anchor would replace the second occurrence of an equal dict.
     def ignore_aliases(self, data: object) -> bool:
-        """Always."""
         return True
 
 
@@ -70,25 +74,28 @@ Dumper.add_representer(str, _text)
 
 
 class _Refused(Exception):
-    """A sentence about a line."""
+    """The text violates a limit. The message names the line."""
 
 
-_DEEP: Final = "it is nested too deeply; no object of Kubernetes is"
+_DEEP: Final = f"nested too deeply (more than {MOST_LEVELS} levels)"
 
 
 class _Loader(yaml.SafeLoader):
-    """Values as kubectl takes them; PyYAML reads other numbers, and dates."""
+    """Reads values as kubectl does."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self.aliases = self.levels = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """As PyYAML's, with an end to aliases and levels."""
+        """Compose a node as PyYAML does, and enforce the limits on aliases and levels."""
+        # The limits must apply here: PyYAML recurses for each level, and would exhaust the stack.
         if self.check_event(yaml.events.AliasEvent):
             self.aliases += 1
         if self.aliases > MOST_ALIASES:
-            raise _Refused(f"it has more than {MOST_ALIASES} aliases (*name); write them out")
+            raise _Refused(
+                f"more than {MOST_ALIASES} aliases (*name); replace them with their values"
+            )
         self.levels += 1
         if self.levels > MOST_LEVELS:
             raise _Refused(_DEEP)
@@ -97,7 +104,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """With keys of text, as JSON has them."""
+        """Construct a mapping whose keys are strings, as in JSON."""
         self.flatten_mapping(node)
         node.value = [(self._key(key), value) for key, value in node.value]
         return super().construct_mapping(node, deep)
@@ -109,20 +116,22 @@ class _Loader(yaml.SafeLoader):
         return yaml.ScalarNode(f"{_TAG}str", json.dumps(made), node.start_mark, node.end_mark)
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float | str:
-        """A number of JSON. One beyond a float's range is a text to kubectl, without a word."""
+        """Construct a JSON number."""
         text = self.construct_scalar(node)
         if not _NUMBER.match(text):
-            raise _Refused(f"{_line(node)}: {text} is no number that JSON knows; quote it")
+            raise _Refused(f"{_line(node)}: {text} is not a valid JSON number; quote it")
         try:
             return _number(text.replace("_", ""))
         except (ValueError, OverflowError):
+            # As in kubectl, a number beyond the range of a float is a string.
             return text
 
     def construct_truth(self, node: yaml.ScalarNode) -> bool:
-        """True or false."""
+        """Construct a boolean."""
         return self.construct_scalar(node) in _TRUE.split("|")
 
 
+# A new dict, because PyYAML's classes share theirs.
 _Loader.yaml_implicit_resolvers = {}
 for _name, _pattern, _first in (
     ("bool", re.compile(f"(?:{_TRUE}|{_FALSE})$"), list("yYnNtTfFoO")),
@@ -132,7 +141,7 @@ for _name, _pattern, _first in (
     ("merge", re.compile("<<$"), ["<"]),
 ):
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, _first)
-# Those of JSON: a date is a text to kubectl, and sets and bytes are none of Kubernetes.
+# Only the types of JSON: kubectl reads a date as a string, and Kubernetes has no sets and bytes.
 _Loader.yaml_constructors = {
     tag: make
     for tag, make in yaml.SafeLoader.yaml_constructors.items()
@@ -145,10 +154,13 @@ _Loader.yaml_constructors = {
 
 
 def _number(text: str) -> int | float:
-    """As Go reads it: what fits into 64 bits is whole, all else a float, which is written as whole
-    where it is. Raises ValueError and OverflowError where it is none.
+    """Parse a number as Go does: an integer if it fits into 64 bits, else a float.
+
+    A float with an integral value is returned as int, because Go writes it without a fraction.
+    Raises ValueError and OverflowError.
     """
     try:
+        # YAML 1.1 reads 0755 as octal, which int(text, 0) rejects.
         whole = int(text, 8 if _OCTAL.match(text) else 0)
         if -(2**63) <= whole < 2**64:
             return whole
@@ -169,20 +181,20 @@ def _value(node: yaml.Node) -> Any:
 
 
 class _Bounds:
-    """Whether a document is too large or too deep with its aliases written out, or has a key
-    twice.
-    """
+    """Checks the size and the depth of a document with expanded aliases, and duplicate keys."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, int]] = {}
         self._above: set[int] = set()
 
     def of(self, node: yaml.Node) -> tuple[int, int]:
-        """How many values and levels there are. Raises _Refused."""
+        """Return the number of values and levels below a node. Raises _Refused."""
+        # An anchored node is the same object for each of its aliases, so its numbers are computed
+        # once. The time is linear even if the expanded document is huge.
         if id(node) in self._known:
             return self._known[id(node)]
         if id(node) in self._above:
-            raise _Refused(f"{_line(node)}: an alias in it is a part of itself; remove it")
+            raise _Refused(f"{_line(node)}: the value contains an alias of itself; remove it")
         self._above.add(id(node))
         _unique(node)
         parts = [self.of(part) for part in _below(node)]
@@ -191,8 +203,8 @@ class _Bounds:
         levels = 1 + max((part[1] for part in parts), default=0)
         if total > MOST_VALUES:
             raise _Refused(
-                f"{_line(node)}: with its aliases written out it has more than {MOST_VALUES:,}"
-                " values; make it smaller"
+                f"{_line(node)}: more than {MOST_VALUES:,} values after aliases are expanded; make"
+                " it smaller"
             )
         if levels > MOST_LEVELS:
             raise _Refused(f"{_line(node)}: {_DEEP}")
@@ -209,11 +221,12 @@ def _below(node: yaml.Node) -> Iterable[yaml.Node]:
 def _unique(node: yaml.Node) -> None:
     if not isinstance(node, yaml.MappingNode):
         return
+    # PyYAML keeps the last of two equal keys without an error, while kubectl rejects them.
     known: set[str] = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode):
             if key.value in known and key.value != "<<":
-                raise _Refused(f"{_line(key)}: {key.value} is there twice; remove one")
+                raise _Refused(f"{_line(key)}: duplicate key {key.value}; remove one")
             known.add(key.value)
 
 
@@ -222,7 +235,10 @@ def _line(node: yaml.Node) -> str:
 
 
 def _flat(error: yaml.YAMLError) -> str:
-    """The parser's words in one line, without the copy of the file's text."""
+    """Return the parser's message in one line, without its excerpt of the file.
+
+    The excerpt can be long, and may show a part of a Secret.
+    """
     mark = getattr(error, "problem_mark", None)
-    said = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return f"{said} (line {mark.line + 1}, column {mark.column + 1})" if mark else str(said)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else str(problem)

@@ -92,7 +92,7 @@ def written(replicas: int = 2) -> str:
             ("apply", "-f", "-"),
             written(0),
             2,
-            "Error: the standard input: DIJob test: spec.replicas: is 0; it must be at least 1",
+            "Error: standard input: DIJob test: spec.replicas: is 0; it must be at least 1",
             id="a wrong field",
         ),
         pytest.param(
@@ -142,7 +142,7 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(config))
     result = run("list", env={"KUBECONFIG": str(file)})
     assert result.exit_code == 5
-    assert "the cluster at http://127.0.0.1:9 does not answer: " in result.output
+    assert "cannot reach the cluster at http://127.0.0.1:9: " in result.output
     assert str(file) in result.output
     assert run("list", "--context", "y", env={"KUBECONFIG": str(file)}).exit_code == 5
 
@@ -244,4 +244,4 @@ async def test_what_can_be_no_name_is_refused_by_what_watches_too(
         args = [command, "a/b", "--kubeconfig", kubeconfig]
         done = await asyncio.to_thread(CliRunner().invoke, group, args)
     assert done.exit_code == Exit.USAGE, done.output
-    assert "is no name of an object" in done.output
+    assert "is not a valid object name" in done.output

@@ -219,11 +219,11 @@ def test_a_large_job_is_explained_in_few_lines_and_in_full() -> None:
 
 
 WRONG = [
-    pytest.param("a: [", "this is no YAML: ", id="no YAML"),
-    pytest.param(f"{TWO}kind: DIJob", "kind is there twice", id="a key twice"),
-    pytest.param(TWO.replace("DIJob", "Pod"), "there is no DIJob in it", id="no DIJob"),
-    pytest.param(f"{TWO}---{TWO}", "there is 2 DIJobs in it", id="two DIJobs"),
-    pytest.param("- 1", "no object of Kubernetes", id="a list"),
+    pytest.param("a: [", "invalid YAML: ", id="no YAML"),
+    pytest.param(f"{TWO}kind: DIJob", "duplicate key kind", id="a key twice"),
+    pytest.param(TWO.replace("DIJob", "Pod"), "found no DIJob", id="no DIJob"),
+    pytest.param(f"{TWO}---{TWO}", "found 2 DIJobs", id="two DIJobs"),
+    pytest.param("- 1", "not a Kubernetes object", id="a list"),
     pytest.param(TWO.replace("v2alpha1", "v1"), "set it to", id="another version"),
     pytest.param(TWO.replace("{name: pair}", "{}"), "has no metadata.name", id="no name"),
     pytest.param(TWO.replace("replicas: 2", "replicas: 0"), "spec.replicas", id="a wrong field"),
@@ -234,7 +234,7 @@ WRONG = [
 def test_a_wrong_file_is_one_sentence_and_exit_code_2(words: str, said: str) -> None:
     done = CliRunner().invoke(group, ["explain", "-", "--offline"], input=words)
     assert done.exit_code == Exit.USAGE
-    assert done.output.startswith("Error: the standard input: ")
+    assert done.output.startswith("Error: standard input: ")
     assert said in done.output
     assert done.output.count("\n") == 1
 

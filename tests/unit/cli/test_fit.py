@@ -184,9 +184,7 @@ users: [{name: u, user: {token: t}}]
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        pytest.param(
-            KUBECONFIG, "the cluster at http://127.0.0.1:1 does not answer", id="no answer"
-        ),
+        pytest.param(KUBECONFIG, "cannot reach the cluster at http://127.0.0.1:1", id="no answer"),
         pytest.param("", "not checked: the ", id="an empty kubeconfig"),
         pytest.param("[1]", "not checked: the ", id="a list"),
         pytest.param("contexts: 1", "not checked: the ", id="something else"),

@@ -146,7 +146,7 @@ GIVEN: Given = {
     ("given", "words"),
     [
         pytest.param({"rank": "5"}, "test has no rank 5: its ranks are 0 to 2", id="rank"),
-        pytest.param({"rank": "x"}, "ranks are written as in 0-2,5", id="no rank"),
+        pytest.param({"rank": "x"}, "write ranks as in 0-2,5", id="no rank"),
         pytest.param({"task": "learner"}, "no task learner: it has no tasks", id="task"),
         pytest.param(
             {"every": True, "rank": "0"},

@@ -65,7 +65,7 @@ def test_what_a_program_reports_is_told() -> None:
     [
         pytest.param({"steps": 5}, "one of iteration, env_step, episode_return, not steps", id="?"),
         pytest.param({"iteration": 1, "env_step": 2}, "not iteration, env_step", id="two"),
-        pytest.param({"iteration": 0}, "iteration=0: a bar counts up to", id="nothing"),
+        pytest.param({"iteration": 0}, "the number must be positive", id="nothing"),
     ],
 )
 def test_a_target_that_there_is_not_is_refused(target: dict[str, float], said: str) -> None:

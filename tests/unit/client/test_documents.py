@@ -18,14 +18,16 @@ MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {day: 2026-11
     ("text", "words"),
     [
         pytest.param(LAUGHS, ("line ", "aliases", "make it smaller"), id="a billion laughs"),
-        pytest.param("a: &a [*a]", ("line 1", "part of itself"), id="an alias in itself"),
-        pytest.param("a: {b: 1", ("this is no YAML", "line 1"), id="no YAML"),
+        pytest.param("a: &a [*a]", ("line 1", "an alias of itself"), id="an alias in itself"),
+        pytest.param("a: {b: 1", ("invalid YAML", "line 1"), id="no YAML"),
         pytest.param("a: " + "[" * 3000, ("nested too deeply",), id="deep"),
-        pytest.param("kind: A\nkind: B", ("line 2", "kind is there twice"), id="a key twice"),
-        pytest.param("hello", ("no object of Kubernetes",), id="a word"),
+        pytest.param("kind: A\nkind: B", ("line 2", "duplicate key kind"), id="a key twice"),
+        pytest.param("hello", ("not a Kubernetes object",), id="a word"),
         pytest.param("{kind: DIJob, apiVersion: v1}", ("metadata.name",), id="no name"),
         pytest.param("{kind: A, metadata: {name: b}}", ("A b has no apiVersion",), id="no version"),
-        pytest.param("!!python/object:os.system {}", ("no YAML", "constructor"), id="a Python tag"),
+        pytest.param(
+            "!!python/object:os.system {}", ("invalid YAML", "constructor"), id="a Python tag"
+        ),
     ],
 )
 def test_what_cannot_be_read_is_a_sentence(text: str, words: tuple[str, ...]) -> None:
@@ -51,8 +53,8 @@ def test_a_file_has_several_documents_and_lists(tmp_path: Path) -> None:
     ("content", "words"),
     [
         pytest.param(None, "no such file or directory", id="absent"),
-        pytest.param(b"\xff\xfe\x00", "no UTF-8 text", id="binary"),
-        pytest.param(b"# nothing", "there is no object in it", id="empty"),
+        pytest.param(b"\xff\xfe\x00", "not a UTF-8 text", id="binary"),
+        pytest.param(b"# nothing", "no objects found", id="empty"),
     ],
 )
 def test_a_file_that_holds_nothing(tmp_path: Path, content: bytes | None, words: str) -> None:

@@ -18,7 +18,7 @@ async def test_commands_in_a_container(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="you cannot create pods/exec") as caught:
             await client.exec("test", 0, ["reboot"])
         assert (caught.value.status, caught.value.reason) == (403, "Forbidden")
-        with pytest.raises(NotFound, match="rank 1 of test has no pod now"):
+        with pytest.raises(NotFound, match="rank 1 of test currently has no pod"):
             await client.exec("test", 1, ["cat"])
 
 
@@ -49,5 +49,5 @@ async def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         place = await client.place("test", 0)
-        with pytest.raises(Unreachable, match="test-0 answers with more than 1 MiB"):
+        with pytest.raises(Unreachable, match="pod test-0 wrote more than 1 MiB"):
             await execute(client.connection, place, ["cat"], bytes(2**21), most=2**20)

@@ -67,7 +67,10 @@ def test_events_of_an_earlier_job_of_the_name_are_not_this_ones() -> None:
 
 
 def test_a_job_without_a_status_waits_for_an_operator() -> None:
-    assert (seen().phase, seen().message) == ("Pending", "no operator has looked at it yet")
+    assert (seen().phase, seen().message) == (
+        "Pending",
+        "the operator has not processed this job yet",
+    )
 
 
 def test_progress_is_what_the_program_reported() -> None:
@@ -106,7 +109,9 @@ async def test_a_wait_that_is_over_says_what_the_job_does() -> None:
         yield seen(phase="Starting", message="rank 1 has no node")
         await asyncio.Event().wait()
 
-    with pytest.raises(TimedOut, match=r"not finished after 0.01 s: it is Starting: rank 1 has no"):
+    with pytest.raises(
+        TimedOut, match=r"not finished after 0.01 s; its phase is Starting: rank 1 has no"
+    ):
         await until(stuck(), "test", "finished", 0.01)
 
 
@@ -118,7 +123,7 @@ async def test_a_wait_that_is_over_says_what_the_job_does() -> None:
         pytest.param(422, {"message": "spec: no"}, Refused, "spec: no", id="a rule"),
         pytest.param(409, {"message": "conflict with x"}, Refused, "--force-conflicts", id="owner"),
         pytest.param(401, {}, Refused, "log in again", id="credentials"),
-        pytest.param(502, "gone", ApiError, "answered with 502 Bad Gateway: gone", id="5xx"),
+        pytest.param(502, "gone", ApiError, "failed with 502 Bad Gateway: gone", id="5xx"),
     ],
 )
 def test_errors_have_the_apiservers_sentence(

@@ -13,7 +13,7 @@ NO_NAMES = ["", ".", "..", "a/../", "../b", "a/b", "a%2fb"]
 
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_what_can_be_no_name_has_no_path(name: str) -> None:
-    with pytest.raises(BadName, match="is no name of an object"):
+    with pytest.raises(BadName, match="is not a valid object name"):
         DIJOBS.path_of("default", name)
     with pytest.raises(BadName):
         PODS.path_of(name or "/", "test")
@@ -34,10 +34,10 @@ def test_paths(found: str, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("Dijob", "did you mean DIJob?"), ("Other", "is its CRD installed?")],
+    [("Dijob", "did you mean DIJob?"), ("Other", "check that its CRD is installed")],
 )
 async def test_a_kind_that_is_misspelt(kind: str, words: str) -> None:
-    """`kind: Dijob` was answered with "is its CRD installed?", which it is."""
+    """The error for `kind: Dijob` once asked for the CRD, which is installed."""
 
     class Api:
         async def json(self, call: Call) -> Any:

@@ -38,8 +38,8 @@ def meta_of(made: Kubelets) -> Body:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"namespace": "team-a"}, "test of namespace team-a, not test of default"),
-        ({"name": "other"}, "other of namespace default, not test of default"),
+        ({"namespace": "team-a"}, "test in namespace team-a, not test in namespace default"),
+        ({"name": "other"}, "other in namespace default, not test in namespace default"),
     ],
     ids=["another namespace", "another name"],
 )
@@ -147,7 +147,7 @@ async def test_a_job_that_is_held_is_not_made_anew(tmp_path: Path) -> None:
         AsyncClient(kubeconfig) as client,
     ):
         running(made)
-        with pytest.raises(TimedOut, match="its finalizers hold it"):
+        with pytest.raises(TimedOut, match="its finalizers are not removed yet"):
             await client.restart("test", timeout=0.3)
         assert meta_of(made)["uid"] == "old"
 

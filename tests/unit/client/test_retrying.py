@@ -121,7 +121,7 @@ async def test_the_user_is_told_after_some_seconds(caplog: pytest.LogCaptureFixt
     (said,) = caplog.messages
     assert said == (
         f"the watch of {PATH} fails repeatedly and is retried:"
-        " it sent what is no event of a watch: <html>Log in</html>"
+        " the response is not a watch event: <html>Log in</html>"
     )
 
 
