@@ -1,5 +1,5 @@
-"""DI-orchestrator's own manifests and the fields of its spec and status: what this operator makes
-of each (docs/migration.md).
+"""How this operator treats DI-orchestrator's own manifests, and the fields of its spec and status
+(docs/migration.md).
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from unit import builders
 from unit.builders import manifest, plan
 
 
-def test_each_manifest_has_its_row() -> None:
+def test_each_manifest_of_di_orchestrator_is_tested() -> None:
     assert sorted([*ACCEPTED, *REFUSED]) == FILES
 
 
@@ -70,7 +70,7 @@ def test_engine_fields(fields: Body, topology: Topology, workers: int) -> None:
     assert (made.topology, made.workers) == (topology, workers)
 
 
-# What DI-orchestrator accepts and this operator does not: field, words.
+# Values that DI-orchestrator accepts and this operator rejects, with the field and the message.
 DIFFERENCES: dict[str, tuple[Body, str, str]] = {
     "minReplicas 0": ({"minReplicas": 0}, "spec.minReplicas", "at least 1"),
     "a negative backoffLimit": ({"backoffLimit": -1}, "spec.backoffLimit", "at least 0"),
@@ -91,7 +91,7 @@ DIFFERENCES: dict[str, tuple[Body, str, str]] = {
 
 
 @pytest.mark.parametrize("row", DIFFERENCES)
-def test_refused_here(row: str) -> None:
+def test_values_that_only_this_operator_rejects(row: str) -> None:
     spec, field, words = DIFFERENCES[row]
     with pytest.raises(SpecError) as caught:
         job(GOBIGGER, **spec)
@@ -108,7 +108,7 @@ TASKS: dict[str, tuple[Body, str, str]] = {
 
 
 @pytest.mark.parametrize("row", TASKS)
-def test_tasks_refused_here(row: str) -> None:
+def test_tasks_that_only_this_operator_rejects(row: str) -> None:
     change, field, words = TASKS[row]
     made = body(NORMAL)
     made["spec"]["tasks"][0] |= change
@@ -123,15 +123,15 @@ def test_tasks_refused_here(row: str) -> None:
     ("spec", "wish"),
     [
         pytest.param({}, 5, id="maxReplicas, where 1.0 ran minReplicas"),
-        pytest.param({"replicas": 2}, 2, id="replicas says otherwise"),
+        pytest.param({"replicas": 2}, 2, id="replicas takes precedence"),
     ],
 )
-def test_how_many_pods_a_job_of_1_0_wishes(spec: Body, wish: int) -> None:
+def test_the_number_of_pods_of_a_job_of_1_0(spec: Body, wish: int) -> None:
     assert job(GOBIGGER, **spec).spec.desired == wish
 
 
 @pytest.mark.parametrize("preemptible", [True, False])
-def test_an_end_with_143_is_free_where_the_job_is_preemptible(preemptible: bool) -> None:
+def test_exit_code_143_does_not_count_in_a_preemptible_job(preemptible: bool) -> None:
     made = builders.job(preemptible=preemptible, backoffLimit=0)
     killed = {"phase": "Failed", "failures": 1, "last_end": Ending(143, 15, "Error", "")}
     seen = builders.observed(
@@ -141,7 +141,7 @@ def test_an_end_with_143_is_free_where_the_job_is_preemptible(preemptible: bool)
 
 
 def _theirs(phase: str, **more: Any) -> Body:
-    """The status of a job as DI-orchestrator 1.1 writes it."""
+    """Return the status of a job as DI-orchestrator 1.1 writes it."""
     time = "2022-07-01T08:00:00Z"
     condition = {"type": phase, "status": "True", "reason": f"Job{phase}", "message": "m"}
     return {
@@ -160,7 +160,9 @@ def _theirs(phase: str, **more: Any) -> Body:
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 @pytest.mark.parametrize("policy", list(CleanPodPolicy))
-def test_a_job_that_ended_there_has_ended_here(phase: str, policy: CleanPodPolicy) -> None:
+def test_a_job_that_ended_under_di_orchestrator_stays_ended(
+    phase: str, policy: CleanPodPolicy
+) -> None:
     made = body(NORMAL)
     made["spec"]["cleanPodPolicy"] = policy.value
     made["status"] = _theirs(phase)
@@ -168,14 +170,15 @@ def test_a_job_that_ended_there_has_ended_here(phase: str, policy: CleanPodPolic
     assert (decided.status.phase, decided.actions, decided.status.restarts) == (phase, (), 1)
 
 
-def test_a_status_of_1_0_is_read_too() -> None:
-    # Its HTTP API took from status.replicas without looking.
+def test_a_status_of_1_0_is_readable() -> None:
+    # Its HTTP API decreased status.replicas without a check, so the value can be negative.
     seen = stored({"status": _theirs("Succeeded", generation=3, replicas=-1)})
     assert seen.ended
-    assert seen.completion_time is None  # theirs has another name: such a job has no time to live
+    # The field has another name in 1.0, so the TTL does not apply to such a job.
+    assert seen.completion_time is None
 
 
-def test_the_tasks_pods_are_counted_by_phase() -> None:
+def test_the_status_counts_pods_by_task_and_phase() -> None:
     made = job()
     names = [member.name for member in gang_of(made).members]
     pods = [builders.view(rank, name=name, phase="Running") for rank, name in enumerate(names)]

@@ -15,23 +15,23 @@ DOC = ROOT / "docs/migration.md"
 EVIDENCE = """
 spec.group
     unit/test_compatible_pods.test_labels_and_annotations_of_a_pod_of_a_task
-    unit/test_compatibility.test_refused_here
+    unit/test_compatibility.test_values_that_only_this_operator_rejects
 spec.priority
     unit/test_compatible_pods.test_the_priority_becomes_a_priority_class
 spec.engineFields.topology
     unit/test_compatibility.test_engine_fields
-    unit/test_compatibility.test_refused_here
+    unit/test_compatibility.test_values_that_only_this_operator_rejects
 spec.engineFields.parallelWorkers
     unit/test_compatibility.test_engine_fields
 spec.cleanPodPolicy
     unit/test_plan_end.test_more_failures_than_allowed_end_the_job
     unit/test_plan_end.test_pods_at_the_gate_of_an_ended_job_are_deleted_under_every_policy
 spec.preemptible
-    unit/test_compatibility.test_an_end_with_143_is_free_where_the_job_is_preemptible
+    unit/test_compatibility.test_exit_code_143_does_not_count_in_a_preemptible_job
 spec.minReplicas
     apiserver/test_compatibility.test_no_min_replicas_of_0
 spec.maxReplicas
-    unit/test_compatibility.test_how_many_pods_a_job_of_1_0_wishes
+    unit/test_compatibility.test_the_number_of_pods_of_a_job_of_1_0
 spec.template
     unit/test_compatible_pods.test_labels_of_the_template_are_kept
 spec.backoffLimit
@@ -43,16 +43,16 @@ spec.volumes
 spec.tasks
     unit/test_compatibility.test_accepted
 tasks[].replicas
-    unit/test_compatibility.test_tasks_refused_here
+    unit/test_compatibility.test_tasks_that_only_this_operator_rejects
 tasks[].type
     unit/test_compatibility.test_refused_for_the_reason_in_its_name
 tasks[].name
     unit/test_compatibility.test_a_task_without_a_name_is_named_after_its_type
-    unit/test_compatibility.test_tasks_refused_here
+    unit/test_compatibility.test_tasks_that_only_this_operator_rejects
 tasks[].template
     unit/test_compatible_pods.test_labels_of_the_template_are_kept
 status.phase
-    unit/test_compatibility.test_a_job_that_ended_there_has_ended_here
+    unit/test_compatibility.test_a_job_that_ended_under_di_orchestrator_stays_ended
 status.conditions
     apiserver/test_migration.test_the_steps_of_the_document
 status.replicas
@@ -60,14 +60,14 @@ status.replicas
 status.readyReplicas
     unit/test_plan.test_the_status_counts_only_pods_that_are_not_being_deleted
 status.taskStatus
-    unit/test_compatibility.test_the_tasks_pods_are_counted_by_phase
+    unit/test_compatibility.test_the_status_counts_pods_by_task_and_phase
     apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
 status.restarts
     unit/test_failures.test_no_failure_counts_twice
 status.generation
-    unit/test_compatibility.test_a_status_of_1_0_is_read_too
+    unit/test_compatibility.test_a_status_of_1_0_is_readable
 status.completionTimestamp
-    unit/test_compatibility.test_a_status_of_1_0_is_read_too
+    unit/test_compatibility.test_a_status_of_1_0_is_readable
 diengine/operator
     apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
 diengine/job

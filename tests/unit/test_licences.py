@@ -1,4 +1,4 @@
-"""The locked packages have licences that go with Apache-2.0; which ones, their metadata say."""
+"""The licences of the locked packages, from their metadata, are compatible with Apache-2.0."""
 
 import importlib.metadata
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# SPDX. MPL-2.0 is about its own files only, which are used as they are.
+# SPDX identifiers. MPL-2.0 applies only to its own files, which are not modified.
 ALLOWED = {
     "Apache-2.0",
     "BSD-2-Clause",
@@ -18,14 +18,15 @@ ALLOWED = {
     "MPL-2.0",
     "PSF-2.0",
 }
-# What older metadata say in words of their own.
+# Names of licences in older metadata.
 WORDS = {
     "Apache 2.0": "Apache-2.0",
     "BSD 2-Clause License": "BSD-2-Clause",
     "MIT License": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
-# Whose metadata say none: its LICENSE file, and the head of the axe-core that it carries.
+# Packages without a licence in their metadata. The source here is the LICENSE file, and the header
+# of the bundled axe-core.
 UNSAID = {"axe-playwright-python": {"MIT", "MPL-2.0"}}
 
 
@@ -34,21 +35,21 @@ def locked(name: str) -> list[str]:
 
 
 def licences(package: str) -> set[str]:
-    """The licences that a package's metadata name; each of a choice, and of what holds together."""
+    """Return all licences in a package's metadata, whether they are joined by AND or by OR."""
     if package in UNSAID:
         return UNSAID[package]
     fields = importlib.metadata.metadata(package)
-    said = next((fields[each] for each in ("License-Expression", "License") if each in fields), "")
-    if not said:
+    named = next((fields[each] for each in ("License-Expression", "License") if each in fields), "")
+    if not named:
         classifiers = fields.get_all("Classifier") or []
-        said = next(c.rpartition(" :: ")[2] for c in classifiers if c.startswith("License :: "))
-    if said in WORDS:
-        return {WORDS[said]}
-    return set(re.split(r" (?:AND|OR) ", said))
+        named = next(c.rpartition(" :: ")[2] for c in classifiers if c.startswith("License :: "))
+    if named in WORDS:
+        return {WORDS[named]}
+    return set(re.split(r" (?:AND|OR) ", named))
 
 
-def test_every_package_of_the_operator_is_among_those_of_the_tests() -> None:
-    """So one environment has the metadata of all."""
+def test_the_locked_packages_of_the_tests_include_those_of_the_operator() -> None:
+    """One environment then has the metadata of all packages."""
     assert set(locked("requirements.txt")) <= set(locked("requirements-dev.txt"))
 
 

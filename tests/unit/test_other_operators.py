@@ -1,9 +1,8 @@
-"""What users of the other operators suffered from, thread by thread: each is a test, or
-a row, that is named after it.
+"""Problems that users of other operators reported. Each test or row is named after the issues.
 
-The threads are those of JobSet, Kubernetes, the training operator (T1), pytorch-operator,
-DI-orchestrator, KubeRay, Volcano, PyTorch and DLRover about ranks, restarts and elasticity. What
-needs real processes is shown on real pods too, in tests/e2e (healing, elastic, node_loss,
+The issues are those of JobSet, Kubernetes, the training operator (T1), pytorch-operator,
+DI-orchestrator, KubeRay, Volcano, PyTorch and DLRover about ranks, restarts and elasticity. Those
+that need real processes are also tested on real pods, in tests/e2e (healing, elastic, node_loss,
 failures), and autoscalers in tests/apiserver/test_hpa.py.
 """
 
@@ -24,14 +23,14 @@ from unit.rounds import WORLDS, changed, now, pod, rounds, world
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """What a test has begun ends with it."""
+    """Close the worlds that a test has opened."""
     yield
     while WORLDS:
         WORLDS.pop().close()
 
 
-def test_jobset_262_a_set_that_is_renewed_begins_once_and_whole() -> None:
-    """Also an elastic one: members are waited for while they end, come back and start."""
+def test_jobset_262_a_restarted_job_starts_once_with_all_ranks() -> None:
+    """Also an elastic job waits for ranks that are ending, are recreated, or are starting."""
     chaos = world(size=4)
     chaos.happens("is deleted by hand", 2)
     chaos.calm()
@@ -40,7 +39,7 @@ def test_jobset_262_a_set_that_is_renewed_begins_once_and_whole() -> None:
     assert all(len(process.nodes) == 4 for process in chaos.cluster.processes)
 
 
-# What the job is like, what happens to a rank, and which ranks are made anew, or start again.
+# The job, what happens to one of its ranks, and which ranks are recreated or restarted.
 LOSSES: dict[str, tuple[dict[str, Any], str, int, set[int]]] = {
     "jobset 574: a pod is deleted, those that dialled it": ({}, "is deleted by hand", 1, {1, 2}),
     "jobset 574: a node is lost, the same": ({}, "loses its node", 1, {1, 2}),
@@ -64,7 +63,7 @@ LOSSES: dict[str, tuple[dict[str, Any], str, int, set[int]]] = {
 
 
 @pytest.mark.parametrize(("like", "deed", "rank", "renewed"), LOSSES.values(), ids=LOSSES)
-def test_a_loss_renews_whom_it_must(
+def test_a_loss_restarts_only_the_affected_ranks(
     like: dict[str, Any], deed: str, rank: int, renewed: set[int]
 ) -> None:
     chaos = world(**like)
@@ -76,8 +75,8 @@ def test_a_loss_renews_whom_it_must(
     assert chaos.job.status.restarts == (deed == "main crashes")
 
 
-def test_jobset_684_nobody_starts_before_the_old_pods_have_gone() -> None:
-    """Overlapping attempts connected to dying pods."""
+def test_jobset_684_no_rank_starts_before_the_old_pods_are_gone() -> None:
+    """In JobSet, overlapping attempts connected to terminating pods."""
     chaos = world()
     chaos.happens("is deleted by hand", 0)
     number = chaos.job.status.list_number
@@ -91,7 +90,7 @@ def test_jobset_684_nobody_starts_before_the_old_pods_have_gone() -> None:
     chaos.calm()
 
 
-def test_jobset_928_a_failure_is_seen_while_the_others_still_run() -> None:
+def test_jobset_928_a_failure_is_counted_while_other_ranks_run() -> None:
     chaos = world(never=True)
     chaos.happens("main crashes", 1)
     rounds(chaos)
@@ -100,7 +99,7 @@ def test_jobset_928_a_failure_is_seen_while_the_others_still_run() -> None:
     assert chaos.job.status.first_failure is not None
 
 
-def test_jobset_467_876_a_crash_heals_in_place() -> None:
+def test_jobset_467_876_a_crashed_rank_restarts_in_its_pod() -> None:
     chaos = world()
     before = {rank: uid for rank, (uid, _) in now(chaos).items()}
     chaos.happens("main crashes", 1)
@@ -110,7 +109,7 @@ def test_jobset_467_876_a_crash_heals_in_place() -> None:
 
 
 def test_kubernetes_115844_never_two_pods_of_one_rank() -> None:
-    """Names are computed, so a replacement cannot exist beside a pod that is still ending."""
+    """Pod names are computed, so a pod and its replacement cannot exist at the same time."""
     chaos = world()
     chaos.happens("is deleted by hand", 2)
     for _ in range(3):
@@ -121,7 +120,7 @@ def test_kubernetes_115844_never_two_pods_of_one_rank() -> None:
     chaos.calm()
 
 
-def test_t1_2342_backoff_limit_has_an_effect_and_1589_nobody_restarts_for_ever() -> None:
+def test_t1_2342_1589_backoff_limit_ends_the_restarts() -> None:
     chaos = world(limit=2)
     for _ in range(3):
         chaos.happens("main crashes", 1)
@@ -132,8 +131,8 @@ def test_t1_2342_backoff_limit_has_an_effect_and_1589_nobody_restarts_for_ever()
     chaos.calm()
 
 
-def test_pytorch_operator_359_nobody_hangs_after_a_pod_came_back_elsewhere() -> None:
-    """A peer's new address reaches everybody who dials it."""
+def test_pytorch_operator_359_no_rank_hangs_after_a_pod_is_recreated_elsewhere() -> None:
+    """A peer's new address reaches all ranks that dial it."""
     chaos = world()
     old = pod(chaos, 0).ip
     chaos.happens("is deleted by hand", 0)
@@ -142,7 +141,7 @@ def test_pytorch_operator_359_nobody_hangs_after_a_pod_came_back_elsewhere() -> 
     assert all(old not in process.nodes for process in chaos.cluster.processes)
 
 
-def test_di_orchestrator_27_a_pod_is_known_by_its_name_and_not_by_what_labels_say() -> None:
+def test_di_orchestrator_27_a_pod_is_identified_by_its_name_not_by_labels() -> None:
     chaos = world()
     before = now(chaos)
     for one in chaos.pods():
@@ -151,14 +150,15 @@ def test_di_orchestrator_27_a_pod_is_known_by_its_name_and_not_by_what_labels_sa
     assert changed(before, chaos) == set()
 
 
-def test_di_orchestrator_24_the_subdomain_is_the_service() -> None:
+def test_di_orchestrator_24_the_subdomain_is_the_name_of_the_service() -> None:
     spec = manifest(world().job)["spec"]
     assert (spec["hostname"], spec["subdomain"]) == ("job-0", "job")
 
 
 def test_kuberay_1489_2161_3903_3860_4217_a_lost_head_never_leaves_the_job_running() -> None:
     chaos = world(shape="star")
-    chaos.cluster.quota = True  # and it cannot come back for now
+    # With the quota full, the pod cannot be recreated for now.
+    chaos.cluster.quota = True
     chaos.happens("is deleted by hand", 0)
     rounds(chaos, 4)
     status = chaos.job.status
@@ -167,19 +167,20 @@ def test_kuberay_1489_2161_3903_3860_4217_a_lost_head_never_leaves_the_job_runni
     chaos.calm()
 
 
-def test_volcano_1226_3296_who_has_succeeded_is_not_run_again() -> None:
+def test_volcano_1226_3296_a_rank_that_has_succeeded_does_not_run_again() -> None:
     chaos = world()
     chaos.happens("succeeds", 0)
     rounds(chaos, 2)
     done = pod(chaos, 0)
-    chaos.cluster.bury(done)  # its node is removed
+    # The pod is gone with its node.
+    chaos.cluster.bury(done)
     chaos.calm()
     assert 0 not in {process.rank for process in chaos.cluster.processes}
     assert chaos.job.status.succeeded_ranks == "0"
 
 
-def test_volcano_5385_no_restart_gets_stuck() -> None:
-    """Whatever is lost, and again on the way: the set ends whole."""
+def test_volcano_5385_repeated_losses_never_block_a_restart() -> None:
+    """A job is complete again after losses during its recovery from other losses."""
     chaos = world()
     for deed in ("is deleted by hand", "is evicted", "is deleted by hand"):
         chaos.happens(deed, 1)
@@ -191,7 +192,7 @@ def test_volcano_5385_no_restart_gets_stuck() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-def test_t1_1509_scaling_down_restarts_nobody() -> None:
+def test_t1_1509_scaling_down_restarts_no_rank() -> None:
     chaos = world(size=3)
     before = now(chaos)
     chaos.user_scales(2)
@@ -199,12 +200,12 @@ def test_t1_1509_scaling_down_restarts_nobody() -> None:
     assert changed(before, chaos) == {2}
 
 
-def test_t1_1626_1645_1701_the_scale_subresource_has_what_an_autoscaler_reads() -> None:
+def test_t1_1626_1645_1701_the_status_has_replicas_and_selector_for_autoscalers() -> None:
     status = world(size=3).job.status
     assert (status.replicas, status.selector) == (3, f"{names.LABEL_JOB}=job")
 
 
-def test_t1_1751_a_rank_that_never_found_room_does_not_keep_a_finished_job_running() -> None:
+def test_t1_1751_a_rank_without_a_node_does_not_keep_a_finished_job_running() -> None:
     chaos = world(size=3)
     chaos.room_changes(3)
     chaos.user_scales(4)
@@ -222,7 +223,7 @@ def _said(chaos: Chaos, type_: str) -> str:
     return next(c.message for c in chaos.job.status.conditions if c.type == type_)
 
 
-def test_pytorch_67742_91943_who_leaves_is_no_failure() -> None:
+def test_pytorch_67742_91943_a_rank_that_leaves_is_not_a_failure() -> None:
     chaos = world(size=4, limit=0)
     chaos.user_scales(2)
     chaos.calm()
@@ -230,14 +231,15 @@ def test_pytorch_67742_91943_who_leaves_is_no_failure() -> None:
     assert (status.phase, status.restarts, status.first_failure) == ("Running", 0, None)
 
 
-def test_dlrover_1534_all_who_are_wished_for_join_at_once_without_a_timeout() -> None:
+def test_dlrover_1534_new_ranks_join_together_without_a_timeout() -> None:
     chaos = world(size=2)
     chaos.user_scales(4)
-    rounds(chaos, 5)  # two and a half seconds
+    # Two and a half seconds.
+    rounds(chaos, 5)
     assert len(chaos.cluster.processes) == 4
 
 
-def test_t2_2903_jobset_463_1179_a_running_job_grows() -> None:
+def test_t2_2903_jobset_463_1179_a_running_job_scales_up() -> None:
     chaos = world(size=2)
     before = now(chaos)
     chaos.user_scales(4)
@@ -246,9 +248,9 @@ def test_t2_2903_jobset_463_1179_a_running_job_grows() -> None:
     assert sorted(process.rank for process in chaos.cluster.processes) == [0, 1, 2, 3]
 
 
-def test_volcano_scale_up_down_what_a_restarted_process_reads_is_new() -> None:
-    """There the environment stays stale; here it is resolved at each start, and the file follows
-    while it runs.
+def test_volcano_scale_up_down_a_restarted_process_gets_the_new_environment() -> None:
+    """In Volcano the environment stays stale. Here it is resolved at each start, and the file is
+    updated while the process runs.
     """
     chaos = world(size=2)
     chaos.user_scales(3)
@@ -260,8 +262,8 @@ def test_volcano_scale_up_down_what_a_restarted_process_reads_is_new() -> None:
     assert (restarted.env["DI_NUM_NODES"], len(restarted.nodes)) == ("3", 3)
 
 
-def test_these_tests_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the dialers forgotten, the first thread is back."""
+def test_a_bug_in_the_dialers_fails_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no rank restarts because it dials the lost one, the first issue is reproduced."""
     monkeypatch.setattr(Gang, "dialers", lambda self, rank: frozenset())
     with pytest.raises(AssertionError):
-        test_a_loss_renews_whom_it_must({}, "is deleted by hand", 1, {1, 2})
+        test_a_loss_restarts_only_the_affected_ranks({}, "is deleted by hand", 1, {1, 2})
