@@ -1,6 +1,4 @@
-"""The image archives that the tests load: the project's own, and variants made of them without any
-tool.
-"""
+"""The image archives that the tests load: the project's images, and variants of them."""
 
 import hashlib
 import io
@@ -14,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-# Somebody may edit the sources while the image is built: what was built is then no longer what they
-# are.
+# If the sources are edited during a build, the archive no longer matches them.
 ATTEMPTS = 3
 
 
 def archive(image: str, sources: Path = ROOT) -> Path:
-    """The archive of an image of these sources, built where it is not in the cache yet.
+    """Return the archive of an image of these sources. It is built if it is not in the cache.
 
     DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK, _LAUNCHER) names an archive to be tested instead of the
     present sources'.
@@ -40,9 +37,7 @@ def archive(image: str, sources: Path = ROOT) -> Path:
 
 
 def with_entry_point(source: Path, target: Path, name: str, entry_point: Sequence[str]) -> Path:
-    """Write a copy of a docker archive under another name whose image has an entry point and no
-    command.
-    """
+    """Write a copy of a docker archive with another name, an entry point, and no command."""
 
     def change(config: Any) -> None:
         config["config"] |= {"Entrypoint": list(entry_point), "Cmd": None}
@@ -51,8 +46,8 @@ def with_entry_point(source: Path, target: Path, name: str, entry_point: Sequenc
 
 
 def with_files(source: Path, target: Path, name: str, files: Mapping[str, str]) -> Path:
-    """Write a copy of a docker archive under another name with a layer of these files on top, as
-    COPY in a Dockerfile makes one.
+    """Write a copy of a docker archive with another name and an additional layer of files, as COPY
+    in a Dockerfile creates it.
     """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
@@ -69,7 +64,7 @@ def with_files(source: Path, target: Path, name: str, files: Mapping[str, str]) 
 def _copy(
     source: Path, target: Path, name: str, change: Callable[[Any], None], layer: bytes = b""
 ) -> Path:
-    """A copy of a docker archive with another name and configuration, and one layer more."""
+    """Copy a docker archive with another name and configuration, and an additional layer."""
     with tarfile.open(source) as old, tarfile.open(target, "w") as new:
         manifest = json.loads(_content(old, "manifest.json"))[0]
         config = json.loads(_content(old, manifest["Config"]))

@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Shared fixtures of the end-to-end tests."""
 
 from fixtures import api, cluster, open_space, pytest_runtest_makereport, shelf, space
 

@@ -1,8 +1,7 @@
-"""Runs inside a pod of the ditask image: what DI-engine's own code would dial, as JSON on standard
-output.
+"""Runs inside a pod of the ditask image, and prints as JSON what DI-engine's own code would dial.
 
-Input, as JSON: a list of [topology, pods, workers]. Output: one object a case, node id -> the links
-that it dials, with host names h0, h1 ... for the pods. The calls are those of
+The input is a JSON list of [topology, pods, workers]. The output has one object per case: node id
+-> the links that it dials, with host names h0, h1 ... for the pods. The code is called as in
 ding/entry/cli_ditask.py for `--platform k8s`.
 """
 

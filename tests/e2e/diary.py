@@ -1,6 +1,4 @@
-"""Writes down every change of a namespace's objects while a test acts, so that what lasts a moment
-can be asserted.
-"""
+"""Records every change of a namespace's objects during a test, to assert short-lived states."""
 
 import json
 import subprocess
@@ -15,12 +13,12 @@ from space import GATE, MAIN, Body, Space
 
 @dataclass
 class Diary:
-    """What a watch has shown: (seconds since the epoch, event type, object), in order."""
+    """The events of a watch in order: (seconds since the epoch, event type, object)."""
 
     entries: list[tuple[float, str, Body]] = field(default_factory=list)
 
     def read(self, lines: Iterable[str]) -> None:
-        """Take in a stream of JSON documents, one a line, until it ends."""
+        """Read a stream of JSON documents, one per line, until it ends."""
         for line in lines:
             event = json.loads(line)
             self.entries.append((time.time(), event["type"], event["object"]))
@@ -28,9 +26,7 @@ class Diary:
 
 @contextmanager
 def kept(space: Space, resource: str) -> Iterator[Diary]:
-    """A diary of all objects of a resource in the namespace, from now until the end of the
-    block.
-    """
+    """Yield a diary of all objects of a resource in the namespace, until the end of the block."""
     watch = subprocess.Popen(
         space.command("get", resource, "--watch", "--output-watch-events", "-o", "json"),
         stdout=subprocess.PIPE,
@@ -51,7 +47,7 @@ def kept(space: Space, resource: str) -> Iterator[Diary]:
 
 
 def exits(diary: Diary) -> dict[str, int]:
-    """How main containers ended, by pod: pods that are deleted show it in passing."""
+    """Return the exit codes of main containers by pod. Deleted pods show them only briefly."""
     found = {}
     for _, _, pod in diary.entries:
         for status in pod["status"].get("containerStatuses", ()):
@@ -62,7 +58,7 @@ def exits(diary: Diary) -> dict[str, int]:
 
 
 def has_gate(body: Body) -> bool:
-    """Whether the pod's gate has started."""
+    """Return whether the pod's gate has started."""
     inits = body["status"].get("initContainerStatuses") or ()
     state: Body = next((one["state"] for one in inits if one["name"] == GATE), {})
     return "running" in state or "terminated" in state

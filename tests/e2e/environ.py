@@ -1,25 +1,23 @@
-"""Reads what processes in a pod really have in their environment, and says what the README promises
-them.
-"""
+"""Reads the real environments of processes in a pod, and computes what the README promises."""
 
 from dataclasses import dataclass
 
 from cluster.addresses import in_url
 from space import Body, Space
 
-# One block a process: a line with its id and command, then its environment, a variable a line.
+# One block per process: a line with id and command, then one environment variable per line.
 _SCRIPT = r"""for p in /proc/[0-9]*; do
   [ -r "$p/environ" ] || continue
   printf 'PROCESS %s ' "${p#/proc/}"; tr '\n\0' '  ' <"$p/cmdline"; echo
   tr '\n\0' ' \n' <"$p/environ"
 done 2>/dev/null"""
-# What later work adds; until then nothing may claim to.
+# Variables of future versions, which must not exist yet.
 LATER = ("DI_SERVER_URL",)
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process of a pod: its id there, its command line, its environment."""
+    """One process of a pod: its id in the pod, its command line, its environment."""
 
     pid: int
     command: str
@@ -27,12 +25,12 @@ class Process:
 
     @property
     def di(self) -> dict[str, str]:
-        """The variables of the contract."""
+        """Return the variables that the operator promises."""
         return {name: value for name, value in self.env.items() if name.startswith("DI_")}
 
 
 def processes(space: Space, pod: str) -> list[Process]:
-    """All processes in the main container, but for the one that reads them."""
+    """Return all processes in the main container except for the one that reads them."""
     found: list[Process] = []
     for line in space.execute(pod, "sh", "-c", _SCRIPT).splitlines():
         if line.startswith("PROCESS "):
@@ -45,8 +43,8 @@ def processes(space: Space, pod: str) -> list[Process]:
 
 
 def first(space: Space, pod: str) -> Process:
-    """The first process that the launcher has started in the main container. The launcher itself
-    does not have the variables of the address list, nor has what `kubectl exec` starts.
+    """Return the first process that the launcher has started in the main container. The launcher
+    itself, and processes of `kubectl exec`, do not have the variables of the peer list.
     """
     found: list[Process] = []
 
@@ -59,7 +57,7 @@ def first(space: Space, pod: str) -> Process:
 
 
 def program(space: Space, pod: str, name: str) -> Process:
-    """The one process whose command line has `name` in it; a container runs before its program
+    """Wait for the process whose command line contains `name`: a container runs before its program
     does.
     """
     found: list[Process] = []
@@ -76,7 +74,7 @@ def program(space: Space, pod: str, name: str) -> Process:
 
 @dataclass(frozen=True)
 class Shape:
-    """How big a job's world is, and who dials whom in it."""
+    """The size of a job and its topology."""
 
     pods: int
     workers: int
@@ -84,8 +82,8 @@ class Shape:
 
 
 def expected(job: Body, ips: list[str], rank: int, shape: Shape) -> dict[str, str]:
-    """The README's table for one rank, from the apiserver's view of the job and the shape that was
-    asked.
+    """Return the variables in the README's table for one rank, from the job as the apiserver has it
+    and the requested shape.
     """
     first = rank * shape.workers
     return {

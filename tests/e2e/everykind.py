@@ -1,4 +1,4 @@
-"""Jobs of each kind, for tests about all of them: which kinds there are is in one place."""
+"""Jobs of every kind, for tests that cover all of them."""
 
 from itertools import count, islice
 
@@ -10,7 +10,7 @@ FOREVER = "exec sleep infinity"
 
 
 def jobs(number: int) -> list[Body]:
-    """So many jobs that run until they are deleted: one of each kind, then plain ones."""
+    """Return `number` jobs that run until they are deleted: one of each kind, then plain ones."""
     kinds = [
         peers("named", "--forever", addressing="Hostname"),
         peers("star", "--forever", topology="star"),
@@ -27,10 +27,10 @@ def jobs(number: int) -> list[Body]:
 
 
 def names(bodies: list[Body]) -> list[str]:
-    """What they are called."""
+    """Return the names of jobs."""
     return [body["metadata"]["name"] for body in bodies]
 
 
 def running(space: Space, jobs: list[str]) -> dict[str, dict[str, Identity]]:
-    """Whose containers run, by job."""
+    """Return the pods whose containers run, by job."""
     return {job: identities(space, job) for job in jobs}

@@ -1,4 +1,4 @@
-"""Fixtures of all tests on real pods: one cluster, with the operator as its chart installs it."""
+"""Fixtures of all tests on real pods: a cluster with the operator, installed with its chart."""
 
 import os
 import signal
@@ -15,17 +15,17 @@ from space import Api, Space, opened
 from unpacked import Unpacked, unpacked
 from workers import KEEP, own
 
-# Two files of tests run at a time (make e2e), each with a cluster of its own.
+# Two test files run at a time (make e2e), each with its own cluster.
 NAME = own("dijob-e2e")
 IMAGES = ("light", "ditask", "launcher", "stacks", "operator")
-# IPv4, IPv6, or both, the primary first: what nodes, pods and services have.
+# The IP families of nodes, pods and Services: IPv4, IPv6, or both, the primary one first.
 FAMILIES = "DIJOB_IP_FAMILIES"
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster that these tests share, taken down at the end; DIJOB_E2E_KEEP=1 keeps it for the
-    next run.
+    """Yield the cluster that the tests share, and stop it at the end. DIJOB_E2E_KEEP=1 keeps it for
+    the next run.
     """
     before = signal.signal(signal.SIGTERM, _interrupted)
     archives = tuple(archive(image) for image in IMAGES)
@@ -41,7 +41,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends a run as Ctrl-C does: nothing may be left behind."""
+    """Handle SIGTERM like Ctrl-C, so that nothing is left behind."""
     raise KeyboardInterrupt
 
 
@@ -52,13 +52,13 @@ def api(cluster: Cluster) -> Api:
 
 @pytest.fixture(scope="session")
 def open_space(cluster: Cluster, api: Api) -> Callable[[str], AbstractContextManager[Space]]:
-    """For fixtures of a module: a namespace that several tests look at."""
+    """Return a function for module fixtures: it opens a namespace that several tests share."""
     return lambda title: opened(cluster, api, title)
 
 
 @pytest.fixture
 def space(request: pytest.FixtureRequest, cluster: Cluster, api: Api) -> Iterator[Space]:
-    """A namespace of the test's own."""
+    """Yield a namespace for one test."""
     with opened(cluster, api, request.node.name.removeprefix("test_")) as space:
         yield space
 
@@ -67,7 +67,7 @@ def space(request: pytest.FixtureRequest, cluster: Cluster, api: Api) -> Iterato
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that failed shows what was going on in its namespace."""
+    """Add the state of the namespace to the report of a failed test."""
     report = yield
     spaces = (value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Space))
     space, shown = (
@@ -81,6 +81,6 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="module")
 def shelf() -> Iterator[Callable[[str], Unpacked]]:
-    """Unpacks each image once, when a test first asks for it."""
+    """Yield a function that unpacks each image once, when a test first needs it."""
     with ExitStack() as stack:
         yield cache(lambda name: stack.enter_context(unpacked(name)))

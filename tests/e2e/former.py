@@ -15,7 +15,7 @@ VERSION, COMMIT = re.findall(
 
 
 def unpack(folder: Path) -> None:
-    """Its sources, from the repository's history."""
+    """Write the sources of the release from the repository's history to a folder."""
     packed = subprocess.run(
         ["git", "-C", str(ROOT), "archive", COMMIT], capture_output=True, check=False
     )

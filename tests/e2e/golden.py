@@ -1,6 +1,6 @@
-"""`make golden`: keeps in tests/golden/VERSION what a release has written into DIJobs and on pods.
+"""`make golden`: stores in tests/golden/VERSION the DIJobs and pods that a release has written.
 
-Each later version must take these objects for what they are (tests/unit/test_golden_objects.py).
+Each later version must read these objects correctly (tests/unit/test_golden_objects.py).
 """
 
 import json
@@ -23,13 +23,13 @@ from space import MANAGED, Api, Body, Space, opened
 FOLDER = ROOT / "tests/golden"
 KINDS = "pods,services,networkpolicies"
 SECONDS = 300
-# What is progress is written no sooner than every 10 s (core/pace.py).
+# Intermediate statuses are written every 10 s at most (core/pace.py).
 QUIET_SECONDS = 20
 VERSIONS = "jsonpath={.items[*].metadata.resourceVersion}"
 
 
 def main() -> int:
-    """0 when all of them are written."""
+    """Return 0 when all objects are stored."""
     with tempfile.TemporaryDirectory() as place:
         sources = Path(place)
         unpack(sources)
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def arranged(space: Space) -> list[str]:
-    """Jobs of each kind, and at each end of a job's life; gives their names once all are there."""
+    """Create jobs of each kind in each phase. Return their names when all have reached it."""
     kinds = jobs(9)
     before = running(space, replicas=3)
     space.apply(
@@ -81,7 +81,7 @@ def arranged(space: Space) -> list[str]:
 
 
 def until_said(space: Space, job: str, **fields: Any) -> None:
-    """Poll until the job's status has these."""
+    """Poll until the job's status has these fields."""
 
     def problem() -> str:
         status = space.status(job)
@@ -92,7 +92,7 @@ def until_said(space: Space, job: str, **fields: Any) -> None:
 
 
 def until_quiet(space: Space) -> None:
-    """Poll until nobody has written anything about a job for a while."""
+    """Poll until no job has been written for a while."""
     last, since = "", time.monotonic()
 
     def problem() -> str:
@@ -106,7 +106,7 @@ def until_quiet(space: Space) -> None:
 
 
 def keep(space: Space, jobs: list[str], folder: Path) -> None:
-    """Write a file for each job, with all that belongs to it."""
+    """Write a file for each job with all of its objects."""
     folder.mkdir(parents=True, exist_ok=True)
     children = json.loads(space.kubectl("get", KINDS, "-l", MANAGED, "-o", "json"))["items"]
     for job in jobs:

@@ -1,4 +1,4 @@
-"""What is compared of pods that nobody may touch, and of those that are renewed."""
+"""Identities of pods and their runs, to check which pods were restarted."""
 
 import re
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from typing import Any
 from jobs import peers
 from space import MAIN, Body, Space
 
-# What a light peer says of its start.
+# What a light peer prints at its start.
 WHOLE = re.compile(r"^started at (\S+)$.*?^complete: \d+ edges after (\S+) s$", re.M | re.S)
 # uid, restarts of the main container, when it started.
 Identity = tuple[str, int, str]
 
 
 def identities(space: Space, job: str) -> dict[str, Identity]:
-    """Of the job's pods whose main container runs, and that are not being deleted."""
+    """Return the identities of pods whose main container runs and that are not being deleted."""
     found = {}
     for pod in space.pods(job):
         statuses = pod["status"].get("containerStatuses") or []
@@ -26,7 +26,7 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
 
 
 def begun(space: Space, pods: Iterable[str], seconds: float = 60) -> tuple[float, float]:
-    """When the last of these light peers started, and when the last of them had all its edges
+    """Return when the last of these light peers started, and when the last one had all connections
     (epoch seconds).
     """
     found: dict[str, tuple[float, float]] = {}
@@ -44,18 +44,16 @@ def begun(space: Space, pods: Iterable[str], seconds: float = 60) -> tuple[float
 
 
 def kill_program(space: Space, pod: str) -> None:
-    """SIGKILL for what the launcher has started, from whichever of its threads. A moment after the
-    command, which would end with the container.
+    """Send SIGKILL to the process that the launcher has started, a moment after the command has
+    returned: the command would end with the container.
     """
-    # Read first: what is left behind here becomes a child of the launcher as well.
+    # Read the children first: the background process becomes a child of the launcher too.
     script = "p=$(cat /proc/1/task/*/children); (sleep 0.3; kill -KILL $p) >/dev/null 2>&1 &"
     space.execute(pod, "sh", "-c", script)
 
 
 def running(space: Space, **spec: Any) -> dict[str, Identity]:
-    """A job "world" whose ranks all run, and which no failure may cost anything unless `spec` says
-    so.
-    """
+    """Start a job "world" and wait until all ranks run. By default, a counted failure fails it."""
     space.apply(peers("world", "--forever", **{"backoffLimit": 0, **spec}))
     space.until_true("world", "PeersReady")
     return identities(space, "world")
@@ -64,8 +62,8 @@ def running(space: Space, **spec: Any) -> dict[str, Identity]:
 def until_healed(
     space: Space, job: str, before: dict[str, Identity], renewed: set[str], number: int
 ) -> float:
-    """Poll until just the named pods are new, all is Ready with this list, and the rest is as it
-    was.
+    """Poll until exactly the named pods are new, all ranks are Ready with this revision, and the
+    other pods are unchanged.
     """
 
     def problem() -> str:
@@ -94,7 +92,7 @@ def until_healed(
 
 
 def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
-    """Poll until so many ranks are Ready, and nobody of `before` has been touched."""
+    """Poll until `size` ranks are Ready, and check that the pods in `before` are unchanged."""
 
     def problem() -> str:
         now = identities(space, "world")
@@ -108,9 +106,7 @@ def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
 
 
 def how(space: Space, before: dict[str, Identity]) -> dict[str, str]:
-    """How each rank of "world" that is not as before was renewed: in a new pod, or in its old
-    one.
-    """
+    """Return how each changed rank of "world" was restarted: in a new pod, or in place."""
     now = identities(space, "world")
     changed = [name for name in before if now[name] != before[name]]
     return {name: "in place" if now[name][0] == before[name][0] else "anew" for name in changed}

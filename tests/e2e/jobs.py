@@ -10,11 +10,11 @@ Body = dict[str, Any]
 
 LIGHT = "dijob/light:dev"
 DITASK = "dijob/ditask:0.5.3"
-# Importing DI-engine takes each process several CPU seconds, which a busy machine does not have: a
-# bound, no figure.
+# Each process needs several CPU seconds to import DI-engine, which take long on a busy machine.
+# This is an upper bound, not a measurement.
 REAL_SECONDS = 600
 EXAMPLES = ROOT / "examples"
-# Pods without a request get next to no time on a machine that is busy otherwise.
+# On a busy machine, pods without a request get almost no CPU time.
 REQUESTS = {"resources": {"requests": {"cpu": "50m"}}}
 
 REAL: Body = {
@@ -24,10 +24,10 @@ REAL: Body = {
 
 
 def job(name: str, main: Body, *, pod: Body | None = None, **spec: Any) -> Body:
-    """A DIJob. `main` is merged into its main container (light image), `pod` into the pod's spec,
-    `spec` into the spec.
+    """Return a DIJob. `main` is merged into its main container (light image), `pod` into the pod
+    spec, `spec` into the job's spec.
 
-    Containers in `pod` come beside the main one. Two replicas unless `spec` says otherwise.
+    Containers in `pod` are added to the main one. The default is two replicas.
     """
     main = {"image": LIGHT, "imagePullPolicy": "IfNotPresent", **REQUESTS, **main}
     pod = dict(pod or {})
@@ -38,36 +38,36 @@ def job(name: str, main: Body, *, pod: Body | None = None, **spec: Any) -> Body:
 
 
 def peers(name: str, *flags: str, **spec: Any) -> Body:
-    """A job whose ranks speak DI-engine's contract without DI-engine, e.g. with --forever."""
+    """Return a job of light peers, which connect as DI-engine does, e.g. with --forever."""
     return job(name, {"command": ["light-peer", *flags]}, **spec)
 
 
 def shell(name: str, script: str, **more: Any) -> Body:
-    """A job whose main container runs a bash script."""
+    """Return a job whose main container runs a bash script."""
     return job(name, {"command": ["/bin/bash", "-c", script]}, **more)
 
 
 def config_map(name: str, **files: str) -> Body:
-    """A ConfigMap; the underscore before an extension stands for its dot."""
+    """Return a ConfigMap. In names, an underscore before the extension stands for the dot."""
     data = {".".join(key.rsplit("_", 1)): text for key, text in files.items()}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
 def mounted(config_map: str, path: str) -> tuple[Body, Body]:
-    """The container's and the pod's part of a ConfigMap whose files are at `path`, executable."""
+    """Return the fields of container and pod that mount a ConfigMap at `path` with mode 0755."""
     volume = {"name": config_map, "configMap": {"name": config_map, "defaultMode": 0o755}}
     return {"volumeMounts": [{"name": config_map, "mountPath": path}]}, {"volumes": [volume]}
 
 
 def program(name: str, command: list[str], text: str, **spec: object) -> list[Body]:
-    """A job of the ditask image that runs /code/main.py, and the ConfigMap with it."""
+    """Return a job of the ditask image that runs /code/main.py, and its ConfigMap."""
     mount, volume = mounted(f"{name}-code", "/code")
     main = {**REAL, "command": command, "workingDir": "/code", **mount}
     return [config_map(f"{name}-code", main_py=text), job(name, main, pod=volume, **spec)]
 
 
 def succeeded(space: Space, file: str, name: str) -> None:
-    """Apply an example, and wait for its end."""
+    """Apply an example, and wait for its success."""
     space.kubectl("apply", "-f", str(EXAMPLES / file))
     waited = space.until_true(name, "Succeeded", REAL_SECONDS)
     measured(f"seconds until {file} has Succeeded", f"{waited:.0f}")
@@ -75,7 +75,7 @@ def succeeded(space: Space, file: str, name: str) -> None:
 
 
 def redis_server(*flags: str) -> list[Body]:
-    """Debian's Redis server in a pod of its own, by the name of a Service."""
+    """Return a pod with Debian's Redis server and its Service."""
     command = ["redis-server", "--protected-mode", "no", "--save", "", "--appendonly", "no", *flags]
     container = {
         "name": "redis",
@@ -93,8 +93,8 @@ def redis_server(*flags: str) -> list[Body]:
 
 
 def share_of_a_node(space: Space, count: int) -> Body:
-    """A container's resources of which `count` fill the CPU of a node, but for a little that else
-    runs there.
+    """Return container resources of which `count` fill the CPU of a node, with a little left for
+    other pods.
     """
     nodes = space.api.core.list_node().items
     free = min(_millicores(node.status.allocatable["cpu"]) for node in nodes)
@@ -102,5 +102,5 @@ def share_of_a_node(space: Space, count: int) -> Body:
 
 
 def _millicores(text: str) -> int:
-    """A CPU quantity as the apiserver writes it: "2", "1930m"."""
+    """Return the millicores of a CPU quantity as the apiserver writes it: "2", "1930m"."""
     return int(text[:-1]) if text.endswith("m") else int(text) * 1000

@@ -1,4 +1,4 @@
-"""The operator as its chart installs it."""
+"""Installs the operator with its chart."""
 
 import os
 import subprocess
@@ -11,9 +11,9 @@ from space import HOME
 
 
 def install(cluster: Cluster, operator: Path, *values: str, sources: Path = ROOT) -> None:
-    """The operator by the chart in `sources`, in a namespace under the restricted profile; `values`
-    are more of its values. Another image, or another value, restarts it. One operator, unless they
-    say another number: tests look at its log, and end it.
+    """Install the operator with the chart in `sources`, in a namespace with the Pod Security level
+    restricted. `values` are additional values. Another image or value restarts it. By default there
+    is one replica, because tests read its log and end it.
     """
     cluster.run_kubectl("apply", "-f", "-", stdin=RESTRICTED)
     chart = [
@@ -25,13 +25,13 @@ def install(cluster: Cluster, operator: Path, *values: str, sources: Path = ROOT
         HOME,
         "--wait",
     ]
-    # The name of the archive is a hash of all that is in the image.
+    # The name of the archive is a hash of the image's content.
     told = [
         "--set",
         f"podAnnotations.dijob-image={operator.stem}",
         "--set",
         f"redis.image={LIGHT}",
-        # 0.1.0 has no such value, and one operator.
+        # 0.1.0 has no such value, and always one replica.
         *(("--set", "replicas=1") if sources == ROOT else ()),
         *(part for value in values for part in ("--set", value)),
         "--timeout",

@@ -1,5 +1,5 @@
 """Reads the established TCP connections between a job's pods from /proc/net/tcp and tcp6 in the
-pods themselves.
+pods.
 """
 
 import ipaddress
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from space import Space
 
 ESTABLISHED = "01"
-# (dialling pod's address, listener's address, listener's port) -> how many connections.
+# (dialling pod's address, listener's address, listener's port) -> number of connections.
 Edges = Counter[tuple[str, str, int]]
 
 
 def rows(table: str) -> Iterator[tuple[str, int, str, int]]:
-    """Local address and port, remote address and port of every established row."""
+    """Yield local address and port, remote address and port of every established connection."""
     for line in table.splitlines():
         words = line.split()
         if len(words) > 3 and words[3] == ESTABLISHED:
@@ -23,7 +23,7 @@ def rows(table: str) -> Iterator[tuple[str, int, str, int]]:
 
 
 def _end(text: str) -> tuple[str, int]:
-    """The kernel prints an address as 32-bit words in the machine's byte order."""
+    """Parse an address, which the kernel prints as 32-bit words in the machine's byte order."""
     digits, port = text.split(":")
     raw = b"".join(struct.pack("=I", int(digits[i : i + 8], 16)) for i in range(0, len(digits), 8))
     address = ipaddress.ip_address(raw)
@@ -32,7 +32,7 @@ def _end(text: str) -> tuple[str, int]:
 
 
 def listener_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int]) -> Edges:
-    """The connections between the pods, as the listening ends see them."""
+    """Return the connections between the pods as the listeners see them."""
     return Counter(
         (remote, local, port)
         for table in tables
@@ -42,7 +42,7 @@ def listener_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int
 
 
 def dialler_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int]) -> Edges:
-    """The same connections, as the dialling ends see them."""
+    """Return the same connections as the dialling pods see them."""
     return Counter(
         (local, remote, port)
         for table in tables
@@ -52,7 +52,7 @@ def dialler_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int]
 
 
 def edges(space: Space, job: str, ports: Sequence[int]) -> tuple[Edges, Edges]:
-    """Both views of what is connected now."""
+    """Return both views of the current connections."""
     ips = space.ips(job)
     tables = [_table(space, pod["metadata"]["name"]) for pod in space.pods(job)]
     return listener_side(tables, ips, ports), dialler_side(tables, ips, ports)
@@ -65,8 +65,8 @@ def _table(space: Space, pod: str) -> str:
 def until_edges(
     space: Space, job: str, wanted: Edges, ports: Sequence[int], seconds: float = 60
 ) -> float:
-    """Poll until exactly the wanted connections are there, three readings in a row; the seconds
-    until then.
+    """Poll until exactly the expected connections exist in three consecutive readings. Return how
+    many seconds it took.
     """
     in_a_row = 0
 
@@ -85,7 +85,7 @@ def until_edges(
 
 
 def mesh(ips: Sequence[str], workers: int) -> Edges:
-    """Each node dials all nodes below it; test_mesh.py holds this against DI-engine's own code."""
+    """Return a mesh: each node dials all lower nodes. test_mesh.py compares it with DI-engine."""
     first = 50515
     nodes = [(ip, first + worker) for ip in ips for worker in range(workers)]
     return Counter(
@@ -94,5 +94,5 @@ def mesh(ips: Sequence[str], workers: int) -> Edges:
 
 
 def star(ips: Sequence[str]) -> Edges:
-    """What DI-engine's parser dials in a star of one worker per pod: all dial rank 0."""
+    """Return a star of one worker per pod, as by DI-engine's parser: all dial rank 0."""
     return Counter({(ip, ips[0], 50515): 1 for ip in ips[1:]})

@@ -1,5 +1,5 @@
-"""A namespace of one test's own in a running cluster: apply, read, wait with a bound, and say why a
-wait failed.
+"""A namespace for one test in a running cluster: apply, read, wait with a timeout, and explain a
+failed wait.
 """
 
 import json
@@ -35,9 +35,9 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Api:
-    """Reads for polling: a few milliseconds each, where kubectl takes a process of its own."""
+    """Reads for polling, which take a few milliseconds each. (kubectl would start a process.)"""
 
-    # Their annotations are wrong where the answer is not made into an object.
+    # The type hints are wrong for raw responses.
     core: Any
     custom: Any
 
@@ -47,7 +47,7 @@ class Api:
         return Api(client.CoreV1Api(connection), client.CustomObjectsApi(connection))
 
     def pods(self, namespace: str, selector: str) -> list[Body]:
-        """The pods that a label selector finds, as JSON."""
+        """Return the pods of a label selector as JSON."""
         answer = self.core.list_namespaced_pod(
             namespace, label_selector=selector, _preload_content=False
         )
@@ -66,15 +66,13 @@ class Api:
         return found
 
     def logs(self, namespace: str, pod: str, previous: bool = False) -> str:
-        """What a pod's main container has printed, or did before its last restart; "" where it has
-        not started.
-        """
+        """Return the log of a pod's main container, or of its previous run; "" if there is none."""
         try:
             answer = self.core.read_namespaced_pod_log(
                 pod, namespace, container=MAIN, previous=previous, _preload_content=False
             )
         except client.ApiException as error:
-            # No such pod, no node yet, no container that has started.
+            # The pod does not exist, has no node, or its container has not started.
             if error.status in (400, 404):
                 return ""
             raise
@@ -83,7 +81,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Space:
-    """A namespace, the cluster around it, and the jobs in it."""
+    """A namespace in a cluster, with its jobs."""
 
     cluster: Cluster
     api: Api
@@ -91,7 +89,7 @@ class Space:
     started: float = field(default_factory=time.monotonic)
 
     def command(self, *arguments: str) -> list[str]:
-        """kubectl in this namespace as a command line, for what goes on while a test acts."""
+        """Return a kubectl command line for this namespace, to run it as a process."""
         return [
             str(self.cluster.kubectl),
             f"--kubeconfig={self.cluster.kubeconfig}",
@@ -101,11 +99,11 @@ class Space:
         ]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """kubectl in this namespace; ClusterError with its words where it fails."""
+        """Run kubectl in this namespace. Raises ClusterError with its output if it fails."""
         return self.cluster.run_kubectl("-n", self.name, *arguments, stdin=stdin, timeout=timeout)
 
     def apply(self, *objects: Body) -> None:
-        """`kubectl apply` of objects as a user has them in a file."""
+        """Apply objects, as a user does with a file."""
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def job(self, name: str) -> Body:
@@ -113,25 +111,25 @@ class Space:
         return self.api.job(self.name, name)
 
     def status(self, name: str) -> Body:
-        """The status of the DIJob; {} where there is none yet."""
+        """Return the status of the DIJob, or {} if there is none yet."""
         found: Body = self.job(name).get("status") or {}
         return found
 
     def condition(self, name: str, type_: str) -> Body:
-        """One condition of a DIJob; {} where it has none of that type."""
+        """Return a condition of the DIJob, or {} if there is none of that type."""
         return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type_), {})
 
     def pods(self, job: str) -> list[Body]:
-        """The job's pods in rank order, also those that are being deleted."""
+        """Return the job's pods in rank order, also those that are being deleted."""
         found = self.api.pods(self.name, f"{JOB_LABEL}={job}")
         return sorted(found, key=lambda pod: int(pod["metadata"]["labels"][RANK_LABEL]))
 
     def names(self, job: str) -> list[str]:
-        """The names of the job's pods in rank order."""
+        """Return the names of the job's pods in rank order."""
         return [pod["metadata"]["name"] for pod in self.pods(job)]
 
     def until_left(self, job: str, *names: str) -> float:
-        """Poll until exactly these pods of a job are left; the seconds that it took."""
+        """Poll until exactly these pods of a job are left. Return how many seconds it took."""
 
         def problem() -> str:
             left = self.names(job)
@@ -140,29 +138,29 @@ class Space:
         return self.until(f"of {job} only {names or 'nothing'} is left", problem, 60)
 
     def ips(self, job: str) -> list[str]:
-        """The pods' addresses in rank order, as the apiserver has them."""
+        """Return the pods' addresses in rank order, as the apiserver has them."""
         return [pod["status"].get("podIP", "") for pod in self.pods(job)]
 
     def uids(self, job: str) -> set[str]:
-        """The pods' uids: the same as long as none was made anew."""
+        """Return the pods' uids, which change if a pod is re-created."""
         return {pod["metadata"]["uid"] for pod in self.pods(job)}
 
     def logs(self, pod: str) -> str:
-        """What the main container has printed; "" before it has started."""
+        """Return the log of the main container, or "" before it has started."""
         return self.api.logs(self.name, pod)
 
     def all_logs(self, pod: str) -> str:
-        """The same, with what it printed before its last restart."""
+        """Return the log of the main container with that of its previous run."""
         return self.api.logs(self.name, pod, previous=True) + self.logs(pod)
 
     def execute(self, pod: str, *command: str, stdin: str | None = None) -> str:
-        """Run a command in the main container: its output."""
+        """Run a command in the main container, and return its output."""
         flags = ("-i",) if stdin is not None else ()
         return self.kubectl("exec", *flags, pod, "-c", MAIN, "--", *command, stdin=stdin)
 
     def until(self, what: str, problem: Callable[[], str], seconds: float) -> float:
-        """Poll until problem() is ""; the seconds that it took. NotWithin with evidence after
-        the bound.
+        """Poll until problem() is "", and return how many seconds it took. Raises NotWithin with
+        the state after the timeout.
         """
         return until(what, problem, seconds, self.evidence, POLL_SECONDS)
 
@@ -180,20 +178,20 @@ class Space:
 
     @staticmethod
     def seconds_since(stamp: str) -> float:
-        """Seconds since a time as the apiserver writes it."""
+        """Return the seconds since a time in the apiserver's format."""
         return (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds()
 
     def until_gone(self, what: str, still: Callable[[], list[str]], seconds: float) -> float:
-        """Poll until nothing is left of what still() lists."""
+        """Poll until still() returns an empty list."""
         return self.until(f"{what} gone", lambda: " ".join(still()), seconds)
 
     def children(self) -> list[str]:
-        """Names of everything that operators make for jobs here."""
+        """Return the names of all objects that the operator has created for jobs here."""
         return self.kubectl("get", "pods,services", "-l", MANAGED, "-o", "name").split()
 
     def evidence(self) -> str:
-        """What a person would look at. The short and telling parts come first: long outputs are cut
-        at their end.
+        """Return the state for a failure message. Short and informative parts come first, because
+        long outputs are cut at their end.
         """
         names = self._try(*_NAMES, "-n", self.name).split()
         log = self._try("-n", HOME, "logs", "deployment/dijob", "--tail=30")
@@ -213,14 +211,14 @@ class Space:
         return "\n".join(parts)
 
     def _containers(self, pod: str) -> str:
-        """What each container is at, the gate's last words, and the list that the pod was given."""
+        """Return the containers' states, the end of the gate's log, and the pod's peer list."""
         states = self._try("-n", self.name, "get", pod, "-o", f"jsonpath={_STATES}")
         gate = self._try("-n", self.name, "logs", pod, "-c", GATE, "--tail=2")
         return f"{states[-1500:]}\nthe gate: {gate[-500:]}"
 
     def _told_by(self, pod: str) -> str:
-        """A pod's state, and the end of what its main container has printed, now and before its
-        last restart.
+        """Return a pod's state, and the ends of the logs of its main container and of its previous
+        run.
         """
         state = self._try("-n", self.name, "get", pod, "-o", "jsonpath={.status}")
         logs = ("-n", self.name, "logs", pod, "--tail=12")
@@ -238,9 +236,9 @@ class Space:
 
 @contextmanager
 def opened(cluster: Cluster, api: Api, title: str) -> Iterator[Space]:
-    """A new namespace named after a test, deleted at the end (its pods end on their own time)."""
+    """Yield a new namespace named after a test. At the end it is deleted, without waiting."""
     words = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")
-    # Unlike any that an earlier run left terminating.
+    # A unique name: an earlier run's namespace may still be terminating.
     name = f"{words[:40].strip('-')}-{int(time.time()) % 100_000}-{next(_numbers)}"
     cluster.run_kubectl("create", "namespace", name)
     space = Space(cluster, api, name)
@@ -248,14 +246,14 @@ def opened(cluster: Cluster, api: Api, title: str) -> Iterator[Space]:
         space.until("the default service account", lambda: _account_missing(space), 30)
         yield space
     finally:
-        # Jobs first: the operator would mend them while their namespace falls apart.
+        # Delete the jobs first: the operator would replace pods while the namespace is deleted.
         space.kubectl("delete", "dijobs", "--all", "--wait=false")
         cluster.run_kubectl("delete", "namespace", name, "--wait=false")
 
 
 @contextmanager
 def without_operator(cluster: Cluster) -> Iterator[None]:
-    """No operator runs inside the block; it is back and ready after it."""
+    """Stop the operator during the block. Afterwards it is ready again."""
     scale = ("-n", HOME, "scale", "deployment/dijob")
     cluster.run_kubectl(*scale, "--replicas=0")
     try:
@@ -284,5 +282,5 @@ def _account_missing(space: Space) -> str:
 
 
 def measured(name: str, value: object) -> None:
-    """Print a figure in the form that the README's table is read from."""
+    """Print a figure in the format from which the README's table is read."""
     print(f"MEASURED {name}: {value}")

@@ -1,6 +1,4 @@
-"""Users' images: one from scratch, one with busybox alone, Debian's with dash and bash; and one
-that arrives late.
-"""
+"""Users' images: from scratch, with busybox only, Debian's with dash and bash; and a late image."""
 
 import os
 import subprocess
@@ -24,8 +22,8 @@ pytestmark = pytest.mark.e2e
 LAUNCHER = "dijob-launcher"
 SOURCES = Path(__file__).parent / "printer"
 SCRATCH = "dijob.local/scratch:1"
-LATE = "127.0.0.1:9/late:1"  # where no registry answers
-# What each shell runs: it prints its world, and waits to be ended.
+LATE = "127.0.0.1:9/late:1"  # no registry listens there
+# The script of each shell: it prints its variables, and waits for SIGTERM.
 WORLD = "env | grep ^DI_; exec sleep 3600"
 APPLETS = "busybox env | busybox grep ^DI_; exec busybox sleep 3600"
 RANKS: dict[str, tuple[str, list[str]]] = {
@@ -37,7 +35,7 @@ RANKS: dict[str, tuple[str, list[str]]] = {
 
 
 def printer(folder: Path) -> bytes:
-    """A static program that prints its world."""
+    """Return a static program that prints its variables."""
     made = folder / "printer"
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
     command = [find_go(Progress(10)), "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), "."]
@@ -47,7 +45,7 @@ def printer(folder: Path) -> bytes:
 
 
 def one_task_each(name: str, ranks: dict[str, tuple[str, list[str]]]) -> Body:
-    """A job in which each rank has an image and a command of its own."""
+    """Return a job in which each rank has its own image and command."""
     made = job(name, {})
     for key in ("template", "replicas"):
         made["spec"].pop(key)
@@ -67,7 +65,7 @@ TOLD = {"DI_RANK", "DI_NODES", "DI_NODE_IPS", "DI_WORLD_SIZE"}
 
 
 def world_of(space: Space, pod: str) -> dict[str, str]:
-    """The DI_ variables that its program has printed."""
+    """Return the DI_ variables that a pod's program has printed."""
     found: dict[str, str] = {}
 
     def lacking() -> str:
@@ -80,7 +78,7 @@ def world_of(space: Space, pod: str) -> dict[str, str]:
 
 @pytest.fixture(params=list(Delivery))
 def delivery(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Delivery]:
-    """How the launcher comes into the pods: the operator is told so, and starts again."""
+    """Restart the operator with another delivery of the launcher."""
     how: Delivery = request.param
     if how is not Delivery.INIT_CONTAINER:
         install(cluster, archive("operator"), f"launcher.delivery={how}")
@@ -126,7 +124,7 @@ def test_an_image_that_arrives_late_holds_up_every_program_and_costs_nothing(
     space.until("it is late", lambda: still_early(space, begin, seconds), seconds + 30)
     files = {"/program": printer(tmp_path)}
     space.cluster.load([write_archive(tmp_path / "late.tar", late, files, ["/program"])])
-    # The kubelet asks again after a pause that has doubled each time.
+    # The kubelet retries with a pause that doubles each time.
     waited = space.until_true("world", "PeersReady", 2 * seconds + 60)
     measured(f"seconds from the image, {seconds} s late, to a whole world", f"{waited:.1f}")
     status = space.status("world")
@@ -136,7 +134,7 @@ def test_an_image_that_arrives_late_holds_up_every_program_and_costs_nothing(
 
 
 def still_early(space: Space, begin: float, seconds: int) -> str:
-    """No program runs, and no list names anybody, for so long."""
+    """Check for some seconds that no program runs and that there is no peer list."""
     here, _ = space.pods("world")
     (main,) = here["status"]["containerStatuses"]
     assert "waiting" in main["state"], main

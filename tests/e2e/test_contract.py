@@ -1,6 +1,4 @@
-"""What every process of a job finds in its environment and under which names its peers answer, read
-in the pods.
-"""
+"""The environment of every process of a job, and the names of its peers, read in the pods."""
 
 import pytest
 from environ import Shape, expected, processes, program

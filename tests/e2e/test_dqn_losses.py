@@ -1,5 +1,5 @@
-"""cartpole-dqn loses pods while it trains: the learner has all begin anew, a collector costs
-nothing but time.
+"""cartpole-dqn loses pods while it trains: after the learner's loss all ranks restart, and a lost
+collector costs only time.
 """
 
 import pytest
@@ -19,13 +19,13 @@ def pods(space: Space) -> dict[str, Body]:
 
 
 def starts(pod: Body) -> int:
-    """How often the pod's main container has started again."""
+    """Return the restart count of the pod's main container."""
     return sum(status["restartCount"] for status in pod["status"].get("containerStatuses", ()))
 
 
 def until_evaluated(space: Space, start: int) -> None:
-    """The evaluator's first word since it started, and started again so often: all four ranks work
-    together.
+    """Wait for the evaluator's first log line after its start or restart number `start`. It shows
+    that all four ranks work together.
     """
 
     def problem() -> str:
@@ -56,7 +56,7 @@ def test_a_dqn_reaches_its_target_although_its_learner_and_a_collector_were_dele
     first = identities(space, JOB)
     lose(space, 0, renewals=1)
     until_evaluated(space, start=1)
-    # Who dials the lost rank has started again in its own pod, with its emptyDirs.
+    # Ranks that dial the lost rank have restarted in their pods, and kept their emptyDirs.
     second = identities(space, JOB)
     assert {name for name in first if first[name][0] != second[name][0]} == {f"{JOB}-0"}
     assert [starts(pod) for pod in space.pods(JOB)] == [0, 1, 1, 1]

@@ -1,5 +1,5 @@
-"""How long DI-engine's own DQN takes on four pods, once all run: what it says first is heard, so it
-waits out no timeout.
+"""How long DI-engine's own DQN takes on four pods. Its first events are not lost, so it waits for
+no timeout.
 """
 
 from statistics import median

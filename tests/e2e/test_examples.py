@@ -1,6 +1,4 @@
-"""Every file in examples/, applied as it is: what its ranks did together is read from their own
-logs.
-"""
+"""Every file in examples/, applied unchanged. The result is read from the ranks' logs."""
 
 import pytest
 from jobs import EXAMPLES, succeeded
@@ -10,9 +8,9 @@ pytestmark = pytest.mark.e2e
 
 
 def test_every_example_has_a_test() -> None:
-    """Here, in test_first_steps.py (dijob.yaml), test_dqn_losses.py (cartpole-dqn),
-    test_tasks_dqn.py (cartpole-tasks and what goes with it), test_recipes.py,
-    apiserver/test_api.py (gpu), and where a runtime or a queue is the subject.
+    """Tests are here, in test_first_steps.py (dijob.yaml), test_dqn_losses.py (cartpole-dqn),
+    test_tasks_dqn.py (cartpole-tasks and its other files), test_recipes.py, apiserver/test_api.py
+    (gpu), and in the tests about runtimes and queues.
     """
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}
     known |= {"volume.yaml", "tensorboard.yaml", "evaluate.yaml"}

@@ -1,6 +1,6 @@
-"""What a process says as its first word is heard by all: with each queue, in mesh and star, also
-where a pod is late or comes back. `make first-events` makes twenty runs of each, beside the same
-without the hold.
+"""The first event of a process is received by all others: with each queue, in mesh and star, also
+if a pod starts late or comes back. `make first-events` makes twenty runs of each, and compares them
+with runs without the hold.
 """
 
 import json
@@ -22,20 +22,20 @@ QUEUES = {"nng": "nng", "redis": "redis", "torchrpc": "torchrpc:cpu"}
 TOPOLOGIES = ("mesh", "star")
 RANKS = 3
 RUNS = 20
-FEW = 5  # without the hold, of what takes long
+FEW = 5  # number of runs without the hold, which take long
 MODES = ("task", "bare", "listener", "late")
-# Where something is lost, a run lasts as long as all are patient: long where a busy machine may be
-# slow and nothing may be lost.
+# If an event is lost, a run lasts as long as the processes wait. This is long for runs in which
+# nothing may be lost, since a busy machine may be slow.
 PATIENCE_SECONDS = {True: 60, False: 15}
-# A run lasts as long as that of the pod that starts 30 s late; without the hold, the patience of
-# all comes on top.
+# A run lasts as long as that of the pod that starts 30 s late; without the hold, the wait for lost
+# events is added.
 LONG_SECONDS = 3600
 ADDED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class World:
-    """A job whose program is in_pods/first_events.py."""
+    """A job that runs in_pods/first_events.py."""
 
     queue: str
     topology: str
@@ -59,14 +59,14 @@ class World:
         return [code, made]
 
     def reports(self, space: Space) -> list[Body]:
-        """The lines of all ranks, of their present starts."""
+        """Return the lines of all ranks since their last starts."""
         logs = (space.logs(f"{self.name}-{rank}") for rank in range(RANKS))
         lines = (line for log in logs for line in log.splitlines())
         return [json.loads(line) for line in lines if line.startswith('{"mode"')]
 
 
 def wrong(reports: Iterable[Body]) -> list[Body]:
-    """Those of processes that have missed something, or heard it twice, or not heard of the end."""
+    """Return reports of processes that missed an event or the end, or received an event twice."""
     return [one for one in reports if one["missing"] or one["twice"] or not one["finished"]]
 
 
@@ -87,7 +87,7 @@ def test_a_first_word_is_heard_by_all(space: Space) -> None:
 
 @pytest.mark.long
 def test_first_words_of_twenty_runs_of_each_kind(space: Space) -> None:
-    """Three processes in three pods; `late` is one that starts 30 s after the others."""
+    """Three processes in three pods; with `late`, one starts 30 s after the others."""
     held = [World(*each) for each in product(QUEUES, TOPOLOGIES)]
     unheld = [World(queue, "mesh", held=False) for queue in QUEUES]
     plan = {True: [f"{mode}:{RUNS}" for mode in MODES], False: [f"task:{RUNS}", f"late:{FEW}"]}
@@ -110,7 +110,7 @@ ROW = "| {:8} | {:8} | {:8} | {:4} | {:>6} | {:>5} | {:>6} | {:>6} | {:>6} | {:>
 
 
 def show(world: World, mode: str, reports: list[Body]) -> None:
-    """A row: what was lost in all runs together, and medians of seconds."""
+    """Print a row: lost events of all runs, and medians of seconds."""
     if not reports:
         return
     times = [f"{median(one[name] for one in reports):.2f}" for name in ("hold", "main", "end")]
@@ -131,7 +131,7 @@ def show(world: World, mode: str, reports: list[Body]) -> None:
 
 @pytest.mark.long
 def test_first_words_after_rank_0_was_lost_and_has_come_back(space: Space) -> None:
-    """Who comes back is heard by all, and hears all, twenty times with each queue and topology."""
+    """A rank that comes back exchanges events with all others, twenty times in each case."""
     worlds = [World(*each) for each in product(QUEUES, TOPOLOGIES)]
     space.apply(*(each for world in worlds for each in world.objects("lost:1")))
     missed: Counter[str] = Counter()
@@ -156,7 +156,7 @@ def test_first_words_after_rank_0_was_lost_and_has_come_back(space: Space) -> No
 
 
 def until_another_list(space: Space, world: World, number: int) -> None:
-    """Until the loss is told."""
+    """Wait until there is another peer list after the loss."""
 
     def problem() -> str:
         status = space.status(world.name)
@@ -166,7 +166,7 @@ def until_another_list(space: Space, world: World, number: int) -> None:
 
 
 def until_reported(space: Space, world: World) -> list[Body]:
-    """The line of each rank's present start."""
+    """Wait for the line of each rank since its last start."""
     found: list[Body] = []
 
     def problem() -> str:

@@ -1,6 +1,6 @@
-"""A stranger's path, as the pages print it: from the clone to a job that has succeeded, a script of
-one's own, a job that is healed, and its checkpoint on the laptop; then the first steps of
-docs/install.md. What is typed is taken from the pages, and nothing else is typed.
+"""The path of a new user, with exactly the commands of the pages: from the clone to a job that has
+succeeded, an own script, a job that recovers, and its checkpoint on the laptop; then the first
+steps of docs/install.md.
 """
 
 import json
@@ -20,21 +20,21 @@ from workers import own
 
 pytestmark = pytest.mark.e2e
 
-# What is typed in one shell, in this order.
+# Pages whose commands run in one shell, in this order.
 STEPS = [
     *commands((ROOT / "docs/quick-start.md").read_text()),
     *commands((ROOT / "docs/own-code.md").read_text()),
     *commands(section("docs/install.md")),
     *commands(section("docs/install.md", "The images")),
 ]
-# Beside two other files of tests; alone it takes a third of it.
+# With two other test files running; alone it takes a third of it.
 SECONDS = 1500
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """An empty folder, and the environment of a shell in it that knows no cluster and none of the
-    tests' modules.
+    """A shell in an empty folder, with an environment that has no cluster and no modules of the
+    tests.
     """
 
     folder: Path
@@ -42,11 +42,11 @@ class Stranger:
 
     @property
     def clone(self) -> Path:
-        """Where the quick start clones to: what is committed here, and nothing of what is built."""
+        """Return the clone of the quick start: the committed files, without build results."""
         return self.folder / "dijob"
 
     def types(self, text: str) -> tuple[int, str]:
-        """The exit code of bash, which ends at the first line that fails, and all that was said."""
+        """Run commands in bash until one fails. Return the exit code and all output."""
         said = self.folder / "said"
         with said.open("w") as out:
             done = subprocess.run(
@@ -63,7 +63,7 @@ class Stranger:
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Iterator[Stranger]:
-    """Its cluster has a developer's name elsewhere."""
+    """Yield a new user, whose cluster has another name than a developer's."""
     place = state.root().with_name(own("dijob-first-steps"))
     inherited = {
         name: value
@@ -75,7 +75,7 @@ def stranger(tmp_path: Path) -> Iterator[Stranger]:
         env.pop(name, None)
     made = Stranger(tmp_path, env)
     yield made
-    # 200 MB, most of it the environment of the command line.
+    # 200 MB, mostly the virtual environment of the command line.
     shutil.rmtree(made.clone, ignore_errors=True)
     subprocess.run(["make", "-s", "cluster-down"], cwd=ROOT, env=env, check=True)
     if place.exists():
@@ -98,7 +98,7 @@ def test_the_commands_of_the_pages_work_as_printed_in_their_order(stranger: Stra
         assert command in typed
     code, output = stranger.types(typed)
     assert code == 0, output[-6000:]
-    # Each page waits for the job's end, prints how it ended, and shows its log.
+    # Each page waits for the job's end, prints the result, and shows the log.
     for said in (
         "test: Succeeded: all 3 ranks exited 0",
         "Succeeded: all 3 ranks exited 0",
@@ -107,7 +107,7 @@ def test_the_commands_of_the_pages_work_as_printed_in_their_order(stranger: Stra
     ):
         assert re.search(rf"(?m)^{said}$", output), output[-6000:]
     assert set(re.findall(r"Get msg: Hi from node (\d)", output)) == set("12345")
-    # The script that grows, loses a pod, and gives its checkpoint away; the one of one's own.
+    # The script that is scaled up, loses a pod, and whose checkpoint is copied; and the own script.
     for said in (
         "the target of 475 is reached",
         "by 3 processes",

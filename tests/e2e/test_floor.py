@@ -1,4 +1,4 @@
-"""The benchmark's floors are no straw men: on a real node their pods wait for the list too."""
+"""The benchmark's floors are realistic: on a real node, their pods wait for the list too."""
 
 import json
 
@@ -12,14 +12,14 @@ PROGRAM = "sleep 3600"
 
 
 def address(space: Space) -> str:
-    """The address of the floor's only pod, once it has one."""
+    """Wait for the address of the floor's only pod."""
     shown = ("get", "pod", "floor-0", "-o", "jsonpath={.status.podIP}")
     space.until("it has an address", lambda: "" if space.kubectl(*shown) else "none yet", 60)
     return space.kubectl(*shown)
 
 
 def tell(space: Space, number: str, ips: str) -> None:
-    """Give it a list."""
+    """Annotate the pod with a list."""
     patch = {"metadata": {"annotations": {IPS: ips, NUMBER: number}}}
     space.kubectl("patch", "pod", "floor-0", "--type=merge", "-p", json.dumps(patch))
 

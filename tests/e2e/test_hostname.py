@@ -1,4 +1,4 @@
-"""addressing: Hostname: ranks are told names, and nobody starts again when another rank is lost."""
+"""addressing: Hostname: the peer list has names, and the loss of a rank restarts no other rank."""
 
 import json
 
@@ -18,12 +18,12 @@ PORTS = (50515,)
 def until_only(
     space: Space, name: str, victim: str, before: dict[str, Identity], seconds: float = 60
 ) -> float:
-    """Poll until one rank is new, all is Ready, and everybody else is as before."""
+    """Poll until one rank is new, all ranks are Ready, and the others are unchanged."""
 
     def problem() -> str:
         now, ready = identities(space, name), space.condition(name, "PeersReady")
         changed = {pod for pod in before if now.get(pod) != before[pod]}
-        # The new one runs: so its loss has been written down, and True is no word of before.
+        # The new pod runs, so its loss is stored, and the condition is not from before the loss.
         right = changed == {victim} and victim in now and ready.get("status") == "True"
         return "" if right else f"changed: {changed}; PeersReady: {ready.get('message')}"
 

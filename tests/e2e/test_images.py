@@ -1,6 +1,4 @@
-"""The images keep their promises: size, user, what is in them and what is not, and that their
-programs run.
-"""
+"""The images: size, user, content, and that their programs run."""
 
 import importlib.metadata
 import json
@@ -60,7 +58,9 @@ def test_size_and_user(image: Unpacked) -> None:
     sizes = {"archive": image.archive.stat().st_size / 1e6, "unpacked": image.size() / 1e6}
     print(f"{image.name}: " + ", ".join(f"{what} {size:.1f} MB" for what, size in sizes.items()))
     assert max(sizes.values()) < LIMITS_MB[image.name], sizes
-    if image.name == "stacks":  # reading another's process takes root; who adds it says so too
+    if (
+        image.name == "stacks"
+    ):  # py-spy needs root to read other processes; the container that uses it sets the user
         assert not image.config.get("User")
         return
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", str(image.config["User"])), image.config
@@ -202,7 +202,7 @@ def test_light_has_the_tools_of_the_tests(light: Unpacked, tool: str) -> None:
 
 
 def bill_of(name: str) -> dict[str, Any]:
-    """The bill of materials of an image, as `make sbom` writes it."""
+    """Return the bill of materials of an image, as `make sbom` writes it."""
     written = subprocess.run(
         [sys.executable, str(ROOT / "images/sbom.py"), name],
         check=True,
@@ -214,7 +214,7 @@ def bill_of(name: str) -> dict[str, Any]:
 
 
 def listed(bill: dict[str, Any], kind: str) -> set[str]:
-    """NAME==VERSION of the bill's components of one kind of package URL."""
+    """Return NAME==VERSION of the bill's components of one kind of package URL."""
     return {
         f"{each['name']}=={each['version']}"
         for each in bill["components"]
@@ -223,7 +223,7 @@ def listed(bill: dict[str, Any], kind: str) -> set[str]:
 
 
 def pip_installed(image: Unpacked) -> set[str]:
-    """What pip has installed, as the image's own files say."""
+    """Return the packages that pip has installed, from the image's files."""
     folders = [path for path in image.files.glob("*/**/*-packages") if path.is_dir()]
     folders = [path for path in folders if path.parent.name != "python3"]  # Debian's own
     return {

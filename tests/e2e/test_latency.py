@@ -1,5 +1,5 @@
-"""How long a job's programs wait for their addresses once their nodes have what they need: the one
-figure that every start pays.
+"""How long a job's programs wait for the peer list when everything else is ready: the cost of every
+start.
 """
 
 from statistics import median
@@ -26,7 +26,7 @@ def test_from_the_last_gate_to_the_last_program(space: Space) -> None:
 
 
 def one_start(space: Space, diary: Diary, name: str) -> float:
-    """Run one job; seconds between the apiserver's news of the last gate and the last `date` in a
+    """Run a job. Return the seconds from the watch event of the last gate to the last `date` in a
     program.
     """
     space.apply(shell(name, "date +%s.%N; exec sleep 3600", replicas=RANKS))
@@ -41,7 +41,7 @@ def one_start(space: Space, diary: Diary, name: str) -> float:
 
 
 def gate_seen(diary: Diary, pod: str) -> float:
-    """When the pod's gate was there, of which the diary must have seen the pod without it."""
+    """Return when the pod's gate was first seen. The diary must have the pod without it before."""
     seen = [(at, body) for at, _, body in list(diary.entries) if body["metadata"]["name"] == pod]
     assert seen
     assert JOB_LABEL in seen[0][1]["metadata"]["labels"]

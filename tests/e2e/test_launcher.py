@@ -1,4 +1,4 @@
-"""The ways in which users start ditask, in DI-engine's own image: each gets the mesh."""
+"""The ways in which users start ditask in DI-engine's image: each joins the mesh."""
 
 import subprocess
 import time
@@ -31,15 +31,15 @@ def main():
         time.sleep(1)
 """
 CALL = "ditask --package /code --main stay.main"
-# What `pip install DI-engine` leaves in a virtual environment is a ditask of its own.
+# `pip install DI-engine` creates another ditask in a virtual environment.
 VENV = f"""
 python3 -m venv --without-pip --system-site-packages /tmp/venv
 cp /usr/local/bin/ditask /tmp/venv/bin/
 . /tmp/venv/bin/activate
 {CALL}
 """
-# The exec form is that of test_mesh.py. A script is read by nobody but its shell: what it says must
-# win all the same.
+# test_mesh.py has the exec form. The operator cannot read the options in a script, but they must
+# take precedence anyway.
 FORMS: dict[str, list[str]] = {
     "bash": ["/bin/bash", "-c", CALL],
     "script": ["/code/star.sh"],
@@ -50,14 +50,14 @@ UNREACHABLE = f"""
 [ "$DI_RANK" = 0 ] || export DI_NODES="${{DI_POD_IP%.*}}.254,$DI_POD_IP"
 {CALL}
 """
-# Far more than an end that was asked for takes on a busy machine: whoever does not hear TERM is
+# Far longer than a regular end takes on a busy machine: a process that does not receive SIGTERM is
 # killed after it.
 GRACE = 120
 ENTRY = "dijob/entry:dev"
 
 
 def real(name: str, command: list[str], **spec: object) -> Body:
-    """A job that runs DI-engine."""
+    """Return a job that runs DI-engine."""
     mount, volume = mounted("code", "/code")
     env = [
         {"name": "OMP_NUM_THREADS", "value": "1"},
@@ -73,7 +73,7 @@ def code() -> Body:
 
 @pytest.fixture(scope="module")
 def forms(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[Space]:
-    """One running job for each form; three pods where the topology must show."""
+    """Yield a running job for each form; three pods if the topology must be visible."""
     with open_space("forms") as space:
         space.apply(code())
         for name, command in FORMS.items():
@@ -109,14 +109,13 @@ def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
         "main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", REAL_SECONDS
     )
     uid = forms.pods("bash")[1]["metadata"]["uid"]
-    # Unbuffered: the first line is read by itself, and what comes with it is not cut within a
-    # character.
+    # Unbuffered: the first line is read separately, and the rest is not cut within a character.
     with subprocess.Popen(
         forms.command("logs", "-f", "bash-1"), stdout=subprocess.PIPE, bufsize=0
     ) as follower:
         try:
             assert follower.stdout is not None
-            follower.stdout.readline()  # it follows
+            follower.stdout.readline()  # the log is being followed
             begin = time.monotonic()
             forms.kubectl("delete", "pod", "bash-1", "--wait=false")
             forms.until_gone(
@@ -135,7 +134,7 @@ def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
 
 
 def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path: Path) -> None:
-    """C8: the program of this image finds its peers by the variables, unknown to the operator."""
+    """C8: the operator does not know the image's program, which uses the variables itself."""
     source = archive("light")
     space.cluster.load([with_entry_point(source, tmp_path / "entry.tar", ENTRY, ["light-peer"])])
     space.apply(job("entry", {"image": ENTRY, "args": ["--forever"]}))

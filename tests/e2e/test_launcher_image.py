@@ -1,6 +1,4 @@
-"""The images of the launcher and of what reads stacks: one program each, which needs nothing of its
-surroundings.
-"""
+"""The images of the launcher and of the stack reader have one static program each."""
 
 import json
 import os
@@ -20,7 +18,7 @@ pytestmark = [
 
 LAUNCHER_LINKS = dict.fromkeys(("gate", "reach", "install", "hold"), "launch")
 LAUNCHER_LINKS["path/ditask"] = "../launch"
-# Kinds of segments of a program that asks for a dynamic linker: PT_DYNAMIC and PT_INTERP.
+# Segment types of a program that needs a dynamic linker: PT_DYNAMIC and PT_INTERP.
 DYNAMIC = {2, 3}
 
 
@@ -30,7 +28,7 @@ def launcher(shelf: Callable[[str], Unpacked]) -> Unpacked:
 
 
 def test_launcher_is_one_program_under_its_names() -> None:
-    # Unpacked anew: whoever enters an image adds mount points to it.
+    # Unpack again: running a program in an image adds mount points to it.
     with unpacked("launcher") as image:
         found = {str(p.relative_to(image.files)): p for p in image.files.rglob("*")}
         links = {name: os.readlink(path) for name, path in found.items() if path.is_symlink()}
@@ -62,7 +60,7 @@ def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
 
 
 def test_stacks_reads_the_python_processes_beside_it() -> None:
-    """Here a Python of this machine, in another root than the image's."""
+    """Here the process is a Python of this machine, with another root than the image's."""
     child = subprocess.Popen(
         [sys.executable, "-c", "import time\ndef nap():\n    time.sleep(600)\nnap()"],
         env={**os.environ, "DI_RANK": "test-of-stacks"},
@@ -78,7 +76,7 @@ def test_stacks_reads_the_python_processes_beside_it() -> None:
 
 
 def naps(image: Unpacked, pid: int) -> list[str] | None:
-    """The functions of the process, the innermost first, once it sleeps."""
+    """Return the functions of the process when it sleeps, the innermost first."""
     script = (
         'mkdir -p "$0/proc" "$0/dev"; mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev";'
         ' exec "$1" "$0" /stacks DI_RANK=test-of-stacks'

@@ -1,9 +1,9 @@
-"""One suite for all message queues: what DI-engine's events do is the same over nng, redis and
+"""One test suite for all message queues: DI-engine's events behave the same with nng, redis and
 torchrpc.
 
-3 pods with 2 processes each, on real pods, with real DI-engine. What nng itself does not promise is
-asked of none of them: that an event arrives which was sent before the connection stood, or while
-the receiver was away.
+There are 3 real pods with 2 processes of real DI-engine each. The suite does not test what nng does
+not guarantee: that an event arrives that was sent before the connection existed, or while the
+receiver was away.
 """
 
 import re
@@ -24,8 +24,8 @@ def over(queue: str) -> Body:
 
 @QUEUES
 def test_events_go_where_they_should(space: Space, queue: str) -> None:
-    """emit, on, once, off, wait_for, only_local, only_remote and finish: each process of the
-    example asserts them.
+    """Each process of the example asserts emit, on, once, off, wait_for, only_local, only_remote
+    and finish.
     """
     made, code = yaml.safe_load_all((EXAMPLES / "events.yaml").read_text())
     made["spec"] |= over(queue)

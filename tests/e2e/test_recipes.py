@@ -1,5 +1,5 @@
-"""The examples that are not about training: a data set, an image of one's own. That of GPUs is only
-shown to an apiserver (apiserver/test_api.py): nothing here has one.
+"""The examples that are not about training: a data set and an own image. The GPU example is only
+validated by an apiserver (apiserver/test_api.py), because there is no GPU here.
 """
 
 import os
@@ -54,7 +54,7 @@ print("rank", os.environ["DI_RANK"], "of", os.environ["DI_WORLD_SIZE"])
 
 
 def loaded(node: Node, file: Path) -> None:
-    """`make images-load` into a node's containerd, as docs/install.md has it."""
+    """Run `make images-load` for a node's containerd, as in docs/install.md."""
     asked = [f"ENTER={shlex.join(enter(node.holder))}", f"CTR={BINARIES}/ctr --address={SOCKET}"]
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(
@@ -70,7 +70,7 @@ def loaded(node: Node, file: Path) -> None:
 
 
 def test_code_comes_in_an_image_of_its_own(space: Space, tmp_path: Path) -> None:
-    """A layer on an image, as the example's Dockerfile makes one."""
+    """The image has an additional layer, as the example's Dockerfile creates it."""
     name = "registry.example.org/my-rl:1"
     made = with_files(archive("light"), tmp_path / "own.tar", name, {"app/main.py": WORLD})
     for node in space.cluster.nodes:

@@ -1,6 +1,4 @@
-"""Each runtime by its real program on real pods, and the commands of DI-engine's pages as they are
-printed there.
-"""
+"""Each runtime with its real program on real pods, and the commands of DI-engine's pages."""
 
 import re
 
@@ -19,7 +17,7 @@ def test_ditask_for_slurm_runs_unchanged(space: Space) -> None:
     succeeded(space, "slurm.yaml", "cluster")
     for rank in range(3):
         said = re.findall(
-            # Two processes print at once: one's line may follow the other's without a new one.
+            # Two processes print at the same time, so two lines may be joined.
             r"node (\d) of 6 received from nodes \[([^]]*)\]; task (\d) of 3 on (cluster-\d)",
             space.logs(f"cluster-{rank}"),
         )
@@ -33,8 +31,8 @@ SPEC = '{"tasks": [{"node_ids": 0, "ports": 16001}, {"node_ids": 1, "attach_to":
 
 
 def test_a_platform_spec_names_its_peers_by_their_nodes(space: Space) -> None:
-    """`$node.0` is resolved by DI-engine's own parser (ding 0.5.3, slurm_parser.py), to the task's
-    name and port.
+    """DI-engine's own parser (ding 0.5.3, slurm_parser.py) resolves `$node.0` to the name and port
+    of the task.
     """
     _, hello = yaml.safe_load_all((EXAMPLES / "slurm.yaml").read_text())
     text = hello["data"]["hello.py"].replace("* 2  # --parallel-workers 2", "")
@@ -51,7 +49,7 @@ def test_a_platform_spec_names_its_peers_by_their_nodes(space: Space) -> None:
 
 
 def until_logged(space: Space, pod: str) -> None:
-    """Until the program has printed something: a container runs before its program does."""
+    """Wait until the program has printed something: a container runs before its program does."""
     space.until(f"{pod} says something", lambda: "" if space.logs(pod) else "not yet", 60)
 
 
@@ -66,7 +64,7 @@ echo "$SLURM_PROCID $SLURM_LOCALID $SLURM_NTASKS $SLURM_NNODES $where $number"
 
 
 def test_a_script_that_was_written_for_srun(space: Space) -> None:
-    """Also after it has grown, by names that have no dot in them."""
+    """It also works after scaling up, with names without dots."""
     space.apply(
         shell(
             "srun",
@@ -118,17 +116,17 @@ def test_a_script_runs_unchanged_in_a_job_and_on_one_machine(space: Space) -> No
     )
 
 
-# Two processes may print on one line.
+# Two processes may print in one line.
 HEARD = re.compile(r"node (\d): Get msg: Hi, from nodes (\[[^]]*\])")
 ALL_SIX = {str(node): str([other for other in range(6) if other != node]) for node in range(6)}
 
 
 def heard_by(space: Space, pods: list[str]) -> dict[str, str]:
-    """Whom each process of runner.yaml's script has heard, by its node id."""
+    """Return from which nodes each process of runner.yaml's script has received events."""
     return dict(pair for pod in pods for pair in HEARD.findall(space.logs(pod)))
 
 
-# How a task of three starts the same script.
+# How each of three tasks starts the same script.
 VENV = "python3 -m venv --system-site-packages --without-pip /tmp/own && . /tmp/own/bin/activate"
 WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
     "venv": (["/bin/bash", "-c", f"{VENV} && python main.py"], {}),
@@ -139,7 +137,7 @@ WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
 
 @pytest.mark.parametrize("queue", ["nng", "redis"])
 def test_a_plain_script_makes_one_world_however_it_is_started(space: Space, queue: str) -> None:
-    """In a venv under bash -c, by python -m, and with a sitecustomize of the user's own."""
+    """In a venv with bash -c, with python -m, and with a sitecustomize of the user."""
     _, code = yaml.safe_load_all((EXAMPLES / "runner.yaml").read_text())
     files = {"main_py": code["data"]["main.py"], "sitecustomize_py": "print('their own ran')\n"}
     mount, volume = mounted("ways-code", "/code")

@@ -1,4 +1,4 @@
-"""Jobs with tasks on real pods: who is who, and whose success counts."""
+"""Jobs with tasks on real pods: identities of ranks, and the success policy."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ TERM, KILLED = 143, 137
 def tasks(
     name: str, learner: str, collector: str = "exec light-peer --forever", **spec: Any
 ) -> Body:
-    """A light job of a learner and two collectors; each runs a bash script."""
+    """Return a job of a learner and two collectors of the light image, each with a bash script."""
     made = job(name, {}, **spec)
     (template,) = [made["spec"].pop(key) for key in ("template",)]
     made["spec"].pop("replicas")
@@ -84,7 +84,7 @@ def replicas(task: int, count: int) -> Body:
 
 
 def test_when_the_learner_is_done_the_collectors_end_gently(space: Space) -> None:
-    """They have their grace period for what they want to save."""
+    """They can save their state during the grace period."""
     learns = "until [ -e /tmp/done ]; do sleep 0.1; done"
     saves = "trap 'sleep 2; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
     collectors = [f"learns-collector-{number}" for number in range(2)]

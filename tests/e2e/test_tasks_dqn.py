@@ -1,5 +1,5 @@
-"""A real DQN with tasks that keeps what it has learned: it loses its learner, is suspended, edited
-and resumed, deleted and applied again, watched and evaluated.
+"""A real DQN with tasks keeps its progress: it loses its learner, is suspended, edited and resumed,
+deleted and created again, observed and evaluated.
 """
 
 import copy
@@ -23,8 +23,8 @@ NAME = "cartpole-tasks"
 LEARNER, EVALUATOR = f"{NAME}-learner-0", f"{NAME}-evaluator-0"
 NAMES = [f"{NAME}-{rest}" for rest in ("learner-0", "evaluator-0", "collector-0", "collector-1")]
 TERM, KILLED = 143, 137
-# A policy that has learned nothing gets 9 to 25, and a new one gets no more for 400 iterations and
-# longer. One that has learned gets less than this now and then, as a DQN does, but not for long.
+# An untrained policy has a return of 9 to 25 for at least 400 iterations. A trained policy
+# occasionally has a lower return than this, as is usual for a DQN, but not for long.
 LEARNED, SOON = 60.0, 200
 EVALUATION = re.compile(r"Train Iter\((\d+)\)\s+Env Step\(\d+\)\s+Episode Return\(([0-9.]+)\)")
 SAVED = re.compile(r"Saved iteration (\d+), exiting")
@@ -35,30 +35,30 @@ KEPT = re.compile(r"the policy of iteration (\d+) had a return of ([0-9.]+) in t
 
 @contextmanager
 def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
-    """Writes down what the pod's main container prints: its logs go with it."""
+    """Record the log of the pod's main container, which would be deleted with the pod."""
     command = space.command("logs", "-f", pod, "-c", MAIN)
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as run:
         try:
             yield
         finally:
-            # It ends by itself, once it has printed all of a pod that has ended.
+            # kubectl ends by itself when it has printed the log of a pod that has ended.
             with suppress(subprocess.TimeoutExpired):
                 run.wait(5)
             run.terminate()
 
 
 def evaluations(text: str) -> list[tuple[int, float]]:
-    """What an evaluator has seen, in its log's order: iterations, each with a return."""
+    """Return the iterations and returns in an evaluator's log, in order."""
     return [(int(iteration), float(value)) for iteration, value in EVALUATION.findall(text)]
 
 
 def first_learned(text: str) -> int | None:
-    """The first iteration whose policy has learned something, of those in a log."""
+    """Return the first iteration in a log with a trained policy."""
     return next((iteration for iteration, value in evaluations(text) if value >= LEARNED), None)
 
 
 def until_learned(space: Space) -> int:
-    """Until the evaluator has seen a policy that has learned something: its iteration."""
+    """Wait until the evaluator has a trained policy, and return its iteration."""
     found: list[int] = []
 
     def problem() -> str:
@@ -72,7 +72,7 @@ def until_learned(space: Space) -> int:
 
 
 def until_goes_on(space: Space, at_least: int) -> int:
-    """Until the learner goes on from a checkpoint: its iteration."""
+    """Wait until the learner continues from a checkpoint, and return its iteration."""
     found: list[str] = []
 
     def problem() -> str:
@@ -102,7 +102,7 @@ def suspend(space: Space, folder: Path) -> int:
 def test_a_dqn_goes_on_where_it_was_whatever_happens_to_its_pods(
     space: Space, tmp_path: Path
 ) -> None:
-    """(That no deadline counts the time suspended is test_policies.py's.)"""
+    """(test_policies.py tests that time suspended does not count for deadlines.)"""
     with volume(space, "cartpole", tmp_path / "out"):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
         learns_through_a_loss_and_a_suspension(space, tmp_path)
@@ -112,7 +112,7 @@ def test_a_dqn_goes_on_where_it_was_whatever_happens_to_its_pods(
 
 def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     body, code = yaml.safe_load_all((EXAMPLES / "cartpole-tasks.yaml").read_text())
-    # It would reach its target within seconds.
+    # Otherwise it would reach its target within seconds.
     space.apply(with_target(body, 1000.0), code)
     learned = until_learned(space)
     measured("iterations until a new policy has learned something", learned)
@@ -140,14 +140,13 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     ended = exits(diary)
     measured("exit codes of cartpole-tasks", ended)
     assert ended[LEARNER] == 0
-    # Those that were not done when the learner was have been asked to end, and nobody had to be
-    # killed.
+    # Ranks that were still running when the learner had succeeded got SIGTERM, and none was killed.
     assert {ended[f"{NAME}-collector-{number}"] for number in range(2)} <= {0, TERM}
     assert KILLED not in ended.values()
 
 
 def with_target(body: Body, target: float) -> Body:
-    """The job with another return at which its training ends."""
+    """Return the job with another target return."""
     made = copy.deepcopy(body)
     for task in made["spec"]["tasks"]:
         for variable in task["template"]["spec"]["containers"][0]["env"]:
@@ -157,7 +156,7 @@ def with_target(body: Body, target: float) -> Body:
 
 
 def learns_to_the_end(space: Space, begun: int, log: Path) -> None:
-    """Until the job, whose learner has begun with an iteration, has succeeded."""
+    """Wait until the job, whose learner started from iteration `begun`, has succeeded."""
     with followed(space, EVALUATOR, log):
         space.until_true(NAME, "Succeeded", REAL_SECONDS)
         space.until("nobody runs any more", lambda: " ".join(still_running(space)), 60)
@@ -166,7 +165,7 @@ def learns_to_the_end(space: Space, begun: int, log: Path) -> None:
     measured("iteration of the start, and what the evaluator saw then", f"{begun}, {seen}")
     assert learned is not None, text[-2000:]
     assert 0 <= learned - begun <= SOON
-    # The target ends the training, and some evaluations later all have heard of it.
+    # The target ends the training, and all ranks learn of it some evaluations later.
     assert max(value for _, value in seen) >= TARGET
     assert "Timeout when waiting" not in text
 
@@ -194,7 +193,7 @@ def is_watched_evaluated_and_copied(space: Space, folder: Path) -> None:
     (mean,) = re.findall(r"mean return of 20 episodes: ([0-9.]+)", space.logs("evaluate-0"))
     measured("mean return of the policy that was kept", mean)
     assert float(mean) >= LEARNED
-    # The best of all starts.
+    # The best result of all starts.
     ((_, kept),) = KEPT.findall(space.logs("evaluate-0"))
     assert float(kept) >= TARGET
     space.kubectl("rollout", "status", "deployment/tensorboard", "--timeout=120s", timeout=130)

@@ -1,6 +1,4 @@
-"""runtime: torch by torchrun and its like on real pods: a group starts together, and starts again
-together.
-"""
+"""runtime: torch with torchrun and similar programs on real pods: gang start and gang restart."""
 
 import re
 
@@ -10,7 +8,7 @@ from space import Space, measured
 
 pytestmark = pytest.mark.e2e
 
-# torch alone takes a second or two to import, DI-engine many.
+# The import of torch alone takes a second or two, that of DI-engine many.
 TORCH_SECONDS = 240
 
 
@@ -48,7 +46,7 @@ while steps < 10 or os.environ["DI_LIST_NUMBER"] == "1":
 """
     + LEAVE
 )
-# Rank 1 goes on when rank 0 has left, and fails when it is told to.
+# Rank 1 continues when rank 0 has exited, and fails when a file appears.
 OUTLIVED = (
     """
 import os
@@ -72,8 +70,8 @@ while dist.get_rank() == 1 and os.environ["DI_LIST_NUMBER"] == "1":
 
 
 def test_a_lost_pod_restarts_the_group(space: Space) -> None:
-    """The others hang in their allreduce, or fail in it: either way all begin anew together, and
-    nothing is charged.
+    """The other ranks hang or fail in their allreduce. In both cases all ranks restart, and no
+    failure is counted.
     """
     space.apply(*program("group", ["torchrun", "main.py"], LOOP, runtime="torch"))
     space.until(
@@ -106,7 +104,7 @@ def test_a_crash_restarts_the_group_and_is_charged_once(space: Space) -> None:
 
 
 def test_who_has_succeeded_begins_again_with_who_fails_after_it(space: Space) -> None:
-    """Without torchrun, whose agents wait for each other for 5 minutes before they leave."""
+    """Without torchrun, whose agents wait for each other for 5 minutes before they exit."""
     space.apply(*program("outlived", ["python3", "main.py"], OUTLIVED, runtime="torch"))
     space.until(
         "rank 0 has succeeded",
@@ -130,21 +128,19 @@ def test_who_has_succeeded_begins_again_with_who_fails_after_it(space: Space) ->
 
 
 def test_the_command_of_the_ddp_page_runs_until_it_asks_for_cuda(space: Space) -> None:
-    """DI-engine's DDPContext is NCCL's alone; there is no GPU here, so the rest of the page is not
-    exercised.
-    """
+    """DI-engine's DDPContext requires NCCL. There is no GPU here, so the rest is not tested."""
     printed = "python -m torch.distributed.launch --nproc_per_node=2 --master_port=29501"
     page = f"{printed} ./dizoo/atari/config/serial/pong/pong_dqn_ddp_config.py"
     main = {
         **REAL,
         "command": ["/bin/bash", "-c", f"cd /usr/local/lib/python3.11/dist-packages; {page}"],
     }
-    # The log of a container that starts again is empty.
+    # The log of a container that restarts is empty.
     made = job("pong", main, pod={"restartPolicy": "Never"})
     made["spec"] |= {"runtime": "torch", "parallelWorkers": 2, "backoffLimit": 0}
     space.apply(made)
     space.until_true("pong", "Failed", REAL_SECONDS)
-    # Its kubelet may have started it again before the pod was ended.
+    # The kubelet may have restarted it before the pod was ended.
     logs = space.all_logs("pong-0") + space.all_logs("pong-1")
     assert "DDPContext" in logs
     assert "NCCL" in logs
@@ -154,7 +150,7 @@ def test_the_command_of_the_ddp_page_runs_until_it_asks_for_cuda(space: Space) -
 def test_a_rendezvous_that_never_comes_about_ends_with_the_rank_that_did_not_come(
     space: Space,
 ) -> None:
-    """DI-engine's own patience with it is 60,000 s."""
+    """DI-engine's own timeout for it is 60,000 s."""
     wait = 'import torch.distributed as dist; dist.init_process_group("gloo"); print("met")'
     made = job("alone", {**REAL, "command": ["python3", "-c", wait]})
     template = made["spec"].pop("template")

@@ -16,8 +16,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "images" / "build.py"
 
-# Everything lives in namespaces: no route but loopback, mounts and processes that end with the
-# command.
+# Everything runs in namespaces: only the loopback interface, and mounts and processes that end with
+# the command.
 ENTER = """
 root=$1 writable=$2; shift 2
 ip link set lo up
@@ -34,8 +34,7 @@ for folder in $writable; do mount -t tmpfs -o mode=1777 tmp "$root/$folder"; don
 if [ -n "$writable" ]; then mount -o remount,ro,bind "$root"; fi
 exec "$@"
 """
-# By its path: the program is looked for in the image's PATH, and an image need not have one of its
-# own to set variables.
+# `env` by its path: the program is searched in the image's PATH, and an image may have no `env`.
 CHROOT = shutil.which("chroot") or "/usr/sbin/chroot"
 SANDBOX = [
     "unshare",
@@ -53,29 +52,29 @@ SANDBOX = [
 
 @dataclass(frozen=True)
 class Unpacked:
-    """An image: its archive, its configuration (Env, User, ...) and its files."""
+    """An image: archive, configuration (Env, User, ...) and files."""
 
     name: str
     archive: Path
     config: dict[str, Any]
     files: Path
-    architecture: str  # in Go's words
+    architecture: str  # as Go names it
 
     def size(self) -> int:
-        """Bytes of all files, hard links counted once."""
+        """Return the size of all files in bytes; hard links count once."""
         seen = {(s.st_dev, s.st_ino): s.st_size for s in map(os.lstat, self.walk())}
         return sum(seen.values())
 
     def walk(self) -> Iterator[Path]:
-        """Every file and link, no folders."""
+        """Yield every file and link, but no folders."""
         for folder, _, names in os.walk(self.files):
             yield from (Path(folder) / name for name in names)
 
     def run(
         self, *command: str, user: str | None = None, only_writable: str = "", **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run with the image's environment for 4 minutes at most; `only_writable`: folders, all
-        else is read-only.
+        """Run a command with the image's environment, for 4 minutes at most. With `only_writable`,
+        only these folders are writable.
         """
         variables = [*self.config["Env"], *(f"{name}={value}" for name, value in env.items())]
         root = str(self.files)
@@ -91,8 +90,8 @@ class Unpacked:
 
 @contextmanager
 def unpacked(name: str, arch: str = "") -> Iterator[Unpacked]:
-    """The image of the present sources, built if the cache has none, in a folder that goes away; of
-    another architecture than this machine's where one is named.
+    """Yield the image of the current sources in a temporary folder. It is built if it is not in the
+    cache. `arch` is an architecture other than this machine's.
     """
     options = ["--arch", arch] if arch else []
     built = subprocess.run(
@@ -119,7 +118,7 @@ def _read(tar: tarfile.TarFile, member: str) -> bytes:
 
 
 def _extract(tar: tarfile.TarFile, layer: str, files: Path) -> None:
-    """One layer over the ones below; `.wh.NAME` says that NAME of a layer below is gone."""
+    """Extract a layer over the lower ones; `.wh.NAME` removes NAME of a lower layer."""
     stream = tar.extractfile(layer)
     assert stream is not None, f"no {layer} in {tar.name!r}"
     with subprocess.Popen(

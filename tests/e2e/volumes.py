@@ -1,6 +1,4 @@
-"""Volumes that outlive pods and jobs: folders of this machine, which the nodes of the embedded
-cluster see.
-"""
+"""Volumes that outlive pods and jobs: folders of this machine that the nodes can access."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from space import Body, Space
 
 @contextmanager
 def volume(space: Space, claim: str, folder: Path) -> Iterator[None]:
-    """A PersistentVolume that waits for a claim of this name. The folder's files outlive it."""
+    """Create a PersistentVolume for a claim of this name. The folder's files outlive it."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     name = f"{space.name}-{claim}"

@@ -1,16 +1,16 @@
-"""What a process says first, and who hears it: runs in each pod of a job (test_first_events.py).
+"""Sends a first event in each pod of a job, and records who receives it (test_first_events.py).
 
     first_events.py MODE:RUNS ...
 
-Each run is a process of its own, forked from one that has imported DI-engine, which takes seconds.
-It says "hello" as its first word and listens a moment later. All meet before the next run; each
-prints a line of JSON for every run.
+Each run is a process, forked from one that has imported DI-engine, which takes seconds. It sends
+"hello" as its first event, and subscribes a moment later. All ranks synchronize before the next
+run. Each prints a line of JSON for every run.
 
-task      says it by DI-engine's task, which one of them then ends: all must hear of the end
-bare      says it by Parallel, and never calls task.run
-listener  as task, and rank 1 says nothing
-late      as task, and the last rank starts LATE seconds after the others
-lost      the only run: says it, answers who comes back, and stays until it is ended
+task      sends with DI-engine's task, which one rank then finishes: all must receive the end
+bare      sends with Parallel, and never calls task.run
+listener  as task, but rank 1 sends nothing
+late      as task, but the last rank starts LATE seconds after the others
+lost      a single run: sends, replies to ranks that come back, and runs until it is ended
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from ding.framework.context import Context
 RANK, SIZE = int(os.environ["DI_RANK"]), int(os.environ["DI_WORLD_SIZE"])
 MEETING_PORT = 40000
 LATE = 30.0
-PATIENCE = float(os.environ["PATIENCE"])  # then what has not been heard is missing
+PATIENCE = float(os.environ["PATIENCE"])  # events that have not arrived by then are missing
 LOOK = 0.05
 
-# Node ids with how often they were heard, and whether the end was.
+# Node ids with the number of received events, and whether the end was received.
 Heard = tuple["Counter[int]", bool]
 
 
 def speakers(mode: str) -> set[int]:
-    """Whom this process should hear, by node id, which is the rank here."""
+    """Return the nodes from which this process should receive events. Node ids are ranks here."""
     everybody = set(range(SIZE)) - {RANK}
     star = os.environ.get("DI_TOPOLOGY") == "star" and os.environ.get("DI_MQ_TYPE") != "redis"
     heard = {0} if star and RANK else everybody
@@ -56,7 +56,7 @@ def until(true: Callable[[], bool], seconds: float) -> None:
 
 
 class Spoken:
-    """One run by DI-engine's task: a step of it each moment until all have heard all."""
+    """One run with DI-engine's task: short steps until all ranks have received all events."""
 
     def __init__(self, mode: str, number: int) -> None:
         self.mode = mode
@@ -74,7 +74,7 @@ class Spoken:
         if set(self.heard) >= speakers(self.mode) and not self.silent:
             self.done.add(RANK)
             task.emit("done", RANK, only_remote=True)
-        # Rank 0 hears all in each topology. Who only listens cannot say that it is done.
+        # Rank 0 receives all events in each topology. A listener cannot report that it is done.
         all_done = len(self.done) == SIZE - (self.mode == "listener")
         if RANK == 0 and (all_done or now > self.patience):
             self.over = True
@@ -111,12 +111,12 @@ def bare(mode: str, number: int, dice: random.Random) -> Heard:
     time.sleep(dice.random() / 2)
     router.on("hello", lambda node: heard.update([node]))
     until(lambda: set(heard) >= speakers(mode), PATIENCE)
-    time.sleep(1.0)  # whoever is a moment later hears it of a process that is still there
+    time.sleep(1.0)  # slower ranks can still receive the event from this process
     return heard, True
 
 
 def lost(mode: str, number: int, dice: random.Random) -> Heard:
-    """Who comes later is answered by those who were there."""
+    """Reply to ranks that come later."""
     heard: Counter[int] = Counter()
     router, me = Parallel(), dice.random()
     router.emit("hello", RANK, me)
@@ -176,7 +176,7 @@ def one(mode: str, number: int) -> None:
 
 
 def links() -> list[socket.socket]:
-    """One to each other rank for rank 0, where all meet; one to it for the others."""
+    """Open sockets for synchronization: from rank 0 to each other rank."""
     if RANK == 0:
         with socket.create_server(("", MEETING_PORT)) as server:
             return [server.accept()[0] for _ in range(SIZE - 1)]
@@ -189,7 +189,7 @@ def links() -> list[socket.socket]:
 
 
 def meet(met: list[socket.socket]) -> None:
-    """Returns once all have called it."""
+    """Wait until all ranks have called this."""
     for sends in (False, True) if RANK == 0 else (True, False):
         for link in met:
             if not (link.send(b".") if sends else link.recv(1)):
@@ -202,8 +202,8 @@ def in_a_process_of_its_own(job: str, mode: str, number: int) -> None:
         if os.waitpid(child, 0)[1]:
             raise SystemExit(f"run {number} of {mode} has failed")
         return
-    gc.disable()  # it would copy all memory that is shared with the process before
-    # As another job: with redis the processes of the run before might still be known.
+    gc.disable()  # a collection would copy the memory that is shared with the parent process
+    # As another job: with redis, processes of the previous run might still be known.
     os.environ["DI_JOB_ID"] = f"{job}-{mode}-{number}"
     code = 1
     try:
@@ -225,7 +225,7 @@ def main(words: list[str]) -> None:
         for number in range(int(runs)):
             meet(met)
             in_a_process_of_its_own(job, mode, number)
-    meet(met)  # nobody's pod goes before all are done
+    meet(met)  # no pod ends before all ranks are done
 
 
 if __name__ == "__main__":
