@@ -139,6 +139,7 @@ def _sizes(spec: Spec) -> Iterator[Problem]:
         yield Problem(
             "spec.minReplicas", f"is {least}, but maxReplicas is {most}: change one of them"
         )
+        # No number of replicas could satisfy both bounds, so it is not checked.
         return
     if wish is not None and least is not None and wish < least:
         yield Problem(
@@ -242,6 +243,7 @@ def _agreed(job: DIJob) -> Iterator[Problem]:
 
 
 def _group(spec: Spec) -> Iterator[Problem]:
+    # The apiserver would reject an invalid label only in the pods.
     if not re.fullmatch(GROUP_PATTERN, spec.group):
         yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
 

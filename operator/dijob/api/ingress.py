@@ -28,6 +28,7 @@ def _number_or_name(value: Any) -> Any:
     )
 
 
+# `from` and `except` are keywords of Python, so the fields below have other names and an alias.
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 PortOrName = Annotated[int | str, BeforeValidator(_number_or_name)]
 Cidr = Annotated[str, Field(min_length=1, max_length=43)]

@@ -52,6 +52,8 @@ class DIJob(Stored):
     """The observed state of the job and the actions of the operator, written only by the
     operator."""
 
+    # These two are cached, because a job is read many times per reconciliation, and parsing a
+    # command or hashing a template takes longer than anything else here.
     @cached_property
     def pod_sets(self) -> tuple[PodSet, ...]:
         """The job's pod sets in rank order: one for the template, or one for each task."""
@@ -101,6 +103,8 @@ class DIJob(Stored):
         if the spec has engineFields, as in DI-orchestrator 1.0)."""
         if (field := self.spec.explicit("topology")) is not None:
             return Topology(field)
+        # All ranks have the same topology, so any command that states it decides. Commands that
+        # disagree are rejected (checks.py).
         options = (
             pod_set.command.topology
             for pod_set in self.pod_sets

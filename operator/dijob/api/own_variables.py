@@ -43,6 +43,7 @@ def replaced(job: DIJob) -> Iterator[Problem]:
     value cannot be read.
     """
     world, meta = _world(job), job.metadata
+    # A template may repeat the operator's own values.
     same = {("DI_JOB_NAME", meta.name), ("DI_JOB_NAMESPACE", meta.namespace)}
     tasks = [pod_set.name for pod_set in job.pod_sets if pod_set.name]
     hidden = (*_NAMES, *map(names.nodes_variable, tasks), *(["DI_LABELS"] if tasks else []))

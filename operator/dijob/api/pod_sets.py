@@ -41,12 +41,15 @@ class PodSet:
     @cached_property
     def main_container(self) -> Mapping[str, Any]:
         """The container that runs the job: the one named di-container, else the first, else {}."""
+        # The name is DI-orchestrator's convention. A template with one container does not need it.
         found = containers(self.pod) or [{}]
         return next((one for one in found if one.get("name") == names.MAIN_CONTAINER), found[0])
 
     @property
     def main_path(self) -> str:
         """The path of the main container, as `spec.template.spec.containers[0]`."""
+        # The index counts every entry, also those of a wrong type, because it refers to the user's
+        # file.
         given = self.pod.get("containers")
         found = enumerate(given if isinstance(given, list) else ())
         at = next((at for at, one in found if one is self.main_container), 0)
@@ -62,6 +65,7 @@ class PodSet:
     def gpus(self) -> int:
         """The number of GPUs of the main container, from its limits with names like
         nvidia.com/gpu."""
+        # Kubernetes accepts a GPU only in the limits.
         resources = self.main_container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None
         given = (limits or {}).items() if isinstance(limits, Mapping) else ()

@@ -89,6 +89,8 @@ def _fields(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     pod, path = pod_set.pod, f"{pod_set.path}.spec"
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         yield Problem(f"{path}.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
+    # dnsPolicy: None is accepted, because the template's own dnsConfig may know the cluster's
+    # names.
     if spec.needs_dns and pod.get("dnsPolicy") == "Default":
         yield Problem(f"{path}.dnsPolicy", DNS_MESSAGE)
     for field in ("hostname", "subdomain"):
@@ -113,6 +115,8 @@ def _restarts(pod_set: PodSet) -> Iterator[Problem]:
 
 
 def _prefixes(pod_set: PodSet) -> Iterator[Problem]:
+    # These keys carry the peer list from the operator to the launcher, so a user's value could be
+    # read as the operator's.
     given = pod_set.template.metadata
     for field, keys in (("labels", given.labels or {}), ("annotations", given.annotations or {})):
         own = sorted(key for key in keys if key.startswith(f"{names.GROUP}/"))

@@ -27,6 +27,8 @@ _COLUMNS: Final = (
 )
 
 
+# The operator's models leave out what programs report, so that the operator cannot overwrite it.
+# The CRD needs both parts.
 class _Status(Status, Reported):
     """The fields that the operator writes, and those that the job's program reports."""
 
@@ -57,6 +59,7 @@ def document() -> dict[str, Any]:
                 "plural": names.PLURAL,
                 "singular": names.KIND.lower(),
                 "shortNames": ["dij"],
+                # Shown by `kubectl get all`.
                 "categories": ["all"],
             },
             "versions": [_version()],

@@ -56,6 +56,7 @@ def _rows(schema: Schema, path: str) -> Iterator[str]:
 
 
 def _type(field: Schema) -> str:
+    # The phase is empty before the first status, so its enum contains "", which a page cannot show.
     if "enum" in field:
         return " or ".join(f"`{value}`" for value in field["enum"] if value) + _default(field)
     kind: str = field["type"]

@@ -93,6 +93,7 @@ def _of_template(path: str) -> dict[str, tuple[Rule, ...]]:
     return {
         f"{path}": (
             Rule(rule="!has(self.containers)", message=template.SLIP_MESSAGE, field=".containers"),
+            # A template with misplaced containers gets only the message about those.
             Rule(
                 rule=(
                     "has(self.containers) || (has(self.spec) && has(self.spec.containers) && "
@@ -132,6 +133,7 @@ def _of_container(path: str) -> dict[str, tuple[Rule, ...]]:
 
 # The rules by the path of the part of the schema to which they belong (see schema.at).
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
+    # Rules for the whole object: those that need its name or its status.
     "": (
         *naming.of_job(),
         naming.of_tasks(),
@@ -218,6 +220,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message="failurePolicy.rules[].task must be the name of one of the job's tasks",
             field=".failurePolicy",
         ),
+        # A rule on exit codes needs restartPolicy: Never in each template to which it applies: in
+        # that of its task, or in all templates if it names no task.
         Rule(
             rule=(
                 "!has(self.failurePolicy) || !has(self.failurePolicy.rules) ||"
@@ -252,6 +256,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         )
         for path, values in _NULLABLE_ENUMS.items()
     },
+    # A rule and not a `pattern` of the schema, whose message would only repeat the regular
+    # expression. The same applies to the names of tasks.
     "spec.group": (
         Rule(
             rule=f"self.matches('^{checks.GROUP_PATTERN}$')",

@@ -173,9 +173,9 @@ def _containers(description: str, variables: int) -> Schema:
             "required": ["name"],
             "properties": {
                 "name": _text(63, "The container's name."),
-                "image": _text(4096, "Its image."),
+                "image": _text(4096, "The container's image."),
                 "command": _words(
-                    "The main container's runs under the launcher (see spec.launcher)."
+                    "The program. In the main container, the launcher runs it (see spec.launcher)."
                 ),
                 "args": _words("Arguments of the command."),
                 "env": _env(variables),
@@ -198,7 +198,7 @@ def _env(most: int) -> Schema:
             "required": ["name"],
             "properties": {
                 "name": _text(256, "The variable's name."),
-                "value": _text(_LONG, "Its value: with the name, at most 131,070 characters."),
+                "value": _text(_LONG, "Its value. With the name, at most 131,070 characters."),
             },
         },
     }

@@ -128,6 +128,7 @@ class AddressesReady(Reason):
         " new one",
         _HEALS,
     )
+    # Not a problem, because the user asked for it.
     Scaled = waiting("the job's size changed, with `restart.scope: Job`: all ranks restart in it")
     FailurePolicy = problem(
         "a rule of `failurePolicy`, or the runtime, asks for RestartJob: all ranks restart. The"
@@ -172,12 +173,16 @@ class PeersReady(Reason):
         " job has started, and gives the seconds",
         event=EventType.NORMAL,
     )
+    # A problem only after a minute, unless the rank has crashed or the cluster says why it cannot
+    # start: a rank that joins is not Ready at first, and one that is about to exit closes its port
+    # before (docs/decisions/019).
     RankNotReady = problem(
         "a rank of a running job crashed and restarts, or cannot start, or has not been Ready for a"
         " minute: its readiness probe fails, its program runs without a peer that it waited for, or"
         " its node does not respond",
         f"{_HEALS}; if it repeats, read the log of the rank that the message names",
     )
+    # Not a problem here, because the condition LauncherBypassed publishes the Warning.
     LauncherBypassed = waiting(
         "every rank is Ready, but programs of the job may not know their peers",
         "do what the condition LauncherBypassed says",

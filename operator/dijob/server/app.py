@@ -24,6 +24,7 @@ from dijob.shell.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
+# Far more than a valid body needs. A larger one is rejected before it is parsed.
 BODY_BYTES: Final = 64 * 1024
 # Shorter than the 10 s after which the runtime's client gives up (dijob_runtime/server.py), so that
 # the caller gets a message.

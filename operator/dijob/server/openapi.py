@@ -13,6 +13,7 @@ from dijob import __version__
 from dijob.server.requests import Posted, ProgressRequest, Replicas
 
 OPENAPI_PATH: Final = "/openapi.json"
+# Every operation can return each of these, because all of them pass the same checks.
 ANSWERS: Final = {
     "200": "Success.",
     "400": "The body is not JSON.",
@@ -46,6 +47,7 @@ class Route:
         return f"/v2alpha1/{{job}}/{self.what}", f"/v2alpha1/job/{{job}}/{self.what}"
 
 
+# PUT and progress are additions. The other operations are those of di-server.
 ROUTES: Final = (
     Route("GET", "replicas", "get_replicas", "List ADDRESS:PORT of each replica, in rank order."),
     Route("POST", "replicas", "add_replicas", "Scale up by a number of replicas.", body=Replicas),
@@ -92,6 +94,7 @@ def document() -> dict[str, Any]:
     }
 
 
+# The form of di-server's responses, which its clients expect.
 _ANSWER: Final = {
     "type": "object",
     "required": ["success", "code", "message", "data"],

@@ -75,6 +75,8 @@ class Sizes:
     async def _set(self, job: JobName, wanted: Any) -> int:
         for _ in range(TRIES):
             body = await self.read(job)
+            # Until the operator has set `replicas` of a job without it, status.desired has the
+            # size.
             now = int(body["spec"].get("replicas") or (body.get("status") or {}).get("desired", 0))
             size: int = wanted(now)
             _check(body, job, size)
@@ -88,6 +90,7 @@ class Sizes:
             except ApiError as error:
                 if error.conflict:
                     continue
+                # A rule of the CRD rejects the size. Its message says which sizes are allowed.
                 if error.status == 422:
                     raise Refusal(422, error.message) from error
                 raise
