@@ -89,7 +89,7 @@ class Driven(Watched):
         passes = self.operator.passes
         loop.run_for(seconds)
         passes = self.operator.passes - passes
-        assert passes <= PASSES + seconds / PASS_SECONDS, f"{passes} passes in {seconds} s"
+        assert passes <= PASSES + seconds / PASS_SECONDS, f"{passes} reconciliations in {seconds} s"
         self.active += 0 if suspended and self.job.status.suspend_time else loop.time() - begin
         if self.line.problems:
             raise self.line.problems[0]
@@ -156,7 +156,7 @@ class Driven(Watched):
             passes = passes if rests else self.operator.passes
             if quiet > self.patience:
                 break
-        assert quiet > self.patience, f"no rest after {ROUNDS} rounds: {self.line.calls[-5:]}"
+        assert quiet > self.patience, f"not idle after {ROUNDS} rounds: {self.line.calls[-5:]}"
         self.operator.check_known()
         self.hears_old_news()
         self.check_rare(passes)

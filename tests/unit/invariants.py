@@ -84,7 +84,9 @@ class Watched(Judged):
         assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
         # FORGED: an edit by hand that has not been repaired yet.
         assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env
-        assert not (self.together and NOBODY in nodes), f"it waits for nobody: {env}"
+        assert not (self.together and NOBODY in nodes), (
+            f"a placeholder address in a gang restart: {env}"
+        )
         assert env.get("DI_NODE_IPS", "") == ("" if self.named else env["DI_NODES"])
         every = [*self.cluster.pods.values(), *self.cluster.buried]
         for rank in self.dialled(process.rank):
@@ -123,7 +125,7 @@ class Watched(Judged):
     def check_rare(self, before: int) -> None:
         """Check that an idle job is reconciled rarely: 12 times at most until the resync."""
         passes = self.operator.passes - before
-        assert passes <= 12, f"{passes} passes over a job to which nothing happens"
+        assert passes <= 12, f"{passes} reconciliations of an idle job"
 
     def check_suspended(self) -> None:
         status = self.job.status

@@ -205,7 +205,7 @@ class Judged(RuleBasedStateMachine):
     def check_status(self, request: Request) -> None:
         """Check that all failures of its pods are counted when a list becomes stale."""
         meta, old = request.body["metadata"], self.job
-        assert meta.get("resourceVersion"), "a status that is written over whatever there is"
+        assert meta.get("resourceVersion"), "a status write without resourceVersion"
         if meta["resourceVersion"] != old.metadata.resource_version:
             return  # a conflict
         status = stored(

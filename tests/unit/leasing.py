@@ -105,7 +105,7 @@ class Operator:
         self.ended = True
 
     @property
-    def acts(self) -> bool:
+    def leads(self) -> bool:
         return not self._task.cancelled() and self.lease.may_act
 
     async def kill(self) -> None:

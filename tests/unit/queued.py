@@ -22,7 +22,7 @@ class Worker:
         self.gates: dict[Key, asyncio.Event] = {}
 
     async def __call__(self, key: Key) -> float | None:
-        assert key not in self.running, "two passes over one key at the same time"
+        assert key not in self.running, "two runs of one key at the same time"
         self.running.append(key)
         try:
             if gate := self.gates.get(key):

@@ -223,9 +223,12 @@ CALLS = {
         Call("PATCH", f"{JOBS.path('ns', 'x')}/status", {}),
         f"PATCH {JOB_STATUS.plural}",
     ),
-    "one called namespaces": (Call("GET", LEASES.path("namespaces", "x")), "GET leases"),
+    "an object in a namespace named namespaces": (
+        Call("GET", LEASES.path("namespaces", "x")),
+        "GET leases",
+    ),
     "a namespace": (Call("GET", "/api/v1/namespaces/ns"), "GET namespaces"),
-    "nothing of the API": (Call("GET", "/version"), "LIST "),
+    "a path outside the API": (Call("GET", "/version"), "LIST "),
 }
 
 

@@ -56,10 +56,10 @@ def children() -> Children:
 
 
 WHERE = {
-    "the spec is read": (Memory, "parse"),
-    "the pods are sorted": (reconcile, "by_rank"),
-    "the pass is planned": (reconcile, "plan"),
-    "the actions are carried out": (Actor, "carry_out"),
+    "parse the spec": (Memory, "parse"),
+    "sort the pods": (reconcile, "by_rank"),
+    "plan": (reconcile, "plan"),
+    "execute the actions": (Actor, "carry_out"),
 }
 
 

@@ -105,7 +105,7 @@ WIDE: dict[str, str] = {
     "numbers": f"[{','.join(['1'] * 250_000)}]",
     "fields": "{" + ",".join(f'"{number}":1' for number in range(50_000)) + "}",
     "lists of lists": f"[{','.join(['[[[[[[[[[]]]]]]]]]'] * 25_000)}]",
-    "some in each of 40 levels": '[1,{"a":' * 20 + f"[{'1,' * 200_000}1]" + "}]" * 20,
+    "many values in each of 40 levels": '[1,{"a":' * 20 + f"[{'1,' * 200_000}1]" + "}]" * 20,
 }
 LARGE = pytest.mark.parametrize("text", WIDE.values(), ids=WIDE)
 

@@ -23,20 +23,20 @@ def two() -> tuple[Operator, Operator]:
     return Operator(server, "a"), Operator(server, "b")
 
 
-async def one_acts(two: tuple[Operator, Operator]) -> None:
+async def one_leads(two: tuple[Operator, Operator]) -> None:
     """Make the first operator the leader and the other one a standby."""
     two[0].start()
-    await until(lambda: two[0].acts, 0.1)
+    await until(lambda: two[0].leads, 0.1)
     two[1].start()
     await asyncio.sleep(20)
-    assert [one.acts for one in two] == [True, False]
+    assert [one.leads for one in two] == [True, False]
 
 
 @pytest.mark.virtual_time
 async def test_the_first_replica_leads_at_once_and_the_other_is_a_standby(
     two: tuple[Operator, Operator],
 ) -> None:
-    await one_acts(two)
+    await one_leads(two)
     assert set(two[0].wire.server.writers) == {"a"}
 
 
@@ -44,31 +44,31 @@ async def test_the_first_replica_leads_at_once_and_the_other_is_a_standby(
 async def test_after_kill_9_the_standby_leads_when_the_lease_has_expired(
     two: tuple[Operator, Operator],
 ) -> None:
-    await one_acts(two)
+    await one_leads(two)
     await two[0].kill()
-    assert await until(lambda: two[1].acts, TAKE_OVER_SECONDS) > ACT_SECONDS
+    assert await until(lambda: two[1].leads, TAKE_OVER_SECONDS) > ACT_SECONDS
     assert two[1].wire.server.lease is not None
     assert two[1].wire.server.lease["leaseTransitions"] == 2
 
 
 @pytest.mark.virtual_time
 async def test_a_shutdown_releases_the_lease(two: tuple[Operator, Operator]) -> None:
-    await one_acts(two)
+    await one_leads(two)
     await two[0].end()
     assert not two[0].lease.may_act
-    await until(lambda: two[1].acts, LOOK_SECONDS + 0.1)
+    await until(lambda: two[1].leads, LOOK_SECONDS + 0.1)
 
 
 @pytest.mark.virtual_time
 async def test_a_container_that_restarts_in_its_pod_leads_at_once(
     two: tuple[Operator, Operator],
 ) -> None:
-    await one_acts(two)
+    await one_leads(two)
     await two[0].kill()
     two[0].start()
-    await until(lambda: two[0].acts, 0.1)
+    await until(lambda: two[0].leads, 0.1)
     await asyncio.sleep(20)
-    assert not two[1].acts
+    assert not two[1].leads
 
 
 @pytest.mark.virtual_time
@@ -76,14 +76,14 @@ async def test_a_leader_that_is_cut_off_stops_before_the_standby_leads(
     two: tuple[Operator, Operator],
 ) -> None:
     """Its delayed renewals are rejected when they arrive. Then it ends."""
-    await one_acts(two)
+    await one_leads(two)
     two[0].wire.whole.clear()
-    stopped = await until(lambda: not two[0].acts, ACT_SECONDS + 0.1)
-    begun = stopped + await until(lambda: two[1].acts, TAKE_OVER_SECONDS)
+    stopped = await until(lambda: not two[0].leads, ACT_SECONDS + 0.1)
+    begun = stopped + await until(lambda: two[1].leads, TAKE_OVER_SECONDS)
     assert begun - stopped >= LEASE_SECONDS - ACT_SECONDS - 0.02
     two[0].wire.whole.set()
     await until(lambda: two[0].ended, TIMEOUT_SECONDS + RENEW_SECONDS + 0.1)
-    assert [one.acts for one in two] == [False, True]
+    assert [one.leads for one in two] == [False, True]
 
 
 @pytest.mark.virtual_time
@@ -91,13 +91,13 @@ async def test_leadership_counts_from_the_start_of_a_renewal(
     two: tuple[Operator, Operator],
 ) -> None:
     """The standby may have observed the renewal long before the response arrives."""
-    await one_acts(two)
+    await one_leads(two)
     version = two[0].wire.server.version
     two[0].wire.back = TIMEOUT_SECONDS - 0.1
     await until(lambda: two[0].wire.server.version > version, RENEW_SECONDS + 0.1)
     two[0].wire.whole.clear()
-    await until(lambda: two[1].acts, TAKE_OVER_SECONDS)
-    assert not two[0].acts
+    await until(lambda: two[1].leads, TAKE_OVER_SECONDS)
+    assert not two[0].leads
 
 
 @pytest.mark.virtual_time
@@ -106,12 +106,12 @@ async def test_after_an_outage_of_the_apiserver_the_same_leader_continues(
     two: tuple[Operator, Operator], later: float
 ) -> None:
     """An outage causes no takeover, even if the standby is the first to get a response."""
-    await one_acts(two)
+    await one_leads(two)
     await asyncio.sleep(RENEW_SECONDS / 2)  # both have observed the last renewal
     for one in two:
         one.wire.refuses = 500
     await asyncio.sleep(60)
-    assert [one.acts for one in two] == [False, False]
+    assert [one.leads for one in two] == [False, False]
     waits = asyncio.ensure_future(two[0].lease.permission())
     await asyncio.sleep(2 * PAUSE_SECONDS)
     assert not waits.done()
@@ -122,7 +122,7 @@ async def test_after_an_outage_of_the_apiserver_the_same_leader_continues(
         await asyncio.wait_for(waits, RENEW_SECONDS + 0.1)
     await two[0].lease.permission()
     await asyncio.sleep(20)
-    assert [one.acts for one in two] == [True, False]
+    assert [one.leads for one in two] == [True, False]
     assert not two[0].ended
 
 
@@ -131,13 +131,13 @@ async def test_a_renewal_whose_response_is_lost_does_not_end_leadership(
     two: tuple[Operator, Operator],
 ) -> None:
     """The next renewal conflicts with the leader's own write."""
-    await one_acts(two)
+    await one_leads(two)
     two[0].wire.back = TIMEOUT_SECONDS + 0.1
     await asyncio.sleep(TIMEOUT_SECONDS)
     two[0].wire.back = 0.0
-    await until(lambda: two[0].acts, RENEW_SECONDS * 2)
+    await until(lambda: two[0].leads, RENEW_SECONDS * 2)
     await asyncio.sleep(20)
-    assert [one.acts for one in two] == [True, False]
+    assert [one.leads for one in two] == [True, False]
     assert set(two[0].wire.server.writers) == {"a"}
 
 
@@ -146,14 +146,14 @@ async def test_a_renewal_whose_response_is_lost_does_not_end_leadership(
 async def test_the_leader_survives_a_deleted_or_emptied_lease(
     two: tuple[Operator, Operator], what: str
 ) -> None:
-    await one_acts(two)
+    await one_leads(two)
     server = two[0].wire.server
     if what == "deleted":
         server.lease = None
     else:
         server.write(str(server.version), {"holderIdentity": ""})
     await asyncio.sleep(20)
-    assert [one.acts for one in two] == [True, False]
+    assert [one.leads for one in two] == [True, False]
     assert server.lease is not None
     assert server.lease["holderIdentity"] == "a"
 
@@ -165,7 +165,7 @@ async def test_a_missing_lease_is_created_after_a_while(
     """A new operator cannot know whether a Lease that was in use has been deleted."""
     two[0].wire.server.lease = None
     two[0].start()
-    assert await until(lambda: two[0].acts, TAKE_OVER_SECONDS) >= LEASE_SECONDS
+    assert await until(lambda: two[0].leads, TAKE_OVER_SECONDS) >= LEASE_SECONDS
 
 
 @pytest.mark.virtual_time
@@ -173,26 +173,26 @@ async def test_a_shutdown_during_a_renewal_releases_the_lease(
     two: tuple[Operator, Operator],
 ) -> None:
     """The Lease then has another version than the operator knows."""
-    await one_acts(two)
+    await one_leads(two)
     version = two[0].wire.server.version
     two[0].wire.back = 0.2
     await until(lambda: two[0].wire.server.version > version, RENEW_SECONDS + 0.1)
     await two[0].end()
-    await until(lambda: two[1].acts, LOOK_SECONDS + 0.1)
+    await until(lambda: two[1].leads, LOOK_SECONDS + 0.1)
 
 
 @pytest.mark.virtual_time
 async def test_a_response_that_is_not_a_lease_does_not_end_the_operator(
     two: tuple[Operator, Operator],
 ) -> None:
-    await one_acts(two)
+    await one_leads(two)
     read, write = two[0].wire.server.read, two[0].wire.server.write
     two[0].wire.server.read = dict  # type: ignore[method-assign]
     two[0].wire.server.write = lambda version, spec: {}  # type: ignore[method-assign]
     await asyncio.sleep(20)
     two[0].wire.server.read, two[0].wire.server.write = read, write  # type: ignore[method-assign]
     await asyncio.sleep(20)
-    assert [one.acts for one in two] == [True, False]
+    assert [one.leads for one in two] == [True, False]
 
 
 def test_the_option_lease_requires_a_namespace() -> None:

@@ -12,7 +12,7 @@ from unit.virtual import VirtualLoop
 @st.composite
 def stories(draw: st.DrawFn) -> list[tuple[str, int, float]]:
     """Draw faults: what happens, to which operator (3: to all), and the time until the next."""
-    faults = ["cut", "slow there", "slow back", "refused", "whole", "delete", "empty"]
+    faults = ["cut", "slow there", "slow back", "refused", "repaired", "delete", "empty"]
     ends = ["kill", "end"]
     step = st.tuples(st.sampled_from(faults + ends), st.integers(0, 3), st.floats(0.05, 9.0))
     story = draw(st.lists(step, min_size=1, max_size=14))
@@ -22,7 +22,7 @@ def stories(draw: st.DrawFn) -> list[tuple[str, int, float]]:
     return story
 
 
-async def befall(one: Operator, what: str, seconds: float) -> None:
+async def inject(one: Operator, what: str, seconds: float) -> None:
     """Apply a fault, which lasts until the operator's connection is repaired."""
     wire = one.wire
     match what:
@@ -37,7 +37,7 @@ async def befall(one: Operator, what: str, seconds: float) -> None:
         case "kill" | "end":
             await (one.kill() if what == "kill" else one.end())
             one.start()  # as the kubelet does
-        case "whole":
+        case "repaired":
             wire.whole.set()
             wire.refuses, wire.there, wire.back = 0, 0.0, 0.0
         case "delete":
@@ -54,7 +54,7 @@ async def lived(story: list[tuple[str, int, float]]) -> None:
     async def watched(seconds: float) -> None:
         end = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < end:
-            assert sum(one.acts for one in all_) <= 1
+            assert sum(one.leads for one in all_) <= 1
             for one in all_:
                 if one.ended:
                     one.start()
@@ -62,12 +62,12 @@ async def lived(story: list[tuple[str, int, float]]) -> None:
 
     for what, number, seconds in story:
         for one in all_ if number == len(all_) else [all_[number]]:
-            await befall(one, what, seconds)
+            await inject(one, what, seconds)
         await watched(seconds)
     for one in all_:
-        await befall(one, "whole", 0)
+        await inject(one, "repaired", 0)
     await watched(2 * TAKE_OVER_SECONDS + 3 * TIMEOUT_SECONDS)
-    assert sum(one.acts for one in all_) == 1
+    assert sum(one.leads for one in all_) == 1
     for one in all_:
         await one.kill()
 

@@ -84,6 +84,6 @@ async def test_it_returns_when_the_skipped_namespaces_change(
 def next_look(rights: Rights) -> Callable[[float], object]:
     async def sleep(_: float) -> None:
         rights.seen += 1
-        assert rights.seen < len(rights.looks), "it looks on and on"
+        assert rights.seen < len(rights.looks), "it checks without end"
 
     return sleep

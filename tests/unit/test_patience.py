@@ -56,15 +56,15 @@ def test_the_delay_counts_from_when_the_problem_was_noticed() -> None:
 EVENTS: dict[str, tuple[list[Body], str]] = {
     "none": ([], ""),
     "one": ([event(1, "FailedMount")], "FailedMount: FailedMount at 1"),
-    "the newest": (
+    "the newest warning": (
         [event(3, "FailedMount"), event(9, "FailedCreatePodSandBox")],
         "FailedCreatePodSandBox: FailedCreatePodSandBox at 9",
     ),
-    "the kubelet has got further": (
+    "the kubelet has made progress since": (
         [event(1, "FailedMount"), event(3, "Pulling", "Normal")],
         "",
     ),
-    "it was scheduled before": (
+    "a warning after the scheduling": (
         [event(1, "Scheduled", "Normal"), event(3, "FailedMount")],
         "FailedMount: FailedMount at 3",
     ),

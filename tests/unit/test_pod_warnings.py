@@ -23,10 +23,10 @@ from unit.statuses import main_status
 # Pods on nodes that have had neither an address nor a reason for a while.
 SILENT = tuple(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in range(4))
 TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
-    "never asked": ({}, [0, 1, 2, 3]),
-    "who was never asked comes first": ({0: -60, 1: -60}, [2, 3, 0, 1]),
-    "who is overdue the longest": ({0: -60, 1: -90, 2: -70, 3: -80}, [1, 3, 2, 0]),
-    "not again at once": ({0: 1, 1: 0, 2: READ_AGAIN_SECONDS}, [3, 1]),
+    "never read": ({}, [0, 1, 2, 3]),
+    "pods whose events were never read come first": ({0: -60, 1: -60}, [2, 3, 0, 1]),
+    "the longest overdue first": ({0: -60, 1: -90, 2: -70, 3: -80}, [1, 3, 2, 0]),
+    "not again before the interval is over": ({0: 1, 1: 0, 2: READ_AGAIN_SECONDS}, [3, 1]),
 }
 
 

@@ -93,7 +93,7 @@ async def test_a_change_between_list_and_event_is_not_late() -> None:
 
 # The list of each audit, by the number of audits before.
 DEAD: dict[str, Callable[[int], list[Body]]] = {
-    "one job that rests": lambda minute: [job("a", 5)],
+    "one idle job": lambda minute: [job("a", 5)],
     "one job that is edited each minute": lambda minute: [job("a", 5 + minute)],
     "a new job every five minutes": lambda minute: [
         job(f"j{n}", 5) for n in range(1 + minute // 5)

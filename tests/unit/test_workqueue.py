@@ -186,7 +186,7 @@ async def test_waiting_as_a_standby_is_not_measured() -> None:
     queue.add(A)
     before = measured("wait_seconds_sum")
     await asyncio.sleep(3600)
-    assert measured("oldest_seconds") == 0, "nobody waits for an operator that does not act"
+    assert measured("oldest_seconds") == 0, "waiting as a standby is not measured"
     async with started(queue):
         await until(lambda: work.done == [A], lambda: work.done)
     assert measured("wait_seconds_sum") - before == pytest.approx(0, abs=0.1)
