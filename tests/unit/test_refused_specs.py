@@ -50,9 +50,9 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     ),
     "zero": (body(replicas=0), "spec.replicas", "at least 1"),
     "far too many": (body(replicas=100000), "spec.replicas", "at most 1500"),
-    "a number as text": (body(replicas="3"), "spec.replicas", "valid integer"),
+    "a number as a string": (body(replicas="3"), "spec.replicas", "valid integer"),
     "a fraction": (body(replicas=1.5), "spec.replicas", "valid integer"),
-    "true is no number": (body(replicas=True), "spec.replicas", "valid integer"),
+    "true instead of a number": (body(replicas=True), "spec.replicas", "valid integer"),
     "no workers": (body(parallelWorkers=0), "spec.parallelWorkers", "at least 1"),
     "a typo": (body(toplogy="star"), "spec.toplogy", "did you mean topology?"),
     "a typo in template": (
@@ -75,7 +75,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.spec.containers",
         "at least one",
     ),
-    "containers of nonsense": (
+    "containers of a wrong type": (
         with_pod(containers=["x"]),
         "spec.template.spec.containers",
         "at least one",
@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.spec.restartPolicy",
         "OnFailure or Never",
     ),
-    "our folder": (
+    "a mount in the operator's folder": (
         with_pod(
             containers=[
                 {
@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.spec.containers[0].volumeMounts",
         "/run/dijob/bin is where the operator mounts its own files",
     ),
-    "a list of names that does not fit": (
+    "a peer list of names that does not fit": (
         {**builders.job_body(replicas=1500, addressing="Hostname"), "metadata": {"name": "a" * 58}},
         "spec.addressing",
         "at most 813 replicas fit",
@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.spec.dnsPolicy",
         "which addressing: Hostname, runtime: slurm and",
     ),
-    "a list of slurm's names that does not fit": (
+    "a peer list of slurm's names that does not fit": (
         {**builders.job_body(replicas=1500, runtime="slurm"), "metadata": {"name": "a" * 58}},
         "spec.runtime",
         "or use another runtime",
@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.spec.initContainers[0].env",
         "DI_RANK",
     ),
-    "own label": (
+    "a label with a reserved prefix": (
         body(
             template={
                 "metadata": {"labels": {names.LABEL_RANK: "1"}},
@@ -159,12 +159,12 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.metadata.labels",
         names.LABEL_RANK,
     ),
-    "own container": (
+    "a container with a reserved name": (
         with_pod(initContainers=[{"name": names.GATE_CONTAINER}]),
         "spec.template.spec.initContainers[0].name",
         "choose another name",
     ),
-    "own volume": (
+    "a volume with a reserved name": (
         with_pod(volumes=[{"name": "fine"}, {"name": names.BIN_VOLUME}]),
         "spec.template.spec.volumes[1].name",
         "choose another name",

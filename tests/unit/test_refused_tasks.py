@@ -42,17 +42,17 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "slurm and oneflow need identical nodes",
     ),
     "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
-    "replicas as well": (
+    "replicas and tasks": (
         with_tasks(replicas=4),
         "spec.replicas",
         "replicas of the last task instead",
     ),
-    "one name twice": (
+    "two tasks with one name": (
         with_tasks({"name": "a"}, {"name": "a"}),
         "spec.tasks[1].name",
         "two tasks have this name",
     ),
-    "one type twice": (
+    "two tasks of one type": (
         with_tasks({}, {"type": "learner", "name": "b"}),
         "spec.tasks[1].type",
         "at most one task of each",
@@ -62,8 +62,12 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.tasks[0].type",
         "'learner', 'collector', 'evaluator' or 'none'",
     ),
-    "none without a name": (with_tasks({"type": "none"}), "spec.tasks[0].name", "needs a name"),
-    "a name that is none": (with_tasks({"name": "A_b"}), "spec.tasks[0].name", "must match"),
+    "a task of type none without a name": (
+        with_tasks({"type": "none"}),
+        "spec.tasks[0].name",
+        "needs a name",
+    ),
+    "an invalid name": (with_tasks({"name": "A_b"}), "spec.tasks[0].name", "must match"),
     "a typo in a task": (
         with_tasks({"replica": 1}),
         "spec.tasks[0].replica",
@@ -74,7 +78,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.tasks[0].template.spec.containers",
         "at least one",
     ),
-    "our variable": (
+    "a reserved variable": (
         with_tasks(
             {
                 "template": {
@@ -85,7 +89,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.tasks[0].template.spec.containers[0].env",
         "DI_RANK is set by the operator",
     ),
-    "workers that differ": (
+    "workers that differ between tasks": (
         with_command("ditask --parallel-workers 2", "ditask --parallel-workers 3"),
         "spec.parallelWorkers",
         "--parallel-workers 2 in task learner and --parallel-workers 3 in task evaluator",
@@ -105,7 +109,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.failurePolicy.rules[0].onExitCodes",
         "needs restartPolicy: Never",
     ),
-    "no exit code": (
+    "a rule without exit codes": (
         with_tasks(failurePolicy={"rules": [{"action": "FailJob", "onExitCodes": {"values": []}}]}),
         "spec.failurePolicy.rules[0].onExitCodes.values",
         "at least 1 item",
@@ -122,7 +126,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.failurePolicy.rules[0].action",
         "'FailJob', 'RestartJob', 'Restart' or 'Ignore'",
     ),
-    "a name that takes a variable of ours": (
+    "a name whose variable is reserved": (
         with_tasks({"type": "none", "name": "num"}),
         "spec.tasks[0].name",
         "DI_NUM_NODES",
@@ -134,7 +138,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.failurePolicy.rules[0].onPodConditions[0].type",
         "every pod's normal life cycle",
     ),
-    "a shared volume of our name": (
+    "a shared volume with a reserved name": (
         with_tasks(volumes=[{"name": "dijob-bin"}]),
         "spec.volumes[0].name",
         "a part that the operator adds",
@@ -160,7 +164,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "at least 1",
     ),
     "an unknown priority": (with_tasks(priority="low"), "spec.priority", "'normal' or 'high'"),
-    "a group that is no label": (with_tasks(group="a b"), "spec.group", "becomes a label"),
+    "a group that is not a label": (with_tasks(group="a b"), "spec.group", "becomes a label"),
     "two topologies": (
         with_tasks(topology="mesh", engineFields={"topology": "star"}),
         "spec.engineFields.topology",

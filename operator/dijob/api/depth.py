@@ -29,7 +29,7 @@ TOKENS: Final = 2 * VALUES + 5_000
 CUT: Final = "\0cut"
 _CUT_JSON: Final = json.dumps(CUT).encode()
 # The longest path in a message, in characters.
-_SAID: Final = 100
+_PATH_LENGTH: Final = 100
 _STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _BRACKET: Final = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
 _TOKEN: Final = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
@@ -109,7 +109,9 @@ def problems(value: Any, path: str) -> Iterator[Problem]:
         if large or not level:
             return
     place = level[0][0]
-    yield Problem(place if len(place) <= _SAID else f"{place[:_SAID]}...", DEEP_MESSAGE)
+    yield Problem(
+        place if len(place) <= _PATH_LENGTH else f"{place[:_PATH_LENGTH]}...", DEEP_MESSAGE
+    )
 
 
 def _below(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -123,4 +125,4 @@ def _below(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 def _at(path: str, step: str) -> str:
     """Return the path of a field or entry, cut to what a message can show."""
-    return path if len(path) > _SAID else path + step[: _SAID + 1]
+    return path if len(path) > _PATH_LENGTH else path + step[: _PATH_LENGTH + 1]

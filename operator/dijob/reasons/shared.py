@@ -57,7 +57,7 @@ class Isolated(Reason):
     )
     Created = good("the network policy has been created")
     NotWanted = good(
-        "the operator no longer creates network policies (the chart's value `networkPolicy.jobs`)"
+        "the operator no longer creates network policies (the chart value `networkPolicy.jobs`)"
     )
 
 
@@ -70,7 +70,7 @@ class BrokerReady(Reason):
     Starting = waiting("its pod is being created")
     NotRunning = problem(
         "its pod cannot run; the message quotes the cluster's reason",
-        "if the reason is the image, set the chart's value redis.image, or name your own server in"
+        "if the reason is the image, set the chart value redis.image, or name your own server in"
         " `messageQueue.host`",
     )
     NameTaken = problem(
