@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// prefix is that of the operator's annotations.
+// prefix is the prefix of the operator's annotations (operator/dijob/names.py).
 const prefix = "diengine.opendilab.org/"
 
-// annotations returns the operator's annotations of this pod, without their prefix, as the kubelet shows them now: all in
-// one file, so that they are of one version of the pod. Each line is KEY="VALUE", quoted as Go does it (Kubernetes'
-// pkg/fieldpath: FormatMap).
+// annotations returns the operator's annotations of this pod, without their prefix; nil if the file does not exist yet. The
+// kubelet updates the file, a downwardAPI volume. All annotations are in one file, so that they belong to one version of
+// the pod: with a file for each, a revision could be read together with another revision's addresses. Each line is
+// KEY="VALUE", quoted as in Go (Kubernetes' pkg/fieldpath: FormatMap).
 func annotations() map[string]string {
 	text, err := os.ReadFile(filepath.Join(podFolder, "annotations"))
 	if err != nil {
@@ -29,7 +30,7 @@ func annotations() map[string]string {
 	return found
 }
 
-// newestList returns the newest list of this pod and its number; "" where there is none.
+// newestList returns the newest peer list of this pod and its revision; "" if there is none.
 func newestList(said map[string]string) (number, list string) {
 	return said["list-number"], said["node-ips"]
 }

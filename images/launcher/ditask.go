@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// given is what the user says to ditask, by option; one that is not there was not given. Options without consequence here
-// need no entry: their values do not look like options.
+// given holds the options that the user passes to ditask. An option that is absent was not passed. Options that do not matter
+// here need no entry: their values do not start with "-", so they are not mistaken for options.
 type given struct {
 	values map[string]string
 	plain  bool // --help and the like
 }
 
-// known are the options that are read, by the word for them here.
+// known maps the options that are read to their keys in `given`.
 var known = map[string]string{
 	"--platform": "platform", "--topology": "topology", "--parallel-workers": "workers", "--ports": "ports",
 	"--labels": "labels", "--node-ids": "ids", "--attach-to": "attach", "--mq-type": "mq", "--mq_type": "mq",
@@ -23,14 +23,14 @@ var known = map[string]string{
 	"--protocol": "protocol",
 }
 
-// ditask is the image's own ditask, with the options that the DIJob knows and the user did not give. They go before the
-// user's own, which win in any case (click takes the last one).
+// ditask runs the image's own ditask, with the options of the DIJob that the user did not pass. They come before the user's
+// options, so that the user's always take precedence (click uses the last value of an option).
 func ditask(words []string) int {
 	real := imagesDitask()
 	if real == "" {
 		remedy := ". Install it (pip install DI-engine), or add its directory to PATH"
 		if hasCarriageReturn(words) {
-			remedy = "" // launch names the cause
+			remedy = "" // a carriage return is part of an argument: launch reports that as the cause
 		}
 		say("this image has no ditask (PATH=%s)%s", os.Getenv("PATH"), remedy)
 		return 127
@@ -41,7 +41,7 @@ func ditask(words []string) int {
 		return become(real, words)
 	}
 	if platform, is := users.values["platform"]; is && platform != "k8s" {
-		// Another platform has its own variables and its own defaults: the command means there what it means everywhere.
+		// Another platform has its own variables and defaults, so the command keeps its usual meaning.
 		say("--platform %s is given: no options are added and no addresses are checked", platform)
 		return become(real, words)
 	}
@@ -57,7 +57,7 @@ func ditask(words []string) int {
 	return becomeDitask(real, options.values["mq"], words)
 }
 
-// becomeDitask replaces this process by the image's ditask with this queue.
+// becomeDitask replaces this process with the image's ditask for this message queue.
 func becomeDitask(real, queue string, words []string) int {
 	if strings.HasPrefix(queue, "torchrpc") {
 		return becomeTorchrpc(real, queue, words)
@@ -65,6 +65,8 @@ func becomeDitask(real, queue string, words []string) int {
 	return become(real, words)
 }
 
+// readOptions parses the options of a ditask command line, in the forms --option VALUE and --option=VALUE. It does not
+// report errors, because ditask itself does.
 func readOptions(words []string) given {
 	users, option := given{values: map[string]string{}}, ""
 	for _, word := range words {
@@ -87,12 +89,13 @@ func readOptions(words []string) given {
 	return users
 }
 
-// isShortHelp: -h, -v. Not any word with one of these letters: -mhavoc.main is a module.
+// isShortHelp returns whether a word is -h or -v, possibly followed by other letters. The letter must come first, because in
+// -mhavoc.main it belongs to the name of a module.
 func isShortHelp(word string) bool {
 	return strings.HasPrefix(word, "-h") || strings.HasPrefix(word, "-v")
 }
 
-// warn says what cannot work with the platform that the user has given.
+// warn logs a warning for options that do not work with the platform that the user has passed.
 func (users given) warn() {
 	if users.values["platform"] != "k8s" {
 		return
@@ -113,9 +116,9 @@ func (users given) queue() string {
 	return variable("DI_MQ_TYPE", "nng")
 }
 
-// ownWorld returns the option with which the user says where the processes listen; "" if they leave that to the job. Such a
-// command means what it means outside of a job. DI-engine's k8s parser would take the address for that of every rank, and
-// fail. With another queue than these two, no process listens.
+// ownWorld returns the option that determines where the processes listen; "" if the job determines it. A command with such an
+// option runs as outside a job: DI-engine's k8s parser would use the address for every rank, and fail. With other queues than
+// nng and torchrpc, processes do not listen.
 func (users given) ownWorld() string {
 	_, isPlaced := users.values["platform"]
 	if queue := users.queue(); isPlaced || queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {
@@ -130,8 +133,8 @@ func (users given) ownWorld() string {
 	return ""
 }
 
-// needsNoPeers says whether the user has said that ditask connects to no other rank of the job, or to which addresses, or
-// there is no other rank.
+// needsNoPeers returns whether ditask needs no connection from the job: the user has disabled connections or passed their
+// addresses, or the job has only one rank.
 func (users given) needsNoPeers() bool {
 	return users.values["topology"] == "alone" || users.values["attach"] != "" || !strings.Contains(os.Getenv("DI_NODES"), ",")
 }
@@ -145,7 +148,7 @@ func (users given) sayWhyAlone(option string) {
 		" or add --topology alone if this is intended", option)
 }
 
-// complete are the options as ditask gets them: the user's, and those that are added for the job.
+// complete holds the options that ditask gets: the user's, and those that are added for the job.
 type complete struct {
 	values map[string]string
 	added  []string
@@ -164,7 +167,8 @@ func (users given) withTheJobs() complete {
 	all.fill("labels", "--labels", os.Getenv("DI_LABELS"))
 	queue := users.queue()
 	if queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {
-		// It dials no rank, and DI-engine's parser then leaves the node ids out: all ranks would count from 0.
+		// With such a queue, ranks do not connect to each other, and DI-engine's parser then omits the node ids. All ranks would
+		// count from 0.
 		all.fill("ids", "--node-ids", os.Getenv("DI_NODE_IDS"))
 	}
 	if queue == "redis" {
@@ -178,7 +182,7 @@ func (users given) withTheJobs() complete {
 	return all
 }
 
-// fill gives an option its value where the user has not; an empty value is none.
+// fill adds an option that the user has not passed, unless its value is empty.
 func (all *complete) fill(word, option, value string) {
 	if _, is := all.values[word]; is || value == "" {
 		return
@@ -187,8 +191,8 @@ func (all *complete) fill(word, option, value string) {
 	all.added = append(all.added, option, value)
 }
 
-// reaches looks whether this rank reaches those that it dials: NNG never retries an address that it cannot reach, and
-// says nothing, so the job would hang.
+// reaches returns whether this rank can reach the addresses to which it will connect. NNG never retries an address that it
+// cannot reach, and logs nothing, so the job would hang.
 func (all complete) reaches() bool {
 	queue, attach := all.values["mq"], all.values["attach"]
 	if queue != "nng" && queue != "redis" && !strings.HasPrefix(queue, "torchrpc") {
@@ -221,11 +225,11 @@ func valueOr(value, otherwise string) string {
 	return value
 }
 
-// imagesDitask returns the path of the first ditask in PATH that is not this program; "" where there is none. Its folder
-// may have several names (/run, /var/run).
+// imagesDitask returns the path of the first ditask in PATH that is not this program; "" if there is none. It compares files
+// and not paths, because this program's directory can have several names (/run, /var/run).
 func imagesDitask() string {
 	own, _ := os.Stat("/proc/self/exe")
-	// Where /proc cannot be read: to take itself for the image's would go on for ever.
+	// If /proc cannot be read, this comparison still recognizes the program. Otherwise it would execute itself forever.
 	called, _ := os.Stat(filepath.Join(binFolderOf(os.Args[0]), "ditask"))
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(valueOr(folder, "."), "ditask")
@@ -245,19 +249,21 @@ func isExecutable(path string) bool {
 	return syscall.Access(path, executable) == nil
 }
 
-// become replaces this process by another program.
+// become replaces this process with another program. It returns only if that fails, with the exit code of a shell.
 func become(path string, words []string) int {
 	err := syscall.Exec(path, append([]string{path}, words...), os.Environ())
 	say("cannot run %s: %v", path, err)
 	return 126
 }
 
-// hasTorch ends with 0 where a Python could import what dijob_runtime.torchrpc needs, which takes seconds.
+// hasTorch is a Python program that exits with 0 if dijob_runtime.torchrpc can import what it needs. It only searches for the
+// modules, because importing them takes seconds.
 const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('ding', 'torch', 'dijob_runtime'))))"
 
-// becomeTorchrpc: that queue is not DI-engine's own; dijob-runtime teaches it to ditask, under the Python that ditask has.
+// becomeTorchrpc replaces this process with dijob_runtime.ditask, which adds the queue torchrpc to ditask, because DI-engine
+// itself does not have it. It runs under the Python of the image's ditask, in which DI-engine is installed.
 func becomeTorchrpc(real, queue string, words []string) int {
-	python := strings.Fields(strings.TrimPrefix(firstLine(real), "#!")) // it may be `env python3`
+	python := strings.Fields(strings.TrimPrefix(firstLine(real), "#!")) // two words for `#!/usr/bin/env python3`
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {
 		say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, for the Python interpreter of its ditask", queue)
 		return 1

@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// whyNotStarted returns why the program of a command cannot be started, for the user, and the exit code of a shell in this
-// case. path is where the program was found, "" if it was not.
+// whyNotStarted returns a message for the user about a program that cannot be started, and the exit code of a shell in this
+// case: 127 for a file that does not exist, else 126. path is where the program was found; "" if it was not. The kernel's own
+// errors name neither the interpreter nor the variables that are the cause.
 func whyNotStarted(name, path string, err error) (reason string, code int) {
 	switch {
 	case strings.HasSuffix(name, "\r"):
@@ -26,8 +27,8 @@ func whyNotStarted(name, path string, err error) (reason string, code int) {
 	return errors.Unwrap(err).Error(), 126
 }
 
-// whyNotLoaded says what is missing of a file that is there: the kernel reports the same error for the program that is to
-// run it.
+// whyNotLoaded returns what is missing for a program whose file exists. The kernel reports ENOENT for the interpreter or the
+// loader, too, and does not say which file it means.
 func whyNotLoaded(path string) string {
 	line := firstLine(path)
 	interpreter, isScript := strings.CutPrefix(line, "#!")
@@ -40,7 +41,8 @@ func whyNotLoaded(path string) string {
 	return "the dynamic loader that it needs does not exist in this image"
 }
 
-// tooLarge explains E2BIG: Linux bounds the environment and the arguments of a program together.
+// tooLarge explains E2BIG. Linux limits the total size of a program's arguments and environment. In practice the cause is
+// enableServiceLinks, which adds seven variables for each Service of the namespace.
 func tooLarge(environment []string) string {
 	services, size := 0, 0
 	for _, variable := range environment {
@@ -59,7 +61,7 @@ func tooLarge(environment []string) string {
 	return reason
 }
 
-// quoted shows a word as it is, or with escapes if it has characters that a terminal does not show.
+// quoted returns a word in quotes, with escapes if it contains characters that a terminal does not show.
 func quoted(word string) string {
 	if strings.ContainsFunc(word, func(r rune) bool { return r < ' ' }) {
 		return fmt.Sprintf("%q", word)
@@ -67,7 +69,7 @@ func quoted(word string) string {
 	return "'" + word + "'"
 }
 
-// hasCarriageReturn says whether a line of some word ends as lines do on Windows.
+// hasCarriageReturn returns whether any line of the words ends with a carriage return, as on Windows.
 func hasCarriageReturn(words []string) bool {
 	for _, word := range words {
 		if strings.Contains(word, "\r\n") || strings.HasSuffix(word, "\r") {

@@ -12,32 +12,35 @@ import (
 )
 
 const (
+	// How often the gate reads the peer list. It is part of the start time of every job.
 	gateLook    = 200 * time.Millisecond
 	gateSayEach = 10 * time.Second
 )
 
-// waiting is what a gate knows while it waits.
+// waiting is the state of a gate.
 type waiting struct {
 	rank     int
-	address  string // this pod's own
-	host     string // this rank's name, if the list has names
+	address  string // this pod's own IP
+	host     string // this rank's host name, if the peer list has names
 	topology string
-	named    string // what the list has for this rank, where that is not this pod's address
+	named    string // this rank's entry in the peer list
 	unknown  string // the name that does not resolve
-	found    int    // so many of the names that this rank dials resolve: they are not asked for again
+	found    int    // how many of the names to which this rank connects have resolved; they are not looked up again
 
-	asked    time.Time // when DNS was first asked for the job's Service
-	nameless int       // ranks that the Service does not have yet
+	asked    time.Time // when the job's Service was first looked up
+	nameless int       // how many ranks have no DNS record of the Service yet
 
 	lookup func(name string) ([]string, error)
 	out    io.Writer
 }
 
-// gate waits until this pod's own address stands in the job's list, so that the main container starts with true
-// addresses. It runs from the main container's image: once it does, that image is on the node.
+// gate waits until the job's peer list contains this pod's own address, so that the main container starts with correct
+// addresses. It runs in an init container of the main container's image, so the image is already on the node when the gate
+// opens, and no rank starts later than the others because of a pull.
 func gate([]string) int {
 	go endOnSignal(received)
-	os.RemoveAll(runFolder()) // a new sandbox: what ran in the old one has not failed
+	// Init containers run again only in a new sandbox. What ran in the old one was lost with it and has not failed.
+	os.RemoveAll(runFolder())
 	w, problem := newWaiting()
 	if err := linkTopology(); problem == "" && err != nil {
 		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user can write to: %v", err)
@@ -46,17 +49,19 @@ func gate([]string) int {
 		problem = w.wait()
 	}
 	if problem != "" {
-		// Said where the job's conditions find it: as the end of this container.
+		// The end of the container's log becomes its termination message, which the job's conditions quote.
 		fmt.Fprintln(os.Stderr, "dijob gate: "+problem)
 		return 1
 	}
 	return 0
 }
 
-// endOnSignal ends this program at once, also in the middle of a question to a DNS that does not answer.
+// endOnSignal ends this program as soon as it receives a signal, even during a DNS lookup that does not return.
 func endOnSignal(signals <-chan os.Signal) { os.Exit(exitCode(<-signals)) }
 
-// wait returns once the list names this pod, or with the reason why there is nothing to wait for.
+// wait returns "" as soon as the peer list contains this pod. It returns an error message if names do not resolve within
+// DIJOB_RESOLVE_SECONDS: waiting longer would not help, and the job's status should show the reason. There is no limit for
+// the peer list itself, because the operator has its own timeout for that.
 func (w *waiting) wait() (problem string) {
 	begin, resolved := time.Now(), time.Now()
 	said := begin
@@ -79,8 +84,8 @@ func (w *waiting) wait() (problem string) {
 		w.tell("rank %d has waited %.0f s: %s. To see which ranks are missing, run: kubectl describe dijob %s -n %s", w.rank,
 			time.Since(begin).Seconds(), why, os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_NAMESPACE"))
 	}
-	// Where no launcher will look (an image's own entry point), only time helps: the kubelet may still have a view of the
-	// pod from before the list.
+	// Without a launcher, the kubelet sets the variables of the main container, and it may still use an older version of the
+	// pod than the one in the volume. The gate cannot see that, so it waits a moment.
 	time.Sleep(seconds("DIJOB_SETTLE_SECONDS", 0))
 	w.tell("open after %.0f s: the address of rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
 	return ""
@@ -99,7 +104,8 @@ func newWaiting() (*waiting, string) {
 	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, ""
 }
 
-// isNamed says whether the list names this very pod: after a new sandbox (same pod, new IP) the old list is still there.
+// isNamed returns whether the peer list contains this pod's current address. A list alone is not enough: after a new sandbox
+// the pod has another IP, but still the annotation with the old one.
 func (w *waiting) isNamed() bool {
 	w.named, w.host, w.unknown = "", "", ""
 	_, list := newestList(annotations())
@@ -115,8 +121,8 @@ func (w *waiting) isNamed() bool {
 	return w.named == w.address && w.namesAreKnown(ranks)
 }
 
-// resolves says whether this pod's name leads to this very pod, and those that it dials lead somewhere: NNG never tries a
-// name again that did not resolve.
+// resolves returns whether this rank's name resolves to this pod, and whether the names to which it connects resolve at all.
+// The gate must check this, because NNG never retries a name that did not resolve.
 func (w *waiting) resolves(ranks []string) bool {
 	w.unknown = w.host
 	if addresses, err := w.lookup(w.host); err != nil || !slices.Contains(addresses, w.address) {
@@ -132,6 +138,7 @@ func (w *waiting) resolves(ranks []string) bool {
 	return true
 }
 
+// why returns what the gate waits for, for the log.
 func (w *waiting) why() string {
 	switch {
 	case w.unknown == w.host && w.host != "":
@@ -146,7 +153,7 @@ func (w *waiting) why() string {
 	return "not every rank of the job has an address yet"
 }
 
-// dials returns how many ranks, from rank 0 on, this one dials (ding 0.5.3, k8s_parser.py).
+// dials returns to how many ranks this one connects, counted from rank 0 (ding 0.5.3, k8s_parser.py).
 func dials(topology string, rank int) int {
 	switch topology {
 	case "mesh":
@@ -157,6 +164,8 @@ func dials(topology string, rank int) int {
 	return 0
 }
 
+// seconds returns the duration in an environment variable, or a default if the variable is not a number of seconds. Fractions
+// are allowed.
 func seconds(name string, otherwise float64) time.Duration {
 	value, err := strconv.ParseFloat(os.Getenv(name), 64)
 	if err != nil || value < 0 {

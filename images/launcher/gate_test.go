@@ -18,7 +18,7 @@ const (
 	names     = "world-0.world,world-1.world,world-2.world"
 )
 
-// dns knows names, and remembers what it was asked.
+// dns is a DNS with some names, which records the names that were looked up.
 type dns struct {
 	known map[string]string
 	asked []string
@@ -32,7 +32,7 @@ func (d *dns) lookup(name string) ([]string, error) {
 	return nil, errors.New("no such host")
 }
 
-// pod is a gate's surroundings: the folder in which the list appears, a DNS, and what the gate has said.
+// pod is the environment of a gate: the directory in which the peer list appears, a DNS, and the gate's log.
 type pod struct {
 	folder string
 	dns    *dns
@@ -63,14 +63,14 @@ func (p *pod) gate(rank int, topology string) *waiting {
 	}
 }
 
-// begun starts a gate; how it ends comes by the channel.
+// begun starts a gate and returns a channel for its result.
 func begun(w *waiting) <-chan string {
 	problem := make(chan string, 1)
 	go func() { problem <- w.wait() }()
 	return problem
 }
 
-// hasOpened fails the test where a gate ends otherwise, or takes longer than until its next look.
+// hasOpened fails the test if a gate ends with an error, or later than at its next look.
 func hasOpened(t *testing.T, problem <-chan string) {
 	begin := time.Now()
 	if got := <-problem; got != "" {

@@ -11,8 +11,11 @@ import (
 )
 
 const (
-	renewalExit = 85 // a container that exited 0 is not started again
-	endLook     = 20 * time.Millisecond
+	// The exit code after a requested restart. It is not 0, because the kubelet does not restart a container that exited 0
+	// (restartPolicy OnFailure). The operator knows this code (operator/dijob/pod.py, RENEWAL_CODE).
+	renewalExit = 85
+	// How often the launcher checks whether signalled processes have ended. Short, because it delays the pod's end.
+	endLook = 20 * time.Millisecond
 )
 
 // run is one run of the user's command.
@@ -21,20 +24,22 @@ type run struct {
 	signals   chan os.Signal
 	done      chan syscall.WaitStatus
 	watcher   *watcher
-	told      []int     // the processes that have been sent a signal that ends
-	endAt     time.Time // when the container was told to end; zero: it was not
-	begunWith string    // the number of the list with which the program has begun
-	renewing  string
-	listed    string // the number of the list in topology.json
-	unlisted  string // the number of the list of which it was said that it cannot be written there
+	told      []int     // the processes that have been sent a terminating signal
+	endAt     time.Time // when the container received SIGTERM; zero if it has not
+	begunWith string    // the revision of the peer list with which the program started
+	renewing  string    // the revision for which the program is being restarted; "" if it is not
+	listed    string    // the revision of the peer list in topology.json
+	unlisted  string    // the newest revision for which the log has reported that topology.json cannot be written
 	kill      <-chan time.Time
-	own       bool      // whether it is the container's own, and not beside another one
-	left      *lastRun  // what is left for the launcher after this one; nil if none follows
-	output    *recorder // nil if the program's output is not kept
+	own       bool      // whether this is the container's own launcher, and not one that `kubectl exec` started
+	left      *lastRun  // what the next launcher of this container will read; nil if none follows
+	output    *recorder // nil if the program's output is not recorded
 }
 
-// launch runs a command with the job's ditask first in PATH, as a child, and stands in for it: same stdin, same exit
-// code; signals go on to it. Usually PID 1 of the main container.
+// launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like it: it shares
+// stdin, forwards signals and returns the command's exit code. It is usually PID 1 of the main container. It does not
+// replace itself with the command, because it must still restart the program for a new peer list, and write topology.json
+// and the termination message.
 func launch(command []string) int {
 	if len(command) == 0 {
 		fmt.Fprintf(os.Stderr, "dijob: usage: %s COMMAND [ARGUMENT...]\n", os.Args[0])
@@ -43,6 +48,7 @@ func launch(command []string) int {
 	r := &run{signals: received}
 	r.own = os.Getenv("DI_RANK") != "" && lockStart()
 	again, last := r.own && startsAgain(), readLastRun()
+	// This wait comes first: if the operator ends the job because of the last failure, the program must not start again.
 	if again && last.hasFailed() {
 		if goOn, code := awaitCount(last, r.signals); !goOn {
 			return code
@@ -72,7 +78,7 @@ func launch(command []string) int {
 	return code
 }
 
-// putFirst puts a folder before those of a search path.
+// putFirst prepends a directory to a search path variable.
 func putFirst(name, folder string) {
 	if others := os.Getenv(name); others != "" {
 		folder += ":" + others
@@ -80,7 +86,8 @@ func putFirst(name, folder string) {
 	os.Setenv(name, folder)
 }
 
-// findPlace gives this process the variables of the newest list, and the pod its topology.json.
+// findPlace sets the variables of the newest peer list in this process, and writes topology.json. It returns the exit code
+// if the container must end instead, else 0.
 func (r *run) findPlace() int {
 	if os.Getenv("DI_RANK") == "" {
 		return 0 // not in a job
@@ -95,8 +102,9 @@ func (r *run) findPlace() int {
 	return 0
 }
 
-// awaitList returns the pod's annotations once they have a list. The gate has seen one, but it may have been removed since;
-// then the operator writes it again. The environment is no substitute: anyone can set it (envFrom, the image).
+// awaitList returns the pod's annotations as soon as they contain a peer list. The gate has already seen one, but somebody
+// may have removed it since; the operator then writes it again. The launcher does not use values from the environment
+// instead, because envFrom or the image can set any value there.
 func (r *run) awaitList() (said map[string]string, code int) {
 	for last := (time.Time{}); ; {
 		said = annotations()
@@ -115,13 +123,13 @@ func (r *run) awaitList() (said map[string]string, code int) {
 	}
 }
 
-// follow lets topology.json say what the newest list says.
+// follow updates topology.json from the newest peer list.
 func (r *run) follow(said map[string]string) {
 	number, list := newestList(said)
 	if list == "" || number == r.listed {
 		return
 	}
-	// Tried again with each look: a disk that is full has room again some time.
+	// If it fails, the next look tries again, because a full disk may have space later. The log reports each revision once.
 	if err := writeTopology(number, list); err == nil {
 		r.listed = number
 	} else if number != r.unlisted {
@@ -132,6 +140,7 @@ func (r *run) follow(said map[string]string) {
 
 func (r *run) start(command []string) int {
 	path, err := exec.LookPath(command[0])
+	// Go rejects programs that are found through "." in PATH. A shell accepts them, so the launcher does too.
 	if errors.Is(err, exec.ErrDot) {
 		err = nil
 	}
@@ -160,14 +169,16 @@ func (r *run) start(command []string) int {
 	return code
 }
 
-// lockStart says whether this is the container's own launcher, and not one that `kubectl exec` has started beside it. The
-// file stays locked until this process ends.
+// lockStart returns whether this is the container's own launcher, and not a second one that `kubectl exec` started, which
+// must not write the termination message or answer probes. The file descriptor is never closed, so the kernel releases the
+// lock when this process ends, even if it is killed.
 func lockStart() bool {
 	file, err := syscall.Open(besideTopology("launch.lock"), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o644)
 	return err == nil && syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// forgetReports removes what the program of a start before has written for the launcher.
+// forgetReports removes the files that the program's previous start wrote for the launcher. The volume outlives the
+// container, so they would otherwise be taken for reports of this start.
 func forgetReports() {
 	files, _ := filepath.Glob(besideTopology(lackingFiles))
 	for _, file := range append(files, otherwisePath()) {
@@ -175,7 +186,8 @@ func forgetReports() {
 	}
 }
 
-// reap waits for the child, and as PID 1 for every orphan of the container: nobody else does.
+// reap waits for the child and, because this is usually PID 1, for every orphaned process of the container. Otherwise these
+// would stay zombies. It sends the child's status to `done` and returns when no child is left.
 func reap(child int, done chan<- syscall.WaitStatus) {
 	for {
 		var status syscall.WaitStatus
@@ -189,7 +201,7 @@ func reap(child int, done chan<- syscall.WaitStatus) {
 	}
 }
 
-// standIn passes signals on until the command has ended, and returns its exit code.
+// standIn forwards signals and does the periodic work until the command has ended. It returns the container's exit code.
 func (r *run) standIn() int {
 	for {
 		select {
@@ -212,9 +224,9 @@ func (r *run) standIn() int {
 	}
 }
 
-// pass hands a signal on. One that ends goes to the whole container: a shell between this program and the user's dies of
-// it, or swallows it, and hands nothing on. In a PID namespace that is shared, -1 would be other people's processes. A
-// signal that tells (USR1, USR2) kills whoever does not expect it, so only the command gets it.
+// pass forwards a signal. A terminating signal goes to every process of the container, because a shell between this program
+// and the user's would not forward it. USR1 and USR2 go to the command only, because their default action would kill every
+// other process.
 func (r *run) pass(which syscall.Signal) {
 	if which == syscall.SIGUSR1 || which == syscall.SIGUSR2 {
 		syscall.Kill(r.child, which)
@@ -224,6 +236,8 @@ func (r *run) pass(which syscall.Signal) {
 	r.sendToAll(which)
 }
 
+// sendToAll sends a signal to all processes of the container. As PID 1 it uses kill(-1). If the pod shares its PID
+// namespace, -1 would include the processes of other containers, so only descendants of this process get the signal.
 func (r *run) sendToAll(which syscall.Signal) {
 	if os.Getpid() == 1 {
 		syscall.Kill(-1, which)
@@ -239,17 +253,18 @@ func (r *run) sendToAll(which syscall.Signal) {
 
 func (r *run) killAll() { r.sendToAll(syscall.SIGKILL) }
 
-// look is what is done each second: see whether there is a newer list, whether it asks for a new start, and once what runs.
+// look runs every second. It checks for a new peer list and whether that requires a restart, and looks for processes that
+// bypass the launcher.
 func (r *run) look() {
 	if hasEnded(r.child) {
-		return // a program that ends by itself has the last word
+		return // the program has ended by itself: its own exit code counts, so no restart may begin now
 	}
 	said := annotations()
 	r.follow(said)
 	r.left.see(natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
-		// The address of a rank that this one dials is another now, which its program will never find out. So it ends, and
-		// the kubelet starts the container again, with the new list.
+		// A rank to which this one connects has a new address, and the program would never learn it: NNG keeps dialling the
+		// old one. So the program is ended, and the kubelet restarts the container with the new peer list.
 		r.renewing = number
 		say("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
 			number, r.begunWith)
@@ -259,8 +274,9 @@ func (r *run) look() {
 	r.watcher.warn()
 }
 
-// end returns the exit code, once the processes that were told to end have ended: the end of PID 1 kills them at once,
-// and a shell between may have died of TERM while the program still saves its state.
+// end returns the container's exit code. Before that it waits until all processes that were sent a terminating signal have
+// ended. When PID 1 exits, the kernel kills all others at once, but a shell may have died of TERM while the user's program
+// below it is still saving its state.
 func (r *run) end(status syscall.WaitStatus) int {
 	code := status.ExitStatus()
 	if status.Signaled() {
@@ -278,20 +294,22 @@ func (r *run) end(status syscall.WaitStatus) int {
 		}
 	}
 	if r.renewing == "" {
-		// A success that may be none; a program that has failed has something else to say.
+		// The program succeeded, but possibly without its peers, which must not go unnoticed. A message that the program has
+		// written itself stays, and after a failure the error is more important.
 		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && read(terminationLog()) == "" {
 			leaveWord(verdict)
 		}
 		time.Sleep(afterTold(r.endAt, code, time.Now()))
 		return code
 	}
-	// The termination message tells the operator that this was no failure. It comes last: a program that ends on TERM may
-	// write one of its own.
+	// This termination message tells the operator that the restart was requested and is not a failure. It is written last,
+	// because a program that ends on TERM may write its own message before. Its wording is an interface between versions
+	// (operator/dijob/core/observed/containers.py).
 	leaveWord("dijob: renewal, list " + r.renewing + "\n")
 	return renewalExit
 }
 
-// leaveWord writes the container's termination message.
+// leaveWord writes the container's termination message, which the kubelet copies into the pod's status.
 func leaveWord(text string) {
 	if err := os.WriteFile(terminationLog(), []byte(text), 0o644); err != nil {
 		say("cannot write the termination message: %v", err)
@@ -300,7 +318,9 @@ func leaveWord(text string) {
 
 func terminationLog() string { return variable("DIJOB_TERMINATION_LOG", "/dev/termination-log") }
 
-// dueRenewal returns the first list that the program may have, if that is newer than the one it has; else "".
+// dueRenewal returns the oldest revision with which the program may run (annotation renew-from) if the program has an older
+// one; else "". A newer peer list alone does not require a restart: a rank is restarted only if an address to which it
+// connects has changed.
 func (r *run) dueRenewal(said map[string]string) string {
 	from := said["renew-from"]
 	if natural(from) > natural(r.begunWith) {

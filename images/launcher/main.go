@@ -1,12 +1,15 @@
-// Command dijob-launcher is what runs of the operator in users' pods: one static program, which an init container
-// drops into a volume that the other containers have. The name that it is called by says what it does:
+// Command dijob-launcher is the operator's program in users' pods. It is one static binary, because a user's image may
+// have no shell, no libc and no Python. An init container copies it into a volume that the other containers mount. As in
+// busybox, the name by which it is called selects the function:
 //
-//	install  copy this program into the volume, under its other names
-//	gate     wait until the job's address list names this pod
-//	launch   run the user's command, stand in for it, and start it again when a new list asks for that
-//	ditask   the image's own ditask, with the options that the job knows and the user did not give
-//	reach    look whether this rank reaches what it dials, for who dials without ditask
-//	hold     do nothing until a signal: a container that keeps this image on its node
+//	install  copies this program into the volume, under its other names
+//	gate     waits until the job's peer list contains this pod
+//	launch   runs the user's command as its child, forwards signals, and restarts it when a new peer list requires that
+//	ditask   runs the image's own ditask, with the options of the job that the user did not pass
+//	reach    checks the addresses to which this rank will connect, for programs that do not use ditask
+//	hold     waits for a signal, in a container that keeps this image on its node
+//
+// README.md lists the environment variables that it reads.
 package main
 
 import (
@@ -36,7 +39,8 @@ func main() {
 	os.Exit(2)
 }
 
-// called returns the name that this program was called by, and its arguments: NAME ARGUMENT..., or FILE NAME ARGUMENT...
+// called returns the name by which this program was called, and its arguments. The command line is NAME ARGUMENT... (a
+// link in the volume), or FILE NAME ARGUMENT... (the binary itself).
 func called(words []string) (name string, arguments []string) {
 	name = filepath.Base(words[0])
 	if len(words) == 1 || slices.Contains([]string{"install", "gate", "launch", "ditask", "reach", "hold"}, name) {
@@ -45,7 +49,7 @@ func called(words []string) (name string, arguments []string) {
 	return words[1], words[2:]
 }
 
-// sayTo takes what this program says; it is the container's log.
+// sayTo is where messages are written. It is the container's log; a recorder adds its own copy.
 var sayTo io.Writer = os.Stderr
 
 // say writes a line to the container's log.
@@ -53,7 +57,7 @@ func say(format string, values ...any) {
 	fmt.Fprintf(sayTo, "dijob: "+format+"\n", values...)
 }
 
-// variable returns an environment variable, or another value where it is empty.
+// variable returns the value of an environment variable, or a default if it is unset or empty.
 func variable(name, otherwise string) string {
 	if value := os.Getenv(name); value != "" {
 		return value

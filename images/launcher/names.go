@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// nameSeconds bounds the wait for names. CoreDNS as kubeadm sets it up keeps an answer for 30 s.
+// nameSeconds limits the wait for names. It is longer than 30 s, for which CoreDNS caches an answer with kubeadm's settings,
+// including the answer that a name does not exist.
 const nameSeconds = 35
 
-// namesAreKnown says whether the cluster's DNS knows all ranks of the list by the job's Service (DIJOB_SERVICE, for a job
-// with service: Always). A program may look a peer's name up once and fail: the list comes as soon as all pods have
-// addresses, and on a busy control plane the Service's endpoints come later.
+// namesAreKnown returns whether the job's Service has DNS records for all ranks of the peer list. It applies to jobs with
+// service: Always (DIJOB_SERVICE). A program may look up a peer's name only once and fail. The peer list is written as soon
+// as all pods have addresses, but on a busy control plane the Service's endpoints come later.
 //
-// One question covers all ranks: a headless Service's own name has the addresses of all its pods. If DNS does not answer in
-// time, the gate opens all the same, since most programs use the addresses of the list.
+// One lookup covers all ranks, because the name of a headless Service resolves to the addresses of all its pods. If the
+// records do not appear in time, the gate opens nevertheless, because most programs use the addresses of the peer list.
 func (w *waiting) namesAreKnown(ranks []string) bool {
 	service := os.Getenv("DIJOB_SERVICE")
 	if service == "" {
@@ -30,7 +31,7 @@ func (w *waiting) namesAreKnown(ranks []string) bool {
 	}
 	w.nameless = 0
 	for _, address := range ranks {
-		// A rank that has finished has a loopback address there, and no endpoint.
+		// A completed rank has a loopback address in the peer list as a placeholder, and no endpoint.
 		if !known[address] && !strings.HasPrefix(address, "127.") {
 			w.nameless++
 		}

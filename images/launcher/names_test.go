@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// C1: a program that looks a peer's name up once must find it.
+// C1: a program that looks up a peer's name only once must find it.
 func TestWaitsUntilTheServiceHasAllRanks(t *testing.T) {
 	const finished = "10.0.0.1,10.0.0.2,127.0.0.2"
 	for name, list := range map[string]string{"all run": addresses, "one has finished": finished} {

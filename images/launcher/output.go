@@ -12,24 +12,27 @@ import (
 )
 
 const (
-	// How much of a program's output is kept: one to two times this, since the older half is dropped as a whole.
+	// The size at which a file of the record is rotated. One to two times as much is kept, because the older file is dropped
+	// as a whole.
 	keptBytes = 512 << 10
-	// How long output is waited for after the program has ended, if a process that it has left behind holds its pipe.
+	// How long the launcher waits for more output after the program has ended, if a process that it left behind still holds
+	// the pipe.
 	drainTime = 100 * time.Millisecond
 )
 
-// recorder hands on what the program writes, and keeps the end of it in two files of the pod's volume. It is there only
-// for containers that start again: of any other the kubelet keeps the log.
+// recorder forwards the program's output to the container's log, and keeps its end in two files of the pod's volume. It exists
+// only for containers that the kubelet restarts: Kubernetes keeps only the log of the newest container of an ended pod, and
+// that may be a launcher that only waited (runs.go).
 type recorder struct {
 	mutex   sync.Mutex
 	file    *os.File
 	size    int
-	pipes   []*os.File // the ends that are read
-	writers []*os.File // and those that the program has
+	pipes   []*os.File // the reading ends
+	writers []*os.File // the program's ends
 	done    sync.WaitGroup
 }
 
-// What is kept of the output of the run now, and of the newest run that has failed before.
+// The records: the output of the current run, and that of the newest failed run before it.
 const (
 	thisRun   = "output"
 	failedRun = "failed"
@@ -39,7 +42,7 @@ func outputPaths(run string) (older, newer string) {
 	return filepath.Join(runFolder(), run+".older"), filepath.Join(runFolder(), run+".newer")
 }
 
-// newRecorder begins a new record; nil if nothing can be kept. Of the run before it keeps what it wrote if it has failed.
+// newRecorder starts a new record; nil if the volume cannot be written. If the last run failed, its record is kept.
 func newRecorder(last *lastRun) *recorder {
 	older, newer := outputPaths(thisRun)
 	if last.hasFailed() {
@@ -53,14 +56,15 @@ func newRecorder(last *lastRun) *recorder {
 	if err != nil {
 		return nil
 	}
-	// The program, and not the launcher, ends by a log that nobody reads any more: a write gives an error then.
+	// If the reader of the log is gone, the program must get SIGPIPE, as without a launcher, but the launcher must survive. With
+	// this handler its own write returns an error instead.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	l := &recorder{file: file}
 	sayTo = io.MultiWriter(os.Stderr, writerFunc(l.keep))
 	return l
 }
 
-// writerFunc is a function that takes all that is written.
+// writerFunc makes an io.Writer of a function that never fails.
 type writerFunc func(text []byte)
 
 func (f writerFunc) Write(text []byte) (int, error) {
@@ -68,8 +72,8 @@ func (f writerFunc) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// streams returns what the program gets in the place of stdout and stderr. A terminal stays one, and what was one file
-// stays one.
+// streams returns the files that the program gets as stdout and stderr. A terminal is passed through, because programs format
+// their output for it. If both were the same file, both get the same pipe, so that the order of the lines is kept.
 func (l *recorder) streams(out, err *os.File) (*os.File, *os.File) {
 	if l == nil {
 		return out, err
@@ -98,13 +102,15 @@ func (l *recorder) stream(target *os.File) *os.File {
 	return to
 }
 
+// same returns whether two open files are the same file, e.g. one pipe of the container runtime.
 func same(one, other *os.File) bool {
 	a, err := one.Stat()
 	b, err2 := other.Stat()
 	return err == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// begun closes the launcher's own copies of what the program has: the pipe ends with the last process that holds it.
+// begun closes the launcher's own copies of the program's ends, after the program has started. Otherwise the pipes would never
+// report the end of the output.
 func (l *recorder) begun() {
 	if l == nil {
 		return
@@ -115,7 +121,7 @@ func (l *recorder) begun() {
 }
 
 func (l *recorder) copy(from, target *os.File) {
-	defer from.Close() // whoever writes into it then is told so, as without a launcher
+	defer from.Close() // a process that still writes then gets SIGPIPE, as without a launcher
 	buffer := make([]byte, 32<<10)
 	for {
 		count, err := from.Read(buffer)
@@ -129,7 +135,7 @@ func (l *recorder) copy(from, target *os.File) {
 	}
 }
 
-// rest hands on what is in a pipe that somebody still holds, and waits for no more.
+// rest forwards what is already in a pipe that a process still holds open, without waiting for more.
 func (l *recorder) rest(from, target *os.File, buffer []byte) {
 	from.SetReadDeadline(time.Time{})
 	raw, err := from.SyscallConn()
@@ -149,12 +155,13 @@ func (l *recorder) handOn(target io.Writer, text []byte) bool {
 	if len(text) == 0 {
 		return true
 	}
-	l.keep(text) // first: the whole container can be killed at any time, and what is in the log is in the record then
+	// The container can be killed at any time. Recorded first, everything in the log is also in the record.
+	l.keep(text)
 	_, err := target.Write(text)
 	return err == nil
 }
 
-// keep notes what was written. A volume that is full costs the record, and not the program's output.
+// keep adds text to the record. If the volume is full, the record is incomplete, but the program's output is not affected.
 func (l *recorder) keep(text []byte) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -170,7 +177,7 @@ func (l *recorder) keep(text []byte) {
 	}
 }
 
-// finish returns once all that the program wrote is handed on.
+// finish returns as soon as all output of the program is forwarded.
 func (l *recorder) finish() {
 	if l == nil {
 		return
@@ -181,8 +188,8 @@ func (l *recorder) finish() {
 	l.done.Wait()
 }
 
-// repeatOutput writes what a run that has failed wrote into the log of this container, which is the one that Kubernetes
-// keeps of a pod that has ended.
+// repeatOutput copies the record of a failed run into the log of this container, because Kubernetes keeps only the newest
+// container's log of an ended pod.
 func repeatOutput(run string) {
 	older, newer := outputPaths(run)
 	for _, path := range []string{older, newer} {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// below returns the processes that descend from one; none where /proc cannot be read.
+// below returns the process IDs of all descendants of a process; none if /proc cannot be read.
 func below(pid int) []int {
 	var found []int
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -24,7 +24,8 @@ func below(pid int) []int {
 	return found
 }
 
-// holdsSocket says whether one of these processes has one of these sockets open. What cannot be read counts as not open.
+// holdsSocket returns whether one of these processes has one of these sockets open. A process of another user, whose files
+// cannot be read, counts as having none.
 func holdsSocket(pids []int, inodes []string) bool {
 	if len(inodes) == 0 {
 		return false
@@ -42,8 +43,9 @@ func holdsSocket(pids []int, inodes []string) bool {
 	return false
 }
 
-// hasEnded says whether a process is gone. A zombie has ended, even where its reaper is slow.
+// hasEnded returns whether a process has ended. A zombie counts as ended, because its parent may never reap it.
 func hasEnded(pid int) bool {
+	// The state follows the name, which is in parentheses and may itself contain ") ": hence the last occurrence.
 	stat := read(fmt.Sprintf("/proc/%d/stat", pid))
 	if _, state, found := cutLast(stat, ") "); found && strings.HasPrefix(state, "Z") {
 		return true
@@ -51,6 +53,7 @@ func hasEnded(pid int) bool {
 	return syscall.Kill(pid, 0) == syscall.ESRCH
 }
 
+// cutLast is strings.Cut at the last occurrence of the separator.
 func cutLast(text, separator string) (before, after string, found bool) {
 	if i := strings.LastIndex(text, separator); i >= 0 {
 		return text[:i], text[i+len(separator):], true
@@ -58,7 +61,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text, "", false
 }
 
-// arguments returns the command line of a process; none where it cannot be read.
+// arguments returns the command line of a process; none if it cannot be read.
 func arguments(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(text) == 0 {

@@ -15,14 +15,16 @@ import (
 const (
 	reachSayEach = 10 * time.Second
 	reachNap     = 500 * time.Millisecond
-	// One round of 1,499 peers that do not answer fits into the default bound of 60 s.
+	// The number of parallel connection attempts. With it, one round of 1,499 peers that do not answer fits into the default
+	// limit of 60 s (12 batches of 3 s).
 	reachAtOnce = 128
-	// The exit code of `reach` where some address cannot be reached (dijob_runtime/world.py): any other is a failure of the
-	// look itself.
+	// The exit code of `reach` if an address cannot be reached. Any other code but 0 means that the check itself failed, and
+	// dijob_runtime/world.py then ignores it.
 	unreachableExit = 3
 )
 
-// reach is ditask's look for programs that dial without it. In the place of a topology may stand `redis HOST PORT`.
+// reach is the check that ditask does before it starts, for programs that connect without ditask. The arguments are
+// TOPOLOGY PORT WORKERS [ATTACH], or `redis HOST PORT`.
 func reach(words []string) int {
 	targets, err := asked(words)
 	if err != nil {
@@ -35,7 +37,7 @@ func reach(words []string) int {
 	return 0
 }
 
-// asked returns what the arguments of `reach` name.
+// asked returns the addresses that the arguments of `reach` select.
 func asked(words []string) ([]target, error) {
 	if len(words) == 3 && words[0] == "redis" {
 		return brokerTargets(words[1], words[2]), requireNumbers(words[2])
@@ -55,6 +57,7 @@ func asked(words []string) ([]target, error) {
 	return peerTargets(words[0], natural(words[1]), natural(words[2])), nil
 }
 
+// requireNumbers returns an error for a word that is not a number in the range of a port, 0 to 65535.
 func requireNumbers(words ...string) error {
 	for _, word := range words {
 		if _, err := strconv.ParseUint(word, 10, 16); err != nil {
@@ -64,14 +67,15 @@ func requireNumbers(words ...string) error {
 	return nil
 }
 
-// target is an address that this rank dials, and whose it is.
+// target is an address to which this rank connects, and whose address it is, for messages.
 type target struct {
 	host, port string
 	whose      string
-	broker     bool
+	broker     bool // whether it is the Redis server
 }
 
-// peerTargets returns all that this rank dials by DI-engine's k8s parser.
+// peerTargets returns the addresses to which this rank connects according to DI-engine's k8s parser: all workers of the ranks
+// that the topology selects.
 func peerTargets(topology string, port, workers int) []target {
 	var found []target
 	nodes := strings.Split(os.Getenv("DI_NODES"), ",")
@@ -88,7 +92,7 @@ func brokerTargets(host, port string) []target {
 	return []target{{host: host, port: port, whose: "Redis", broker: true}}
 }
 
-// attachedTargets returns those of --attach-to. What has no port is ditask's to complain of.
+// attachedTargets returns the addresses of --attach-to. It skips entries without a port, because ditask reports them.
 func attachedTargets(links string) []target {
 	var found []target
 	for _, link := range strings.Split(links, ",") {
@@ -100,7 +104,8 @@ func attachedTargets(links string) []target {
 	return found
 }
 
-// reachesAll tries until all are reached. It returns false after a sentence in the log and in the termination message.
+// reachesAll tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some are not, it returns false and
+// writes a message to the log and to the termination message, where the job's status finds it.
 func reachesAll(targets []target) bool {
 	bound := seconds("DIJOB_REACH_SECONDS", 60)
 	lost := unreachable(targets, bound)
@@ -114,7 +119,7 @@ func reachesAll(targets []target) bool {
 	text := fmt.Sprintf("rank %s cannot reach %s. It gave up after %g s, because it would hang without a message. Check %s",
 		os.Getenv("DI_RANK"), lost, bound.Seconds(), look)
 	say("%s", text)
-	// Outside a container there is none, and none is made.
+	// Outside a container this file does not exist, and it must not be created there.
 	if file, err := os.OpenFile(terminationLog(), os.O_WRONLY|os.O_TRUNC, 0); err == nil {
 		file.WriteString(text)
 		file.Close()
@@ -122,12 +127,13 @@ func reachesAll(targets []target) bool {
 	return false
 }
 
-// unreachable says who is not reached within the bound; "" for nobody.
+// unreachable returns a description of the targets that are not reached within the limit; "" if all are.
 func unreachable(targets []target, bound time.Duration) string {
 	begin, said := time.Now(), time.Time{}
 	for {
 		left := bound - time.Since(begin)
-		// 3 s: a SYN that is lost once is repeated after 1 s. 1 s in the last round too: who is slow is not gone.
+		// At most 3 s for each attempt: the kernel repeats a lost SYN after 1 s. At least 1 s even in the last round, because a
+		// slow peer is not an unreachable one.
 		var problems []string
 		targets, problems = ask(targets, max(time.Second, min(3*time.Second, left)))
 		left = bound - time.Since(begin)
@@ -142,7 +148,7 @@ func unreachable(targets []target, bound time.Duration) string {
 	}
 }
 
-// ask tries each target once. It returns those that are not reached, and why.
+// ask tries each target once. It returns the targets that are not reached, and the reason for each.
 func ask(targets []target, patience time.Duration) (missing []target, why []string) {
 	answers := make([]string, len(targets))
 	slots, all := make(chan struct{}, reachAtOnce), sync.WaitGroup{}
@@ -162,8 +168,9 @@ func ask(targets []target, patience time.Duration) (missing []target, why []stri
 	return missing, why
 }
 
-// problem connects once; "" when somebody is there. A peer may refuse, since it may be late; a broker may not. A connection
-// that is closed at once does a listening NNG no harm.
+// problem connects once. It returns why the target is not reached; "" if it is. A peer that refuses the connection counts as
+// reached, because its program may not listen yet and NNG retries it. A Redis server must accept it. A listening NNG is not
+// affected by a connection that is closed at once.
 func (t target) problem(patience time.Duration) string {
 	link, err := net.DialTimeout("tcp", net.JoinHostPort(strings.Trim(t.host, "[]"), t.port), patience)
 	if err != nil {
@@ -173,7 +180,8 @@ func (t target) problem(patience time.Duration) string {
 		return inWords(err)
 	}
 	defer link.Close()
-	// Closed by a reset: no TIME_WAIT that could hold a port which this rank is about to listen on.
+	// Close with a reset. Otherwise the connection's local port would stay in TIME_WAIT, and this rank may be about to listen
+	// on just that port.
 	link.(*net.TCPConn).SetLinger(0)
 	if t.broker {
 		return redisProblem(link, patience)
@@ -181,12 +189,13 @@ func (t target) problem(patience time.Duration) string {
 	return ""
 }
 
+// isThere returns whether an error shows that the host answers, although no program accepts the connection.
 func isThere(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.ECONNABORTED)
 }
 
-// inWords returns the reason alone, without the addresses that the network's errors repeat.
+// inWords returns only the reason of a network error, without the addresses, which the message already contains.
 func inWords(err error) string {
 	var number syscall.Errno
 	var name *net.DNSError
@@ -205,7 +214,7 @@ func inWords(err error) string {
 	return err.Error()
 }
 
-// redisProblem returns what a Redis server says to PING, where that is no PONG.
+// redisProblem sends PING and returns the problem if the server does not answer PONG; else "".
 func redisProblem(link net.Conn, patience time.Duration) string {
 	link.SetDeadline(time.Now().Add(patience))
 	if _, err := link.Write([]byte("PING\r\n")); err != nil {
@@ -229,7 +238,8 @@ func redisProblem(link net.Conn, patience time.Duration) string {
 	return fmt.Sprintf("not a Redis server: it answered '%s'", said[:min(len(said), 80)])
 }
 
-// describe names each rank once, at most ten: a termination message holds 4 KiB.
+// describe names each rank once, although it can have many workers, and at most ten ranks, because the kubelet truncates a
+// termination message at 4 KiB.
 func describe(targets []target, problems []string) string {
 	var lines []string
 	seen := map[string]bool{}

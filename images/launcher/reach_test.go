@@ -27,7 +27,7 @@ func TestDescribesALongListWithinATerminationMessage(t *testing.T) {
 }
 
 func TestAnIPv6AddressLosesItsBrackets(t *testing.T) {
-	// ::1 refuses or accepts, whoever listens there: it is reached. With the brackets it is no address.
+	// ::1 counts as reached whether it refuses or accepts. With brackets it would not be a valid address.
 	if problem := (target{host: "[::1]", port: "9"}).problem(time.Second); problem != "" {
 		t.Error(problem)
 	}

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// Between two looks until the program is ready; after that the launcher looks as often as at the pod's annotations.
+	// The interval of the checks until the program is ready. After that the launcher checks each second.
 	readyLook = 200 * time.Millisecond
-	// What the program writes beside topology.json, a file for each process, as long as it lacks peers although it has begun
+	// The files that the program writes next to topology.json, one for each process that has started without all of its peers
 	// (images/dijob-runtime/dijob_runtime/hook/connected.py).
 	lackingFiles = "without-peers-*"
 )
 
-// readiness answers the kubelet's readiness probe: its port is open as long as the program listens on its own port and has
-// no process that began without its peers. The kubelet cannot see the latter, and with a proxy between the pods neither can
-// anyone who connects to the program's port.
+// readiness answers the kubelet's readiness probe. Its port is open as long as the program listens on its own port and none of
+// its processes started without its peers. The kubelet cannot check the latter. A connection to the program's port does not
+// show it either, because a proxy between the pods may accept every connection.
 type readiness struct {
-	address  string // where the kubelet asks
-	program  string // where the program listens
+	address  string // to which the kubelet connects
+	program  string // on which the program listens
 	listener net.Listener
 }
 
-// newReadiness returns nil if the pod has no such probe. DIJOB_READY is "PORT PROGRAM'S-PORT".
+// newReadiness returns nil if the pod has no such probe. DIJOB_READY is "PORT PROGRAM-PORT".
 func newReadiness() *readiness {
 	ports := strings.Fields(os.Getenv("DIJOB_READY"))
 	host := os.Getenv("DI_POD_IP")
@@ -35,7 +35,7 @@ func newReadiness() *readiness {
 	return &readiness{address: net.JoinHostPort(host, ports[0]), program: net.JoinHostPort(host, ports[1])}
 }
 
-// keep looks until the process ends.
+// keep updates the port until this process ends.
 func (r *readiness) keep() {
 	for {
 		r.set(r.listens() && lackingPeers() == "")
@@ -47,7 +47,7 @@ func (r *readiness) keep() {
 	}
 }
 
-// listens says whether the program's port is open. A connection that is closed at once does a listening NNG no harm.
+// listens returns whether the program's port is open. A listening NNG is not affected by a connection that is closed at once.
 func (r *readiness) listens() bool {
 	link, err := net.DialTimeout("tcp", r.program, time.Second)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *readiness) listens() bool {
 	return true
 }
 
-// set opens or closes the port. If another process has the port, that one answers the probe.
+// set opens or closes the port. If another process already listens on it, that process answers the probe.
 func (r *readiness) set(ready bool) {
 	switch {
 	case ready && r.listener == nil:
@@ -72,7 +72,7 @@ func (r *readiness) set(ready bool) {
 	}
 }
 
-// hangUp closes each connection that comes.
+// hangUp accepts and closes connections. An accepted connection is enough for a TCP probe.
 func hangUp(listener net.Listener) {
 	for {
 		link, err := listener.Accept()
@@ -83,7 +83,7 @@ func hangUp(listener net.Listener) {
 	}
 }
 
-// lackingPeers returns which ranks the program has begun without and is still not connected to; "" if there are none.
+// lackingPeers returns the ranks without which the program started and to which it is still not connected; "" if none.
 func lackingPeers() string {
 	files, _ := filepath.Glob(besideTopology(lackingFiles))
 	for _, file := range files {

@@ -8,42 +8,44 @@ import (
 	"time"
 )
 
-// The kubelet starts a failed container again at once. Whether this failure was the last one that the job allows, only
-// the operator knows, which counts it a moment later. So the launcher that is started again waits until the operator
-// confirms (annotation ends-counted) that it has counted the failure. If the job has failed, the operator ends the pod
-// instead. Of a pod that has ended, Kubernetes keeps the log of its newest container alone, which would be that of the
-// launcher that waited. So that one first repeats what the failed program wrote (output.go).
+// The kubelet restarts a failed container at once. Only the operator knows whether this was the last failure that the job
+// allows, and it counts the failure a moment later. So after a failure, the restarted launcher waits until the operator
+// confirms with the annotation ends-counted that it has counted the failure. If the job has failed, the operator deletes the
+// pod instead, and the program does not run once too often. Kubernetes keeps only the newest container's log of an ended pod,
+// which would be the log of the launcher that waited. So that launcher first repeats the output of the failed program
+// (output.go).
 const (
-	// How long the launcher waits for an operator that does not answer, before it starts the program nevertheless. Probes
-	// with the usual settings do not kill the container within this time.
+	// How long the launcher waits for an operator that does not respond before it starts the program anyway. Probes with the
+	// usual settings do not kill the container within this time.
 	confirmSeconds = 30
 	confirmLook    = 50 * time.Millisecond
-	// From here on the launcher says what it waits for.
+	// The launcher logs what it waits for only after this time, because the operator usually responds sooner.
 	confirmSay = 3 * time.Second
-	// The code of a program that was killed with its launcher.
+	// The exit code of a program that was killed together with its launcher: 128 + SIGKILL.
 	killed = 137
 )
 
-// lastRun is what a launcher leaves in the pod's volume about its program, for the launcher that comes after it.
+// lastRun is what a launcher stores in the pod's volume about its program, for the next launcher of the container.
 type lastRun struct {
-	Counted int  `json:"counted"` // the newest ends-counted while it ran, and one more for an end that is no failure
+	Counted int  `json:"counted"` // the highest ends-counted seen during the run, plus 1 if the run ended in a requested restart
 	Ended   bool `json:"ended"`
 	Code    int  `json:"code"`
-	Renewal bool `json:"renewal"` // it was ended to be started again with a new list
-	Failed  *int `json:"failed"`  // the exit code of the newest run before it that has failed
+	Renewal bool `json:"renewal"` // the program was ended to be restarted with a new peer list
+	Failed  *int `json:"failed"`  // the exit code of the newest failed run before this one
 }
 
-// runFolder is the folder of what outlives a container, but not its sandbox: the gate removes it.
+// runFolder is the directory of the files that outlive a container, but not its sandbox: the gate removes it.
 func runFolder() string { return besideTopology("last-run") }
 
 func runPath() string { return filepath.Join(runFolder(), "run.json") }
 
-// startsAgain says whether the kubelet starts this container again after a failure.
+// startsAgain returns whether the kubelet restarts this container after a failure. It creates the directory of the records, and
+// returns false if that is not possible, because nothing can be stored for the next launcher then.
 func startsAgain() bool {
 	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(runFolder(), 0o777) == nil
 }
 
-// readLastRun returns what the launcher before this one has left; nil if there was none, or if it could not write.
+// readLastRun returns what the previous launcher has stored; nil if there was none, or if it could not write.
 func readLastRun() *lastRun {
 	var found lastRun
 	if text := read(runPath()); text == "" || json.Unmarshal([]byte(text), &found) != nil {
@@ -52,7 +54,8 @@ func readLastRun() *lastRun {
 	return &found
 }
 
-// write leaves it for the next launcher. A volume that is full costs the wait and the repeated log, and nothing else.
+// write stores it for the next launcher. If the volume is full, that launcher does not wait and does not repeat the log, but
+// nothing else is lost.
 func (l *lastRun) write() {
 	text, err := json.Marshal(l)
 	if err == nil && os.WriteFile(runPath()+".new", text, 0o644) == nil {
@@ -60,7 +63,8 @@ func (l *lastRun) write() {
 	}
 }
 
-// newRun is what is left of a run that begins now.
+// newRun returns the record of a run that starts now, and stores it. Stored at the start, it exists even if the launcher is
+// killed.
 func newRun(last *lastRun) *lastRun {
 	begun := &lastRun{Counted: natural(annotations()["ends-counted"])}
 	if last != nil {
@@ -74,8 +78,8 @@ func newRun(last *lastRun) *lastRun {
 	return begun
 }
 
-// told is called when the container is told to end while the program runs. If an earlier run has failed, its log may be
-// what its user looks for, since the operator ends all pods with failures when the job fails.
+// told is called when the container receives SIGTERM while the program runs. It repeats the output of an earlier failed run:
+// the operator deletes all pods when the job fails, and the user then looks for the log of the failure.
 func (l *lastRun) told() {
 	if l == nil || l.Failed == nil {
 		return
@@ -84,7 +88,7 @@ func (l *lastRun) told() {
 	repeatOutput(failedRun)
 }
 
-// see notes the newest count.
+// see stores the newest count. The next launcher waits for a higher one.
 func (l *lastRun) see(counted int) {
 	if l != nil && counted > l.Counted {
 		l.Counted = counted
@@ -92,7 +96,8 @@ func (l *lastRun) see(counted int) {
 	}
 }
 
-// end notes how the run has ended. An end for a new list is counted, and no launcher waits for that.
+// end stores how the run has ended. The operator includes a requested restart in ends-counted, but no launcher waits for that,
+// so it is added here.
 func (l *lastRun) end(code int, renewal bool) {
 	if l == nil {
 		return
@@ -104,22 +109,23 @@ func (l *lastRun) end(code int, renewal bool) {
 	l.write()
 }
 
-// hasFailed says whether the program of the run ended in another way than for a new list.
+// hasFailed returns whether the run ended otherwise than by a requested restart.
 func (l *lastRun) hasFailed() bool { return l != nil && !l.Renewal }
 
-// code returns the exit code of a container that does not start the program again.
+// code returns the exit code for a container that does not restart the program.
 func (l *lastRun) code() int {
 	switch {
 	case !l.Ended:
 		return killed
 	case l.Code == 0:
-		return 128 + int(syscall.SIGTERM) // it was to be started again, and is told to end
+		// The program exited 0 and the kubelet restarted the container. It is now ended before the program could run.
+		return 128 + int(syscall.SIGTERM)
 	}
 	return l.Code
 }
 
-// awaitCount waits until the operator has counted how the run before this one ended. If the container is told to end
-// instead, it repeats what the program wrote, and returns false and the exit code of that run.
+// awaitCount waits until the operator has counted the end of the previous run. If the container is ended instead, it repeats
+// the program's output, and returns false and the exit code of that run.
 func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 	began, said := time.Now(), false
 	limit := seconds("DIJOB_CONFIRM_SECONDS", confirmSeconds)

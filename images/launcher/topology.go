@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// topology is the world as it is now, for programs that live through growth and shrinkage. Index = rank in the addresses
-// and in FirstNodeIDs (operator/dijob/core/render/annotations.py: topology_json).
+// topology is the content of topology.json, the current peer list for programs that keep running while the job grows or
+// shrinks. The index is the rank in the addresses and in FirstNodeIDs. The operator writes the same format for pods without a
+// launcher (operator/dijob/core/render/annotations.py: topology_json).
 type topology struct {
 	ListNumber      int      `json:"listNumber"`
 	WorldSize       int      `json:"worldSize"`
@@ -37,12 +38,12 @@ func topologyOf(number, list string) topology {
 	return t
 }
 
-// linkTopology lets topology.json be the kubelet's file of that name, where it makes one: in a pod without a launcher.
+// linkTopology makes topology.json a link to the kubelet's file of that name, which exists only in pods without a launcher.
 func linkTopology() error {
 	if _, err := os.Lstat(filepath.Join(podFolder, "topology.json")); err != nil {
 		return nil
 	}
-	// A link: a file that is mounted by subPath would never follow the pod's annotations.
+	// A link and not a subPath mount, because the kubelet never updates a file that is mounted by subPath.
 	return link("pod/topology.json", topologyPath())
 }
 
@@ -50,7 +51,7 @@ func topologyPath() string {
 	return filepath.Join(filepath.Dir(binFolderOf(os.Args[0])), "topology.json")
 }
 
-// writeTopology puts topology.json beside the programs, whole: it is renamed into place.
+// writeTopology writes topology.json. The file is renamed into place, so that a program never reads half of it.
 func writeTopology(number, list string) error {
 	text, err := json.Marshal(topologyOf(number, list))
 	if err != nil {

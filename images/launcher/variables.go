@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// setListVariables sets the variables that follow from the newest list. The pod's annotations win over the environment:
-// envFrom, the image, or a kubelet with an older view of the pod may have set other values.
+// setListVariables sets the variables that depend on the peer list. The pod's annotations take precedence over the
+// environment, in which envFrom, the image, or a kubelet with an older version of the pod may have set other values.
 func setListVariables(said map[string]string) {
 	number, list := newestList(said)
 	nodes := strings.Split(list, ",")
 	size, world := strconv.Itoa(len(nodes)), strconv.Itoa(len(nodes)*parallelWorkers())
 	if hasNames(nodes) {
-		os.Unsetenv("DI_NODE_IPS")
+		os.Unsetenv("DI_NODE_IPS") // it exists only for IP addresses; a value in the environment is stale or forged
 	} else {
 		os.Setenv("DI_NODE_IPS", list)
 	}
@@ -27,8 +27,8 @@ func setListVariables(said map[string]string) {
 	setRuntimeVariables(said, size, world)
 }
 
-// setRuntimeVariables sets what a runtime takes from the list: DIJOB_LISTED is "VARIABLE=ANNOTATION ...". Two such annotations are
-// not on the pod, as they follow from the list alone.
+// setRuntimeVariables sets the variables of the job's runtime that depend on the peer list. DIJOB_LISTED is
+// "VARIABLE=ANNOTATION ...". The pod has no annotations num-nodes and world-size, because both follow from the list.
 func setRuntimeVariables(said map[string]string, size, world string) {
 	for _, word := range strings.Fields(os.Getenv("DIJOB_LISTED")) {
 		name, key, _ := strings.Cut(word, "=")
@@ -43,7 +43,8 @@ func setRuntimeVariables(said map[string]string, size, world string) {
 	}
 }
 
-// hasNames says whether a list has names of ranks. Ranks that have succeeded have an address in such a list too.
+// hasNames returns whether a peer list contains host names. One name is enough: completed ranks have an IP address as a
+// placeholder in such a list, too.
 func hasNames(nodes []string) bool { return slices.ContainsFunc(nodes, isName) }
 
 func isName(node string) bool {
@@ -51,10 +52,12 @@ func isName(node string) bool {
 	return node != "" && err != nil
 }
 
+// parallelWorkers returns the number of DI-engine processes of each rank.
 func parallelWorkers() int { return max(1, natural(os.Getenv("DI_PARALLEL_WORKERS"))) }
 
-// setTaskVariables sets each task's part of DI_NODES: DIJOB_TASKS is "LEARNER 1 COLLECTOR 2", and what is left is the last's. The
-// variable of a task "_" is the user's own.
+// setTaskVariables sets DI_<TASK>_NODES for each task, its part of DI_NODES. DIJOB_TASKS lists the tasks and their sizes in
+// rank order, e.g. "LEARNER 1 COLLECTOR 2". The last task gets all remaining ranks. A task "_" has a variable that the user
+// has set, so it only takes up its ranks.
 func setTaskVariables(nodes []string) {
 	words := strings.Fields(os.Getenv("DIJOB_TASKS"))
 	for i := 0; i+1 < len(words); i += 2 {
@@ -69,7 +72,7 @@ func setTaskVariables(nodes []string) {
 	}
 }
 
-// bracketed returns a list as DI-engine needs it: it forms tcp://ADDRESS:PORT, where an IPv6 address has brackets.
+// bracketed returns a peer list with IPv6 addresses in brackets, because DI-engine makes tcp://ADDRESS:PORT of each entry.
 func bracketed(list string) string {
 	if strings.Contains(list, "[") || !strings.Contains(list, ":") {
 		return list
@@ -83,7 +86,7 @@ func bracketed(list string) string {
 	return strings.Join(nodes, ",")
 }
 
-// natural returns a number that is not negative; 0 for what is none.
+// natural parses a number that is not negative; it returns 0 for any other text.
 func natural(text string) int {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 0 {

@@ -9,22 +9,24 @@ import (
 	"syscall"
 )
 
-// binFolder is the folder of these programs, an emptyDir (operator/dijob/pod.py).
+// binFolder returns the directory of these programs, an emptyDir (operator/dijob/pod.py).
 func binFolder() string { return variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
 
-// Beside the programs: what DI-engine is told in each Python process (images/dijob-runtime), and what comes first in PATH.
-// The programs' own folder does not: it would hide the image's programs of these names.
+// Directories next to the programs: the runtime hook for Python processes (images/dijob-runtime), and the directory that is
+// prepended to PATH. The programs' own directory is not in PATH, because it would hide the image's programs `gate`, `launch`
+// or `reach`.
 const (
 	pythonFolder = "python"
 	pathFolder   = "path"
 )
 
-// podFolder has the files that the kubelet makes from the pod's annotations, a downwardAPI volume (operator/dijob/pod.py).
-// It is found by the program's own place and not by the environment, which the image and envFrom can set.
+// podFolder is the downwardAPI volume in which the kubelet writes the pod's annotations (operator/dijob/pod.py). Its path is
+// derived from the program's own path and not read from the environment, because the image or envFrom could forge it there.
 var podFolder = filepath.Join(filepath.Dir(binFolderOf(os.Args[0])), "pod")
 
-// install puts this program into the volume under all its names. Each is renamed into place, so that a second run (the
-// sandbox is made anew, the volume stays) never leaves half a file, and a program that runs is not written to.
+// install copies this program into the volume and creates its other names. Each file is renamed into place: install runs again
+// in a new sandbox of the pod, whose volume still has the files, and must neither leave half a file nor write to a program
+// that is running.
 func install([]string) int {
 	syscall.Umask(0o022) // the main container may run as another user
 	bin := binFolder()
@@ -35,7 +37,7 @@ func install([]string) int {
 	return 0
 }
 
-// hold waits for the signal that ends its container. Nothing wakes it before.
+// hold waits for the signal that ends its container, without using any CPU time.
 func hold([]string) int {
 	fmt.Println("dijob: keeps the launcher's image on this node and does nothing else")
 	<-received
@@ -62,7 +64,8 @@ func installInto(bin string) error {
 	return copyFolder(filepath.Join(filepath.Dir(own), pythonFolder), filepath.Join(bin, pythonFolder))
 }
 
-// copyFolder puts a folder of the image into the volume; one that is there already is of the same image.
+// copyFolder copies a directory of the image into the volume. An existing one is complete, because it was renamed into place,
+// and it is from the same image, so nothing is copied then.
 func copyFolder(source, path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -75,6 +78,7 @@ func copyFolder(source, path string) error {
 	return os.Rename(fresh, path)
 }
 
+// link creates a symbolic link, or replaces an existing one.
 func link(target, path string) error {
 	fresh := path + ".new"
 	os.Remove(fresh)
@@ -84,6 +88,7 @@ func link(target, path string) error {
 	return os.Rename(fresh, path)
 }
 
+// copySelf copies this program. It reads /proc/self/exe, so it does not depend on the image's paths.
 func copySelf(path string) error {
 	source, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -106,7 +111,8 @@ func copySelf(path string) error {
 	return os.Rename(fresh, path)
 }
 
-// firstLine returns the first line of a file, of which it reads as much as the kernel does for `#!` and a little more.
+// firstLine returns the first line of a file; "" if it cannot be read. It reads at most 4 KiB, more than the kernel reads for
+// `#!` (256 bytes), because the file may be a large binary.
 func firstLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -118,7 +124,7 @@ func firstLine(path string) string {
 	return line
 }
 
-// read returns what a file says now, without the newline at its end; "" where it is not there.
+// read returns the content of a file without trailing newlines; "" if it cannot be read.
 func read(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

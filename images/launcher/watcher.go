@@ -10,20 +10,22 @@ import (
 	"time"
 )
 
-// watcher looks each second whether a new list is due, and in the first 30 s at what runs: Python and an activation take
-// seconds to start. nil outside a job: nothing to look for.
+// watcher triggers the periodic checks of the launcher, once a second. In the first 30 s it also looks for processes that
+// bypass the launcher. It looks for so long because Python and the activation of an environment take seconds to start. It is
+// nil outside a job, where there is nothing to check.
 type watcher struct {
 	ticker *time.Ticker
 	looks  int
-	alone  string // why this rank works alone; "" while nothing says so
+	alone  string // why this rank has not joined the job; "" if there is no sign of that
 }
 
 const (
 	lastLook = 30
-	// What the operator finds a rank by that works alone (operator/dijob/core/observed/containers.py).
+	// The operator recognizes a rank that has not joined its job by this prefix of the termination message
+	// (operator/dijob/core/observed/containers.py). The wording of both marks is an interface between versions.
 	aloneMark = "dijob: this rank works alone: "
-	// What it finds a rank by whose program contradicts its job (the same file), and the file in which the program says
-	// so (images/dijob-runtime/dijob_runtime/parallel.py), beside topology.json.
+	// The same for a program whose arguments conflict with the job. The program writes them into this file next to
+	// topology.json (images/dijob-runtime/dijob_runtime/parallel.py).
 	otherwiseMark = "dijob: this program says otherwise: "
 	otherwiseFile = "says-otherwise"
 )
@@ -42,7 +44,8 @@ func (w *watcher) ticks() <-chan time.Time {
 	return w.ticker.C
 }
 
-// warn says what would go unnoticed, once each: the processes run, each alone.
+// warn logs a warning if a process bypasses the launcher. The job would otherwise look healthy: all processes run, but each
+// one trains alone.
 func (w *watcher) warn() {
 	if w.looks++; w.looks > lastLook {
 		return
@@ -52,6 +55,7 @@ func (w *watcher) warn() {
 			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that clears it)"
 		say("WARNING: this rank has not joined the job: %s", w.alone)
 	}
+	// These checks read /proc for every process, so they do not run each second.
 	if w.looks == 5 || w.looks == lastLook {
 		w.warnOfDitask()
 	}
@@ -59,7 +63,7 @@ func (w *watcher) warn() {
 
 func otherwisePath() string { return besideTopology(otherwiseFile) }
 
-// verdict returns what the termination message says of a program that has succeeded, "" where there is nothing to say.
+// verdict returns the termination message for a program that has succeeded; "" if there is nothing to report.
 func (w *watcher) verdict() string {
 	if w == nil {
 		return ""
@@ -76,11 +80,13 @@ func (w *watcher) verdict() string {
 	return ""
 }
 
-// ipcAddress is where DI-engine's Parallel listens with protocol="ipc" (ding 0.5.3, parallel.py, get_node_addrs).
+// ipcAddress matches the sockets on which DI-engine's Parallel listens with protocol="ipc", its default (ding 0.5.3,
+// parallel.py, get_node_addrs).
 var ipcAddress = regexp.MustCompile(`(?m) (\d+) \S*/ditask_[a-z0-9]{4}_\d+\.ipc$`)
 
-// ipcInodes returns the inodes of DI-engine's sockets in /proc/net/unix. That file is about the network namespace: with
-// hostNetwork it has the sockets of other pods too.
+// ipcInodes returns the inodes of DI-engine's sockets in /proc/net/unix. That file covers the network namespace, so with
+// hostNetwork it also lists sockets of other pods. Therefore the caller compares the inodes with the files that this
+// container's processes have open.
 func ipcInodes(sockets string) []string {
 	var inodes []string
 	for _, match := range ipcAddress.FindAllStringSubmatch(sockets, -1) {
@@ -89,8 +95,8 @@ func ipcInodes(sockets string) []string {
 	return inodes
 }
 
-// warnOfDitask names a process that runs ditask and does not join the job. Either its options say so, or it goes round the
-// launcher's ditask and its Python does not read what DI-engine is told.
+// warnOfDitask warns about a process that runs ditask and does not join the job. Either its options say so, or it bypasses
+// the launcher's ditask and its Python does not load the runtime hook.
 func (w *watcher) warnOfDitask() {
 	if w.alone != "" {
 		return
@@ -114,10 +120,11 @@ func (w *watcher) warnOfDitask() {
 	}
 }
 
-// blind are the options of Python with which it does not read PYTHONPATH, or not sitecustomize.
+// blind matches the options with which Python ignores PYTHONPATH (-I, -E) or sitecustomize (-S).
 var blind = regexp.MustCompile(`^-[a-zA-Z]*[IES]`)
 
-// isTold says whether a process of Python imports what the launcher has put before its folders.
+// isTold returns whether a Python process loads the runtime hook: none of its options disables it, and the hook's directory
+// is in its PYTHONPATH.
 func isTold(pid int, words []string) bool {
 	for _, word := range words[1:] {
 		if !strings.HasPrefix(word, "-") || word == "-c" || word == "-m" {
@@ -136,7 +143,7 @@ func isTold(pid int, words []string) bool {
 	return false
 }
 
-// binFolderOf returns the folder in which a program lies that was called by this path.
+// binFolderOf returns the directory of the program that was called by this path.
 func binFolderOf(path string) string {
 	if strings.Contains(path, "/") {
 		return filepath.Dir(path)
@@ -149,7 +156,7 @@ var (
 	isDitask = regexp.MustCompile(`^ditask$|/ditask$|^ding\.entry|cli_ditask`)
 )
 
-// isAlone says whether a command line is a ditask without --platform.
+// isAlone returns whether a command line is a ditask without --platform. Such a ditask does not read the job's variables.
 func isAlone(words []string) bool {
 	words, found := afterDitask(words)
 	if !found {
@@ -163,8 +170,8 @@ func isAlone(words []string) bool {
 	return true
 }
 
-// leavesWorld returns the option with which a command line, if it is a ditask, does not join the job although its user has
-// not said that it needs no peers; else "".
+// leavesWorld returns the option because of which a ditask command line does not join the job; "" if it joins, if it is not
+// a ditask, or if its options state that it needs no peers.
 func leavesWorld(words []string) string {
 	words, found := afterDitask(words)
 	users := readOptions(words)
@@ -174,7 +181,7 @@ func leavesWorld(words []string) string {
 	return users.ownWorld()
 }
 
-// afterDitask returns the arguments of a command line that is a ditask.
+// afterDitask returns the arguments of a ditask command line, and whether it is one.
 func afterDitask(words []string) ([]string, bool) {
 	if len(words) == 0 {
 		return nil, false
