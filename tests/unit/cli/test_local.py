@@ -72,7 +72,7 @@ def test_a_rank_that_fails_starts_again_and_is_charged(run: Any, tmp_path: Path)
     code, _, err = finished(run(text))
     assert code == 0, err
     assert err.splitlines()[0] == (
-        "dijob: rank 1 (again-1) exited 3 (charged failure 1 of 3): rank 1 starts again"
+        "dijob: rank 1 (again-1) exited 3 (counted failure 1 of 3): restarting rank 1"
     )
 
 
@@ -84,14 +84,14 @@ def test_more_failures_than_the_limit_fail_the_job(run: Any) -> None:
 
 
 def test_ranks_that_fail_together_are_charged_as_one(run: Any) -> None:
-    """As in a pass of the operator, where one of them restarts all."""
+    """As in one reconciliation of the operator, one failure restarts all ranks."""
     text = script("group", "print('up', flush=True)\nraise SystemExit(3)", runtime="torch")
     bodies = list(yaml.safe_load_all(text))
     bodies[0]["spec"] |= {"replicas": 4, "backoffLimit": 1}
     code, out, err = finished(run(yaml.safe_dump_all(bodies)))
     said = err.splitlines()
     assert (code, len(said)) == (Exit.FAILED, 2), err
-    assert said[0].endswith("exited 3 (charged failure 1 of 1): ranks 0-3 start again")
+    assert said[0].endswith("exited 3 (counted failure 1 of 1): restarting ranks 0-3")
     assert out.count("up") > 1
 
 
@@ -106,7 +106,7 @@ def test_a_program_that_is_not_here_is_named_before_any_rank_starts(run: Any) ->
     text = yaml.safe_dump(dijob("away", main, replicas=2))
     code, out, errors = finished(run(text))
     assert (code, out) == (Exit.USAGE, "")
-    assert "rank 0 runs ditask-of-nobody, and this machine has no such program" in errors
+    assert "rank 0 runs ditask-of-nobody, which is not in PATH" in errors
 
 
 def test_the_hook_is_in_the_path_of_each_program(run: Any) -> None:
@@ -119,7 +119,7 @@ def test_the_hook_is_in_the_path_of_each_program(run: Any) -> None:
 
 def test_ranks_know_each_other_by_name_where_the_runtime_wants_that(run: Any) -> None:
     if os.geteuid() != 0:
-        pytest.skip("an /etc/hosts of one's own needs root, or a user namespace")
+        pytest.skip("a private /etc/hosts needs root or a user namespace")
     text = "import os, socket\nname = os.environ['SLURMD_NODENAME']\n" + (
         "print(socket.gethostbyname(name) == os.environ['DI_POD_IP'], os.environ['DI_NODES'])"
     )

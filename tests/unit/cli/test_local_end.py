@@ -1,4 +1,4 @@
-"""How `dijob local` ends: no process is left, whatever ends it, and who does not end is named."""
+"""The end of `dijob local`: no process is left behind, and ranks that keep running are named."""
 
 import asyncio
 import os
@@ -35,8 +35,8 @@ def test_a_process_that_left_its_group_is_ended_too(run: Any, tail: str) -> None
 def test_a_timeout_ends_it(run: Any) -> None:
     code, _, err = finished(run(script("slow", "import time; time.sleep(600)"), "--timeout", "1"))
     said = (
-        r"Error: it has not ended within --timeout 1: rank 0 \(process \d+, for \d s\), rank 1"
-        r" \(process \d+, for \d s\) still run\n"
+        r"Error: the job did not finish within --timeout 1; still running: rank 0"
+        r" \(process \d+, for \d s\), rank 1 \(process \d+, for \d s\)\n"
     )
     assert (code, bool(re.fullmatch(said, err))) == (Exit.TIMED_OUT, True), err
 
@@ -45,7 +45,7 @@ def test_the_jobs_own_deadline_fails_it(run: Any) -> None:
     text = script("late", "import time; time.sleep(600)", activeDeadlineSeconds=1)
     code, _, err = finished(run(text))
     assert code == Exit.FAILED
-    assert "within activeDeadlineSeconds, 1" in err
+    assert "within activeDeadlineSeconds (1)" in err
 
 
 SAVES = """
@@ -62,7 +62,7 @@ def test_ctrl_c_ends_all_ranks_gently(run: Any) -> None:
         assert process.stdout.readline().endswith("| up\n")
     process.send_signal(signal.SIGINT)
     code, out, err = finished(process)
-    assert (code, err.splitlines()[-1]) == (130, "dijob: ended by SIGINT")
+    assert (code, err.splitlines()[-1]) == (130, "dijob: stopped by SIGINT")
     assert out.count("saved") == 2
 
 
@@ -76,7 +76,7 @@ def test_a_second_ctrl_c_ends_who_does_not_listen(run: Any, tmp_path: Path) -> N
     assert process.stdout.readline().endswith("| up\n")
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == (
-        "dijob: SIGINT: the ranks have 30 s to end; once more kills them\n"
+        "dijob: SIGINT: the ranks have 30 s to end; a second signal kills them\n"
     )
     assert any("main.py" in line for line in alive(tmp_path))
     process.send_signal(signal.SIGINT)
@@ -88,17 +88,17 @@ STILL = [
     pytest.param([], "SIGTERM", "", "", id="nobody"),
     pytest.param(
         [Running(1, 71, 65.4)],
-        "rank 0 (a-0) has exited 0",
+        "rank 0 (a-0) exited 0",
         "",
-        "rank 1 (process 71, for 65 s) still runs, 30 s after rank 0 (a-0) has exited 0",
+        "30 s after rank 0 (a-0) exited 0, still running: rank 1 (process 71, for 65 s)",
         id="one",
     ),
     pytest.param(
         [Running(0, 70, 7), Running(2, 72, 6)],
         "SIGTERM",
-        "after 40 s they are killed",
-        "rank 0 (process 70, for 7 s), rank 2 (process 72, for 6 s) still run, 30 s after SIGTERM;"
-        " after 40 s they are killed",
+        "they are killed after 40 s",
+        "30 s after SIGTERM, still running: rank 0 (process 70, for 7 s),"
+        " rank 2 (process 72, for 6 s); they are killed after 40 s",
         id="two that are told to end",
     ),
 ]
@@ -140,8 +140,8 @@ def said_until(text: str, marked: str, grace: float) -> list[str]:
 
 def test_who_does_not_end_is_named_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_run, "FIRST_SECONDS", 0.2)
-    said = said_until(ONE_STAYS, "still runs", 30)
-    form = r"rank 1 \(process \d+, for \d+ s\) still runs, \d s after rank 0 \(a-0\) has exited 0"
+    said = said_until(ONE_STAYS, "still running", 30)
+    form = r"\d s after rank 0 \(a-0\) exited 0, still running: rank 1 \(process \d+, for \d+ s\)"
     assert all(re.fullmatch(form, one) for one in said[:2]), said
 
 
@@ -149,8 +149,8 @@ def test_who_does_not_hear_sigterm_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(local_run, "ENDING_SECONDS", 0.2)
     said = said_until(DEAF, "up", 1)
     form = (
-        r"rank 0 \(process \d+, for \d+ s\), rank 1 \(process \d+, for \d+ s\) still run,"
-        r" 0 s after SIGTERM; after 1 s they are killed"
+        r"0 s after SIGTERM, still running: rank 0 \(process \d+, for \d+ s\),"
+        r" rank 1 \(process \d+, for \d+ s\); they are killed after 1 s"
     )
     assert any(re.fullmatch(form, one) for one in said), said
 
@@ -159,5 +159,5 @@ def test_it_ends_when_nobody_reads_its_output_any_more(run: Any) -> None:
     process = run(script("talks", "while True:\n    print('word' * 1000, flush=True)\n"))
     assert process.stdout.readline()
     process.stdout.close()
-    assert process.stderr.read() == "dijob: nobody reads the output any more\n"
+    assert process.stderr.read() == "dijob: stopped because stdout was closed\n"
     assert process.wait(20) == 130

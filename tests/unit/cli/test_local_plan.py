@@ -88,14 +88,16 @@ def changed(text: str, **pod: Any) -> str:
 
 WRONG = [
     pytest.param(
-        [{"name": "code", "hostPath": {"path": "/d"}}], "is of type hostPath", id="a host's folder"
+        [{"name": "code", "hostPath": {"path": "/d"}}],
+        "has the type hostPath",
+        id="a host's folder",
     ),
     pytest.param(
         [{"name": "code", "configMap": {"name": "other"}}],
-        "ConfigMap other is not in job.yaml",
+        "job.yaml does not contain ConfigMap other",
         id="a ConfigMap that is not there",
     ),
-    pytest.param([], "names no volume", id="no volume"),
+    pytest.param([], "names a missing volume", id="no volume"),
 ]
 
 
@@ -167,8 +169,10 @@ def test_the_users_python_path_is_meant_from_where_they_stand(
 @pytest.mark.parametrize(
     ("main", "spec", "said"),
     [
-        pytest.param({"command": None}, {}, "entry point is not here", id="no command"),
-        pytest.param({}, {"suspend": True}, "such a job has no pods", id="suspended"),
+        pytest.param(
+            {"command": None}, {}, "entry point is not available locally", id="no command"
+        ),
+        pytest.param({}, {"suspend": True}, "so the job has no pods", id="suspended"),
         pytest.param({}, {"messageQueue": {"type": "torchrpc"}}, "dijob_runtime.ditask", id="rpc"),
     ],
 )
@@ -179,4 +183,4 @@ def test_what_cannot_run_here(main: dict[str, Any], spec: dict[str, Any], said: 
 
 def test_what_is_not_run_is_said() -> None:
     pod = {"containers": [container(), {"name": "sidecar"}], "initContainers": [{"name": "first"}]}
-    assert plan.remarks(job(pod)) == ["spec.template: of first, sidecar nothing is run"]
+    assert plan.remarks(job(pod)) == ["spec.template: these containers do not run: first, sidecar"]

@@ -1,4 +1,8 @@
-"""A process group: a program and all that it starts, ended together."""
+"""A process group: a rank's program and everything that it starts, ended as a unit.
+
+The end of a container ends all of its processes. Here the process group and a variable in each
+process's environment serve that purpose.
+"""
 
 import asyncio
 import os
@@ -9,15 +13,17 @@ from pathlib import Path
 
 from dijob.cli.local.plan import MARK, Start
 
-# Where there is no /proc, a process that has left its group may hold the output open.
+# How long to read the output after the program has ended. Without /proc, a process that has left
+# its group cannot be found, and may keep the pipe open.
 DRAIN_SECONDS = 2
+# The exit codes of a shell for a command that is missing, and for one that cannot be executed.
 NOT_FOUND, NOT_RUN = 127, 126
 
 Line = Callable[[str], None]
 
 
 class Group:
-    """The processes of one rank. `line` gets each line that they print."""
+    """The processes of one rank. `line` is called for each line that they print."""
 
     def __init__(self, start: Start, line: Line) -> None:
         self.start = start
@@ -26,38 +32,43 @@ class Group:
         self._over = False
         self._due: signal.Signals | None = None
         self.began = 0.0
-        """When its program began, by the loop's clock; 0 before that."""
+        """When the program started, by the event loop's clock; 0 before."""
 
     @property
     def pid(self) -> int:
-        """Its first process, 0 before there is one."""
+        """The id of the first process; 0 before it has started."""
         return self._process.pid if self._process else 0
 
     @property
     def runs(self) -> bool:
-        """Whether its program runs, or is about to."""
+        """Whether the program runs or is about to start."""
         return not self._over
 
     async def run(self) -> int:
-        """Start the program, and return how it ended, as subprocess has it; all that it has started
-        is ended then, as with the end of a container."""
+        """Run the program, and return its status as subprocess does: negative for a signal.
+
+        Afterwards all processes that it has started are killed, as at the end of a container.
+        """
         try:
             return await self._run()
         finally:
             self._over = True
 
     async def _run(self) -> int:
-        # A pipe of our own: asyncio's wait() would last until everybody has closed its, also who
-        # has left the group.
+        # asyncio's own pipe is not used: its wait() returns only when every process has closed the
+        # pipe, including those that have left the group.
         reading, writing = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self.start.words,
+                # A container has no standard input either.
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
                 env=dict(self.start.env),
                 cwd=self.start.folder,
+                # In its own session, the rank does not receive the terminal's Ctrl-C. This program
+                # ends it then, with a grace period.
                 start_new_session=True,
             )
         except OSError as error:
@@ -67,6 +78,7 @@ class Group:
         finally:
             os.close(writing)
         self.began = asyncio.get_running_loop().time()
+        # A signal that was sent while the program was starting.
         if self._due is not None:
             self.tell(self._due)
         reader = asyncio.create_task(self._read(reading))
@@ -78,7 +90,7 @@ class Group:
         return status
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal to the group, or as soon as it is there."""
+        """Send a signal to the group, once it has started."""
         self._due = number
         if self._process is not None and not self._over:
             with suppress(ProcessLookupError, PermissionError):
@@ -95,6 +107,7 @@ class Group:
             transport.close()
 
     async def _lines_of(self, stream: asyncio.StreamReader) -> None:
+        # StreamReader.readline() would raise an error at a line of more than 64 KiB.
         rest = b""
         while chunk := await stream.read(1 << 16):
             *whole, rest = (rest + chunk).split(b"\n")
@@ -105,10 +118,13 @@ class Group:
 
 
 def sweep(mark: str) -> None:
-    """Kill all processes whose mark begins with this, in whichever group they are. Where there is
-    no /proc, the groups are all that is known."""
+    """Kill all processes whose mark begins with this text, in any process group.
+
+    Without /proc, such as on macOS, no process is found.
+    """
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
+        # Processes end meanwhile, and those of other users cannot be read.
         with suppress(OSError, ValueError):
             variables = (folder / "environ").read_bytes().split(b"\0")
             if any(variable.startswith(wanted) for variable in variables):

@@ -1,4 +1,8 @@
-"""What the end of a rank leads to: the operator's rules, for processes instead of pods. Pure."""
+"""Decides what follows from the end of a rank: the operator's policies, applied to processes. Pure.
+
+Only the counting is implemented here. The operator's failure accounting is not used, because it is
+for pods that are observed late, and possibly twice (docs/decisions/033).
+"""
 
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -12,11 +16,12 @@ from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
 
+# The shell convention, which container runtimes follow too: 128 + the signal's number.
 SIGNALLED = 128
 
 
 class Outcome(StrEnum):
-    """How the job ends."""
+    """How the job ended."""
 
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -24,8 +29,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What follows from an end: the ranks that start again, or the job's outcome; and a sentence
-    for people ("" for nothing to say)."""
+    """The consequence of an end: ranks to restart, or the job's outcome.
+
+    `said` is a message for the user, or "".
+    """
 
     restart: frozenset[int] = frozenset()
     outcome: Outcome | None = None
@@ -34,7 +41,7 @@ class Decision:
 
 @dataclass
 class Ledger:
-    """What has been counted so far."""
+    """The state of the job: completed ranks and counted failures."""
 
     job: DIJob
     succeeded: set[int] = field(default_factory=set)
@@ -46,27 +53,30 @@ class Ledger:
         self._policy = Policy.of(self.job, self._gang)
 
     def ended(self, rank: int, status: int) -> Decision:
-        """The program of a rank has ended by itself: with an exit code, or below 0, by a signal, as
-        subprocess has it."""
+        """Record that the program of a rank ended by itself, and decide what follows.
+
+        `status` is that of subprocess: an exit code, or the negative number of a signal.
+        """
         end = _ending(status)
         if not status:
             return self._success(rank)
         name = self._gang.member(rank).name
+        # The policy evaluates pods, so the process is presented as one.
         pod = Pod(rank, name, "", containers=Containers(last_end=end))
         action = self._policy.action(pod)
-        words = f"rank {rank} ({name}) {end.words}"
-        self.first_failure = self.first_failure or words
+        failure = f"rank {rank} ({name}) {end.words}"
+        # Later failures are often only consequences of the first one.
+        self.first_failure = self.first_failure or failure
         if action is FailureAction.FAIL_JOB:
-            return self._failed(f"{words}, and a rule of failurePolicy says FailJob")
-        charged = action is not FailureAction.IGNORE
-        self.restarts += charged
+            return self._failed(f"{failure}, and a failurePolicy rule has the action FailJob")
+        counted = action is not FailureAction.IGNORE
+        self.restarts += counted
         limit = self.job.spec.backoff_limit
         if self.restarts > limit:
-            return self._failed(f"{words}; backoffLimit is {limit}")
-        who = self._again(rank, action)
-        verb = "starts" if len(who) == 1 else "start"
-        count = f"charged failure {self.restarts} of {limit}" if charged else "not charged"
-        return Decision(frozenset(who), said=f"{words} ({count}): {say(who)} {verb} again")
+            return self._failed(f"{failure}; backoffLimit is {limit}")
+        ranks = self._again(rank, action)
+        count = f"counted failure {self.restarts} of {limit}" if counted else "not counted"
+        return Decision(frozenset(ranks), said=f"{failure} ({count}): restarting {say(ranks)}")
 
     def _success(self, rank: int) -> Decision:
         self.succeeded.add(rank)
@@ -78,9 +88,10 @@ class Ledger:
         )
 
     def _again(self, rank: int, action: FailureAction) -> Set[int]:
-        """Who starts again. A group that begins together takes its successes back."""
+        """Return the ranks to restart after a failure."""
         if action is not FailureAction.RESTART_JOB:
             return {rank}
+        # In a gang restart, completed ranks run again: the others would wait for them forever.
         if self._gang.begins_together:
             self.succeeded.clear()
         return set(range(self._gang.size)) - self.succeeded
@@ -92,7 +103,7 @@ class Ledger:
 
 
 def _ending(status: int) -> Ending:
-    """As a kubelet reports it."""
+    """Return the end of a program as a kubelet would report it."""
     signal = max(0, -status)
     code = SIGNALLED + signal if signal else status
     return Ending(code, signal, "Error", "")

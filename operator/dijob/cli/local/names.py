@@ -1,5 +1,8 @@
-"""Names of ranks on this machine: programs that know each other by names find them in an /etc/hosts
-of their own, in a mount namespace."""
+"""Makes the names of ranks resolvable on this machine.
+
+With `addressing: Hostname`, programs address each other by name. They get a private /etc/hosts in a
+mount namespace, so that the machine's own file is not changed.
+"""
 
 import os
 import shutil
@@ -13,11 +16,12 @@ from dijob.cli.errors import CliError, Exit
 from dijob.core.members import Gang
 
 _HOSTS: Final = Path("/etc/hosts")
+# The shell replaces itself by the program, so that signals reach the program directly.
 _ENTER: Final = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
 
 
 def lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
-    """The lines of /etc/hosts: each rank by its name, and by the one that its list has."""
+    """Return the lines of /etc/hosts: each rank with its short name and the name in peer lists."""
     return [
         f"{address} {gang.member(rank).name} {gang.member(rank).name}.{gang.job}"
         for rank, address in enumerate(addresses)
@@ -25,8 +29,11 @@ def lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
 
 
 def prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
-    """The words before a command that let it find these names. () where this machine has them
-    already; CliError (USAGE) where it has not, and may not be told."""
+    """Return the words to put before a command so that it can resolve the names.
+
+    They are empty if the names resolve already. Raises CliError (USAGE) if the user may not create
+    a mount namespace.
+    """
     wanted = lines(gang, addresses)
     if all(_resolves(line.split()) for line in wanted):
         return ()
@@ -35,11 +42,12 @@ def prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
     file.write_text("\n".join([before.rstrip("\n"), *wanted, ""]))
     unshare = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]
     words = (*unshare, "sh", "-c", _ENTER, "sh", str(file))
+    # A trial is the only reliable check: distributions restrict user namespaces in many ways.
     if shutil.which("unshare") and _works((*words, "true")):
         return words
     raise CliError(
-        "the ranks of this job know each other by their names, and this user may not give them an"
-        f" /etc/hosts of their own: add these lines to yours: {'; '.join(wanted)}.",
+        "the ranks of this job address each other by name, and you may not create a private"
+        f" /etc/hosts for them: add these lines to /etc/hosts: {'; '.join(wanted)}",
         Exit.USAGE,
     )
 

@@ -1,4 +1,4 @@
-"""The ranks' lines, merged: each with its rank, in colour in a terminal, and in files."""
+"""Prints the merged output of the ranks, with a coloured prefix, and writes it to files."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,8 +25,11 @@ COLOURS = (
 
 @contextmanager
 def printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
-    """What prints a line of a rank, or of the run (None). `folder` is where each rank has a file as
-    well; "" for none. CliError (USAGE) where that cannot be written."""
+    """Return a function that prints a line of a rank, or of the run itself (None).
+
+    Each rank also gets a file in `folder`, unless it is "". Raises CliError (USAGE) if a file
+    cannot be written.
+    """
     known = list(starts)
     width = max((len(start.title) for start in known), default=0)
     with ExitStack() as stack:
@@ -39,6 +42,7 @@ def printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
             mark = click.style(start.title.ljust(width), fg=COLOURS[start.rank % len(COLOURS)])
             click.echo(f"{mark} | {text}")
             if start.rank in files:
+                # Flushed after each line, because users follow the files with `tail -f`.
                 files[start.rank].write(f"{text}\n")
                 files[start.rank].flush()
 
@@ -51,4 +55,4 @@ def _file(start: Start, folder: str, stack: ExitStack) -> TextIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         return stack.enter_context(path.open("w"))
     except OSError as error:
-        raise CliError(f"{path} cannot be written: {error.strerror}.", Exit.USAGE) from None
+        raise CliError(f"cannot write {path}: {error.strerror}", Exit.USAGE) from None

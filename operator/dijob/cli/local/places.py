@@ -1,4 +1,8 @@
-"""An address of this machine for each rank: 127.N.0.3 for rank 0, 127.N.0.4 for rank 1, ..."""
+"""Assigns a loopback address to each rank: 127.N.0.3 for rank 0, 127.N.0.4 for rank 1, ...
+
+With one shared address, each rank would need its own ports, but DI-engine counts the ports of all
+processes from one number.
+"""
 
 import socket
 from collections.abc import Iterator
@@ -7,18 +11,21 @@ from contextlib import contextmanager
 from dijob.cli.errors import CliError, Exit
 from dijob.names import BASE_PORT
 
-# 127.0.0.2 stands in lists for a rank that has succeeded (core/membership/address_list.py): nobody
-# waits for it.
+# 127.0.0.2 is the placeholder of a completed rank in peer lists
+# (core/membership/address_list.py), so no rank may have it.
 FIRST = 3
-# A run holds this port of 127.N.0.1, so that a second one takes another N.
+# Each run listens on this port of its 127.N.0.1, so that a second run uses another N. The kernel
+# releases the lock even if the run is killed.
 LOCK_PORT = BASE_PORT - 1
 RUNS = 64
 
 
 @contextmanager
 def addresses(size: int) -> Iterator[tuple[str, ...]]:
-    """The addresses, which no other run has meanwhile. CliError where the machine does not have
-    them (macOS has 127.0.0.1 alone)."""
+    """Provide the addresses, which no other run uses meanwhile.
+
+    Raises CliError if the machine lacks them: macOS has only 127.0.0.1.
+    """
     for run in range(RUNS):
         with socket.socket() as lock:
             try:
@@ -26,15 +33,18 @@ def addresses(size: int) -> Iterator[tuple[str, ...]]:
                 lock.listen(1)
             except OSError:
                 continue
+            # Linux has the whole block. Elsewhere, one missing address is enough to fail.
             found = tuple(address(run, rank) for rank in range(size))
             _check(found[-1])
             yield found
             return
-    raise CliError(f"{RUNS} other runs hold 127.0.0.1 to 127.{RUNS - 1}.0.1: wait for one.")
+    raise CliError(
+        f"{RUNS} other runs use the addresses 127.0.0.1 to 127.{RUNS - 1}.0.1: wait until one ends"
+    )
 
 
 def address(run: int, rank: int) -> str:
-    """The address of a rank; above 250 ranks the next block."""
+    """Return the address of a rank. After 250 ranks, the next block begins."""
     block, host = divmod(rank, 250)
     return f"127.{run}.{block}.{host + FIRST}"
 
@@ -45,7 +55,7 @@ def _check(last: str) -> None:
             trial.bind((last, 0))
     except OSError as error:
         raise CliError(
-            f"this machine has no address {last} ({error.strerror}): add it and those before it to"
-            f" the loopback device (macOS: sudo ifconfig lo0 alias {last}).",
+            f"this machine does not have the address {last} ({error.strerror}): add all addresses"
+            f" up to it to the loopback device (macOS: sudo ifconfig lo0 alias {last})",
             Exit.USAGE,
         ) from None

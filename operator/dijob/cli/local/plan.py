@@ -1,4 +1,8 @@
-"""What is to be started for each rank: its words, variables and working directory."""
+"""Computes the command, the variables and the working directory of each rank.
+
+They come from `explain`, which renders the pod with the operator's code and resolves what the
+kubelet and the launcher would set.
+"""
 
 import os
 import socket
@@ -17,13 +21,14 @@ from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
 from dijob.names import Queue
 
-# Marks every process of a run, so that none is left behind.
+# A variable in the environment of every process of a run. By it, processes that have left their
+# process group are found and killed at the end.
 MARK = "DIJOB_LOCAL_RUN"
 
 
 @dataclass(frozen=True)
 class Start:
-    """One rank's program. `title` is how its lines are marked."""
+    """The program of one rank. `title` is the prefix of its lines."""
 
     rank: int
     title: str
@@ -35,8 +40,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be run: a job and its file, an address for each rank, a folder for what is written
-    on the way, folders for volumes of a cluster, and the mark."""
+    """A job to run.
+
+    `addresses` has one entry per rank, `work` is a temporary folder, `folders` replace volumes that
+    only a cluster has, and `redis` is the address of the job's Redis server.
+    """
 
     job: DIJob
     file: File
@@ -48,24 +56,24 @@ class Request:
 
 
 def refusals(job: DIJob) -> list[str]:
-    """Why a job cannot run here, in sentences."""
-    said = "the image's own entry point is not here to be run: say command in the main container"
+    """Return the reasons why a job cannot run locally."""
+    advice = "the image's entry point is not available locally: set command in the main container"
     silent = (one.path for one in job.pod_sets if not one.main_container.get("command"))
-    found = [f"{path}: {said}" for path in silent]
+    found = [f"{path}: {advice}" for path in silent]
     if job.spec.suspend:
-        found.append("spec.suspend is true: such a job has no pods")
+        found.append("spec.suspend is true, so the job has no pods: remove it")
     if str(job.queue).startswith(Queue.TORCHRPC) and any(
         p.command.runs_ditask for p in job.pod_sets
     ):
         found.append(
-            "ditask learns torchrpc from the launcher in a pod: write python -m"
-            " dijob_runtime.ditask instead of ditask"
+            "ditask supports torchrpc only with a pod's launcher: replace ditask by python -m"
+            " dijob_runtime.ditask"
         )
     return found
 
 
 def remarks(job: DIJob) -> list[str]:
-    """What of a job is not done here, in sentences."""
+    """Return remarks about the parts of a job that do not run locally."""
     found = []
     for pod_set in job.pod_sets:
         others = [str(c.get("name")) for c in pod_set.pod.get("initContainers") or ()]
@@ -75,13 +83,15 @@ def remarks(job: DIJob) -> list[str]:
             if c is not pod_set.main_container
         ]
         if others:
-            found.append(f"{pod_set.path}: of {', '.join(others)} nothing is run")
+            found.append(f"{pod_set.path}: these containers do not run: {', '.join(others)}")
     return found
 
 
 def starts(request: Request) -> tuple[Start, ...]:
-    """What is started, in rank order. Folders and files are made on the way. CliError (USAGE) for
-    what only a cluster has."""
+    """Return the programs to start, in rank order, and create their folders and files.
+
+    Raises CliError (USAGE) for volumes and variables that only a cluster has.
+    """
     gang = gang_of(request.job)
     texts = (gang.address(rank, ip) for rank, ip in enumerate(request.addresses))
     listed = AddressList(1, ",".join(texts))
@@ -104,18 +114,20 @@ def _start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Star
         title,
         member.name,
         words=tuple(paths.translated(word) for word in seen.command),
+        # The job's variables override those of the machine, which take the place of the image's.
+        # The mark ends with a dot, so that rank 1 is not a prefix of rank 10.
         env={**_machines(), **env, **_python(env), MARK: f"{request.mark}-{rank}."},
         folder=_working(pod_set.main_container, paths, own),
     )
 
 
 def _known(seen: Process, request: Request) -> dict[str, str]:
-    """The variables that have a value here."""
+    """Return the variables with a value. Raises CliError (USAGE) if a required one has none."""
     for one in seen.variables:
         if one.value is None and not one.optional:
             raise CliError(
-                f"variable {one.name} is {one.unknown}, which is not in {request.file.name}: put it"
-                " into the file, or give the variable a value.",
+                f"variable {one.name} is {one.unknown}, which {request.file.name} does not contain:"
+                " add it to the file, or give the variable a value",
                 Exit.USAGE,
             )
     found = {one.name: one.value for one in seen.variables if one.value is not None}
@@ -125,24 +137,28 @@ def _known(seen: Process, request: Request) -> dict[str, str]:
 
 
 def _machines() -> dict[str, str]:
-    """This machine's variables, without those of a job that it may be in itself. torchrun's PET_
-    stay, as an image's do: they are settings too."""
+    """Return this machine's variables, without those of a job that this program may run in.
+
+    PET_ variables of torchrun are kept, because they are also settings of the user.
+    """
     ours = ("DI_", "DIJOB_", "SLURM")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def _python(env: Mapping[str, str]) -> dict[str, str]:
-    """PYTHONPATH as the launcher makes it."""
+    """Return PYTHONPATH as the launcher sets it."""
     if (before := env.get("PYTHONPATH")) is None:
-        # This machine's is meant from where the user stands.
+        # Relative paths are relative to the user's folder, and a rank may start in another one.
         given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         before = os.pathsep.join(map(os.path.abspath, given))
     return {"PYTHONPATH": os.pathsep.join([*map(str, hook.folders()), *filter(None, [before])])}
 
 
 def _working(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
-    """Where the program starts: without a word on it, where the user stands. A folder that is
-    nowhere is made, as a container's would be."""
+    """Return the folder in which the program starts: workingDir, else the current directory.
+
+    A missing folder is created in the rank's temporary folder, as a container runtime would do.
+    """
     given = str(main.get("workingDir") or "")
     if not given.startswith("/"):
         return Path.cwd()
@@ -154,7 +170,10 @@ def _working(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
 
 
 def _lookup(file: File) -> Any:
-    """Looks up keys of the file's ConfigMaps and Secrets; all names of them where the key is ""."""
+    """Return a function that looks up keys of the file's ConfigMaps and Secrets.
+
+    For the key "" it returns the names of all keys, one per line, as `envFrom` needs them.
+    """
 
     def one(kind: str, name: str, key: str) -> str | None:
         body = file.of_kind(kind).get(name)

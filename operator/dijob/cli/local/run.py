@@ -1,4 +1,8 @@
-"""Runs the ranks until the job has ended, and leaves no process."""
+"""Runs the ranks until the job has finished, and leaves no process behind.
+
+All ends of programs, deadlines and signals go through one queue, so that they are handled one after
+the other, as in a reconciliation of the operator.
+"""
 
 import asyncio
 import os
@@ -14,11 +18,12 @@ from dijob.cli.local.plan import Start
 from dijob.cli.local.waiting import ENDING_SECONDS, FIRST_SECONDS, Waiting, named, running
 from dijob.core.backoff import doubled
 
-# A kubelet waits 10 s, 20 s, ... before it starts a container again; nobody needs that here.
+# Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node. A
+# user in front of a terminal would only be kept waiting.
 PAUSES: Final = (1.0, 10.0)
 INTERRUPTED: Final = "Interrupted"
 TIMED_OUT: Final = "TimedOut"
-# Between SIGTERM and SIGKILL, where the template says nothing: Kubernetes' own.
+# Time between SIGTERM and SIGKILL if the template sets none: the default of Kubernetes.
 GRACE_SECONDS: Final = 30.0
 
 Print = Callable[[Start | None, str], None]
@@ -26,7 +31,7 @@ Print = Callable[[Start | None, str], None]
 
 @dataclass(frozen=True)
 class End:
-    """How it ended: an Outcome, INTERRUPTED or TIMED_OUT; and a sentence."""
+    """The end of a run: an Outcome, INTERRUPTED or TIMED_OUT, with a message."""
 
     how: str
     said: str
@@ -34,27 +39,29 @@ class End:
 
 @dataclass(frozen=True)
 class Limits:
-    """How long the run may take (seconds; None: any time), the job's own deadline, and how long an
-    end may take."""
+    """Limits in seconds: of the run, of the job (activeDeadlineSeconds), and of graceful ends.
+
+    None means no limit.
+    """
 
     timeout: float | None = None
     deadline: float | None = None
     grace: float = GRACE_SECONDS
 
     def ends(self) -> Iterator[tuple[float, End]]:
-        """After how many seconds it ends, and how."""
+        """Yield each limit with the end that it causes."""
         if self.timeout is not None:
             yield (
                 self.timeout,
-                End(TIMED_OUT, f"it has not ended within --timeout {self.timeout:g}"),
+                End(TIMED_OUT, f"the job did not finish within --timeout {self.timeout:g}"),
             )
         if self.deadline is not None:
-            said = f"it has not ended within activeDeadlineSeconds, {self.deadline:g}"
+            said = f"it did not finish within activeDeadlineSeconds ({self.deadline:g})"
             yield self.deadline, End(Outcome.FAILED, said)
 
 
 class Run:
-    """One run of a job. `show` prints a line of a rank, or of the run itself (None)."""
+    """Runs one job. `show` prints a line of a rank, or of the run itself (None)."""
 
     def __init__(
         self, starts: Iterable[Start], ledger: Ledger, limits: Limits, show: Print
@@ -65,7 +72,8 @@ class Run:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
         self._ends: asyncio.Queue[tuple[Group, int] | End] = asyncio.Queue()
-        # Ranks that start again once all of them have ended.
+        # Ranks to restart. They start only when all of them have ended, because a rank of the new
+        # world must not meet one of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False
@@ -73,7 +81,7 @@ class Run:
         self._waiting = Waiting(lambda: running(self._groups), lambda text: self._show(None, text))
 
     async def run(self) -> End:
-        """Run to the end of the job; all its processes have ended then, whatever happens."""
+        """Run the job to its end. On return all its processes have ended, even after an error."""
         self._watch_signals()
         for start in self._starts:
             self._begin(start.rank)
@@ -88,8 +96,9 @@ class Run:
 
     def _timer(self, seconds: float, end: End) -> asyncio.TimerHandle:
         def over() -> None:
-            who = named(running(self._groups))
-            self._ends.put_nowait(replace(end, said=": ".join(filter(None, [end.said, who]))))
+            # Listed now, because the ranks are ended before the message is printed.
+            left = named(running(self._groups))
+            self._ends.put_nowait(replace(end, said="; ".join(filter(None, [end.said, left]))))
 
         return asyncio.get_running_loop().call_later(seconds, over)
 
@@ -103,20 +112,21 @@ class Run:
             self._tell(signal.SIGKILL)
             return
         self._interrupted = True
-        said = f"the ranks have {self._limits.grace:g} s to end; once more kills them"
-        self._show(None, f"{number.name}: {said}")
-        self._ends.put_nowait(End(INTERRUPTED, f"ended by {number.name}"))
+        advice = f"the ranks have {self._limits.grace:g} s to end; a second signal kills them"
+        self._show(None, f"{number.name}: {advice}")
+        self._ends.put_nowait(End(INTERRUPTED, f"stopped by {number.name}"))
 
     def _print(self, start: Start, text: str) -> None:
-        """Who reads the output may have gone (`| head`): that is the end, as of any program."""
+        """Print a line of a rank. If the reader of stdout is gone (`| head`), end the run."""
         if self._unheard:
             return
         try:
             self._show(start, text)
         except BrokenPipeError:
             self._unheard = True
+            # Python flushes stdout at exit, and would fail once more there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self._ends.put_nowait(End(INTERRUPTED, "nobody reads the output any more"))
+            self._ends.put_nowait(End(INTERRUPTED, "stopped because stdout was closed"))
 
     async def _until_end(self) -> End:
         while True:
@@ -127,9 +137,13 @@ class Run:
                 return end
 
     def _look(self, group: Group, status: int) -> End | None:
-        """What follows from the end of a rank's program. One that is to start again with others
-        has not failed on its own account, as in a pass of the operator that finds both ends."""
+        """Handle the end of a rank's program.
+
+        The end of a rank that is being restarted with others is not a failure of its own. The
+        operator treats it alike if it finds both ends in one reconciliation.
+        """
         rank = group.start.rank
+        # The end of an earlier run of this rank.
         if group is not self._groups[rank]:
             return None
         if rank not in self._again:
@@ -146,8 +160,8 @@ class Run:
 
     def _wait_for_others(self, group: Group, status: int) -> None:
         if not status:
-            said = f"rank {group.start.rank} ({group.start.name}) has exited 0"
-            self._waiting.begin(said, FIRST_SECONDS)
+            since = f"rank {group.start.rank} ({group.start.name}) exited 0"
+            self._waiting.begin(since, FIRST_SECONDS)
         elif not self._ledger.succeeded:
             self._waiting.stop()
 
@@ -172,6 +186,7 @@ class Run:
     def _begin_again(self) -> None:
         ranks, self._again = self._again, set()
         times = max(self._failures.get(rank, 0) for rank in ranks)
+        # The first restart is immediate, as with a kubelet.
         pause = doubled(times - 1, PAUSES) if times > 1 else 0.0
         for rank in ranks:
             self._begin(rank, pause)
@@ -193,10 +208,11 @@ class Run:
             group.tell(number)
 
     async def _end_all(self) -> None:
-        """TERM, and KILL after the grace period; who waits for a start is not started any more."""
+        """Send SIGTERM to all ranks, and SIGKILL after the grace period."""
+        # A rank that waits for its restart must not start any more.
         for rank in self._pausing:
             self._tasks[rank].cancel()
-        grace = f"after {self._limits.grace:g} s they are killed"
+        grace = f"they are killed after {self._limits.grace:g} s"
         for number, then in ((signal.SIGTERM, grace), (signal.SIGKILL, "")):
             left = [task for task in self._tasks.values() if not task.done()]
             if left:

@@ -1,4 +1,8 @@
-"""One run from a file to the job's outcome: addresses, folders, names, a Redis server, ranks."""
+"""One local run, from the file to the job's outcome.
+
+It prepares what a cluster would provide: addresses, volumes, resolvable names and a Redis server.
+Then it runs the ranks, and removes everything.
+"""
 
 import asyncio
 import shutil
@@ -30,8 +34,7 @@ REDIS_SECONDS = 10
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user says besides the file: a folder for logs ("": none), seconds (None: any time),
-    and folders for volumes."""
+    """The options of the command: folder for logs ("" for none), timeout in seconds, volumes."""
 
     logs: str = ""
     timeout: float | None = None
@@ -39,10 +42,11 @@ class Choices:
 
 
 def run(file: File, choices: Choices) -> End:
-    """Run the file's job to its end. CliError (USAGE) for what this machine cannot do."""
+    """Run the file's job to its end. Raises CliError (USAGE) if it cannot run on this machine."""
+    # Programs expect DI_JOB_ID, which is the uid that the apiserver would assign.
     job = job_of(file, uid=str(uuid.uuid4()))
     if found := plan.refusals(job):
-        raise CliError(f"{file.name} cannot run here: {'; '.join(found)}.", Exit.USAGE)
+        raise CliError(f"{file.name} cannot run locally: {'; '.join(found)}", Exit.USAGE)
     mark = uuid.uuid4().hex
     with (
         TemporaryDirectory(prefix="dijob-local-") as folder,
@@ -62,26 +66,28 @@ def run(file: File, choices: Choices) -> End:
                         show(None, text)
                     return asyncio.run(Run(starts, Ledger(job), _limits(job, choices), show).run())
         finally:
+            # Processes that have left their group may have survived the end of their rank.
             sweep(mark)
 
 
 def _absent(starts: tuple[plan.Start, ...]) -> str:
-    """Says which program is not here, "" where all are: to start each rank again and again until
-    the job has failed would say no more."""
+    """Return a message about a program that is missing on this machine, or "".
+
+    Without this check, each rank would be restarted until backoffLimit, to the same effect.
+    """
     for start in starts:
         program = start.words[0]
         place = str(start.folder / program) if "/" in program else program
         if shutil.which(place, path=start.env.get("PATH")) is None:
             return (
-                f"rank {start.rank} runs {program}, and this machine has no such program in its"
-                " PATH: install it (ditask comes with `pip install DI-engine`), or activate the"
-                " environment that has it."
+                f"rank {start.rank} runs {program}, which is not in PATH: install it (ditask is"
+                " part of `pip install DI-engine`), or activate the environment that contains it"
             )
     return ""
 
 
 def _named(starts: tuple[plan.Start, ...], request: plan.Request) -> tuple[plan.Start, ...]:
-    """The starts, with the names of the ranks known to those who need them."""
+    """Return the programs, prefixed so that they can resolve the ranks' names if they need them."""
     if request.job.addressing is not Addressing.HOSTNAME:
         return starts
     words = names.prefix(gang_of(request.job), request.addresses, request.work)
@@ -90,6 +96,7 @@ def _named(starts: tuple[plan.Start, ...], request: plan.Request) -> tuple[plan.
 
 def _limits(job: DIJob, choices: Choices) -> Limits:
     graces = (pod_set.pod.get("terminationGracePeriodSeconds") for pod_set in job.pod_sets)
+    # All ranks share one limit, so the longest grace period counts.
     given = [grace for grace in graces if isinstance(grace, int)]
     deadline = job.spec.active_deadline_seconds
     return Limits(choices.timeout, deadline, max(given) if given else GRACE_SECONDS)
@@ -97,19 +104,20 @@ def _limits(job: DIJob, choices: Choices) -> Limits:
 
 @contextmanager
 def _redis(job: DIJob, address: str, request: plan.Request) -> Iterator[str]:
-    """The address of the job's own Redis server while it runs; "" where it has none."""
+    """Run the job's own Redis server, and provide its address; "" if the job has none."""
     if not job.server:
         yield ""
         return
     program = shutil.which("redis-server")
     if program is None:
         raise CliError(
-            "the job has a Redis server of its own, and this machine has no redis-server in PATH:"
-            " install it, or name one that runs in spec.messageQueue.host.",
+            "the job needs a Redis server, and redis-server is not in PATH: install it, or set"
+            " spec.messageQueue.host to a running server",
             Exit.USAGE,
         )
     port = job.spec.message_queue.port if job.spec.message_queue else REDIS_PORT
     words = [program, *REDIS[1:], "--port", str(port), "--bind", address]
+    # In its own session, the server survives the terminal's Ctrl-C until the ranks have ended.
     server = Popen(words, stdin=DEVNULL, stdout=DEVNULL, cwd=request.work, start_new_session=True)
     try:
         _wait_for(address, port, server)
@@ -128,4 +136,4 @@ def _wait_for(address: str, port: int, server: Popen[bytes]) -> None:
             time.sleep(0.05)
         else:
             return
-    raise CliError(f"redis-server does not answer on {address}:{port}.")
+    raise CliError(f"redis-server does not accept connections on {address}:{port}")

@@ -1,4 +1,8 @@
-"""The volumes of a rank's pod as folders of this machine, and what its words then say."""
+"""Replaces the volumes of a rank's pod by folders of this machine, and translates paths.
+
+A mount at its own path would need root, or an overlay, and an existing mount point. So paths below
+a mount are replaced in the command and the variables instead (docs/decisions/033).
+"""
 
 import posixpath
 import re
@@ -13,13 +17,13 @@ from dijob.core.render.fields import mapping, objects
 
 Body = Mapping[str, Any]
 
-# The machine's own is as good.
+# The machine's own directory serves the purpose.
 _SHARED: Final = ("/dev/shm",)
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A mount of the main container: where the program expects it, and its volume."""
+    """A mount of the main container: the path that the program expects, and the volume."""
 
     path: str
     volume: Body
@@ -28,24 +32,24 @@ class Mount:
 
 @dataclass(frozen=True)
 class Paths:
-    """Where the mounted folders of a rank are on this machine: `root` has a tree of them."""
+    """The mounted folders of a rank on this machine. `root` contains the tree of mounts."""
 
     root: Path
     mounts: tuple[str, ...] = ()
     found: Mapping[str, Path] = field(default_factory=dict)
 
     def translated(self, text: str) -> str:
-        """The text with each path below a mount replaced by that of this machine."""
+        """Return the text with each path below a mount replaced by the path on this machine."""
         if not self.mounts:
             return text
-        # All at once: a path of this machine may look like another mount.
+        # In one pass, because a replaced path may contain the path of another mount.
         known = "|".join(map(re.escape, sorted(self.mounts, key=len, reverse=True)))
+        # /data must match neither in /database nor in my/data.
         pattern = rf"(?<![\w./-])(?:{known})(?![\w.-])"
         return re.sub(pattern, lambda found: str(self.found[found[0]]), text)
 
     def folder(self, path: str) -> Path | None:
-        """The folder that a working directory is here; None for one that neither the machine nor a
-        mount has."""
+        """Return the local folder of a working directory, or None if it does not exist."""
         here = self.translated(path)
         if here != path or Path(path).is_dir():
             return Path(here)
@@ -54,7 +58,7 @@ class Paths:
 
 
 def mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
-    """The main container's mounts with their volumes; `more` are those that every pod has."""
+    """Yield the main container's mounts. `more` are the volumes of spec.volumes."""
     by_name = {str(v.get("name")): v for v in [*objects(pod.get("volumes")), *more]}
     for mount in objects(main.get("volumeMounts")):
         path, name = _normal(str(mount.get("mountPath", ""))), str(mount.get("name"))
@@ -62,29 +66,33 @@ def mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
             continue
         volume = by_name.get(name)
         if volume is None:
-            raise CliError(f"the mount at {path} names no volume: {name}.", Exit.USAGE)
+            raise CliError(f"the mount at {path} names a missing volume: {name}", Exit.USAGE)
         yield Mount(path, volume, str(mount.get("subPath") or ""))
 
 
 def _normal(path: str) -> str:
-    """A path without `..` and needless slashes; normpath keeps two slashes at its beginning."""
+    """Return a path without `..` and redundant slashes."""
+    # normpath keeps two slashes at the beginning, which POSIX treats specially.
     return posixpath.normpath(re.sub("^/+", "/", path))
 
 
 def prepared(root: Path, wanted: list[Mount], file: File, given: Mapping[str, Path]) -> Paths:
-    """Make the folders: one that is empty for an emptyDir, the files of a ConfigMap or Secret of
-    the same file, and `given` folders for volumes that only a cluster has. CliError (USAGE) for any
-    other, and for two mounts at one path.
+    """Create the folders of the mounts.
 
-    A mount inside another one has a place of its own, to which the words of the command lead: a
-    link to it in the outer folder would be left in a folder of the user's."""
+    An emptyDir becomes an empty folder, and a ConfigMap or Secret of the same file becomes files.
+    `given` has folders for volumes that only a cluster provides. Raises CliError (USAGE) for any
+    other volume, and for two mounts at one path.
+
+    A mount inside another one gets a separate folder, and the command's paths lead there. A link in
+    the outer folder would be left behind in a folder of the user.
+    """
     found: dict[str, Path] = {}
     volumes: dict[str, Path] = {}
-    # The shorter path first: it may be mounted into.
+    # Shorter paths come first, because another mount may be inside them.
     for mount in sorted(wanted, key=lambda one: len(one.path)):
         name = str(mount.volume.get("name"))
         if mount.path in found:
-            raise CliError(f"two mounts have the path {mount.path}: change one.", Exit.USAGE)
+            raise CliError(f"two mounts have the path {mount.path}: change one", Exit.USAGE)
         if name not in volumes:
             volumes[name] = _folder(root / "volumes" / name, mount.volume, file, given)
         inside = any(f"{mount.path}/".startswith(f"{outer}/") for outer in found)
@@ -107,8 +115,8 @@ def _folder(path: Path, volume: Body, file: File, given: Mapping[str, Path]) -> 
     kind = kinds[0] if kinds else "emptyDir"
     if kind not in ("emptyDir", "configMap", "secret"):
         raise CliError(
-            f"volume {name} is of type {kind}, which this machine does not have: give it a folder"
-            f" with --volume {name}=FOLDER.",
+            f"volume {name} has the type {kind}, which needs a cluster: provide a local folder with"
+            f" --volume {name}=DIR",
             Exit.USAGE,
         )
     path.mkdir(parents=True)
@@ -122,7 +130,7 @@ def _folder(path: Path, volume: Body, file: File, given: Mapping[str, Path]) -> 
 
 
 def _files(source: Body, kind: str, file: File) -> Iterator[tuple[str, bytes]]:
-    """The files of a ConfigMap or a Secret: all keys, or those that are chosen by `items`."""
+    """Yield the files of a ConfigMap or a Secret: all keys, or those selected by `items`."""
     of_kind = {"configMap": "ConfigMap", "secret": "Secret"}[kind]
     name = str(source.get("name") or source.get("secretName"))
     body = file.of_kind(of_kind).get(name)
@@ -130,18 +138,19 @@ def _files(source: Body, kind: str, file: File) -> Iterator[tuple[str, bytes]]:
         if source.get("optional"):
             return
         raise CliError(
-            f"{of_kind} {name} is not in {file.name}: put it into the file, behind a line ---.",
+            f"{file.name} does not contain {of_kind} {name}: add it to the file, after a line ---",
             Exit.USAGE,
         )
     keys = contents(body)
     items = objects(source.get("items")) or [{"key": key, "path": key} for key in keys]
     for item in items:
+        # Kubernetes rejects `..` in a path. Here it would write outside the temporary folder.
         if str(item.get("key")) in keys and ".." not in PurePosixPath(str(item.get("path"))).parts:
             yield str(item.get("path")).lstrip("/"), keys[str(item.get("key"))]
 
 
 def contents(body: Body) -> dict[str, bytes]:
-    """What a ConfigMap or a Secret holds, by its keys."""
+    """Return the content of a ConfigMap or a Secret by key."""
     from base64 import b64decode
 
     plain = {**mapping(body.get("data"))} if body.get("kind") == "ConfigMap" else {}
@@ -154,5 +163,6 @@ def contents(body: Body) -> dict[str, bytes]:
 
 
 def _mode(volume: Body, kind: str) -> int:
+    # 0644 is the default of Kubernetes.
     mode = mapping(volume.get(kind)).get("defaultMode")
     return mode if isinstance(mode, int) else 0o644

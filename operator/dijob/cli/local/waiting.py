@@ -1,4 +1,8 @@
-"""Says which ranks still run where others have ended, and since when."""
+"""Reports ranks that keep running although others have ended.
+
+A run does not end while one rank hangs. The report names its process, so that the user can inspect
+it, for example with py-spy.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -7,15 +11,15 @@ from typing import Final
 
 from dijob.cli.local.group import Group
 
-# The ranks of a job end within seconds of one another, also where their machine is busy.
+# The ranks of a job usually end within seconds of each other, even on a busy machine.
 FIRST_SECONDS: Final = 30.0
-# Between SIGTERM and SIGKILL.
+# The first report between SIGTERM and SIGKILL.
 ENDING_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
 class Running:
-    """A rank whose program runs: its process, and for how many seconds."""
+    """A rank whose program runs, with its process and the seconds since its start."""
 
     rank: int
     pid: int
@@ -23,7 +27,7 @@ class Running:
 
 
 def running(groups: Mapping[int, Group]) -> list[Running]:
-    """The ranks of these that run now."""
+    """Return the ranks that currently run."""
     now = asyncio.get_running_loop().time()
     return [
         Running(rank, group.pid, now - group.began)
@@ -33,29 +37,28 @@ def running(groups: Mapping[int, Group]) -> list[Running]:
 
 
 def named(left: Sequence[Running]) -> str:
-    """Who still runs, "" for nobody."""
+    """List the ranks that are still running; "" if there are none."""
     if not left:
         return ""
     each = (f"rank {one.rank} (process {one.pid}, for {one.seconds:.0f} s)" for one in left)
-    return f"{', '.join(each)} still {'runs' if len(left) == 1 else 'run'}"
+    return f"still running: {', '.join(each)}"
 
 
 def still(left: Sequence[Running], since: str, seconds: float, then: str = "") -> str:
-    """The sentence, "" where nobody runs any more. `since` is what happened `seconds` ago."""
-    said = f"{named(left)}, {seconds:.0f} s after {since}{f'; {then}' if then else ''}"
-    return said if left else ""
+    """Return the report; "" if no rank runs any more. `since` happened `seconds` ago."""
+    text = f"{seconds:.0f} s after {since}, {named(left)}{f'; {then}' if then else ''}"
+    return text if left else ""
 
 
 class Waiting:
-    """Asks who still runs, ever less often, and says it. `left` tells who runs now."""
+    """Reports running ranks at growing intervals. `left` returns the ranks that run now."""
 
     def __init__(self, left: Callable[[], Sequence[Running]], say: Callable[[str], None]) -> None:
         self._left, self._say = left, say
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, since: str, first: float, then: str = "") -> None:
-        """From now on, for the first time after `first` seconds; what it said before of another
-        wait ends."""
+        """Start reporting, first after `first` seconds. The reports of an earlier wait stop."""
         self.stop()
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -63,12 +66,13 @@ class Waiting:
         def tell(pause: float) -> None:
             if text := still(self._left(), since, loop.time() - began, then):
                 self._say(text)
+                # The interval doubles, so that a long training does not fill the terminal.
                 self._timer = loop.call_later(2 * pause, tell, 2 * pause)
 
         self._timer = loop.call_later(first, tell, first)
 
     def stop(self) -> None:
-        """Say nothing more."""
+        """Stop reporting."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
