@@ -102,7 +102,7 @@ class WorkQueue:
         """Run the work until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._start = group.create_task
-            self._line.begin_anew()
+            self._line.take_over()
             metrics.QUEUED.set_function(self._line.__len__)
             metrics.QUEUE_OLDEST.set_function(self._line.oldest)
             try:
@@ -205,7 +205,7 @@ class _Line:
         """Return how long the oldest key has waited, in seconds; 0 if the queue is empty."""
         return self._clock.monotonic() - min(self._since.values()) if self._since else 0.0
 
-    def begin_anew(self) -> None:
+    def take_over(self) -> None:
         """Prepare the queue of a new leader.
 
         A standby queues keys too, but does not process them. Keys that were added before the last
