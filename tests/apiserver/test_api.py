@@ -13,9 +13,7 @@ pytestmark = pytest.mark.apiserver
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
-def test_scale_speaks_of_a_job_that_was_written_without_replicas(
-    plane: Plane, untouched: str
-) -> None:
+def test_scale_works_for_a_job_without_replicas(plane: Plane, untouched: str) -> None:
     path = f"/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs/{untouched}/scale"
     scale = json.loads(plane.kubectl("get", "--raw", path))
     assert scale["spec"] == {"replicas": 2}
@@ -109,7 +107,7 @@ def test_examples_are_accepted(plane: Plane, example: Path) -> None:
     assert ("dijob.diengine.opendilab.org" in said.text) == has_job
 
 
-def test_min_and_max_may_change_while_it_runs(plane: Plane) -> None:
+def test_the_bounds_can_change_while_the_job_runs(plane: Plane) -> None:
     try:
         plane.apply(job("grows"))
         plane.until_condition("grows", "Running", "True")

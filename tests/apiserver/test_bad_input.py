@@ -184,7 +184,7 @@ def _identity(plane: Plane, body: Body) -> tuple[str, Body, Body]:
     )
 
 
-def test_deleted_and_applied_again_at_once(plane: Plane, untouched: str) -> None:
+def test_a_job_can_be_deleted_and_applied_again_at_once(plane: Plane, untouched: str) -> None:
     try:
         plane.apply(job("again"))
         plane.until_condition("again", "Running", "True")
@@ -199,7 +199,7 @@ def test_deleted_and_applied_again_at_once(plane: Plane, untouched: str) -> None
         plane.remove("dijob/again")
 
 
-def test_applied_again_while_an_old_pod_takes_long_to_end(plane: Plane, untouched: str) -> None:
+def test_a_job_applied_again_waits_for_old_pods(plane: Plane, untouched: str) -> None:
     """The pod has no node, so only this test removes its finalizer."""
     made = changed(job("again"), "spec.template.spec.nodeSelector", {"no": "such-node"})
     try:

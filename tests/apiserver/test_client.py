@@ -74,7 +74,7 @@ def test_a_jobs_life_by_commands(plane: Plane) -> None:
         assert dijob(plane, "get", "by-cli").exit_code == 3
 
 
-def test_a_slip_in_the_template_is_told_at_once(plane: Plane) -> None:
+def test_a_typo_in_the_template_is_reported_at_once(plane: Plane) -> None:
     with made(plane, "slip", replicas=2) as body:
         container = body["spec"]["template"]["spec"]["containers"][0]
         container["workingdir"] = "/code"
@@ -129,7 +129,7 @@ async def test_a_job_that_is_deleted_ends_its_wait(plane: Plane) -> None:
                 await client.get("deleted")
 
 
-def test_restart_makes_a_failed_job_anew_with_what_it_owns(plane: Plane) -> None:
+def test_restart_recreates_a_failed_job_with_the_objects_that_it_owns(plane: Plane) -> None:
     volume = {"name": "code", "configMap": {"name": "again-code", "optional": True}}
     with made(plane, "again", activeDeadlineSeconds=1) as body:
         body["spec"]["template"]["spec"]["volumes"] = [volume]
@@ -166,7 +166,7 @@ def config_map(name: str, text: str) -> Body:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"main.py": text}}
 
 
-def test_pods_and_logs_where_no_kubelet_is(plane: Plane, running: str) -> None:
+def test_pods_and_logs_without_kubelets(plane: Plane, running: str) -> None:
     with Client(str(plane.cluster.kubeconfig)) as client:
         pods = client.pods(running)
         assert [(pod.rank, pod.state, pod.list_number) for pod in pods] == [

@@ -22,7 +22,7 @@ def test_accepted(plane: Plane, file: str) -> None:
 
 
 @pytest.mark.parametrize("file", REFUSED)
-def test_refused_for_the_reason_in_its_name(plane: Plane, file: str) -> None:
+def test_rejected_for_the_reason_in_its_name(plane: Plane, file: str) -> None:
     said = dry(plane, "-f", str(MANIFESTS / file))
     assert not said.ok, said.text
     assert REFUSED[file][1] in said.text
@@ -49,7 +49,7 @@ def test_a_backoff_limit_of_null_is_the_default(plane: Plane) -> None:
     assert (said.ok, said.text) == (True, "3")
 
 
-def test_a_job_of_theirs_runs_and_is_found_by_their_labels(plane: Plane) -> None:
+def test_a_job_of_di_orchestrator_runs_and_has_its_labels(plane: Plane) -> None:
     try:
         plane.kubectl("apply", "-f", str(MANIFESTS / NORMAL))
         plane.until_condition("normal-job", "Running", "True", seconds=60)

@@ -70,7 +70,7 @@ def test_a_job_that_no_node_takes(plane: Plane) -> None:
     ]
 
 
-def test_a_job_that_is_there_already(plane: Plane, running: str) -> None:
+def test_a_job_that_exists_already(plane: Plane, running: str) -> None:
     said = explain(plane.cluster.kubeconfig, job(running), "-o", "json")
     text = f"the DIJob {running} already exists in namespace default: `apply` would update it"
     assert findings(said)[text]
@@ -93,7 +93,7 @@ def test_a_full_quota(plane: Plane) -> None:
     assert findings(said)["quota small is too small: requests.cpu: 1600m needed, 1 left"] == "no"
 
 
-def test_what_only_the_apiserver_refuses(plane: Plane) -> None:
+def test_an_error_that_only_the_apiserver_detects(plane: Plane) -> None:
     body = job("odd")
     body["spec"]["template"]["spec"]["containers"][0]["image"] = ""
     said = explain(plane.cluster.kubeconfig, body, "-o", "json")
@@ -119,7 +119,7 @@ def guest(plane: Plane, tmp_path: Path) -> Iterator[Path]:
     plane.kubectl("delete", *names)
 
 
-def test_a_user_with_few_rights_is_told_what_is_not_known(plane: Plane, guest: Path) -> None:
+def test_a_user_with_few_permissions_gets_unknown_verdicts(plane: Plane, guest: Path) -> None:
     said = explain(guest, asking("mine", "1"), "-o", "json")
     assert said.ok, said.text
     assert findings(said) == {

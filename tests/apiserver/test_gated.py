@@ -13,7 +13,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 NAME = "queued"
 
 
-def test_a_job_whose_pods_are_held_by_gates_waits_and_begins_when_they_are_gone(
+def test_a_job_with_scheduling_gates_starts_when_they_are_removed(
     plane: Plane, untouched: str
 ) -> None:
     """Here the template has the gates. With Kueue, a webhook adds them."""

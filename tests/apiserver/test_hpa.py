@@ -53,7 +53,7 @@ def autoscaler(name: str) -> Body:
     }
 
 
-def test_an_autoscaler_grows_and_shrinks_a_job(
+def test_an_autoscaler_scales_a_job_up_and_down(
     plane: Plane, untouched: str, metric: Metric
 ) -> None:
     metric.value = 20
@@ -92,7 +92,7 @@ def until_ranks(plane: Plane, count: int) -> None:
     )
 
 
-def test_the_commands_of_the_page_make_an_autoscaler_that_finds_the_job_and_its_pods(
+def test_the_pages_commands_create_a_working_autoscaler(
     plane: Plane,
 ) -> None:
     typed = "\n".join(commands(section("docs/elastic.md", "Autoscalers")))

@@ -26,7 +26,9 @@ def in_force(plane: Plane, pods: int) -> bool:
     return bool(found.get("status", {}).get("hard", {}).get("pods") == str(pods))
 
 
-def test_an_elastic_job_begins_without_what_a_quota_refuses(plane: Plane, untouched: str) -> None:
+def test_an_elastic_job_starts_without_ranks_that_a_quota_rejects(
+    plane: Plane, untouched: str
+) -> None:
     made = job(NAME, minReplicas=1, maxReplicas=4, replicas=4, gatherSeconds=2)
     try:
         plane.apply(CLASS, quota(1))

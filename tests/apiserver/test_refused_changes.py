@@ -92,7 +92,7 @@ def protect(plane: Plane, operation: str) -> None:
     )
 
 
-def test_refused_changes_are_said_in_the_policys_words_and_heal(
+def test_rejected_changes_are_reported_with_the_policys_message(
     plane: Plane, untouched: str, probe: None
 ) -> None:
     protect(plane, "UPDATE")

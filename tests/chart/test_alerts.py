@@ -43,7 +43,7 @@ def test_the_rules_are_valid_and_pass_their_cases(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("alert", [rule["alert"] for rule in RULES])
-def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(alert: str) -> None:
+def test_each_alert_has_a_case_that_fires_and_one_that_does_not(alert: str) -> None:
     found = [
         bool(case["exp_alerts"])
         for test in yaml.safe_load(CASES.read_text())["tests"]

@@ -105,7 +105,7 @@ def arguments(lab: Lab) -> list[str]:
     return list(found)
 
 
-def test_the_pod_security_admission_lets_its_pods_in(lab: Lab) -> None:
+def test_pod_security_admits_the_operators_pods(lab: Lab) -> None:
     install(lab, "--set", "launcher.prepull.enabled=true")
     component = "app.kubernetes.io/component"
 
@@ -117,7 +117,7 @@ def test_the_pod_security_admission_lets_its_pods_in(lab: Lab) -> None:
     until("all pods are admitted under `restricted`", missing, 30)
 
 
-def test_notes_tell_the_next_commands(lab: Lab) -> None:
+def test_the_notes_show_the_next_commands(lab: Lab) -> None:
     notes = install(lab).partition("NOTES:")[2]
     for command in (
         "rollout status deployment/dijob",
@@ -147,7 +147,7 @@ def test_jobs_outlive_upgrade_uninstall_and_reinstall(lab: Lab) -> None:
     assert lab.get("dij", "keeper")["metadata"]["uid"] == uid
 
 
-def test_without_keep_the_crd_goes_with_the_release(lab: Lab) -> None:
+def test_without_keep_the_crd_is_deleted_with_the_release(lab: Lab) -> None:
     install(lab, "--set", "crds.keep=false")
     lab.helm("uninstall", "dijob", "-n", HOME, "--wait")
     assert not lab.try_kubectl("get", "crd", CRD).ok
@@ -178,7 +178,7 @@ def follow_advice(lab: Lab, sentence: str) -> None:
     assert said.ok, said.text
 
 
-def test_a_kept_crd_of_another_release_is_handed_over_as_the_sentence_says(lab: Lab) -> None:
+def test_a_kept_crd_can_be_transferred_with_the_commands_in_the_error(lab: Lab) -> None:
     install(lab)
     wait_served(lab)
     lab.apply(job("keeper"))
@@ -190,7 +190,7 @@ def test_a_kept_crd_of_another_release_is_handed_over_as_the_sentence_says(lab: 
     lab.get("dij", "keeper")
 
 
-def test_a_second_release_for_the_whole_cluster_is_refused(lab: Lab) -> None:
+def test_a_second_release_for_the_whole_cluster_is_rejected(lab: Lab) -> None:
     install(lab)
     told = ("install", "other", str(CHART), "-n", "elsewhere", "--set")
     said = lab.try_helm(*told, "crds.install=false")
@@ -213,7 +213,7 @@ def test_a_second_release_for_the_whole_cluster_is_refused(lab: Lab) -> None:
     lab.helm("uninstall", "other", "-n", "elsewhere", "--wait")
 
 
-def test_a_crd_applied_by_hand_is_handed_over_or_left_to_the_hand(lab: Lab) -> None:
+def test_a_crd_applied_by_hand_can_be_transferred_or_kept(lab: Lab) -> None:
     lab.kubectl("apply", "--server-side", "-f", str(ROOT / "crds/dijob.yaml"))
     install(lab, "--set", "crds.install=false")
     lab.helm("uninstall", "dijob", "-n", HOME, "--wait")
@@ -223,7 +223,7 @@ def test_a_crd_applied_by_hand_is_handed_over_or_left_to_the_hand(lab: Lab) -> N
     install(lab)
 
 
-def test_di_orchestrators_crd_gets_one_sentence_and_stays_as_it_is(lab: Lab) -> None:
+def test_di_orchestrators_crd_stops_the_install_and_is_unchanged(lab: Lab) -> None:
     lab.apply(FOREIGN)
     until_established(lab.kubectl, CRD)  # the apiserver writes its status a moment later
     sentence = refused(lab, "dijob", HOME)
@@ -236,7 +236,7 @@ def test_di_orchestrators_crd_gets_one_sentence_and_stays_as_it_is(lab: Lab) -> 
     assert "docs/install.md#di-orchestrator" in without.text
 
 
-def test_unchecked_helm_itself_leaves_a_foreign_crd_alone(lab: Lab) -> None:
+def test_without_the_check_helm_does_not_overwrite_a_foreign_crd(lab: Lab) -> None:
     """crds.check=false is for installers without permission to read CRDs. It must not allow them to
     overwrite one.
     """

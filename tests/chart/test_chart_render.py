@@ -68,7 +68,7 @@ def test_the_operators_selector_fits_its_pods(objects: Objects) -> None:
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
 
 
-def test_two_operators_share_a_lease_and_are_on_two_nodes(offline: Lab) -> None:
+def test_two_replicas_share_a_lease_and_are_spread_over_nodes(offline: Lab) -> None:
     objects = parsed(render(offline, {}))
     spec = one(objects, "Deployment")["spec"]
     assert spec["replicas"] == 2
@@ -121,7 +121,7 @@ TOLERATIONS: dict[str, tuple[dict[str, Any], Objects]] = {
 
 
 @pytest.mark.parametrize(("values", "expected"), TOLERATIONS.values(), ids=TOLERATIONS)
-def test_the_operator_leaves_a_lost_node_soon(
+def test_the_operator_is_evicted_from_a_lost_node_early(
     offline: Lab, values: dict[str, Any], expected: Objects
 ) -> None:
     """The default of Kubernetes is 300 s."""
@@ -129,7 +129,7 @@ def test_the_operator_leaves_a_lost_node_soon(
     assert pod["tolerations"] == expected
 
 
-def test_every_object_is_marked_as_ours(objects: Objects) -> None:
+def test_every_object_has_the_charts_labels(objects: Objects) -> None:
     for each in objects:
         labels = each["metadata"].get("labels", {})
         assert labels.get("app.kubernetes.io/part-of") == "dijob", (

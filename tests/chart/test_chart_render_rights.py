@@ -21,9 +21,7 @@ def test_no_rule_has_a_wildcard(objects: Objects) -> None:
 
 
 @pytest.mark.parametrize("values", SETS.values(), ids=SETS)
-def test_every_rule_in_the_manifest_has_its_reason_above_it(
-    offline: Lab, values: dict[str, Any]
-) -> None:
+def test_every_rule_in_the_manifest_has_a_comment(offline: Lab, values: dict[str, Any]) -> None:
     """Administrators can read the comments with `helm get manifest`."""
     rules = list(commented_rules(render(offline, values)))
     assert len(rules) >= 5
@@ -35,7 +33,7 @@ def without_leases(rules: list[dict[str, list[str]]]) -> list[dict[str, list[str
     return [rule for rule in rules if rule["resources"] != ["leases"]]
 
 
-def test_namespaces_take_the_cluster_wide_rights_away(offline: Lab) -> None:
+def test_with_namespaces_there_are_no_cluster_wide_permissions(offline: Lab) -> None:
     whole, few = (parsed(render(offline, SETS[name])) for name in ("defaults", "namespaces"))
     assert [each["metadata"]["name"] for each in of(whole, "Role")] == ["dijob-lease"]
     assert not [each for each in few if each["kind"] == "ClusterRoleBinding"]
@@ -48,7 +46,9 @@ def test_namespaces_take_the_cluster_wide_rights_away(offline: Lab) -> None:
     assert [each["metadata"]["namespace"] for each in claims] == ["team-a", "team-b"]
 
 
-def test_an_installer_without_cluster_rights_gets_no_cluster_wide_object(offline: Lab) -> None:
+def test_an_installer_without_cluster_permissions_creates_no_cluster_wide_object(
+    offline: Lab,
+) -> None:
     kinds = {each["kind"] for each in parsed(render(offline, SETS["least"]))}
     workload = {"Deployment", "PodDisruptionBudget", "Lease"}
     assert kinds == {*workload, "ServiceAccount", "Role", "RoleBinding"}

@@ -176,7 +176,7 @@ def test_null_anywhere_is_treated_as_absent(lab: Lab, change: dict[str, Any]) ->
     assert said.ok or "spec." in said.text, said.text
 
 
-def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
+def test_a_service_account_can_run_jobs_as_itself(lab: Lab) -> None:
     lab.apply(
         bound("bob", "Role", "bob")
         | {

@@ -153,7 +153,7 @@ def test_a_rank_changes_its_own_job_and_no_other(served: Served) -> None:
     assert not {right for right, codes in requests.items() if 403 in codes}
 
 
-def test_a_pods_tokens_open_nothing_else(served: Served) -> None:
+def test_a_pods_tokens_are_valid_for_their_server_only(served: Served) -> None:
     """The server's token is invalid for the apiserver, and vice versa."""
     lab = served.lab
     said = lab.try_kubectl("get", "pods", "-n", TEAM, f"--token={served.token('one-0')}")
@@ -164,7 +164,7 @@ def test_a_pods_tokens_open_nothing_else(served: Served) -> None:
     assert served.ask("GET", f"{TEAM}.one/replicas", forged + "x")[0] == 401
 
 
-def test_people_need_a_right(served: Served) -> None:
+def test_users_need_permission(served: Served) -> None:
     bob, eve = (served.lab.kubectl("create", "token", name, "-n", TEAM) for name in ("bob", "eve"))
     path = f"{TEAM}.two/replicas"
     assert served.ask("PUT", path, bob, {"replicas": 3})[0] == 200
@@ -174,7 +174,7 @@ def test_people_need_a_right(served: Served) -> None:
     assert served.ask("GET", "two/replicas", bob)[0] == 404
 
 
-def test_no_name_leads_to_another_namespace(served: Served) -> None:
+def test_no_name_gives_access_to_another_namespace(served: Served) -> None:
     """This holds for the path of a user's request, and for a forged owner of a pod."""
     lab = served.lab
     lab.kubectl("create", "-n", FAR, "-f", "-", stdin=yaml.safe_dump(job("far")))
@@ -202,7 +202,7 @@ def test_no_name_leads_to_another_namespace(served: Served) -> None:
     assert lab.get("dij", "far", "-n", FAR)["spec"].get("replicas") in (None, 2)
 
 
-def test_what_is_reported_stands_in_the_status_and_stays(served: Served) -> None:
+def test_reports_are_stored_in_the_status_and_kept(served: Served) -> None:
     token, uid = served.token("one-1"), served.lab.get("dij", "one", "-n", TEAM)["metadata"]["uid"]
     told = {"iteration": 1200, "env_step": 9600, "episode_return": 187.25}
     assert served.ask("POST", f"{uid}/progress", token, told)[0] == 200
@@ -242,7 +242,7 @@ def test_the_token_of_a_deleted_pod_stops_working(served: Served) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("who", ["one-0", "bob", "nobody"])
-def test_schemathesis_finds_no_answer_that_is_not_described(
+def test_schemathesis_finds_no_undocumented_response(
     served: Served, tmp_path: Path, who: str
 ) -> None:
     """`make fuzz`, at the rate that the server allows for one job."""

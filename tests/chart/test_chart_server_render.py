@@ -25,7 +25,7 @@ def named(objects: Objects) -> set[tuple[str, str, str]]:
     return {(kind, meta.get("namespace", ""), meta["name"]) for kind, meta in metas}
 
 
-def test_without_a_server_there_is_nothing_of_it(offline: Lab) -> None:
+def test_without_the_server_none_of_its_objects_is_rendered(offline: Lab) -> None:
     """With one, all else is the same, but for the operator's flag."""
     without, having = parsed(render(offline, {})), parsed(render(offline, ON))
     assert not {each for each in named(without) if "server" in each[2]}
@@ -41,7 +41,7 @@ def test_without_a_server_there_is_nothing_of_it(offline: Lab) -> None:
     assert [each for each in having if named([each]) <= named(without)] == without
 
 
-def test_two_servers_are_on_two_nodes_under_the_restricted_profile(offline: Lab) -> None:
+def test_two_servers_are_spread_over_nodes_and_restricted(offline: Lab) -> None:
     objects = parsed(render(offline, ON))
     spec, operator = (
         one(objects, "Deployment", name)["spec"] for name in ("dijob-server", "dijob")
@@ -90,7 +90,7 @@ def servers(objects: Objects, kind: str) -> Objects:
 SERVER = "dijob-server"
 
 
-def test_its_rights_are_those_of_the_security_page(offline: Lab) -> None:
+def test_the_servers_permissions_are_those_of_the_security_page(offline: Lab) -> None:
     page = (ROOT / "docs/security.md").read_text()
     section = re.search(r"^## The server's rights\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)
     assert section

@@ -107,7 +107,7 @@ def test_images_with_any_shell_and_without_one_are_ranks(
 
 
 @pytest.mark.parametrize("seconds", [15, pytest.param(90, marks=pytest.mark.long)])
-def test_an_image_that_arrives_late_holds_up_every_program_and_costs_nothing(
+def test_a_late_image_delays_every_program_and_is_not_a_failure(
     space: Space, tmp_path: Path, seconds: int
 ) -> None:
     late = f"{LATE}-{seconds}"

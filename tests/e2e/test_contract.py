@@ -24,7 +24,7 @@ def test_the_program_has_every_variable_of_the_contract(space: Space, shape: Sha
         assert peer.di == expected(body, ips, rank, shape), f"{peer.pid} {peer.command}"
 
 
-def test_what_the_user_sets_wins_and_may_refer_to_the_pods_own_address(space: Space) -> None:
+def test_user_variables_take_precedence_and_can_use_the_pods_address(space: Space) -> None:
     env = [
         {"name": "DI_LABELS", "value": "learner"},
         {"name": "LISTEN", "value": "tcp://$(DI_POD_IP):7000/$(DI_RANK)"},

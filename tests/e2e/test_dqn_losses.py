@@ -48,7 +48,7 @@ def lose(space: Space, rank: int, renewals: int) -> None:
     assert (said["status"], said["message"].split(":")[0]) == ("False", f"rank {rank}"), said
 
 
-def test_a_dqn_reaches_its_target_although_its_learner_and_a_collector_were_deleted(
+def test_a_dqn_reaches_its_target_after_the_loss_of_learner_and_collector(
     space: Space,
 ) -> None:
     space.kubectl("apply", "-f", str(ROOT / "examples/cartpole-dqn.yaml"))

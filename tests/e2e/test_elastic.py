@@ -51,7 +51,9 @@ def scale(space: Space, replicas: int) -> None:
 
 
 @pytest.mark.parametrize("shape", ["mesh", pytest.param("star", marks=pytest.mark.long)])
-def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape: str) -> None:
+def test_scaling_from_three_to_five_and_back_restarts_no_other_rank(
+    space: Space, shape: str
+) -> None:
     before = running(
         space, minReplicas=2, maxReplicas=6, replicas=3, topology=shape, gatherSeconds=60
     )
@@ -77,7 +79,7 @@ def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape:
     assert (status.get("restarts", 0), status.get("renewals", 0), status["listNumber"]) == (0, 0, 3)
 
 
-def test_up_and_down_and_up_within_a_second_ends_right(space: Space) -> None:
+def test_scaling_up_and_down_within_a_second_ends_correctly(space: Space) -> None:
     before = running(space, minReplicas=2, maxReplicas=6, replicas=3)
     for replicas in (5, 3, 5):
         space.api.custom.patch_namespaced_custom_object_scale(
@@ -113,7 +115,7 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
 
-def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(
+def test_the_fourth_rank_joins_when_there_is_room(
     space: Space,
 ) -> None:
     """Two ranks fill a node, and another pod occupies the place of the fourth rank."""

@@ -105,7 +105,7 @@ def test_a_crash_is_recovered_from_within_seconds(space: Space, launcher: str) -
     assert seconds < 5
 
 
-def test_a_resize_that_restarts_a_container_is_no_failure(space: Space) -> None:
+def test_a_resize_that_restarts_a_container_is_not_a_failure(space: Space) -> None:
     """C3: this also holds if the program then exits 0."""
     sized = {"resources": MEMORY, **RESTARTS}
     space.apply(job("sleeps", SLEEPS, main=sized), job("exits", EXITS_0, main=sized))
@@ -135,7 +135,9 @@ def until_restarted(space: Space, name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("command", [SLEEPS, EXITS_0], ids=["sleeps", "exits 0"])
-def test_a_dead_sandbox_is_no_failure_under_never(space: Space, command: list[str]) -> None:
+def test_a_lost_sandbox_is_not_a_failure_with_restart_policy_never(
+    space: Space, command: list[str]
+) -> None:
     """H18: the pod has failed, and its rank gets a new pod."""
     space.apply(job("never", command, NEVER))
     space.until_true("never", "Running", 60)
@@ -146,7 +148,9 @@ def test_a_dead_sandbox_is_no_failure_under_never(space: Space, command: list[st
     assert space.status("never").get("restarts", 0) == 0
 
 
-def test_a_sandbox_that_dies_at_the_gate_is_no_failure_under_never(space: Space) -> None:
+def test_a_sandbox_lost_at_the_gate_is_not_a_failure_with_restart_policy_never(
+    space: Space,
+) -> None:
     """H16: no program of the user has started."""
     here = {"containers": [{"name": MAIN, "image": LIGHT, "command": SLEEPS}], **NEVER}
     nowhere = {**here, "nodeSelector": {"no": "such"}}

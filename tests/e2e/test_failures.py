@@ -34,7 +34,7 @@ def until_left(space: Space, job: str, wanted: dict[str, str]) -> None:
     )
 
 
-def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(space: Space) -> None:
+def test_a_rank_that_crashes_repeatedly_fails_the_job_and_its_logs_stay(space: Space) -> None:
     space.apply(shell("crash", CRASHER, replicas=3, backoffLimit=2))
     waited = space.until_true("crash", "Failed", 120)
     measured("seconds until a job with backoffLimit 2 has Failed", f"{waited:.1f}")
@@ -74,7 +74,7 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
         ("None", {"crash-0": "Running", "crash-1": "Failed", "crash-2": "Running"}),
     ],
 )
-def test_after_a_failure_pods_go_as_clean_pod_policy_says(
+def test_after_a_failure_clean_pod_policy_decides_which_pods_are_deleted(
     space: Space, policy: str, wanted: dict[str, str]
 ) -> None:
     space.apply(shell("crash", WHEN_TOLD, replicas=3, backoffLimit=0, cleanPodPolicy=policy))
@@ -85,7 +85,7 @@ def test_after_a_failure_pods_go_as_clean_pod_policy_says(
     until_left(space, "crash", wanted)
 
 
-def test_sidecars_that_never_end_do_not_hold_a_job(space: Space) -> None:
+def test_sidecars_that_never_end_do_not_block_a_job(space: Space) -> None:
     sidecar = {"name": "logger", "image": "dijob/light:dev", "command": ["sleep", "3600"]}
     pod = {"containers": [sidecar], "terminationGracePeriodSeconds": 1}
     space.apply(peers("short", "--seconds=1", pod=pod))
@@ -95,7 +95,7 @@ def test_sidecars_that_never_end_do_not_hold_a_job(space: Space) -> None:
     until_left(space, "short", {})
 
 
-def test_what_has_succeeded_stays_to_be_read(space: Space) -> None:
+def test_the_logs_of_succeeded_pods_stay(space: Space) -> None:
     space.apply(peers("short", "--seconds=1"))
     space.until_true("short", "Succeeded")
     assert space.kubectl("wait", "--for=condition=Succeeded", "--timeout=5s", "dijob/short")
@@ -103,7 +103,7 @@ def test_what_has_succeeded_stays_to_be_read(space: Space) -> None:
     assert "peer 1 connected to 0" in space.logs("short-1")
 
 
-def test_under_restart_policy_never_a_failed_pod_is_made_anew_and_charged(space: Space) -> None:
+def test_with_restart_policy_never_a_failed_pod_is_recreated_and_counted(space: Space) -> None:
     space.apply(shell("never", CRASHER, pod={"restartPolicy": "Never"}, backoffLimit=1))
     space.until_true("never", "Failed", 90)
     status = space.status("never")
@@ -113,7 +113,7 @@ def test_under_restart_policy_never_a_failed_pod_is_made_anew_and_charged(space:
     assert "gives up" in space.logs("never-1")
 
 
-def test_a_rank_that_crashes_once_heals_in_place_and_costs_one_restart(space: Space) -> None:
+def test_a_rank_that_crashes_once_restarts_in_place_and_counts_once(space: Space) -> None:
     keep: dict[str, Any] = {"volumes": [{"name": "keep", "emptyDir": {}}]}
     script = """
     if [ "$DI_RANK" = 1 ] && [ ! -e /keep/crashed ]; then touch /keep/crashed; exit 5; fi
@@ -130,7 +130,7 @@ def test_a_rank_that_crashes_once_heals_in_place_and_costs_one_restart(space: Sp
     assert status["succeededRanks"] == "0-2"
 
 
-def test_why_a_node_does_not_admit_a_pod_is_said_until_it_does(space: Space) -> None:
+def test_the_reason_of_a_pod_that_a_node_does_not_admit_is_kept(space: Space) -> None:
     """Such a pod fails at once and is re-created. The message stays meanwhile."""
     pod = {"nodeName": space.cluster.nodes[0], "nodeSelector": {"gpu": "none-has-it"}}
     space.apply(peers("refused", pod=pod, replicas=1))

@@ -75,7 +75,7 @@ def until_all_end(space: Space, worlds: list[World], seconds: float) -> None:
         space.until_true(world.name, "Succeeded", seconds)
 
 
-def test_a_first_word_is_heard_by_all(space: Space) -> None:
+def test_a_first_event_is_received_by_all(space: Space) -> None:
     worlds = [World("nng", "star"), World("redis", "mesh"), World("torchrpc", "mesh")]
     space.apply(*(each for world in worlds for each in world.objects("task:2", "bare:1")))
     until_all_end(space, worlds, REAL_SECONDS)
@@ -86,7 +86,7 @@ def test_a_first_word_is_heard_by_all(space: Space) -> None:
 
 
 @pytest.mark.long
-def test_first_words_of_twenty_runs_of_each_kind(space: Space) -> None:
+def test_first_events_of_twenty_runs_of_each_kind(space: Space) -> None:
     """Three processes in three pods; with `late`, one starts 30 s after the others."""
     held = [World(*each) for each in product(QUEUES, TOPOLOGIES)]
     unheld = [World(queue, "mesh", held=False) for queue in QUEUES]
@@ -130,7 +130,7 @@ def show(world: World, mode: str, reports: list[Body]) -> None:
 
 
 @pytest.mark.long
-def test_first_words_after_rank_0_was_lost_and_has_come_back(space: Space) -> None:
+def test_first_events_after_the_loss_of_rank_0(space: Space) -> None:
     """A rank that comes back exchanges events with all others, twenty times in each case."""
     worlds = [World(*each) for each in product(QUEUES, TOPOLOGIES)]
     space.apply(*(each for world in worlds for each in world.objects("lost:1")))

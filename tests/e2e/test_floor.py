@@ -35,7 +35,7 @@ def test_the_gate_opens_for_its_own_address(space: Space) -> None:
     assert {f"DI_NODES={ip}", "DI_LIST_NUMBER=2", "DI_RANK=0", "DI_WORLD_SIZE=1"} <= set(env)
 
 
-def test_a_pod_that_waits_itself_starts_its_program_with_the_list(space: Space) -> None:
+def test_a_pod_that_polls_starts_its_program_with_the_list(space: Space) -> None:
     space.apply(Kind.WAITING.pod("floor", 0, 1))
     space.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "pod/floor-0", timeout=130)
     ip = address(space)

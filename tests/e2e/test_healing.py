@@ -66,7 +66,7 @@ LONG = {"mesh-highest", "mesh-first", "star-leaf"}
         for name, loss in LOSSES.items()
     ],
 )
-def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
+def test_a_deleted_pod_is_replaced_and_only_ranks_that_dial_it_restart(
     space: Space, figures: dict[str, list[float]], loss: tuple[str, int, int, set[int], str]
 ) -> None:
     topology, size, victim, dialers, launcher = loss
@@ -107,7 +107,7 @@ def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
     assert "Warning" in space.kubectl("get", "events", "--field-selector=involvedObject.name=world")
 
 
-def test_who_was_renewed_in_place_lately_is_made_anew(
+def test_a_rank_that_restarted_in_place_recently_is_recreated(
     space: Space, figures: dict[str, list[float]]
 ) -> None:
     """With another in-place restart, the kubelet's back-off would delay the third start."""
@@ -125,7 +125,7 @@ def test_who_was_renewed_in_place_lately_is_made_anew(
     assert space.status("world").get("restarts", 0) == 0
 
 
-def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> None:
+def test_a_killed_process_restarts_in_place_and_affects_no_other_rank(space: Space) -> None:
     space.apply(peers("world", "--forever", replicas=3))
     space.until_true("world", "PeersReady")
     before = identities(space, "world")
@@ -152,7 +152,7 @@ def with_service(space: Space) -> None:
     space.until("its service", lambda: "" if len(there()) == 4 else str(there()), 15)
 
 
-def test_everything_goes_with_the_job(space: Space) -> None:
+def test_all_children_are_deleted_with_the_job(space: Space) -> None:
     with_service(space)
     space.kubectl("delete", "dijob", "world")
     measured(
@@ -161,7 +161,7 @@ def test_everything_goes_with_the_job(space: Space) -> None:
     )
 
 
-def test_everything_goes_with_the_job_while_there_is_no_operator(space: Space) -> None:
+def test_all_children_are_deleted_without_an_operator(space: Space) -> None:
     with_service(space)
     with without_operator(space.cluster):
         space.kubectl("delete", "dijob", "world")

@@ -30,7 +30,7 @@ def until_only(
     return space.until(f"only {victim} is new", problem, seconds)
 
 
-def test_a_lost_rank_comes_back_by_its_name_and_nobody_else_is_touched(space: Space) -> None:
+def test_a_lost_rank_comes_back_with_its_name_and_no_other_rank_restarts(space: Space) -> None:
     before = running(space, replicas=4, addressing="Hostname")
     names = [f"world-{rank}.world" for rank in range(4)]
     told = first(space, "world-1").env
@@ -48,7 +48,7 @@ def test_a_lost_rank_comes_back_by_its_name_and_nobody_else_is_touched(space: Sp
     assert space.status("world").get("restarts", 0) == 0
 
 
-def test_it_grows_and_shrinks(space: Space) -> None:
+def test_a_job_with_hostnames_scales_up_and_down(space: Space) -> None:
     before = running(space, minReplicas=2, maxReplicas=4, replicas=3, addressing="Hostname")
     for replicas in (4, 3):
         space.kubectl("scale", "dijob", "world", f"--replicas={replicas}")

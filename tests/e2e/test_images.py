@@ -66,7 +66,7 @@ def test_size_and_user(image: Unpacked) -> None:
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", str(image.config["User"])), image.config
 
 
-def test_nothing_of_the_building_machine_stays(image: Unpacked) -> None:
+def test_images_contain_nothing_of_the_build_machine(image: Unpacked) -> None:
     names = {str(path.relative_to(image.files)) for path in image.walk()}
     left = [
         n
@@ -82,7 +82,7 @@ def test_nothing_of_the_building_machine_stays(image: Unpacked) -> None:
     )
 
 
-def test_ditask_is_di_engine_and_of_ours_only_what_is_for_users_pods(ditask: Unpacked) -> None:
+def test_ditask_contains_di_engine_and_only_our_code_for_pods(ditask: Unpacked) -> None:
     packages = ditask.files / "usr/local/lib/python3.11/dist-packages"
     ours = packages / "dijob_runtime"
     assert {p.name for p in ours.glob("*.py")} == {p.name for p in RUNTIME.glob("*.py")}
@@ -155,7 +155,7 @@ def test_operator_starts_on_a_read_only_root(operator: Unpacked) -> None:
     assert "Read-only file system" in refused.stderr, "the test's root was writable"
 
 
-def test_operator_and_server_are_whole_without_the_command_line_and_the_client(
+def test_operator_and_server_work_without_command_line_and_client(
     operator: Unpacked,
 ) -> None:
     (dijob,) = operator.files.glob("opt/dijob/lib/*/site-packages/dijob")
@@ -173,13 +173,13 @@ def test_operator_and_server_are_whole_without_the_command_line_and_the_client(
     assert said.returncode == 0, said
 
 
-def test_operator_holds_no_installer(operator: Unpacked) -> None:
+def test_operator_contains_no_package_installer(operator: Unpacked) -> None:
     for module in ("pip", "setuptools"):
         done = operator.run("python", "-c", f"import {module}")
         assert f"No module named '{module}'" in done.stderr, done
 
 
-def test_light_peer_completes_a_world_of_its_own(light: Unpacked) -> None:
+def test_light_peer_completes_a_mesh_in_its_image(light: Unpacked) -> None:
     world = {
         "DI_RANK": "0",
         "DI_NODES": "127.0.0.1",

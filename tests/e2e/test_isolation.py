@@ -40,7 +40,7 @@ def nothing_has_happened(space: Space) -> None:
     assert (status["listNumber"], status.get("renewals", 0), status.get("restarts", 0)) == (1, 0, 0)
 
 
-def test_what_is_forged_on_a_rank_is_repaired_and_no_rank_starts_again(space: Space) -> None:
+def test_forged_annotations_are_repaired_without_a_restart(space: Space) -> None:
     ranks = running(space, replicas=3)
     before = told(space)
     for forged in FORGED.values():
@@ -77,9 +77,7 @@ def elsewhere(space: Space) -> Iterator[str]:
         space.kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(
-    space: Space, elsewhere: str
-) -> None:
+def test_a_pod_of_another_namespace_is_never_a_peer(space: Space, elsewhere: str) -> None:
     """It has the labels, a list, and an owner reference with the job's uid and an unknown kind."""
     ranks = running(space, replicas=3)
     before, uid = told(space), space.job("world")["metadata"]["uid"]

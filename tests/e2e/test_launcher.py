@@ -81,14 +81,14 @@ def forms(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterato
         yield space
 
 
-def test_a_shells_command_gets_the_mesh(forms: Space) -> None:
+def test_a_command_in_a_shell_joins_the_mesh(forms: Space) -> None:
     forms.until_true("bash", "Running", REAL_SECONDS)
     until_edges(forms, "bash", mesh(forms.ips("bash"), 1), PORTS, REAL_SECONDS)
     assert not forms.condition("bash", "LauncherBypassed")
     assert "dijob: WARNING" not in forms.logs("bash-1")
 
 
-def test_a_script_is_launched_and_the_topology_in_it_wins(forms: Space) -> None:
+def test_a_script_is_launched_and_its_topology_takes_precedence(forms: Space) -> None:
     forms.until_true("script", "Running", REAL_SECONDS)
     first, *others = forms.ips("script")
     assert "DI_TOPOLOGY=mesh" in forms.execute("script-1", "env").splitlines()
@@ -97,14 +97,14 @@ def test_a_script_is_launched_and_the_topology_in_it_wins(forms: Space) -> None:
     )
 
 
-def test_an_activated_environment_gets_the_mesh_past_the_launchers_ditask(forms: Space) -> None:
+def test_an_activated_environment_joins_the_mesh(forms: Space) -> None:
     forms.until_true("venv", "Running", REAL_SECONDS)
     until_edges(forms, "venv", mesh(forms.ips("venv"), 1), PORTS, REAL_SECONDS)
     assert not forms.condition("venv", "LauncherBypassed")
     assert "dijob: WARNING" not in forms.logs("venv-1")
 
 
-def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
+def test_sigterm_reaches_di_engine_through_bash(forms: Space) -> None:
     forms.until(
         "main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", REAL_SECONDS
     )

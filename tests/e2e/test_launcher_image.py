@@ -44,7 +44,7 @@ def test_launcher_is_one_program_under_its_names() -> None:
     assert not image.config.get("Entrypoint")
 
 
-def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
+def test_launcher_is_static_and_contains_no_path_of_the_build_machine(
     launcher: Unpacked,
 ) -> None:
     program = (launcher.files / "launch").read_bytes()
@@ -59,7 +59,7 @@ def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
     assert str(ROOT).encode() not in program
 
 
-def test_stacks_reads_the_python_processes_beside_it() -> None:
+def test_stacks_reads_python_processes_outside_its_image() -> None:
     """Here the process is a Python of this machine, with another root than the image's."""
     child = subprocess.Popen(
         [sys.executable, "-c", "import time\ndef nap():\n    time.sleep(600)\nnap()"],
@@ -93,7 +93,7 @@ def naps(image: Unpacked, pid: int) -> list[str] | None:
     return frames if "sleep" in first["waits"].get(str(pid), "") else None
 
 
-def test_launcher_says_its_usage_and_installs_itself_on_a_read_only_root(
+def test_launcher_prints_its_usage_and_installs_itself_on_a_read_only_root(
     launcher: Unpacked,
 ) -> None:
     said = launcher.run("launch", only_writable="dev/shm")

@@ -68,7 +68,7 @@ def until_another_acts(space: Space, leader: Leader, before: tuple[str, object])
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_another_operator_goes_on(space: Space, leader: Leader, way: str) -> None:
+def test_the_standby_takes_over(space: Space, leader: Leader, way: str) -> None:
     end, bound = WAYS[way]
     space.apply(peers("world", "--forever", replicas=2, backoffLimit=0))
     space.until_true("world", "PeersReady")
@@ -98,7 +98,7 @@ def healed(space: Space) -> None:
     assert space.status("world").get("restarts", 0) == 0
 
 
-def test_an_upgrade_leaves_nobody_without_an_operator(space: Space, leader: Leader) -> None:
+def test_an_upgrade_has_no_gap_without_a_leader(space: Space, leader: Leader) -> None:
     """Measure the longest time without a renewal of the Lease, which is due each second."""
     space.apply(peers("world", "--forever", replicas=2, backoffLimit=0))
     space.until_true("world", "PeersReady")
@@ -122,7 +122,9 @@ def test_an_upgrade_leaves_nobody_without_an_operator(space: Space, leader: Lead
     assert space.status("world").get("restarts", 0) == 0
 
 
-def test_the_node_of_the_one_that_acts_falls_silent(space: Space, leader: Leader) -> None:
+def test_the_standby_takes_over_when_the_leaders_node_falls_silent(
+    space: Space, leader: Leader
+) -> None:
     before = leader.now()
     with without_power(space, operators(space)[before[0]]):
         took = until_another_acts(space, leader, before)

@@ -83,7 +83,7 @@ def test_light_peer_dials_what_di_engine_dials(
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "{}-{}x{}".format(*case))
-def test_exactly_these_connections_stand(
+def test_exactly_the_expected_connections_exist(
     space: Space, tables: dict[Case, Table], case: Case
 ) -> None:
     topology, pods, workers = case

@@ -109,7 +109,7 @@ def test_ranks_that_pod_security_rejects_are_one_group(space: Space) -> None:
     assert 'pods "six-0" is forbidden' in text
 
 
-def test_a_config_map_that_comes_a_second_later_is_no_event(space: Space) -> None:
+def test_a_config_map_that_is_created_a_second_later_causes_no_event(space: Space) -> None:
     """N3."""
     mount, volume = mounted("late", "/code")
     main = {"command": ["/bin/bash", "-c", "exec sleep 600"], **mount}

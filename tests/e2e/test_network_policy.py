@@ -58,9 +58,7 @@ def until_reach(space: Space, address: str, wanted: dict[str, bool], port: int =
 
 
 @pytest.mark.usefixtures("network")
-def test_nobody_reaches_a_job_but_its_ranks_and_whom_it_names(
-    space: Space, cluster: Cluster
-) -> None:
+def test_only_ranks_and_named_peers_reach_a_job(space: Space, cluster: Cluster) -> None:
     space.apply(
         stranger("stranger"),
         stranger("guest", **GUEST),

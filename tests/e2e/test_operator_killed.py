@@ -25,7 +25,9 @@ def patch_of_pod(asked: Asked) -> bool:
 
 
 @pytest.mark.parametrize("patch", [1, pytest.param(3, marks=pytest.mark.long)])
-async def test_between_the_patches(space: Space, tmp_path: Path, patch: int) -> None:
+async def test_a_kill_between_patches_of_a_re_rendezvous(
+    space: Space, tmp_path: Path, patch: int
+) -> None:
     before = await asyncio.to_thread(running, space, replicas=4)
     with without_operator(space.cluster):
         async with Proxy(Access.of(space.cluster.kubeconfig), tmp_path) as proxy:

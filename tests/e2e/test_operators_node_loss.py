@@ -7,5 +7,5 @@ from space import Space
 pytestmark = pytest.mark.e2e
 
 
-def test_the_job_is_whole_again_on_the_other_node(space: Space) -> None:
+def test_the_job_recovers_on_the_other_node(space: Space) -> None:
     whole_again(space, with_operator=True, bound=OPERATORS_BOUND)

@@ -42,7 +42,7 @@ def fail(space: Space, name: str) -> None:
     space.execute(f"{name}-1", "touch", "/tmp/fail")
 
 
-def test_fail_job_ends_it_at_once_although_restarts_are_left(space: Space) -> None:
+def test_fail_job_fails_the_job_before_backoff_limit(space: Space) -> None:
     space.apply(job("fails", "FailJob", backoffLimit=5))
     fail(space, "fails")
     space.until_true("fails", "Failed")
@@ -112,7 +112,7 @@ def test_time_suspended_counts_for_no_deadline(space: Space) -> None:
     assert space.status("short")["suspendedSeconds"] >= 26
 
 
-def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(
+def test_a_job_that_cannot_start_fails_at_its_deadline_and_names_missing_ranks(
     space: Space,
 ) -> None:
     made = shell(

@@ -18,7 +18,7 @@ def is_ready(pod: Body) -> bool:
     return any(status["ready"] for status in pod["status"].get("containerStatuses", ()))
 
 
-def test_one_runs_on_each_node_until_it_is_switched_off(cluster: Cluster, api: Api) -> None:
+def test_a_prepull_pod_runs_on_each_node_until_it_is_disabled(cluster: Cluster, api: Api) -> None:
     operator = archive("operator")
     install(cluster, operator, "launcher.prepull.enabled=true")
     try:

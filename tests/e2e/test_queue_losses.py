@@ -63,9 +63,7 @@ def main():
 
 
 @QUEUES
-def test_a_peer_is_lost_and_comes_back_and_all_get_64_mb_before_and_after(
-    space: Space, queue: str
-) -> None:
+def test_all_ranks_receive_64_mb_before_and_after_a_loss(space: Space, queue: str) -> None:
     mount, volume = mounted("peers-code", "/code")
     env = [{"name": "PYTHONUNBUFFERED", "value": "1"}, {"name": "OMP_NUM_THREADS", "value": "1"}]
     main = {"image": DITASK, "env": env, "workingDir": "/code", **mount}

@@ -23,7 +23,7 @@ def over(queue: str) -> Body:
 
 
 @QUEUES
-def test_events_go_where_they_should(space: Space, queue: str) -> None:
+def test_events_reach_the_right_processes(space: Space, queue: str) -> None:
     """Each process of the example asserts emit, on, once, off, wait_for, only_local, only_remote
     and finish.
     """

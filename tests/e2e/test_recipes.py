@@ -28,7 +28,7 @@ spec:
 """
 
 
-def test_ranks_share_a_data_set_that_nobody_can_write_to(space: Space, tmp_path: Path) -> None:
+def test_ranks_share_a_read_only_data_set(space: Space, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     for name in "abcde":
@@ -69,7 +69,7 @@ def loaded(node: Node, file: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_code_comes_in_an_image_of_its_own(space: Space, tmp_path: Path) -> None:
+def test_code_in_an_own_image_runs(space: Space, tmp_path: Path) -> None:
     """The image has an additional layer, as the example's Dockerfile creates it."""
     name = "registry.example.org/my-rl:1"
     made = with_files(archive("light"), tmp_path / "own.tar", name, {"app/main.py": WORLD})

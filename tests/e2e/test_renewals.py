@@ -21,7 +21,7 @@ def test_a_rank_is_lost_while_one_that_dials_it_restarts(space: Space) -> None:
     assert space.status("world").get("restarts", 0) <= 1
 
 
-def test_a_program_that_holds_up_its_end_is_killed_and_renewed(space: Space) -> None:
+def test_a_program_that_does_not_end_is_killed_and_restarted(space: Space) -> None:
     deaf = "trap '' TERM; light-peer --forever & while :; do wait; done"
     job = shell("world", deaf, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 3})
     space.apply(job)
@@ -61,13 +61,13 @@ def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space
     assert any("rank 1: its program has up to 90 s to end" in c["message"] for c in said), said
 
 
-def test_where_the_scope_is_job_all_are_renewed(space: Space) -> None:
+def test_with_restart_scope_job_all_ranks_restart(space: Space) -> None:
     before = running(space, replicas=3, restart={"scope": "Job"})
     space.kubectl("delete", "pod", "world-2", "--wait=false")
     until_healed(space, "world", before, set(before), 2)
 
 
-def test_a_rank_lost_while_another_is_renewed_costs_nobody_twice(space: Space) -> None:
+def test_a_rank_lost_during_a_re_rendezvous_counts_no_failure_twice(space: Space) -> None:
     before = running(space, replicas=4)
     space.kubectl("delete", "pod", "world-3", "world-2", "--wait=false")
     until_healed(space, "world", before, {"world-2", "world-3"}, 2)

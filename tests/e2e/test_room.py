@@ -29,7 +29,7 @@ def test_two_jobs_of_four_with_room_for_six_both_succeed(space: Space) -> None:
     assert all(space.status(name).get("restarts", 0) == 0 for name in ("left", "right"))
 
 
-def test_in_the_nodes_network_no_two_ranks_share_a_node(space: Space) -> None:
+def test_with_host_network_no_two_ranks_share_a_node(space: Space) -> None:
     """Their ports are on the node. A third rank finds no free port, and the job reports it."""
     size = {
         "replicas": 3,

@@ -63,7 +63,7 @@ echo "$SLURM_PROCID $SLURM_LOCALID $SLURM_NTASKS $SLURM_NNODES $where $number"
 """
 
 
-def test_a_script_that_was_written_for_srun(space: Space) -> None:
+def test_a_script_for_srun_runs(space: Space) -> None:
     """It also works after scaling up, with names without dots."""
     space.apply(
         shell(
@@ -136,7 +136,7 @@ WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("queue", ["nng", "redis"])
-def test_a_plain_script_makes_one_world_however_it_is_started(space: Space, queue: str) -> None:
+def test_a_plain_script_joins_one_world_however_it_is_started(space: Space, queue: str) -> None:
     """In a venv with bash -c, with python -m, and with a sitecustomize of the user."""
     _, code = yaml.safe_load_all((EXAMPLES / "runner.yaml").read_text())
     files = {"main_py": code["data"]["main.py"], "sitecustomize_py": "print('their own ran')\n"}
@@ -170,7 +170,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_python_that_cannot_be_told_of_its_peers_is_named_in_the_jobs_message(
+def test_a_python_without_the_hook_is_named_in_the_message(
     space: Space,
 ) -> None:
     mount, volume = mounted("alone-code", "/code")

@@ -83,7 +83,7 @@ def replicas(task: int, count: int) -> Body:
     return {"op": "replace", "path": f"/spec/tasks/{task}/replicas", "value": count}
 
 
-def test_when_the_learner_is_done_the_collectors_end_gently(space: Space) -> None:
+def test_collectors_get_sigterm_when_the_learner_has_succeeded(space: Space) -> None:
     """They can save their state during the grace period."""
     learns = "until [ -e /tmp/done ]; do sleep 0.1; done"
     saves = "trap 'sleep 2; exit 0' TERM; echo ready; while :; do sleep 0.1; done"

@@ -99,7 +99,7 @@ def suspend(space: Space, folder: Path) -> int:
     return int(saved)
 
 
-def test_a_dqn_goes_on_where_it_was_whatever_happens_to_its_pods(
+def test_a_dqn_continues_from_its_checkpoint_whatever_happens_to_its_pods(
     space: Space, tmp_path: Path
 ) -> None:
     """(test_policies.py tests that time suspended does not count for deadlines.)"""

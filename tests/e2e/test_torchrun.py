@@ -92,7 +92,7 @@ def test_a_lost_pod_restarts_the_group(space: Space) -> None:
     assert not before & space.uids("group"), "in new pods: no rendezvous meets an old process"
 
 
-def test_a_crash_restarts_the_group_and_is_charged_once(space: Space) -> None:
+def test_a_crash_restarts_the_group_and_counts_once(space: Space) -> None:
     crash = LOOP.replace(
         "steps += 1", "steps += 1\n    if steps == 50 and dist.get_rank() == 1: raise SystemExit(3)"
     )
@@ -103,7 +103,7 @@ def test_a_crash_restarts_the_group_and_is_charged_once(space: Space) -> None:
     assert status["lastRenewal"]["message"].endswith("and runtime: torch says RestartJob")
 
 
-def test_who_has_succeeded_begins_again_with_who_fails_after_it(space: Space) -> None:
+def test_a_succeeded_rank_restarts_with_a_rank_that_fails_later(space: Space) -> None:
     """Without torchrun, whose agents wait for each other for 5 minutes before they exit."""
     space.apply(*program("outlived", ["python3", "main.py"], OUTLIVED, runtime="torch"))
     space.until(
@@ -147,7 +147,7 @@ def test_the_command_of_the_ddp_page_runs_until_it_asks_for_cuda(space: Space) -
     assert "RANK expected, but not set" not in logs
 
 
-def test_a_rendezvous_that_never_comes_about_ends_with_the_rank_that_did_not_come(
+def test_a_rendezvous_that_never_completes_fails_the_missing_rank(
     space: Space,
 ) -> None:
     """DI-engine's own timeout for it is 60,000 s."""

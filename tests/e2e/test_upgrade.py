@@ -34,7 +34,7 @@ def launcher_of(space: Space, pod: str) -> str:
     return image
 
 
-def test_twenty_jobs_of_the_release_are_taken_over_and_given_back_without_a_restart(
+def test_twenty_jobs_survive_an_upgrade_and_a_downgrade_without_a_restart(
     space: Space, cluster: Cluster, former: Path
 ) -> None:
     present = archive("operator")

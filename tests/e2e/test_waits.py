@@ -54,7 +54,7 @@ NAMED: dict[str, Body] = {
 }
 
 
-def test_names_are_there_before_anything_that_looks_them_up(space: Space) -> None:
+def test_names_resolve_before_any_program_looks_them_up(space: Space) -> None:
     """C1: with service: Always. All jobs start at once, so that the control plane is busy."""
     for body in NAMED.values():
         body["spec"]["service"] = "Always"
@@ -89,7 +89,7 @@ def until_said(space: Space, name: str, words: str, seconds: float = 30) -> None
     space.until(f"{name} says {words!r}", problem, seconds)
 
 
-def test_what_keeps_an_old_pod_is_named(held: Space) -> None:
+def test_the_reason_that_keeps_an_old_pod_is_named(held: Space) -> None:
     """C41: a container that ignores SIGTERM; C25: a finalizer."""
     proxy = container("proxy", DEAF, restartPolicy="Always")
     slow = {"terminationGracePeriodSeconds": 300, "initContainers": [proxy]}
@@ -118,7 +118,7 @@ def test_a_deletion_in_the_foreground_waits_for_the_pods(space: Space) -> None:
     assert space.names("front") == []
 
 
-def test_the_status_of_a_job_that_a_finalizer_keeps_stays_true(held: Space) -> None:
+def test_the_status_of_a_job_held_by_a_finalizer_stays_correct(held: Space) -> None:
     """C18: its pods are gone, or keep running and their programs fail."""
     fails = "sleep 15; exit 3"
     held.apply(

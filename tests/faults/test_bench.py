@@ -27,7 +27,7 @@ async def little() -> Report:
             return Report(Machine.here(), await race(Place(cluster, kube), SHAPE, 1, warm=False))
 
 
-def test_a_start_costs_no_more_than_it_must() -> None:
+def test_the_cost_of_a_start_is_bounded() -> None:
     report = asyncio.run(little())
     results, shown = report.tables[SHAPE], "\n".join(start_blocks(report).values())
     print(shown)

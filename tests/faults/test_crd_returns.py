@@ -67,7 +67,7 @@ def runs(process: "subprocess.Popen[bytes]") -> bool:
 
 
 @pytest.mark.parametrize("namespaces", [(), (NAMESPACE,)], ids=["all namespaces", "one"])
-def test_the_operator_waits_for_its_crd_and_sees_jobs_at_once_when_it_is_there(
+def test_the_operator_waits_for_its_crd_and_then_sees_jobs_at_once(
     bare: Plane, namespaces: tuple[str, ...]
 ) -> None:
     """H42: without the CRD the operator is not ready, and it never needs a restart."""

@@ -89,7 +89,7 @@ async def test_a_watch_that_ends_in_error_500(lane: Lane) -> None:
     assert (lane.census.of("a"), lane.census.of("b")) == (4, 4)
 
 
-async def test_a_pod_whose_end_was_take_never_shown(lane: Lane) -> None:
+async def test_a_pod_whose_deletion_was_never_shown(lane: Lane) -> None:
     """The DELETED event is lost. The next list shows that the pod is gone."""
     await running(lane, "a")
 

@@ -34,7 +34,7 @@ def deep_reader() -> Iterator[None]:
         yield
 
 
-async def test_what_a_tenant_sends_harms_no_other(
+async def test_hostile_objects_of_a_tenant_affect_no_other_tenant(
     plane: Cluster, kube: Kube, tmp_path: Path
 ) -> None:
     async with two(plane, kube, tmp_path) as tenants:

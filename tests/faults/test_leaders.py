@@ -27,9 +27,7 @@ async def pair(lane: Lane, plane: Cluster, tmp_path: Path) -> AsyncIterator[Pair
     [(signal.SIGKILL, SILENT_SECONDS), (signal.SIGTERM, TOLD_SECONDS)],
     ids=["kill -9", "SIGTERM"],
 )
-async def test_the_one_that_waits_takes_over(
-    pair: Pair, which: signal.Signals, seconds: float
-) -> None:
+async def test_a_standby_takes_over(pair: Pair, which: signal.Signals, seconds: float) -> None:
     lane = pair.lane
     await running(lane, "x")
     assert pair.with_effect("b", 0) == []
@@ -44,7 +42,7 @@ async def test_the_one_that_waits_takes_over(
 
 @pytest.mark.parametrize("number", [6, 30, 60])
 @pytest.mark.parametrize("fault", ["stopped", "cut off"])
-async def test_what_the_one_before_still_sends_has_no_effect(
+async def test_late_writes_of_a_former_leader_have_no_effect(
     pair: Pair, fault: str, number: int
 ) -> None:
     """The leader is stopped or cut off during a start, and comes back when the standby has done the
@@ -77,7 +75,7 @@ async def test_what_the_one_before_still_sends_has_no_effect(
     assert await pair.holder() == "b"
 
 
-async def test_an_apiserver_that_is_away_makes_nobody_take_over_and_nobody_begin_anew(
+async def test_an_outage_of_the_apiserver_causes_no_takeover_and_no_restart(
     pair: Pair,
 ) -> None:
     """Both get 503 for longer than the lease duration; then "a" continues as the leader."""

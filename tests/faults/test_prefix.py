@@ -57,7 +57,7 @@ async def until_listed(lane: Lane, names: list[str], size: int) -> float:
     return await lane.until(f"{len(names)} jobs of {size}", missing, 60)
 
 
-async def test_the_ranks_are_always_a_prefix(lanes: Lanes) -> None:
+async def test_the_listed_ranks_are_always_the_first_ones(lanes: Lanes) -> None:
     async with lanes() as lane:
         nodes = sorted(node["metadata"]["name"] for node in await lane.kube.items("/api/v1/nodes"))
         names = [f"job{number}" for number in range(JOBS)]

@@ -9,7 +9,7 @@ from faults.waits import SOON, calm, ended, first_pod, pods_of, renewed, running
 pytestmark = pytest.mark.apiserver
 
 
-async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
+async def test_a_restart_without_changes_writes_nothing(lane: Lane) -> None:
     """A new operator reconciles running and finished jobs and writes nothing, not even an event."""
     await running(lane, "a", "b", "c")
     await lane.kube.patch(
@@ -28,7 +28,7 @@ async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
     assert {name: await versions(lane, name) for name in before} == before
 
 
-async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lane) -> None:
+async def test_a_new_job_does_not_wait_for_the_initial_list(lane: Lane) -> None:
     """A list of thousands of pods takes seconds (here: forever). Existing jobs wait for it, but a
     new job does not.
     """
@@ -58,7 +58,7 @@ async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lan
     assert not lane.operator.died()
 
 
-async def test_a_namespace_that_is_gone_does_not_take_the_others_along(lane: Lane) -> None:
+async def test_a_deleted_namespace_does_not_affect_the_others(lane: Lane) -> None:
     """The Role is deleted with the namespace, so an operator of given namespaces gets 403. It
     serves the others. When the namespace is back, the process ends, and the kubelet restarts it
     with all of them. (chart/test_chart_operator tests the deletion.)

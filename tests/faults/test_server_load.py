@@ -71,7 +71,7 @@ def p99(values: list[float]) -> float:
     return sorted(values)[int(len(values) * 0.99)]
 
 
-async def test_ten_thousand_requests_a_minute_slow_no_pass(
+async def test_ten_thousand_requests_a_minute_slow_no_reconciliation(
     lane: Lane, kube: Kube, plane: Cluster, tmp_path: Path
 ) -> None:
     notes = tmp_path / "passes"

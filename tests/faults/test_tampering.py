@@ -84,7 +84,7 @@ FORGED: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("patch", FORGED.values(), ids=FORGED)
-async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, Any]) -> None:
+async def test_forged_annotations_of_a_pod_are_repaired(lane: Lane, patch: dict[str, Any]) -> None:
     before = await told(lane)
     await lane.kube.patch(pods(lane.namespace, "a-1"), {"metadata": patch})
     await until_told(lane, before)
@@ -96,7 +96,7 @@ async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, 
     assert (status.get("renewals", 0), status["listNumber"]) == (0, 1)
 
 
-async def test_what_a_pod_without_a_launcher_reads_is_repaired(lanes: Lanes) -> None:
+async def test_annotations_that_a_pod_without_launcher_reads_are_repaired(lanes: Lanes) -> None:
     """Its kubelet sets variables and topology.json from separate annotations."""
     async with lanes() as lane:
         await lane.apply("a", RANKS, launcher="Off")
@@ -165,7 +165,7 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("owner", REFERENCES.values(), ids=REFERENCES)
-async def test_a_pod_of_another_namespace_is_no_rank(
+async def test_a_pod_of_another_namespace_is_not_a_rank(
     kube: Kube, tmp_path: Path, owner: dict[str, str]
 ) -> None:
     ours, theirs = (f"{side}-{secrets.token_hex(4)}" for side in ("ours", "theirs"))
@@ -205,7 +205,7 @@ async def test_a_pod_of_another_namespace_is_no_rank(
         await kube.delete(f"/api/v1/namespaces/{theirs}")
 
 
-async def test_a_pod_that_was_taken_from_us_is_never_touched_and_said(lane: Lane) -> None:
+async def test_a_pod_with_another_owner_is_not_touched_and_reported(lane: Lane) -> None:
     await lane.kube.patch(pods(lane.namespace, "a-3"), {"metadata": {"ownerReferences": None}})
     before = (await lane.kube.get(pods(lane.namespace, "a-3")))["metadata"]["uid"]
 

@@ -68,7 +68,7 @@ def test_a_headless_name_resolves_to_the_pod_on_the_other_node(
     wait_fetch(web, pod, address, f"I am {other}")
 
 
-def test_a_name_that_does_not_exist_is_said_at_once(web: Cluster) -> None:
+def test_a_name_that_does_not_exist_fails_at_once(web: Cluster) -> None:
     assert "NXDOMAIN" in in_pod(
         web, "web-1", "busybox nslookup nobody.web.default.svc.cluster.local 2>&1; true"
     )

@@ -26,7 +26,7 @@ def plane() -> Iterator[Cluster]:
         yield running
 
 
-def test_a_pretended_pod_passes_the_gate_in_two_steps(plane: Cluster) -> None:
+def test_a_simulated_pod_passes_the_gate_in_two_steps(plane: Cluster) -> None:
     plane.run_kubectl("apply", "-f", "-", stdin=GATED)
     plane.run_kubectl("wait", "--for=jsonpath={.status.podIP}", "pod/gated", "--timeout=20s")
     assert field(plane, "pod gated", ".status.phase") == "Pending"
@@ -39,7 +39,7 @@ def test_a_pretended_pod_passes_the_gate_in_two_steps(plane: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("7", "Failed")])
-def test_a_pretended_pod_ends_as_its_annotation_says(plane: Cluster, code: str, phase: str) -> None:
+def test_a_simulated_pod_ends_as_its_annotation_says(plane: Cluster, code: str, phase: str) -> None:
     name = f"ends-{code}"
     pod = {
         "apiVersion": "v1",
@@ -75,7 +75,7 @@ def test_every_request_is_in_the_audit_log(plane: Cluster) -> None:
     assert {"Metadata"} == {event["level"] for event in events}
 
 
-def test_two_control_planes_stand_side_by_side(plane: Cluster) -> None:
+def test_two_control_planes_run_in_parallel(plane: Cluster) -> None:
     with up(Options(f"{NAME}-plane-2", CONTROL_PLANE, kwok_nodes=0)) as other:
         assert other.endpoint.port != plane.endpoint.port
         uids = {field(c, "namespace kube-system", ".metadata.uid") for c in (plane, other)}

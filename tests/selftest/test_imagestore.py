@@ -33,7 +33,7 @@ class Disk:
         (self.images_root / archive.name).write_bytes(archive.read_bytes())
 
 
-def test_starts_at_the_same_time_import_an_image_once_and_all_have_it(
+def test_concurrent_starts_import_an_image_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

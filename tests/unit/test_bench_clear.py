@@ -26,7 +26,7 @@ class Slow(Kube):
         return {}
 
 
-async def test_a_deletion_that_was_cut_goes_on() -> None:
+async def test_a_partial_deletion_is_continued() -> None:
     kube = Slow()
     await clear(kube, "crowd")
     assert kube.left == {"dijobs": 0, "pods": 0, "services": 0}

@@ -59,7 +59,7 @@ def test_the_goals_of_many_jobs() -> None:
     }
 
 
-def test_a_goal_whose_entrant_was_not_there_says_so() -> None:
+def test_a_goal_without_its_entrant_is_reported() -> None:
     found = {"IP": result(10), "gated": result(8)}
     rows = {words: row for _, words, *row in goals.rows(Shape(100, 4), found)}
     assert rows["IP relative to gated: seconds"] == ["<= 1.3", "1.25", "reached"]

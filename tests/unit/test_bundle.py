@@ -13,11 +13,11 @@ TEXTS = {place: (ROOT / place).read_text() for place in PLACES}
 (NOW,) = re.findall(r'__version__ = "(.+)"', TEXTS["operator/dijob/__init__.py"])
 
 
-def test_what_is_here_is_its_own_version() -> None:
+def test_all_places_have_the_same_version() -> None:
     checked(NOW, TEXTS)
 
 
-def test_each_place_that_says_another_version_is_named() -> None:
+def test_each_place_with_another_version_is_named() -> None:
     with pytest.raises(BuildError) as error:
         checked("9.9.9", TEXTS)
     assert [place for place in PLACES if place not in str(error.value)] == []
@@ -45,16 +45,16 @@ LOG = """\
     ("version", "text"),
     [("0.2.0", "- old"), ("0.2.0-rc1", "- rc"), ("0.3.0-dev", "- new")],
 )
-def test_its_changes_are_those_below_its_heading(version: str, text: str) -> None:
+def test_the_changes_are_those_below_the_versions_heading(version: str, text: str) -> None:
     assert section(LOG, version) == text
 
 
-def test_a_version_without_a_heading_is_refused() -> None:
+def test_a_version_without_a_heading_is_rejected() -> None:
     with pytest.raises(BuildError, match=r"no heading `## 0\.1\.0`"):
         section(LOG, "0.1.0")
 
 
-def test_the_notes_say_how_to_bring_it_in() -> None:
+def test_the_notes_describe_the_installation() -> None:
     text = notes("1.0.0", "- all", {"operator-1.0.0.oci.tar": "sha256:1"}, "dijob.whl")
     assert "oci-archive:operator-1.0.0.oci.tar docker://REGISTRY/dijob/operator:TAG" in text
     assert "| `operator-1.0.0.oci.tar` | `sha256:1` |" in text

@@ -15,7 +15,7 @@ def test_the_operators_image_has_nothing_of_the_command_line_or_the_client() -> 
     assert not packages & {"cli", "client"}
 
 
-def test_a_build_sees_what_the_catalogue_says() -> None:
+def test_the_build_context_matches_the_catalogue() -> None:
     """Docker reads .dockerignore, in which the last matching line decides. The build for another
     machine has its own list."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()

@@ -91,7 +91,7 @@ def test_the_schema_describes_and_closes_every_part(path: str, node: Mapping[str
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_every_rule_has_its_reason_above_it(template: str) -> None:
+def test_every_rule_has_a_comment(template: str) -> None:
     lines = rules_text(template).splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("- apiGroups")]
     assert len(starts) == len(RULES[template])
@@ -101,7 +101,7 @@ def test_every_rule_has_its_reason_above_it(template: str) -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_the_rules_are_the_least(template: str) -> None:
+def test_the_rules_grant_only_the_required_permissions(template: str) -> None:
     """More permissions require a change of shell/kinds.py too, and a row in docs/security.md."""
     granted = [
         (group, resource, verb)
@@ -134,14 +134,14 @@ def templates_in(schema: Mapping[str, Any], path: str) -> Iterator[str]:
         yield from templates_in(schema["items"], f"{path}[]")
 
 
-def test_the_policy_judges_every_pod_template_of_the_api() -> None:
+def test_the_policy_checks_every_pod_template_of_the_api() -> None:
     """A template in the CRD that the policy does not read could bypass the policy."""
     for version in document()["spec"]["versions"]:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert list(templates_in(spec, "spec")) == ["spec.tasks[].template", "spec.template"]
 
 
-def test_the_crd_says_that_it_is_ours() -> None:
+def test_the_crd_has_the_charts_label() -> None:
     """This label distinguishes our CRD from DI-orchestrator's (dijob.checkCrd in _helpers.tpl)."""
     assert document()["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
 
@@ -153,7 +153,7 @@ def test_notes_and_page_name_the_job_of_the_first_example() -> None:
         assert f"dij/{name}\n" in page.read_text(), f"{page.name} waits for another job than {name}"
 
 
-def test_links_between_the_pages_lead_somewhere() -> None:
+def test_links_between_the_pages_work() -> None:
     for page in (ROOT / "docs/install.md", ROOT / "docs/security.md", CHART / "README.md"):
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             path, _, anchor = target.partition("#")
@@ -168,7 +168,7 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             )
 
 
-def test_all_that_is_released_says_one_version() -> None:
+def test_all_released_parts_have_one_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     projects = [ROOT / "pyproject.toml", ROOT / "images/dijob-runtime/pyproject.toml"]
     runtime = (ROOT / "images/dijob-runtime/dijob_runtime/__init__.py").read_text()
@@ -181,7 +181,7 @@ def test_all_that_is_released_says_one_version() -> None:
     assert said == {__version__}
 
 
-def test_the_changelog_begins_with_this_version_or_what_is_not_released() -> None:
+def test_the_changelog_starts_with_this_version_or_unreleased() -> None:
     heads = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert heads[0] == "Unreleased"
     assert __version__.endswith("-dev") or heads[1] == __version__

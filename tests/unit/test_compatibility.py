@@ -38,7 +38,7 @@ def test_accepted(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", REFUSED)
-def test_refused_for_the_reason_in_its_name(file: str) -> None:
+def test_rejected_for_the_reason_in_its_name(file: str) -> None:
     field, words = REFUSED[file]
     with pytest.raises(SpecError) as caught:
         job(file)

@@ -45,7 +45,7 @@ spec.tasks
 tasks[].replicas
     unit/test_compatibility.test_tasks_that_only_this_operator_rejects
 tasks[].type
-    unit/test_compatibility.test_refused_for_the_reason_in_its_name
+    unit/test_compatibility.test_rejected_for_the_reason_in_its_name
 tasks[].name
     unit/test_compatibility.test_a_task_without_a_name_is_named_after_its_type
     unit/test_compatibility.test_tasks_that_only_this_operator_rejects
@@ -61,7 +61,7 @@ status.readyReplicas
     unit/test_plan.test_the_status_counts_only_pods_that_are_not_being_deleted
 status.taskStatus
     unit/test_compatibility.test_the_status_counts_pods_by_task_and_phase
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 status.restarts
     unit/test_failures.test_no_failure_counts_twice
 status.generation
@@ -69,23 +69,23 @@ status.generation
 status.completionTimestamp
     unit/test_compatibility.test_a_status_of_1_0_is_readable
 diengine/operator
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 diengine/job
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 diengine/pod
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 diengine/group
     unit/test_compatible_pods.test_labels_of_a_pod_without_task_and_group
 diengine/rank
     unit/test_compatible_pods.test_labels_and_annotations_of_a_pod_of_a_task
 diengine/task-type
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 diengine/task-name
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 diengine/task-rank
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 diengine/replicas
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 diengine/node
     unit/test_compatible_pods.test_labels_and_annotations_of_a_pod_of_a_task
 diengine/generation
@@ -112,7 +112,7 @@ DI_NODE_IDS_ARG
 DI_ATTACHED_NODES_ARG
     unit/test_compatible_pods.test_variables_of_di_orchestrator_that_are_not_set
 pods of a job with tasks
-    apiserver/test_compatibility.test_a_job_of_theirs_runs_and_is_found_by_their_labels
+    apiserver/test_compatibility.test_a_job_of_di_orchestrator_runs_and_has_its_labels
 pods of a job with a template
     unit/test_compatible_pods.test_labels_of_a_pod_without_task_and_group
 the headless Service

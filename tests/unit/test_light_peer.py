@@ -57,7 +57,7 @@ def test_dials_what_di_engine_dials(topology: str, pods: int, workers: int) -> N
     assert table == DIALS[topology, pods, workers]
 
 
-def test_edges_of_a_pod_are_those_with_an_end_in_it() -> None:
+def test_the_connections_of_a_pod_have_an_end_in_it() -> None:
     world = light_peer.World(1, ("a", "b", "c"), 1, "mesh")
     assert world.edges() == {(1, 0), (2, 1)}
 
@@ -73,7 +73,7 @@ def test_edges_of_a_pod_are_those_with_an_end_in_it() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_environment_is_named(change: dict[str, str | None], named: str) -> None:
+def test_an_invalid_environment_is_named(change: dict[str, str | None], named: str) -> None:
     env = {"DI_RANK": "0", "DI_NODES": "10.0.0.1,10.0.0.2", **change}
     with pytest.raises(ValueError, match=re.escape(named)):
         light_peer.World.read({key: value for key, value in env.items() if value is not None})
@@ -109,7 +109,7 @@ def addresses() -> list[str]:
     return found
 
 
-def test_three_pods_of_two_workers_complete_and_exit_as_told(addresses: list[str]) -> None:
+def test_three_pods_of_two_workers_complete_and_exit(addresses: list[str]) -> None:
     pods = [start(rank, addresses, "--exit-code", str(rank + 3)) for rank in (2, 0, 1)]
     try:
         outputs = {pod.args[-1]: pod.communicate(timeout=30)[0] for pod in pods}  # type: ignore[index]
@@ -134,7 +134,7 @@ def test_three_pods_of_two_workers_complete_and_exit_as_told(addresses: list[str
     assert greeted <= expected, text
 
 
-def test_terminates_at_once_while_a_peer_is_missing(addresses: list[str]) -> None:
+def test_sigterm_ends_a_light_peer_while_a_peer_is_missing(addresses: list[str]) -> None:
     pod = start(1, addresses, "--forever", workers=1)
     try:
         assert pod.stdout is not None

@@ -44,12 +44,12 @@ def test_each_archive_goes_into_each_node(where: Where, wanted: list[Import]) ->
     assert imports(where, [A, B]) == wanted
 
 
-def test_who_names_no_node_is_told_how() -> None:
+def test_without_a_node_the_error_explains_the_usage() -> None:
     with pytest.raises(BuildError, match="no nodes are given"):
         imports(Where(), [A])
 
 
-def test_an_archive_of_ones_own_comes_alone(tmp_path: Path) -> None:
+def test_an_own_archive_is_loaded_alone(tmp_path: Path) -> None:
     (own := tmp_path / "own.tar").touch()
     assert parsed(["--kind", "dev", "--file", str(own)]) == (Where(kind="dev"), [own])
 
@@ -61,12 +61,12 @@ def test_an_archive_of_ones_own_comes_alone(tmp_path: Path) -> None:
         pytest.param(["--file", "/gone.tar"], "/gone.tar does not exist", id="no such file"),
     ],
 )
-def test_what_is_not_there_is_named(given: list[str], said: str) -> None:
+def test_a_missing_image_or_file_is_named(given: list[str], said: str) -> None:
     with pytest.raises(BuildError, match=said):
         parsed(given)
 
 
-def test_what_a_node_says_is_told(tmp_path: Path) -> None:
+def test_the_output_of_a_node_is_shown(tmp_path: Path) -> None:
     (own := tmp_path / "own.tar").write_text("x")
     load(Import(("grep", "-q", "x"), own))
     with pytest.raises(BuildError, match=r"failed \(3\): no space left"):

@@ -68,11 +68,11 @@ def test_the_results_are_of_the_rows_and_nothing_failed() -> None:
         assert result.failed == 0, result.why
 
 
-def test_the_rows_name_tests_that_are_there() -> None:
+def test_the_rows_name_existing_tests() -> None:
     assert [t for row in ROWS for t in row.tests if not (ROOT / t).exists()] == []
 
 
-def test_chart_and_readme_promise_the_oldest_that_is_tested() -> None:
+def test_chart_and_readme_promise_the_oldest_tested_version() -> None:
     chart = yaml.safe_load((ROOT / "charts/dijob/Chart.yaml").read_text())
     assert chart["kubeVersion"] == f">={OLDEST.minor}.0-0"
     readme = (ROOT / "README.md").read_text()
@@ -91,7 +91,7 @@ def test_the_environment_chooses_the_version(monkeypatch: pytest.MonkeyPatch) ->
         chosen()
 
 
-def test_the_oldest_has_no_real_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_version_has_no_real_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, OLDEST.minor)
     with pytest.raises(ClusterError, match="has only simulated nodes"):
         up(Options("never", EMBEDDED))

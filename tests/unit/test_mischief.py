@@ -40,49 +40,49 @@ def told(retell: Any, lines: list[bytes]) -> list[bytes]:
     return [one for given in lines for one in retell(on, given)]
 
 
-def test_doubled_events_are_all_there_and_some_twice() -> None:
+def test_doubled_keeps_all_events_and_repeats_some() -> None:
     shown = told(doubled(random.Random(1), 0.5), EVENTS)
     assert sorted(set(shown)) == sorted(EVENTS)
     assert len(EVENTS) < len(shown) < 2 * len(EVENTS)
 
 
-def test_reordered_events_are_all_there_once_and_before_the_bookmark() -> None:
+def test_reordered_keeps_all_events_before_their_bookmark() -> None:
     shown = told(reordered(random.Random(1)), [*EVENTS, BOOKMARK])
     assert sorted(shown[:-1]) == sorted(EVENTS)
     assert shown[:-1] != EVENTS
     assert shown[-1] == BOOKMARK
 
 
-def test_so_many_events_are_held_back_until_more_come() -> None:
+def test_reordered_holds_a_limited_number_of_events() -> None:
     assert told(reordered(random.Random(1)), EVENTS[:HELD]) == []
 
 
-def test_replayed_events_are_old_ones_of_the_same_object() -> None:
+def test_replayed_repeats_old_events_of_the_same_object() -> None:
     lines = [line(number, uid=f"u{number % 2}") for number in range(20)]
     shown = told(replayed(random.Random(1), 0.5), lines)
     again = [one for index, one in enumerate(shown) if one in shown[:index]]
     assert {json.loads(one)["object"]["metadata"]["resourceVersion"] for one in again} == {"0", "1"}
 
 
-def test_events_are_lost_and_bookmarks_are_not() -> None:
+def test_lost_drops_events_and_no_bookmarks() -> None:
     shown = told(lost(random.Random(1), 0.5), [*EVENTS, *[BOOKMARK] * 10])
     assert shown.count(BOOKMARK) == 10
     assert 0 < len(shown) - 10 < len(EVENTS)
 
 
-def test_a_share_of_the_calls_meets_a_fault_and_no_watch_does() -> None:
+def test_sometimes_injects_faults_into_requests_and_no_watches() -> None:
     answer = sometimes(random.Random(1), 0.05, Fault(500))
     met = [answer(Asked("GET", PODS, watch=False)) for _ in range(1000)]
     assert 30 < sum(one is not None for one in met) < 70
     assert not any(answer(Asked("GET", PODS, watch=True)) for _ in range(1000))
 
 
-def test_the_same_seed_makes_the_same_faults() -> None:
+def test_the_same_seed_causes_the_same_faults() -> None:
     one, other = (told(reordered(random.Random(5)), EVENTS) for _ in range(2))
     assert one == other
 
 
-def test_lists_are_those_of_before_once_the_apiserver_is_behind() -> None:
+def test_stale_lists_returns_old_lists_when_it_is_behind() -> None:
     lists, asked = StaleLists(), Asked("GET", PODS, watch=False)
     old, new = (json.dumps({"kind": "PodList", "n": n}).encode() for n in range(2))
     one = json.dumps({"kind": "Pod"}).encode()
@@ -95,7 +95,7 @@ def test_lists_are_those_of_before_once_the_apiserver_is_behind() -> None:
 
 
 @pytest.mark.parametrize(("node", "hour"), [("kwok-2", "13"), ("kwok-1", "11")])
-def test_kubelets_times_are_shifted_and_nobody_elses(node: str, hour: str) -> None:
+def test_shifted_changes_only_times_of_kubelets(node: str, hour: str) -> None:
     noon = "2026-11-25T12:00:00Z"
     pod: Json = {
         "kind": "Pod",

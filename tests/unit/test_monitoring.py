@@ -13,7 +13,7 @@ NOT_SHOWN = {"process_virtual_memory_bytes", "process_open_fds", "process_max_fd
 
 
 @pytest.mark.parametrize(("where", "expr"), queries(), ids=[where for where, _ in queries()])
-def test_a_query_asks_for_series_and_labels_that_there_are(where: str, expr: str) -> None:
+def test_queries_use_existing_series_and_labels(where: str, expr: str) -> None:
     names, labels = asked(expr)
     known = series()
     assert names, f"{where} asks for nothing of ours"
@@ -21,7 +21,7 @@ def test_a_query_asks_for_series_and_labels_that_there_are(where: str, expr: str
     assert labels <= set().union(TARGET, *(known[name] for name in names)), where
 
 
-def test_every_metric_is_asked_for() -> None:
+def test_every_metric_is_used() -> None:
     names = set().union(*(asked(expr)[0] for _, expr in queries()))
     suffixes = r"_(bucket|sum|count)$"
     left = {re.sub(suffixes, "", name) for name in series()}
@@ -48,7 +48,7 @@ def test_panels_do_not_overlap() -> None:
         taken |= cells
 
 
-def test_the_page_says_what_to_do_about_each_alert() -> None:
+def test_the_page_describes_the_response_to_each_alert() -> None:
     rows = re.findall(r"^\| `(DIJob\w+)` \| (\w+) \|", DOC.read_text(), re.MULTILINE)
     (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
     assert rows == [(rule["alert"], rule["labels"]["severity"]) for rule in group["rules"]]

@@ -31,20 +31,20 @@ def waits(text: str) -> list[tuple[str, str, str]]:
     return [(match[1], match[2], match[3]) for match in found.finditer(text)]
 
 
-def test_the_pages_wait_somewhere() -> None:
+def test_some_pages_wait_for_a_job() -> None:
     assert {"NOTES.txt", "install.md", "quick-start.md", "dijob.yaml"} <= {
         path.name for path in PAGES
     }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_no_page_waits_for_an_end_that_a_failed_job_never_has(page: Path) -> None:
+def test_no_page_waits_for_a_condition_that_a_failed_job_never_has(page: Path) -> None:
     assert "--for=condition=Succeeded" not in page.read_text()
     assert "--for=condition=Failed" not in page.read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_after_waiting_for_the_end_a_page_prints_how_it_ended(page: Path) -> None:
+def test_after_waiting_for_the_end_a_page_prints_the_result(page: Path) -> None:
     for condition, job, following in waits(page.read_text()):
         if condition == "Finished":
             assert re.search(rf"kubectl get.* dij(ob)?[ /]{job}\b.*status\.phase", following), (
@@ -74,7 +74,7 @@ def test_every_target_of_make_that_a_page_names_exists() -> None:
 
 
 @pytest.mark.parametrize(("page", "heading"), FIRST, ids=[page for page, _ in FIRST])
-def test_the_first_steps_bring_a_cluster_with_images_and_go_on_where_a_release_is_there_already(
+def test_the_first_steps_start_a_cluster_and_continue_with_an_existing_release(
     page: str, heading: str
 ) -> None:
     steps = "\n".join(commands(section(page, heading))).splitlines()
@@ -92,7 +92,7 @@ def test_readme_has_the_commands_of_the_quick_start() -> None:
     assert [line for line in short if line not in whole] == []
 
 
-def test_the_test_cluster_comes_up_with_every_image_that_the_examples_and_the_chart_name() -> None:
+def test_the_test_cluster_has_every_image_of_the_examples_and_the_chart() -> None:
     recipe = re.search(r"(?m)^cluster-up:.*\n((?:\t.*\n)+)", MAKEFILE)
     assert recipe
     assert "--image" in recipe[1]
@@ -114,7 +114,7 @@ def test_the_glossary_has_40_to_60_terms_in_alphabetical_order() -> None:
 
 
 @pytest.mark.parametrize("term", TERMS)
-def test_a_term_says_where_it_comes_from_and_its_place_in_the_code_exists(term: str) -> None:
+def test_a_term_has_a_source_and_an_existing_place_in_the_code(term: str) -> None:
     text = " ".join(TERMS[term].split())
     assert re.search(r"Source: |Own words?\b", text)
     code = re.findall(r"`([\w/]+(?:\.py|\.sh|/))`", text)
@@ -129,7 +129,7 @@ def test_each_reference_of_the_glossary_is_used_and_has_its_address() -> None:
     assert set(re.findall(r"\]\[([\w-]+)\]", GLOSSARY)) == set(addresses)
 
 
-def test_troubleshooting_names_lines_that_doctor_has_and_each_of_them_somewhere() -> None:
+def test_troubleshooting_and_doctor_have_the_same_checks() -> None:
     page = (ROOT / "docs/troubleshooting.md").read_text()
     lines = {row.name for row in checks.CHECKS}
     named = re.findall(r"checks? ((?:`[\w ]+`(?:, )?)+)", page)

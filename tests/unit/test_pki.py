@@ -45,16 +45,16 @@ def shaken(pki: Pki, name: str) -> ssl.SSLObject:
 @pytest.mark.parametrize(
     "name", ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc.cluster.local"]
 )
-def test_the_apiserver_is_trusted_by_each_of_its_names(pki: Pki, name: str) -> None:
+def test_the_apiservers_certificate_is_valid_for_each_of_its_names(pki: Pki, name: str) -> None:
     assert shaken(pki, name).getpeercert()
 
 
-def test_and_by_no_other(pki: Pki) -> None:
+def test_the_apiservers_certificate_is_invalid_for_other_names(pki: Pki) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         shaken(pki, "10.96.0.2")
 
 
-def test_the_kubelets_client_is_a_user_of_the_group_that_may_do_all(pki: Pki) -> None:
+def test_the_kubelets_client_belongs_to_the_admin_group(pki: Pki) -> None:
     told: Any = shaken(pki, "localhost").getpeercert()
     subject = dict(part for (part,) in told["subject"])
     assert (subject["commonName"], subject["organizationName"]) == (
@@ -65,7 +65,7 @@ def test_the_kubelets_client_is_a_user_of_the_group_that_may_do_all(pki: Pki) ->
     assert told["subjectAltName"]
 
 
-def test_only_their_owner_may_read_them(pki: Pki) -> None:
+def test_only_the_owner_can_read_the_keys(pki: Pki) -> None:
     found = list(pki.directory.iterdir())
     assert {path.name for path in found} >= {
         "ca.crt",

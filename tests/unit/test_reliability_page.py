@@ -34,7 +34,7 @@ RECIPE = Recipe("T2", "cut", "watches are cut", "seconds", 3, nothing)
     ],
     ids=["at the bound", "beyond it", "in time and wrong", "not measured"],
 )
-def test_a_row_is_within_its_bound_where_its_figure_is_and_nothing_is_wrong(
+def test_a_row_is_within_its_bound_if_its_figure_is_and_nothing_is_wrong(
     outcome: Outcome | str, within: bool
 ) -> None:
     row = Row.of(RECIPE, outcome, 12.3)
@@ -51,7 +51,7 @@ def test_figures_come_back_from_a_file_as_they_were(tmp_path: Path) -> None:
     assert Report.read(path) == report
 
 
-def test_rows_are_chosen_by_name_or_number() -> None:
+def test_rows_are_selected_by_name_or_number() -> None:
     assert [one.name for one in chosen(RECIPES, ["cut", "T9"])] == ["cut", "stall"]
     assert chosen(RECIPES, []) == list(RECIPES)
     with pytest.raises(ValueError, match="no row T99; there are"):
@@ -68,7 +68,7 @@ def test_the_tables_of_the_page_are_those_of_the_figures() -> None:
     assert set(re.findall(r"<!-- (faults|soak) -->", shown)) == set(blocks())
 
 
-def test_figures_are_of_the_recipes_as_they_are_now() -> None:
+def test_the_results_match_the_current_recipes() -> None:
     wanted = [(one.number, one.name, one.done, one.bound) for one in RECIPES]
     if not FAULTS.exists():
         assert NOT_MEASURED.format("faults") in PAGE.read_text()
@@ -109,7 +109,7 @@ def test_the_slope_is_that_of_a_process_that_lived_through_the_second_half(
     ],
     ids=["well", "grows", "too short for a slope", "leaks", "wrong"],
 )
-def test_a_soak_is_within_its_bounds_where_each_figure_is(
+def test_a_soak_is_within_its_bounds_if_each_figure_is(
     minutes: float, slope: float, leaks: list[str], wrong: list[str], within: bool
 ) -> None:
     made = Soaked(MACHINE, 1, minutes, 9, {}, slope, leaks, 1, 2, 90, wrong)

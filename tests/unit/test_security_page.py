@@ -19,20 +19,20 @@ a template names another service account
     tests/chart/test_chart_rights.py::test_the_account_of_every_task_is_checked
 a pod asks the HTTP server about another job
     tests/chart/test_chart_server.py::test_a_rank_changes_its_own_job_and_no_other
-    tests/chart/test_chart_server.py::test_a_pods_tokens_open_nothing_else
+    tests/chart/test_chart_server.py::test_a_pods_tokens_are_valid_for_their_server_only
 a job's name in a path
-    tests/chart/test_chart_server.py::test_no_name_leads_to_another_namespace
+    tests/chart/test_chart_server.py::test_no_name_gives_access_to_another_namespace
 the token of a deleted pod
     tests/chart/test_chart_server.py::test_the_token_of_a_deleted_pod_stops_working
 a user without permission on `dijobs/scale`
-    tests/chart/test_chart_server.py::test_people_need_a_right
+    tests/chart/test_chart_server.py::test_users_need_permission
 a route without authentication
     tests/unit/test_server_callers.py::test_every_route_but_the_description_needs_a_token
 a request violates the API description
     make fuzz
 a job, a pod or a status claims
     tests/e2e/test_isolation.py
-    tests/faults/test_tampering.py::test_a_pod_of_another_namespace_is_no_rank
+    tests/faults/test_tampering.py::test_a_pod_of_another_namespace_is_not_a_rank
     tests/faults/test_hostile.py
 a tenant creates a Lease
     tests/unit/test_claims.py

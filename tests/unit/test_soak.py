@@ -20,7 +20,7 @@ YOUNG = Held(Counter({"watch": 3}), 10, 0)
     ],
     ids=["the same", "less", "connections in turn", "more sockets", "a task", "children"],
 )
-def test_more_than_before_is_a_leak_but_for_connections_that_are_used_in_turn(
+def test_additional_resources_are_a_leak_except_for_connections_in_use(
     old: Held, leaks: list[str]
 ) -> None:
     assert old.beyond(YOUNG) == leaks

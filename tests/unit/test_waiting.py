@@ -20,14 +20,14 @@ def awaited(probe: Callable[[], str]) -> Callable[[], Awaitable[str]]:
     return ask
 
 
-async def test_it_ends_with_the_first_answer_that_is_right() -> None:
+async def test_a_wait_ends_with_the_first_success() -> None:
     assert until("a", probes("b", ""), 5, pause=0.001) > 0
     assert until_true("a", probes("", "b"), 5) == "b"
     assert await until_async("a", awaited(probes("b", "")), 5) > 0
     await until_true_async("a", probes("", "b"), 5)
 
 
-async def test_when_the_time_is_over_it_says_what_is_missing_and_shows_the_evidence() -> None:
+async def test_a_timeout_reports_what_is_missing_with_the_state() -> None:
     told = "^a: not within 0 s: {}\nthe log$"
     with pytest.raises(NotWithin, match=told.format("b")) as caught:
         until("a", lambda: "b", 0, lambda: "the log")
