@@ -33,6 +33,19 @@ def test_an_error_about_a_container_of_the_operator_names_the_main_container(mes
     assert diagnose.without_address(gang(1), [0], seen, NOW) == found[1]
 
 
+@pytest.mark.parametrize("why", [Refused.TERMINATING, Refused.TAKEN, Refused.UNAVAILABLE])
+def test_only_an_error_about_the_content_of_a_pod_gets_advice(why: Refused) -> None:
+    """The old pod of a deleted job: the message lists its containers, also those of the
+    operator.
+    """
+    message = "waits for the old pod job-0: its containers dijob-launcher, di-container still run"
+    seen = Observed(refusals={"pod/job-0": Refusal(why, message, NOW)})
+    found = diagnose.refusal(gang(1), [0], seen)
+    assert found is not None
+    assert found[1] == f"rank 0: {message}"
+    assert diagnose.without_address(gang(1), [0], seen, NOW) == found[1]
+
+
 def test_other_errors_are_reported_as_they_are() -> None:
     message = 'pods "job-0" is forbidden: exceeded quota: q, requested: pods=1'
     seen = Observed(refusals={"pod/job-0": forbidden(message)})

@@ -104,7 +104,27 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
 
 @pytest.mark.parametrize(("status", "complaint"), COMPLAINTS.values(), ids=COMPLAINTS)
 def test_a_complaint_quotes_the_cluster(status: Body, complaint: str) -> None:
-    assert read(pod_body(**status)).complaint == complaint
+    shown = pod_body(**status)
+    for one in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        if image := one.get("image"):
+            set_image(shown, one["name"], image)
+    assert read(shown).complaint == complaint
+
+
+def set_image(pod: Body, container: str, image: str) -> None:
+    """`kubectl set image`: the spec has the new image at once."""
+    every = (*pod["spec"]["initContainers"], *pod["spec"]["containers"])
+    next(one for one in every if one["name"] == container)["image"] = image
+
+
+@pytest.mark.parametrize("message", ['Back-off pulling image "nope:1"', PULL])
+def test_a_complaint_about_an_image_names_the_image_of_the_spec(message: str) -> None:
+    """After `kubectl set image`, the container's status still has the image that ran before."""
+    old = waiting("ImagePullBackOff", message, image="docker.io/library/old:1")
+    shown = pod_body(phase="Running", containerStatuses=[old])
+    set_image(shown, names.MAIN_CONTAINER, "nope:1")
+    told = "container di-container: ImagePullBackOff: image nope:1 cannot be pulled"
+    assert read(shown).complaint in (told, f"{told}: not found")
 
 
 SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}

@@ -9,6 +9,7 @@ from dijob.api.status import FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.core.members import count, say
+from dijob.core.observed.complaints import wanted_image
 from dijob.core.observed.endings import ending, how_it_ended
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, termination
 from dijob.reasons import ReasonKind
@@ -176,9 +177,8 @@ def images(evidence: Evidence) -> Iterator[Finding]:
         if waiting.get("reason") in _PULL_REASONS:
             # A registry may answer with a page of HTML.
             message = " ".join(str(waiting.get("message", "")).split())[:300]
-            causes.setdefault((str(one.get("image")), waiting["reason"], message), []).append(
-                pod.rank
-            )
+            image = wanted_image(pod.body.get("spec") or {}, one)
+            causes.setdefault((image, waiting["reason"], message), []).append(pod.rank)
     for (image, reason, message), ranks in causes.items():
         yield problem(
             f"{say(ranks)}: image {image} cannot be pulled ({reason}): {message}",

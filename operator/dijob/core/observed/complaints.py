@@ -102,7 +102,7 @@ def _complaint(spec: Body, container: Body) -> str:
     reason, message = waiting.get("reason", ""), waiting.get("message") or ""
     last = (container.get("lastState") or {}).get("terminated")
     if reason in PULL_REASONS:
-        return f": {_pull_failure(container.get('image') or '', message)}"
+        return f": {_pull_failure(wanted_image(spec, container), message)}"
     if reason == "CrashLoopBackOff" and last:
         words = ending(spec, container, last).words
         return f" {words}, and restarts after a back-off (CrashLoopBackOff)"
@@ -112,6 +112,15 @@ def _complaint(spec: Body, container: Body) -> str:
     if ended and ended.get("exitCode") != 0 and not renewed(ended):
         return f" {ending(spec, container, ended).words}"
     return ""
+
+
+def wanted_image(spec: Body, container: Body) -> str:
+    """Return the image that the kubelet tries to pull. After `kubectl set image`, the status of the
+    container still has the image with which it ran before, so the spec counts.
+    """
+    every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    wanted = (c.get("image") for c in every if c.get("name") == container.get("name"))
+    return str(next(wanted, None) or container.get("image") or "")
 
 
 def _pull_failure(image: str, message: str) -> str:

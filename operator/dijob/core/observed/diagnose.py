@@ -13,7 +13,7 @@ from dijob.core.observed import advice
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.creations import lost_until, paused_until
 from dijob.core.observed.grouping import grouped
-from dijob.core.observed.views import Observed, Pod, Refused, since
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused, since
 from dijob.reasons import PodsCreated
 
 # For this long after a crash, the crash is reported as the reason why a rank is not Ready. Later it
@@ -93,7 +93,7 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
     if not refused:
         return None
     first = next(iter(refused.values()))
-    message = grouped(gang, refused, lambda rank: advice.about_rank(refused[rank].message))
+    message = grouped(gang, refused, lambda rank: _api_error(refused[rank]))
     return REFUSED_REASONS[first.why], message
 
 
@@ -131,7 +131,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     if pod is None:
         refused = observed.refusals.get(f"pod/{name}")
         if refused and not (rejected and refused.why is Refused.TERMINATING):
-            return advice.about_rank(refused.message)
+            return _api_error(refused)
         if name in observed.room.released:
             return "its pod was deleted to free a node for a lower rank"
         return rejected or "its pod is being created"
@@ -146,6 +146,15 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     if pod.ip:
         return f"its node does not have its image yet: {pod.made.image}"
     return "its node is starting its pod" if pod.scheduled else "its pod is waiting for a node"
+
+
+def _api_error(refused: Refusal) -> str:
+    """Return the API error about the pod of a rank. Only an error about the pod's content gets
+    advice. The message about an old pod may name the operator's containers, too, because it lists
+    the containers that still run.
+    """
+    about_content = refused.why in (Refused.REJECTED, Refused.FORBIDDEN)
+    return advice.about_rank(refused.message) if about_content else refused.message
 
 
 def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool) -> str:
