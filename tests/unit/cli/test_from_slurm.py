@@ -1,6 +1,4 @@
-"""Batch scripts become DIJobs: ten whole ones beside what is expected, and the command that does
-it.
-"""
+"""`from-slurm` converts batch scripts: ten complete scripts, each with the expected DIJob."""
 
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from dijob.cli.main import group
 from dijob.cli.slurm.script import read
 
 SCRIPTS = Path(__file__).parent / "slurm"
-# What is said besides the script, where that needs it.
+# The options of the command for each script that needs others than the usual ones.
 SAID = {
     "array": ["--array-index", "3", "--image", "dijob/ditask:0.5.3"],
     "peers": ["--image", "dijob/light:dev"],
@@ -27,7 +25,7 @@ NAMES = sorted(path.stem for path in SCRIPTS.glob("*.sbatch"))
 
 
 def converted(name: str) -> str:
-    """What the command prints for a script of the folder."""
+    """Return what the command prints for a script of the folder."""
     args = ["from-slurm", str(SCRIPTS / f"{name}.sbatch"), *SAID.get(name, USUAL)]
     done = CliRunner().invoke(group, args)
     assert done.exit_code == Exit.OK, done.output
@@ -58,7 +56,7 @@ def test_a_line_without_a_counterpart_is_quoted(name: str) -> None:
 def test_an_image_is_asked_for() -> None:
     done = CliRunner().invoke(group, ["from-slurm", "-"], input="srun hostname")
     assert done.exit_code == Exit.USAGE
-    assert "give --image" in done.output
+    assert "add --image" in done.output
 
 
 def test_too_many_pods_are_refused_with_the_field() -> None:

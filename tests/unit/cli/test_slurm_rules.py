@@ -1,6 +1,4 @@
-"""What each line of a batch script becomes in a DIJob: options, resources, commands, times; single
-rules in tables.
-"""
+"""The rules by which each line of a batch script is converted: options, resources, commands."""
 
 import time
 from contextlib import suppress
@@ -139,10 +137,10 @@ def test_commands(lines: str, runtime: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        pytest.param("module load x", "image has the program's software", id="module"),
-        pytest.param("rsync a b", "runs once, on the first node", id="another command"),
-        pytest.param("export A", "template alone", id="a variable without a value"),
-        pytest.param("A=$(date)", "comes from a command", id="a computed value"),
+        pytest.param("module load x", "software must be in the image", id="module"),
+        pytest.param("rsync a b", "runs this once, on the first node", id="another command"),
+        pytest.param("export A", "variables of its template", id="a variable without a value"),
+        pytest.param("A=$(date)", "a command computes the value", id="a computed value"),
         pytest.param("cd x", "set workingDir", id="a folder"),
         pytest.param("cd $HOME", "set workingDir", id="a folder that is not known"),
     ],
@@ -161,7 +159,7 @@ REFUSED = [
     pytest.param("#SBATCH -t soon\nsrun a", "--time is 'soon'", id="no time"),
     pytest.param("#SBATCH -n many\nsrun a", "--ntasks is 'many'", id="no number"),
     pytest.param("#SBATCH --mem=lots\nsrun a", "--mem is 'lots'", id="no memory"),
-    pytest.param("#SBATCH nodes=1\nsrun a", "is no option of sbatch", id="no option"),
+    pytest.param("#SBATCH nodes=1\nsrun a", "is not an option of sbatch", id="no option"),
     pytest.param("echo 'a\nb", "does not end", id="an open quote"),
     pytest.param("srun -n 2", "srun has no command", id="no command"),
     pytest.param("#SBATCH -n 2\nmodule load x", "the script runs nothing", id="nothing"),
@@ -202,12 +200,12 @@ def test_a_pod_is_the_container(options: str, image: str) -> None:
         ["torchrun", "a.py"],
         image,
     )
-    assert any("takes the place of" in note.advice for note in made.notes)
+    assert any("the pod's image replaces" in note.advice for note in made.notes)
 
 
 def test_the_scripts_own_arguments_are_noted() -> None:
     (found,) = notes_of("srun python a.py $1")
-    assert "write them in" in found[1]
+    assert "write the values instead" in found[1]
 
 
 TIMES = [("90", 5400), ("10:30", 630), ("1:00:00", 3600), ("1-2", 93600), ("1-2:3:4", 93784)]

@@ -1,4 +1,4 @@
-"""Slurm's ways to write times, amounts of memory and GPUs."""
+"""Parses times, amounts of memory and GPUs in Slurm's formats."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ _MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
 def seconds(option: Option) -> int | None:
-    """The time in seconds; None for no limit. "90" are minutes, "1-12" a day and twelve hours."""
+    """Return a time in seconds; None for no limit.
+
+    "90" means minutes, and "1-12" means one day and twelve hours (man sbatch, --time).
+    """
     if option.value.upper() in ("0", "-1", "UNLIMITED", "INFINITE"):
         return None
     days, dash, rest = option.value.rpartition("-")
@@ -21,6 +24,7 @@ def seconds(option: Option) -> int | None:
     numbers = [number for part in parts if (number := natural(part)) is not None]
     if whole_days is None or len(numbers) < len(parts) or len(numbers) > 3:
         raise _wrong(option, "a time such as 30, 1:30:00 or 2-12:00:00")
+    # After days, the first number is hours. Without days, it is minutes unless there are three.
     if dash:
         hours, minutes, rest_seconds = (*numbers, 0, 0)[:3]
         return (whole_days * 24 + hours) * 3600 + minutes * 60 + rest_seconds
@@ -31,7 +35,8 @@ def seconds(option: Option) -> int | None:
 
 
 def mebibytes(option: Option) -> float:
-    """An amount of memory; without a unit it is in MiB."""
+    """Return an amount of memory in MiB, which is also Slurm's default unit."""
+    # The number of digits is limited, so that no amount is larger than a float can represent.
     match = re.fullmatch(r"(\d{1,15})([KMGT]?)B?", option.value.upper(), re.ASCII)
     if not match:
         raise _wrong(option, "an amount of memory such as 4000 or 16G")
@@ -39,14 +44,14 @@ def mebibytes(option: Option) -> float:
 
 
 def memory(amount: float) -> str:
-    """An amount in MiB as a Kubernetes quantity."""
+    """Return an amount in MiB as a Kubernetes quantity."""
     if amount >= 1024 and amount % 1024 == 0:
         return f"{int(amount // 1024)}Gi"
     return f"{max(1, round(amount))}Mi"
 
 
 def count(option: Option, lowest: int = 1) -> int:
-    """A number; of a range ("2-4") the first."""
+    """Return a number. Of a range such as "2-4" (--nodes), it is the first one."""
     match = re.fullmatch(r"(\d{1,15})(?:-\d+)?", option.value, re.ASCII)
     if not match or int(match[1]) < lowest:
         raise _wrong(option, f"a number, {lowest} or more")
@@ -55,14 +60,15 @@ def count(option: Option, lowest: int = 1) -> int:
 
 @dataclass(frozen=True)
 class Gpus:
-    """How many GPUs, of which type ("" for any)."""
+    """A number of GPUs and their type ("" for any)."""
 
     number: int
     type: str = ""
 
 
 def gpus(option: Option) -> Gpus | None:
-    """GPUs as in --gpus=2, --gpus=a100:2 or --gres=gpu:a100:2; None for another --gres."""
+    """Return the GPUs of --gpus=2, --gpus=a100:2 or --gres=gpu:a100:2; None for another --gres."""
+    # A --gres can end with a restriction to sockets: gpu:2(S:0-1).
     words = option.value.split("(")[0].split(":")
     if option.name == "gres":
         if words[0] != "gpu" or "," in option.value:
@@ -75,6 +81,6 @@ def gpus(option: Option) -> Gpus | None:
 
 def _wrong(option: Option, form: str) -> CliError:
     return CliError(
-        f"line {option.number}: --{option.name} is {option.value[:40]!r}; it must be {form}.",
+        f"line {option.number}: --{option.name} is {option.value[:40]!r}; it must be {form}",
         Exit.USAGE,
     )

@@ -1,5 +1,8 @@
-"""The commands of a batch script that are no step: variables, the working directory, and what has
-no counterpart."""
+"""Reads the commands of a batch script that are not steps.
+
+They set variables or the working directory. All others have no counterpart in a DIJob, and get a
+note with advice.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,18 +14,19 @@ from dijob.cli.slurm.notes import Notes
 from dijob.cli.slurm.script import Line, Script, plain, words_of
 from dijob.cli.slurm.step import Step
 
+# An array of the shell, which cannot be an environment variable.
 _ARRAY: Final = re.compile(r"(\w+)=\(")
 _MENTION: Final = re.compile(r"\$\{?(\w+)")
 REFERENCE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _SOFTWARE_ADVICE: Final = (
-    "the image has the program's software: give --image one that has it, or build one (FROM"
-    " dijob/ditask:0.5.3, images/README.md)"
+    "the software must be in the image: pass an image that contains it with --image, or build one"
+    " (FROM dijob/ditask:0.5.3, images/README.md)"
 )
 _ONCE: Final = (
-    "in Slurm it runs once, on the first node: do it in the image, in an initContainer of the"
-    " template, or in the program"
+    "Slurm runs this once, on the first node: do it when you build the image, in an init container"
+    " of the template, or in the program"
 )
-# How scripts find the first node.
+# The usual ways in which scripts determine the first node.
 _FIRST_NODE: Final = re.compile(
     r"scontrol\s+show\s+hostname|SLURM_(JOB_)?NODELIST|SLURM_LAUNCH_NODE"
 )
@@ -30,23 +34,21 @@ _FIRST_NODE: Final = re.compile(
 
 @dataclass
 class Body:
-    """What the lines say: variables with plain values, those of the shell (not exported), the
-    working directory ("" for none), and the variables that are the first node's address or a port
-    that the script computes.
-    """
+    """The variables and the working directory that the script sets."""
 
+    # Exported variables with a known value, and variables that are not exported.
     env: dict[str, str] = field(default_factory=dict)
     shell: dict[str, str] = field(default_factory=dict)
     folder: str = ""
+    # Variables whose value the script computes: the first node's address, or a port.
     masters: dict[str, Line] = field(default_factory=dict)
     ports: dict[str, Line] = field(default_factory=dict)
-    # Values with variables that only a pod knows, to be set by the shell there, and those of them
-    # that the program gets.
+    # Variables whose values refer to variables that exist only in a pod. A shell sets them there.
     late: dict[str, str] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
 
     def replaced(self, text: str) -> str:
-        """The text with the variables that are known here."""
+        """Return the text with the known variables expanded."""
         known: Mapping[str, str] = {**self.shell, **self.env}
 
         def one(match: re.Match[str]) -> str:
@@ -56,13 +58,14 @@ class Body:
 
 
 def read(script: Script, step: Step, known: Mapping[str, str], notes: Notes) -> Body:
-    """The body of the script, without its steps; `known` are variables that Slurm would set."""
+    """Read the lines of the script except its step. `known` are variables that Slurm would set."""
     body = Body(shell=dict(known))
     for line in script.lines:
+        # If the pod runs the whole script, only the lines that load software are left out of it.
         if line == step.line or (step.script and not is_software(line)):
             continue
         if calls_srun(line):
-            notes.add(line.number, line.text, "another step: make a DIJob of it too, with --step")
+            notes.add(line.number, line.text, "another step: convert it separately with --step")
         elif array := _ARRAY.match(line.text):
             _computed(array[1], line.text, line, body, notes)
         elif assigns(line):
@@ -77,18 +80,18 @@ def read(script: Script, step: Step, known: Mapping[str, str], notes: Notes) -> 
 
 
 def _export(line: Line, body: Body, notes: Notes) -> None:
-    """`export A B`, of variables that the script has set before."""
+    """Handle `export A B` for variables that the script has set before."""
     for name in line.text.split()[1:]:
         body.exported.add(name)
         if name in body.shell:
             body.env[name] = body.shell[name]
         elif name not in {*body.masters, *body.ports, *body.late}:
-            said = "a pod has the variables of its template alone: give it a value in env"
-            notes.add(line.number, line.text, said)
+            advice = "a pod has only the variables of its template: set the value in env"
+            notes.add(line.number, line.text, advice)
 
 
 def _assign(line: Line, body: Body, notes: Notes) -> None:
-    """`export A=1 B=2`, or `A=1`, which the shell of the script alone has."""
+    """Handle `export A=1 B=2`, or `A=1`, which only the script's shell sees."""
     exported = line.first == "export"
     for word in assigned(line):
         name, is_one, written = word.partition("=")
@@ -98,6 +101,7 @@ def _assign(line: Line, body: Body, notes: Notes) -> None:
         if "$(" in written or "`" in written or _mentioned(written) & body.masters.keys():
             _computed(name, written, line, body, notes)
             continue
+        # A shell expands nothing between single quotes.
         value = plain(written) if written.startswith("'") else body.replaced(plain(written))
         if written.startswith("'") or "$" not in value:
             (body.env if exported else body.shell)[name] = value
@@ -106,21 +110,20 @@ def _assign(line: Line, body: Body, notes: Notes) -> None:
 
 
 def _mentioned(text: str) -> set[str]:
-    """The variables that a text names."""
+    """Return the variables that a text refers to."""
     return set(_MENTION.findall(text))
 
 
 def _computed(name: str, written: str, line: Line, body: Body, notes: Notes) -> None:
-    """A value that a command gives."""
+    """Handle a variable whose value a command computes."""
+    # The two values that almost every distributed script computes are known in a DIJob.
     if _FIRST_NODE.search(written) or _mentioned(written) & body.masters.keys():
         body.masters[name] = line
     elif "PORT" in name.upper():
         body.ports[name] = line
     else:
-        said = (
-            "its value comes from a command: give the variable one in env, if the program reads it"
-        )
-        notes.add(line.number, line.text, said)
+        advice = "a command computes the value: set the variable in env if the program reads it"
+        notes.add(line.number, line.text, advice)
 
 
 def _enter(line: Line, body: Body, notes: Notes) -> None:
@@ -128,13 +131,15 @@ def _enter(line: Line, body: Body, notes: Notes) -> None:
     folder = body.replaced(plain(words[1])) if len(words) == 2 else ""
     if folder.startswith("/") and not REFERENCE.search(folder):
         body.folder = folder
+    # Many scripts begin with `cd $SLURM_SUBMIT_DIR`. It needs other advice than a path.
     elif REFERENCE.fullmatch(folder) is None or "SUBMIT_DIR" not in folder:
         notes.add(line.number, line.text, "set workingDir in the template to a folder of the image")
     else:
-        said = (
-            "your own folder is not in a pod: put the code into the image or on a volume, and set"
+        advice = (
+            "a pod does not have your folder: put the code into the image or on a volume, and set"
+            " workingDir to its path"
         )
-        notes.add(line.number, line.text, f"{said} workingDir to it")
+        notes.add(line.number, line.text, advice)
 
 
 def _other(line: Line, notes: Notes) -> None:
@@ -142,7 +147,9 @@ def _other(line: Line, notes: Notes) -> None:
         notes.add(line.number, line.text, _SOFTWARE_ADVICE)
     elif line.first == "ulimit":
         notes.add(
-            line.number, line.text, "limits are the container runtime's: set them in the program"
+            line.number,
+            line.text,
+            "the container runtime sets the limits: change them in the program if necessary",
         )
     elif line.first not in NOTHING:
         notes.add(line.number, line.text, _ONCE)

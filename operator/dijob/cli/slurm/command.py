@@ -1,4 +1,4 @@
-"""The pods' command: the runtime whose variables it reads, and the words of it."""
+"""Determines the command of the pods, and the runtime whose variables the command reads."""
 
 import itertools
 import re
@@ -18,7 +18,8 @@ from dijob.core.render.runtimes import RUNTIMES
 from dijob.core.render.runtimes.torch import MASTER_PORT
 from dijob.names import Runtime
 
-# What `runtime: slurm` sets; with no gang at hand, by their names in the code that sets them.
+# The variables that `runtime: slurm` sets. The code that sets them needs a gang, so the names are
+# repeated here; a unit test compares them.
 SLURM_VARIABLES: Final = frozenset(
     {
         *RUNTIMES[Runtime.SLURM].list_env,
@@ -32,7 +33,7 @@ SLURM_VARIABLES: Final = frozenset(
         *["SLURM_JOB_ID", "SLURM_JOB_NAME"],
     }
 )
-# torchrun's options that `runtime: torch` gives as PET_ variables.
+# The options of torchrun that `runtime: torch` sets as PET_ variables.
 _RENDEZVOUS: Final = frozenset(
     [
         "nnodes",
@@ -46,14 +47,17 @@ _RENDEZVOUS: Final = frozenset(
     ]
 )
 _ARGUMENT: Final = re.compile(r"\$\{?[1-9@*]")
+# torchrun, and the module names under which it can be started.
 _TORCH: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 
 
 @dataclass
 class Command:
-    """What the pods run: the runtime, the processes per pod (None: not said), the command's words,
-    or a line for a shell, the variables that it needs besides the script's own, and the image that
-    it names ("" for none).
+    """The command of the pods.
+
+    Either `words` is the command, or `line` is a text for a shell. `workers` is the number of
+    processes per pod (None if unknown), `env` has the variables that the command needs in addition
+    to the script's, and `image` is the image that the command names, or "".
     """
 
     runtime: Runtime
@@ -65,11 +69,11 @@ class Command:
 
 
 def command(step: Step, body: Body, pods: Shape, name: str, notes: Notes) -> Command:
-    """The command of a step."""
+    """Return the command of a step, and note what it cannot do in a pod."""
     made = Command(_runtime(step))
     if _ARGUMENT.search(step.script or " ".join(step.words)):
-        said = "the arguments of the script ($1, $@) are not there in a pod: write them in"
-        notes.add(step.line.number, step.line.text, said)
+        advice = "the script's arguments ($1, $@) do not exist in a pod: write the values instead"
+        notes.add(step.line.number, step.line.text, advice)
     if step.script:
         made.line = step.script
         _unknown([step.script], body, made, step, notes)
@@ -80,12 +84,13 @@ def command(step: Step, body: Body, pods: Shape, name: str, notes: Notes) -> Com
         notes.add(step.line.number, step.line.text, found.said)
     if made.runtime is Runtime.TORCH:
         words = _without_rendezvous(words, step, pods, made, notes)
+    # Whether srun runs in the background matters only to the script that waits for it.
     if step.tail and step.tail not in ("&", "&& wait"):
-        said = "what a program prints is its pod's log: kubectl dijob logs NAME"
-        notes.add(step.line.number, f"{step.line.text}", said)
+        advice = "the output of a program is in its pod's log: kubectl dijob logs NAME"
+        notes.add(step.line.number, f"{step.line.text}", advice)
     made.env = _provided(words, body, pods, made.runtime, name)
     _note_masters(body, made, notes)
-    # Lines before the command: variables that only a pod's shell can work out.
+    # Variables that only a shell in the pod can expand are exported before the command.
     used = {name for text in [*words, *body.late.values()] for name in body.late if name in text}
     late = [f'export {k}="{v}"' for k, v in body.late.items() if k in used | body.exported]
     if late or needs_shell(words):
@@ -97,13 +102,16 @@ def command(step: Step, body: Body, pods: Shape, name: str, notes: Notes) -> Com
 
 
 def job_name(text: str) -> str:
-    """A name of a DIJob that is as near as can be."""
+    """Return a valid name of a DIJob that is similar to a text."""
     found = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    # A Service of this name must begin with a letter (RFC 1035).
     found = re.sub(r"^[^a-z]+", "", found)
     return found[:NAME_LENGTH].rstrip("-") or "job"
 
 
 def _runtime(step: Step) -> Runtime:
+    # A program that reads variables of Slurm needs them in the pod too. ditask reads them only if
+    # it is told so; otherwise the launcher makes it join.
     words = step.plain_words
     if any(word.rpartition("/")[2] in _TORCH for word in words):
         return Runtime.TORCH
@@ -118,7 +126,10 @@ def _runtime(step: Step) -> Runtime:
 def _without_rendezvous(
     words: Sequence[str], step: Step, pods: Shape, made: Command, notes: Notes
 ) -> list[str]:
-    """torchrun's words without those that its runtime says by itself."""
+    """Return torchrun's words without the options that the runtime sets as variables.
+
+    An option on the command line would override its variable, with the address of a Slurm node.
+    """
     left: list[str] = []
     dropped: list[str] = []
     at = 0
@@ -136,21 +147,26 @@ def _without_rendezvous(
             made.workers = _processes(plain(value), pods)
         dropped.append(f"--{name}")
     if dropped:
-        said = "runtime: torch says it, as PET_ variables, and so it is left out"
-        notes.add(step.line.number, step.line.text, f"{', '.join(dropped)}: {said}")
+        advice = "left out, because runtime: torch sets them as PET_ variables"
+        notes.add(step.line.number, step.line.text, f"{', '.join(dropped)}: {advice}")
     return left
 
 
 def _processes(value: str, pods: Shape) -> int:
-    """How many processes torchrun starts in a pod: a number, or one for each GPU."""
+    """Return the number of processes that torchrun starts in a pod.
+
+    The value may be a word such as `gpu` or `auto`, which means one process per GPU.
+    """
     return natural(value) or max(1, pods.gpus)
 
 
 def _provided(
     words: Iterable[str], body: Body, pods: Shape, runtime: Runtime, name: str
 ) -> dict[str, str]:
-    """Variables that Slurm sets, and the runtime does not: those that are read, as far as the
-    script says what they are."""
+    """Return the variables that the command reads and Slurm would set, but the runtime does not.
+
+    Only those are returned whose values follow from the script.
+    """
     texts = [*words, *body.late.values()]
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}
     known = {
@@ -158,7 +174,7 @@ def _provided(
         "SLURM_CPUS_ON_NODE": str(pods.cpus) if pods.cpus else "",
         "SLURM_GPUS_ON_NODE": str(pods.gpus) if pods.gpus else "",
         "SLURM_GPUS_PER_NODE": str(pods.gpus) if pods.gpus else "",
-        # The kubelet puts the operator's own in here.
+        # The kubelet expands $(NAME) to the variable that the operator sets.
         "SLURM_JOBID": "$(SLURM_JOB_ID)" if runtime is Runtime.SLURM else "",
         "SLURM_SUBMIT_DIR": body.folder,
     }
@@ -171,20 +187,20 @@ def _provided(
 
 
 def _note_masters(body: Body, made: Command, notes: Notes) -> None:
-    """Where the script looks for the first node, or makes up a port."""
+    """Note what replaces the lines that look up the first node or choose a port."""
     for name, line in [*body.masters.items(), *body.ports.items()]:
         if name in made.env:
-            said = f"{name} is {made.env[name]} in env: the name of rank 0's pod"
-            said = said if name in body.masters else f"{name} is {made.env[name]} in env"
+            advice = f"replaced: env sets {name} to {made.env[name]}, the name of rank 0's pod"
+            advice = advice if name in body.masters else advice.partition(", the name")[0]
         elif made.runtime is Runtime.TORCH:
-            said = "runtime: torch says where rank 0 is (MASTER_ADDR, MASTER_PORT)"
+            advice = "not needed: runtime: torch sets MASTER_ADDR and MASTER_PORT"
         else:
-            said = "it is not needed: no command of the job reads it"
-        notes.add(line.number, line.text, said)
+            advice = "not needed: the job's command does not read it"
+        notes.add(line.number, line.text, advice)
 
 
 def _unknown(texts: Iterable[str], body: Body, made: Command, step: Step, notes: Notes) -> None:
-    """Variables of Slurm that nobody sets in a pod."""
+    """Note variables of Slurm that the command reads and that do not exist in a pod."""
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}
     has = {
         *made.env,
@@ -194,5 +210,5 @@ def _unknown(texts: Iterable[str], body: Body, made: Command, step: Step, notes:
     }
     for name in sorted(read - has):
         if name.startswith("SLURM"):
-            said = f"no pod has {name}: write its value into the command, or into env"
-            notes.add(step.line.number, step.line.text, said)
+            advice = f"{name} does not exist in a pod: write its value into the command or into env"
+            notes.add(step.line.number, step.line.text, advice)

@@ -1,5 +1,8 @@
-"""A command that runs in a container on the node: its own words, and its image. A pod is that
-container."""
+"""Unwraps a command that apptainer or singularity runs in a container.
+
+A pod is a container already. So the inner command becomes the pod's command, and the image the
+pod's image.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +11,8 @@ from typing import Final
 from dijob.cli.slurm.script import plain
 
 _ENGINES: Final = ("apptainer", "singularity")
-# Options of `exec` and `run` that have a value (apptainer 1.3).
+# Options of `exec` and `run` that take a value as the next word (apptainer 1.3). All others are
+# flags, so the word after them can be the image.
 _VALUES: Final = frozenset(
     {"-B", "--bind", "-H", "--home", "--pwd", "--cwd", "-W", "--workdir", "--env", "--env-file"}
     | {"-S", "--scratch", "-o", "--overlay", "--network", "--security", "--hostname", "--mount"}
@@ -19,8 +23,11 @@ _DOCKER: Final = "docker://"
 
 @dataclass(frozen=True)
 class Inner:
-    """The command in the container. `image` is what a registry calls it, "" where it is a file;
-    `said` is what the call asked for besides, "" where it was no such call."""
+    """The command in the container.
+
+    `image` is its name in a registry, or "" if it is a file. `said` is a note about what was left
+    out, or "" if there was no container.
+    """
 
     words: tuple[str, ...]
     image: str = ""
@@ -28,7 +35,7 @@ class Inner:
 
 
 def inner(words: Sequence[str]) -> Inner:
-    """The command without `apptainer exec [options] IMAGE`; as it is where it is no such one."""
+    """Return the command without `apptainer exec [options] IMAGE`, or else unchanged."""
     known = [plain(word) for word in words]
     if len(known) < 3 or known[0].rpartition("/")[2] not in _ENGINES:
         return Inner(tuple(words))
@@ -36,8 +43,9 @@ def inner(words: Sequence[str]) -> Inner:
     while at < len(known) and known[at].startswith("-"):
         at += 2 if known[at] in _VALUES else 1
     if at + 1 >= len(known):
-        return Inner(tuple(words))  # the image's own entry point
+        # No command follows: the image's entry point would run, which is unknown here.
+        return Inner(tuple(words))
     image = known[at]
     name = image.removeprefix(_DOCKER) if image.startswith(_DOCKER) else ""
-    instead = f"{known[0]} is left out: the pod's image takes the place of {image}"
-    return Inner(tuple(words[at + 1 :]), name, f"{instead}, and volumes that of bound folders")
+    advice = f"{known[0]} is left out: the pod's image replaces {image}, and volumes replace bound"
+    return Inner(tuple(words[at + 1 :]), name, f"{advice} folders")

@@ -1,4 +1,4 @@
-"""A DIJob of a batch script."""
+"""Builds the DIJob from a batch script."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +16,18 @@ from dijob.names import Runtime
 
 Body = dict[str, Any]
 
+# The default of a DIJob, written out because Slurm's --requeue has no limit.
 BACKOFF_LIMIT: Final = 3
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node")
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user says besides the script. `image` and `name` are "" where the script is to say
-    it; `step` and `index` choose one of several steps, and one of an array."""
+    """The options of the command.
+
+    `image` and `name` are "" if they follow from the script. `step` and `index` select one of
+    several steps, and one job of an array.
+    """
 
     image: str = ""
     name: str = ""
@@ -33,20 +37,22 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Converted:
-    """The DIJob, and what is said of lines that are not in it."""
+    """The DIJob, and the notes about lines that it does not contain."""
 
     job: Body
     notes: list[Note] = field(default_factory=list)
 
 
 def convert(script: Script, wishes: Wishes) -> Converted:
-    """The DIJob of a script. CliError (USAGE) where it cannot be one."""
+    """Convert a script. Raises CliError (USAGE) if this is not possible."""
     notes = Notes()
     step = chosen(script, wishes.step)
+    # As in Slurm, options of srun override those of sbatch.
     given = {**script.given, **step.given}
     index = _index(given, wishes)
     pods = shape.shape(_counted(given, step, notes), notes)
     name = wishes.name or job_name(given["job-name"].value if "job-name" in given else "job")
+    # The jobs of an array run at the same time, so their names must differ.
     name = name if index is None else f"{name}-{index}"
     number = {} if index is None else {"SLURM_ARRAY_TASK_ID": str(index)}
     read = body.read(script, step, {"SLURM_JOB_NAME": name, **number}, notes)
@@ -62,11 +68,14 @@ def convert(script: Script, wishes: Wishes) -> Converted:
 
 
 def _counted(given: Mapping[str, Option], step: Step, notes: Notes) -> Mapping[str, Option]:
-    """The options that say how many pods there are; without srun it is one."""
+    """Return the options, without those for the number of pods if there is no srun."""
     if not step.once or not any(name in given for name in _COUNTS):
         return given
-    said = "without srun it runs once, on the first node: hence one pod. Put srun before it, and"
-    notes.add(step.line.number, step.line.text, f"{said} convert again, if all nodes are to run it")
+    advice = (
+        "Slurm runs a command without srun once, on the first node, so the job has one pod. To run"
+        " it on all nodes, put srun before it and convert the script again"
+    )
+    notes.add(step.line.number, step.line.text, advice)
     return {name: option for name, option in given.items() if name not in _COUNTS}
 
 
@@ -79,6 +88,7 @@ def _job(
     if made.runtime is not Runtime.DITASK:
         spec["runtime"] = made.runtime.value
     if "no-requeue" in given or "requeue" in given:
+        # Of the two options, the later one counts.
         last = max((given[n] for n in ("no-requeue", "requeue") if n in given), key=_order)
         spec["backoffLimit"] = BACKOFF_LIMIT if last.name == "requeue" else 0
     if "time" in given and (limit := amounts.seconds(given["time"])):
@@ -106,6 +116,7 @@ def _container(image: str, made: Command, pods: shape.Shape, env: Mapping[str, s
         found["env"] = [{"name": name, "value": value} for name, value in env.items()]
     requests: Body = {"cpu": str(pods.cpus)} if pods.cpus else {}
     limits: Body = {}
+    # Slurm kills a job that exceeds its memory, so the limit equals the request.
     if pods.memory:
         requests["memory"] = limits["memory"] = pods.memory
     if pods.gpus:
@@ -117,17 +128,18 @@ def _container(image: str, made: Command, pods: shape.Shape, env: Mapping[str, s
 
 
 def _escaped(text: str) -> str:
-    """As the kubelet leaves it alone: to it, two dollars are one."""
+    """Escape a text for the kubelet, which turns $$ into $."""
     return text.replace("$$", "$$$$")
 
 
 def _image(given: Mapping[str, Option]) -> str:
-    """Pyxis' --container-image; its # stands after the registry's host."""
+    """Return the image of pyxis' --container-image. Raises CliError (USAGE) if it is not given."""
     if "container-image" in given:
+        # pyxis separates the registry from the image by #.
         return given["container-image"].value.removeprefix("docker://").replace("#", "/")
     raise CliError(
-        "a pod needs an image: give --image one that has the program and what it needs, such as"
-        " dijob/ditask:0.5.3.",
+        "a pod needs an image with the program and its dependencies: add --image, for example"
+        " --image dijob/ditask:0.5.3",
         Exit.USAGE,
     )
 
@@ -138,28 +150,30 @@ def _index(given: Mapping[str, Option], wishes: Wishes) -> int | None:
     if wishes.index is None:
         option = given["array"]
         raise CliError(
-            f"line {option.number}: --array={option.value} makes a job of each index, and a DIJob"
-            " is one job: choose an index with --array-index, and make a DIJob of each.",
+            f"line {option.number}: --array={option.value} is one job per index: choose an index"
+            " with --array-index, and convert each one separately",
             Exit.USAGE,
         )
     return wishes.index
 
 
 def _exported(given: Mapping[str, Option], notes: Notes) -> dict[str, str]:
-    """--export: plain values become env."""
+    """Return the values of --export=NAME=VALUE, which become env."""
     option = given.get("export")
     if option is None:
         return {}
     words = [word for word in option.value.split(",") if word]
+    # NONE passes no variables, which is how a pod works anyway.
     named = [word for word in words if "=" not in word and word not in ("NONE", "NIL")]
     if named:
-        said = f"{', '.join(named)}: a pod has the variables of its template alone: put what the"
-        notes.add(option.number, option.text, f"{said} program needs into env")
+        advice = "a pod has only the variables of its template: set those that the program needs in"
+        notes.add(option.number, option.text, f"{', '.join(named)}: {advice} env")
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def _note_options(script: Script, step: Step, notes: Notes) -> None:
     for option in (*script.options, *step.options):
+        # --gres also requests resources other than GPUs. They have no field.
         seen_gres = option.name == "gres" and amounts.gpus(option) is None
         if option.name in NEEDLESS or (option.name in READ and not seen_gres):
             continue
@@ -168,5 +182,5 @@ def _note_options(script: Script, step: Step, notes: Notes) -> None:
         )
     for line in script.late:
         notes.add(
-            line.number, line.text, "Slurm does not read it either: a command stands before it"
+            line.number, line.text, "Slurm ignores this line too, because a command precedes it"
         )

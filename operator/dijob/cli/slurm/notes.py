@@ -1,11 +1,11 @@
-"""What is said about lines that have no counterpart."""
+"""Collects advice about lines that have no counterpart in a DIJob."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Note:
-    """A line of the script, and what to do about it."""
+    """A line of the script, and advice about it."""
 
     number: int
     text: str
@@ -14,16 +14,16 @@ class Note:
 
 @dataclass
 class Notes:
-    """All notes, in the order of the lines when they are read out."""
+    """The notes about a script."""
 
     found: list[Note] = field(default_factory=list)
 
     def add(self, number: int, text: str, advice: str) -> None:
-        """Note it, once."""
+        """Add a note, unless it exists already."""
         note = Note(number, text, advice)
         if note not in self.found:
             self.found.append(note)
 
     def sorted(self) -> list[Note]:
-        """In the order of the lines."""
+        """Return the notes in the order of the lines."""
         return sorted(self.found, key=lambda note: note.number)

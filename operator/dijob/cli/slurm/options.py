@@ -1,5 +1,8 @@
-"""The options of sbatch and srun: their short names, which take a value, and what one does who has
-an option that no field of a DIJob stands for (man sbatch, man srun; Slurm 23.11)."""
+"""The options of sbatch and srun (man sbatch, man srun; Slurm 23.11).
+
+The tables have their short names, tell flags from options with a value, and give advice for options
+that no field of a DIJob corresponds to.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -44,7 +47,7 @@ SHORT: Final[Mapping[str, str]] = {
     "x": "exclude",
     "Z": "no-allocate",
 }
-# Options that take no value, or one only behind "=".
+# Options without a value, or with one only after "=". The next word is not their value.
 FLAGS: Final = frozenset(
     [
         "contiguous",
@@ -75,7 +78,7 @@ FLAGS: Final = frozenset(
         "immediate",
     ]
 )
-# Those that decide a field; convert.py reads them.
+# Options that convert.py turns into fields.
 READ: Final = frozenset(
     [
         "nodes",
@@ -101,7 +104,7 @@ READ: Final = frozenset(
         "container-workdir",
     ]
 )
-# Those that need nothing: a pod is like that.
+# Options that are already true of a pod, or have no meaning for it. They need no note.
 NEEDLESS: Final = frozenset(
     [
         "unbuffered",
@@ -118,53 +121,55 @@ NEEDLESS: Final = frozenset(
 )
 
 _PLACE: Final = (
-    "a DIJob has no partitions: say in the template's nodeSelector, tolerations or affinity on"
-    " which nodes its pods may run"
+    "Kubernetes has no partitions: select the nodes with nodeSelector, tolerations or affinity in"
+    " the template"
 )
 _QUOTA: Final = (
-    "who may use how much is the namespace's business: its ResourceQuota, or a queue such as"
-    " Kueue's (label kueue.x-k8s.io/queue-name)"
+    "a namespace limits usage by a ResourceQuota, or by a queue such as Kueue's (label"
+    " kueue.x-k8s.io/queue-name)"
 )
-_LOGS: Final = "what a program prints is its pod's log: kubectl dijob logs NAME"
-_BINDING: Final = "a pod's CPUs are not bound by its job: the kubelet's CPU manager does that"
+_LOGS: Final = "the output of a program is in its pod's log: kubectl dijob logs NAME"
+_MAIL: Final = (
+    "Kubernetes sends no mail: wait with kubectl dijob wait NAME, or use a Prometheus alert"
+    " (docs/operations.md)"
+)
+_BINDING: Final = "a job cannot bind its CPUs: the kubelet's CPU manager does that"
 ADVICE: Final[Mapping[str, str]] = {
     "partition": _PLACE,
-    "constraint": "put the label that the nodes have into the template's nodeSelector",
-    "nodelist": "name the nodes in the template's nodeAffinity (kubernetes.io/hostname)",
-    "exclude": "name the nodes in the template's nodeAffinity, with NotIn",
-    "clusters": "a DIJob runs where it is created: choose the kubeconfig's context",
+    "constraint": "put the nodes' label into nodeSelector in the template",
+    "nodelist": "name the nodes in nodeAffinity in the template (kubernetes.io/hostname)",
+    "exclude": "name the nodes in nodeAffinity in the template, with NotIn",
+    "clusters": "select the cluster with the kubeconfig's context when you create the DIJob",
     "account": _QUOTA,
     "qos": _QUOTA,
     "reservation": _QUOTA,
     "wckey": _QUOTA,
     "licenses": _QUOTA,
-    "nice": "take spec.priority, or priorityClassName in the template",
-    "priority": "take spec.priority, or priorityClassName in the template",
+    "nice": "use spec.priority, or priorityClassName in the template",
+    "priority": "use spec.priority, or priorityClassName in the template",
     "output": _LOGS,
     "error": _LOGS,
     "open-mode": _LOGS,
     "input": "a pod has no standard input: mount the file, and open it in the program",
-    "mail-type": "nobody is sent a mail: wait with kubectl dijob wait NAME, or let an alert of"
-    " Prometheus tell you (docs/operations.md)",
-    "mail-user": "nobody is sent a mail: wait with kubectl dijob wait NAME, or let an alert of"
-    " Prometheus tell you (docs/operations.md)",
-    "exclusive": "ask for all CPUs or GPUs of a node, or keep pods apart by podAntiAffinity",
-    "oversubscribe": "pods share a node as far as their requests leave room: lower the requests",
-    "overcommit": "pods share a node as far as their requests leave room: lower the requests",
+    "mail-type": _MAIL,
+    "mail-user": _MAIL,
+    "exclusive": "request all CPUs or GPUs of a node, or separate the pods with podAntiAffinity",
+    "oversubscribe": "pods share a node while their requests fit: lower the requests",
+    "overcommit": "pods share a node while their requests fit: lower the requests",
     "dependency": "wait for the other job (kubectl dijob wait OTHER) before you apply this one",
-    "begin": "apply it then, or create it with suspend: true and resume it then",
-    "hold": "create it with suspend: true, and set it to false to begin",
+    "begin": "apply the job at that time, or create it with suspend: true and resume it then",
+    "hold": "create the job with suspend: true, and set it to false to start it",
     "signal": "a pod gets SIGTERM, and SIGKILL after terminationGracePeriodSeconds in the template",
-    "tmp": "ask for ephemeral-storage in the container's resources",
-    "mpi": "no PMI is in a pod: let the program find its peers by DI_NODES or MASTER_ADDR",
-    "kill-on-bad-exit": "a rank that fails starts again, up to backoffLimit; failurePolicy with"
-    " action FailJob ends the job instead",
-    "container-mounts": "mount volumes in the template: volumes and volumeMounts",
-    "multi-prog": "give each program a task of its own (spec.tasks, docs/tasks.md)",
-    "pty": "a pod has no terminal: kubectl exec -it opens one while it runs",
-    "comment": "an annotation in metadata.annotations is for that",
+    "tmp": "request ephemeral-storage in the container's resources",
+    "mpi": "a pod has no PMI: let the program find its peers by DI_NODES or MASTER_ADDR",
+    "kill-on-bad-exit": "a failed rank is restarted, up to backoffLimit; to fail the job instead,"
+    " use failurePolicy with the action FailJob",
+    "container-mounts": "mount volumes in the template (volumes and volumeMounts)",
+    "multi-prog": "create a task for each program (spec.tasks, docs/tasks.md)",
+    "pty": "a pod has no terminal: open one with kubectl exec -it while it runs",
+    "comment": "use an annotation (metadata.annotations)",
     **dict.fromkeys(
         ("distribution", "cpu-bind", "mem-bind", "gpu-bind", "hint", "threads-per-core"), _BINDING
     ),
 }
-UNKNOWN: Final = "no field of a DIJob stands for it"
+UNKNOWN: Final = "a DIJob has no field for this option"

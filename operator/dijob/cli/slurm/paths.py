@@ -1,23 +1,23 @@
-"""The paths in a container that its image may not have: in Slurm, file systems that all nodes
-share bring them.
+"""Finds paths that the image may not contain.
+
+On a Slurm cluster they are on file systems that all nodes share. Pods do not have these.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-# Of a text: what begins with / or ~/ where a word, or the value of NAME=VALUE, may begin.
+# A path begins with / or ~/, at the beginning of a word or of the value in NAME=VALUE. Two slashes
+# begin the rest of a URL.
 _PATH: Final = re.compile(r"""(?:^|(?<=[\s='":,(]))(?:~/|/(?!/))[\w./@%+~-]*[\w~]""")
-# What an image has itself, by the first folder.
+# The first folder of paths that images contain.
 _OWN: Final = frozenset(
     ("bin", "dev", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var")
 )
 
 
 def foreign_paths(container: Mapping[str, Any]) -> list[str]:
-    """The paths outside the folders that an image has itself, each once, as they are written; none
-    that lies below another of them.
-    """
+    """Return the paths outside the usual folders of an image, without those below another one."""
     found = dict.fromkeys(
         path
         for text in _texts(container)

@@ -1,4 +1,8 @@
-"""Reads a batch script: its #SBATCH lines, and its commands, each with the number of its line."""
+"""Reads a batch script: its #SBATCH lines and its commands, each with the number of its line.
+
+This is not a shell parser. It splits lines into words and commands well enough to find srun and its
+options. The patterns are written to run in linear time, because a script can be long and strange.
+"""
 
 import re
 import shlex
@@ -9,18 +13,18 @@ from typing import Final
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm.options import FLAGS, SHORT
 
-# A call, or what is in quotes. The bound of a call keeps the time linear: each `$(` that is never
-# closed would be followed to the end of the text.
+# A command substitution, or a quoted text. The limit on its length keeps the time linear: otherwise
+# each `$(` that is never closed would be searched to the end of the text.
 _QUOTED: Final = (
     r"""\$\((?:[^()]|\([^()]{0,500}\)){0,500}\)|`[^`]*`|\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
 )
-# A word of the shell as it is written: with its quotes, and calls and variables as one.
+# A word of the shell as written, with its quotes and substitutions.
 _WORD: Final = re.compile(rf"(?:{_QUOTED}|[^\s'\"\\])+", re.DOTALL)
-# The same, ended by an operator of the shell too.
+# The same, but an operator of the shell ends it too.
 WORD: Final = rf"(?:{_QUOTED}|[^\s'\"\\&<>|;])+"
-# A command up to a semicolon that no quote and no call holds.
+# A command up to a semicolon that is not quoted.
 _PART: Final = re.compile(rf"(?:{_QUOTED}|[^;'\"\\])+", re.DOTALL)
-# What is next after each kind of open quote: a character that is hidden, a quote, a comment.
+# For each open quote, the next escaped character, quote or comment.
 _NEXT: Final = {
     "": re.compile(r"""\\.?|['"]|(?:(?<=\s)|^)\#.*"""),
     "'": re.compile("'"),
@@ -35,8 +39,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 @dataclass(frozen=True)
 class Option:
-    """One option as it was given: its long name, its value ("" for none), the line's number, and
-    the line."""
+    """An option with its long name, its value ("" for none), and its line."""
 
     name: str
     value: str
@@ -46,22 +49,25 @@ class Option:
 
 @dataclass(frozen=True)
 class Line:
-    """One command of the shell, which may go over several lines; `number` is that of the first."""
+    """A command of the shell. `number` is that of its first line."""
 
     number: int
     text: str
 
     @property
     def first(self) -> str:
-        """Its first word."""
+        """The first word."""
         words = self.text.split(None, 1)
         return words[0] if words else ""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A batch script. `late` are the #SBATCH lines that Slurm does not read, since a command comes
-    before them; `raw` is the whole text."""
+    """A batch script.
+
+    `late` are the #SBATCH lines that Slurm ignores, because a command precedes them. `raw` is the
+    whole text.
+    """
 
     options: tuple[Option, ...]
     lines: tuple[Line, ...]
@@ -70,19 +76,21 @@ class Script:
 
     @property
     def given(self) -> Mapping[str, Option]:
-        """The last of each option: it wins."""
+        """The options by name. The last occurrence counts."""
         return {option.name: option for option in self.options}
 
 
 def read(content: str) -> Script:
-    """The script. CliError (USAGE) for a line that no shell could read."""
+    """Read a script. Raises CliError (USAGE) for lines that a shell could not read either."""
+    # YAML cannot contain these characters, so the result could not be written.
     if strange := _CONTROL.search(content):
         number = content.count("\n", 0, strange.start()) + 1
-        raise CliError(f"line {number} has a character that no text has.", Exit.USAGE)
+        raise CliError(f"line {number} contains a control character: remove it", Exit.USAGE)
     options: list[Option] = []
     lines: list[Line] = []
     late: list[Line] = []
     for line in _logical(content):
+        # Slurm accepts #SBATCH--nodes=2 without a space.
         if re.match(r"#SBATCH(?=[\s-])", line.text):
             if lines:
                 late.append(line)
@@ -94,7 +102,7 @@ def read(content: str) -> Script:
 
 
 def _parts(text: str) -> list[str]:
-    """The commands of a line: a semicolon ends one. A loop or a condition stays whole."""
+    """Return the commands of a line, which semicolons separate. Loops and conditions stay whole."""
     if text.split(None, 1)[0] in COMPOUND or ";;" in text:
         return [text]
     return [part for found in _PART.findall(text) if (part := found.strip())]
@@ -106,16 +114,21 @@ def _without_comment(text: str) -> str:
 
 
 def _logical(text: str) -> Iterator[Line]:
-    """The lines, with those that go on joined: after a backslash, and within quotes."""
+    """Yield logical lines: lines that end in a backslash or inside quotes are joined."""
     numbered = enumerate(text.splitlines(), 1)
     for number, line in numbered:
         whole = [line.strip()]
+        # In a comment, backslashes and quotes have no meaning.
         comment = whole[0].startswith("#")
         quote = "" if comment else _quote_after(whole[0])
         while not comment and (whole[-1].endswith("\\") or quote):
             more = next(numbered, None)
             if more is None:
-                raise CliError(f"line {number} of the script does not end.", Exit.USAGE)
+                raise CliError(
+                    f"line {number} of the script does not end: close its quote, or remove its last"
+                    " backslash",
+                    Exit.USAGE,
+                )
             if whole[-1].endswith("\\"):
                 whole[-1] = whole[-1][:-1].rstrip() + " "
                 whole.append(more[1].strip())
@@ -126,7 +139,7 @@ def _logical(text: str) -> Iterator[Line]:
 
 
 def _quote_after(text: str, quote: str = "") -> str:
-    """The quote that is open at the end of a line; `quote` is open at its beginning."""
+    """Return the quote that is open at the end of a line. `quote` is open at its beginning."""
     at = 0
     while found := _NEXT[quote].search(text, at):
         at = found.end()
@@ -141,13 +154,13 @@ def _of_directive(line: Line) -> Iterator[Option]:
     words = _split(line.text, line.number)
     if words and words[0] in ("hetjob", "packjob"):
         raise CliError(
-            f"line {line.number} makes a heterogeneous job: write spec.tasks by hand, a task for"
-            " each part (docs/tasks.md).",
+            f"line {line.number} defines a heterogeneous job, which cannot be converted: write a"
+            " DIJob with a task for each part (spec.tasks, docs/tasks.md)",
             Exit.USAGE,
         )
     options, rest = take_options(words, line)
     if rest:
-        raise CliError(f"line {line.number}: {rest[0]!r} is no option of sbatch.", Exit.USAGE)
+        raise CliError(f"line {line.number}: {rest[0]!r} is not an option of sbatch", Exit.USAGE)
     yield from options
 
 
@@ -155,11 +168,11 @@ def _split(text: str, number: int) -> list[str]:
     try:
         return shlex.split(text.removeprefix("#SBATCH"), comments=True)
     except ValueError as error:
-        raise CliError(f"line {number}: {error}.", Exit.USAGE) from None
+        raise CliError(f"line {number}: {error}", Exit.USAGE) from None
 
 
 def take_options(words: Sequence[str], line: Line) -> tuple[list[Option], list[str]]:
-    """The options at the beginning, as sbatch and srun read them, and the words after them."""
+    """Return the options at the beginning, as sbatch and srun read them, and the other words."""
     found: list[Option] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
@@ -167,6 +180,7 @@ def take_options(words: Sequence[str], line: Line) -> tuple[list[Option], list[s
         if word == "--":
             break
         name, joined, value = word[2:].partition("=")
+        # A short option can have its value in the same word: -N2.
         if not word.startswith("--"):
             name, value = SHORT.get(word[1], word[1]), word[2:].removeprefix("=")
             joined = value
@@ -177,12 +191,12 @@ def take_options(words: Sequence[str], line: Line) -> tuple[list[Option], list[s
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a command as they are written, with their quotes."""
+    """Return the words of a command as written, with their quotes."""
     return _WORD.findall(text)
 
 
 def plain(word: str) -> str:
-    """A word without its quotes."""
+    """Return a word without its quotes."""
     try:
         found = shlex.split(word)
     except ValueError:

@@ -1,4 +1,7 @@
-"""How many pods, and what each of them asks for: Slurm counts nodes and tasks, a pod is a task."""
+"""Computes the number of pods and the resources of each one.
+
+Slurm counts nodes and tasks. A pod is a task, so amounts per node or per job are divided.
+"""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ Given = Mapping[str, Option]
 
 @dataclass(frozen=True)
 class Shape:
-    """The pods: how many, and each one's CPUs (0: not said), memory ("" : not said) and GPUs."""
+    """The number of pods, and the CPUs (0 if unknown), memory ("" if unknown) and GPUs of each."""
 
     pods: int
     per_node: int
@@ -23,11 +26,11 @@ class Shape:
 
 
 def shape(given: Given, notes: Notes) -> Shape:
-    """The shape that these options ask for; srun's are among them, and win."""
+    """Return the shape that the options request."""
     nodes = _count(given, "nodes", 1)
     per_node = _count(given, "ntasks-per-node", 0)
     pods = _count(given, "ntasks", 0) or nodes * max(1, per_node)
-    # Without a word on it, Slurm spreads the tasks over the nodes.
+    # Without --ntasks-per-node, Slurm distributes the tasks evenly over the nodes.
     here = per_node or math.ceil(pods / nodes)
     graphics = _gpus(given, pods, here, notes)
     cpus = _count(given, "cpus-per-task", 0) or _count(given, "cpus-per-gpu", 0) * graphics
@@ -40,21 +43,23 @@ def _count(given: Given, name: str, otherwise: int) -> int:
 
 
 def _memory(given: Given, here: int, cpus: int, graphics: int, notes: Notes) -> str:
-    """Of a pod: --mem is a node's, the others are a CPU's and a GPU's."""
+    """Return the memory of a pod. --mem is per node, and the other options per CPU or GPU."""
+    # The memory of a node is shared by its tasks.
     factors = {"mem-per-cpu": max(1, cpus), "mem-per-gpu": max(1, graphics), "mem": 1 / here}
     for name, factor in factors.items():
         if name in given:
             option = given[name]
             found = amounts.mebibytes(option) * factor
             if not found:
-                said = "0 is all memory of a node: say how much a pod needs, in resources.requests"
-                notes.add(option.number, option.text, said)
+                advice = "0 means all memory of a node: set what a pod needs in resources.requests"
+                notes.add(option.number, option.text, advice)
             return amounts.memory(found) if found else ""
     return ""
 
 
 def _gpus(given: Given, pods: int, here: int, notes: Notes) -> int:
-    """Of a pod: some options are about a task, others about a node or the whole job."""
+    """Return the GPUs of a pod. Some options are per task, others per node or for the whole job."""
+    # If several options are given, the first one in this order counts.
     shares = {"gpus-per-task": 1, "gpus-per-node": here, "gres": here, "gpus": pods}
     for name, share in shares.items():
         found = amounts.gpus(given[name]) if name in given else None
@@ -62,12 +67,14 @@ def _gpus(given: Given, pods: int, here: int, notes: Notes) -> int:
             continue
         option = given[name]
         if found.type:
-            said = f"for GPUs of type {found.type} put the label of such nodes into nodeSelector"
-            notes.add(option.number, option.text, said)
+            advice = f"for GPUs of type {found.type}, put the label of their nodes into"
+            notes.add(option.number, option.text, f"{advice} nodeSelector")
+        # Kubernetes gives out whole GPUs only.
         if found.number % share:
-            said = (
-                f"{found.number} GPUs for {share} tasks: no two pods share a GPU, so each asks for"
+            advice = (
+                f"{found.number} GPUs for {share} tasks: pods cannot share a GPU, so each requests"
+                f" {math.ceil(found.number / share)}"
             )
-            notes.add(option.number, option.text, f"{said} {math.ceil(found.number / share)}")
+            notes.add(option.number, option.text, advice)
         return math.ceil(found.number / share)
     return 0

@@ -1,4 +1,4 @@
-"""The step of a batch script: what srun runs, or the command where there is no srun."""
+"""Finds the step of a batch script: the command of srun, or the commands if there is no srun."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ from dijob.cli.slurm.kinds import calls_srun, is_compound, is_preparation, is_so
 from dijob.cli.slurm.script import Line, Option, Script, plain, take_options, words_of
 from dijob.cli.slurm.tail import cut
 
-# The words of a command that need a shell.
+# Words that only a shell interprets.
 _SHELL: Final = re.compile(r"[$`|&;<>*?~]|^\w+=")
 _OPENS: Final = frozenset({"for", "while", "until", "if", "case"})
 _CLOSES: Final = frozenset({"done", "fi", "esac"})
@@ -19,9 +19,11 @@ _CLOSES: Final = frozenset({"done", "fi", "esac"})
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `words` are those of the command as they are written; `once` where it has no srun,
-    and so runs on the first node alone. `tail` is what was cut off. `script` is all of the
-    script, where it has no srun and more than one command.
+    """One step.
+
+    `words` are the command as written, and `tail` is what was cut off after it. `once` is true
+    without srun: then Slurm runs the command only on the first node. `script` is the whole script
+    if it has several commands and no srun.
     """
 
     line: Line
@@ -33,27 +35,28 @@ class Step:
 
     @property
     def given(self) -> Mapping[str, Option]:
-        """The last of each option."""
+        """The options by name. The last occurrence counts."""
         return {option.name: option for option in self.options}
 
     @property
     def plain_words(self) -> list[str]:
-        """The command's words without quotes."""
+        """The words of the command without quotes."""
         return [plain(word) for word in self.words]
 
     def has(self, name: str) -> bool:
-        """Whether the command has a word that ends in this program's name."""
+        """Return whether the command contains the name of a program, with or without a path."""
         return any(word.rpartition("/")[2] == name for word in self.plain_words)
 
 
 @dataclass
 class _Depth:
-    """How many loops and conditions a line is in."""
+    """Counts the loops and conditions around a line."""
 
     depth: int = 0
     inside: set[int] = field(default_factory=set)
 
     def look(self, line: Line) -> None:
+        # A loop can begin and end in one line, which is then inside it nevertheless.
         words = re.findall(r"\w+", line.text)
         self.depth += line.first in _OPENS
         if self.depth:
@@ -62,7 +65,10 @@ class _Depth:
 
 
 def steps(script: Script) -> tuple[Step, ...]:
-    """Every srun of the script, in order. CliError (USAGE) for one in a loop or a condition."""
+    """Return each srun of the script. Raises CliError (USAGE) for one in a loop or a condition.
+
+    How often a loop runs, and whether a condition holds, is only known when the script runs.
+    """
     seen, found = _Depth(), []
     for line in script.lines:
         seen.look(line)
@@ -70,8 +76,8 @@ def steps(script: Script) -> tuple[Step, ...]:
             continue
         if line.number in seen.inside:
             raise CliError(
-                f"line {line.number} calls srun in a loop or a condition: write the one call that"
-                " the job is about.",
+                f"line {line.number} calls srun in a loop or a condition: replace it by the one"
+                " call that the job needs",
                 Exit.USAGE,
             )
         found.append(_step(line))
@@ -79,19 +85,19 @@ def steps(script: Script) -> tuple[Step, ...]:
 
 
 def chosen(script: Script, number: int | None) -> Step:
-    """The step of this number (from 1 on), else the only one, else the commands without srun."""
+    """Return the step with this number (from 1), or the only step, or the commands without srun."""
     found = steps(script)
     if number is not None and not 1 <= number <= len(found):
         raise CliError(
-            f"the script has {len(found)} calls of srun, so no step {number}.", Exit.USAGE
+            f"the script has no step {number}: it calls srun {len(found)} times", Exit.USAGE
         )
     if number is not None:
         return found[number - 1]
     if len(found) > 1:
         lines = ", ".join(str(step.line.number) for step in found)
         raise CliError(
-            f"the script calls srun {len(found)} times (lines {lines}), and all pods of a DIJob run"
-            " one command: choose one of them with --step, and make a DIJob of each.",
+            f"the script calls srun {len(found)} times (lines {lines}), but a DIJob runs one"
+            " command: choose one with --step, and convert each one separately",
             Exit.USAGE,
         )
     return found[0] if found else _without_srun(script)
@@ -104,22 +110,23 @@ def _step(line: Line) -> Step:
     options, left = take_options([plain(word) for word in rest], line)
     command = rest[len(rest) - len(left) :]
     if not command:
-        raise CliError(f"line {line.number}: srun has no command.", Exit.USAGE)
+        raise CliError(f"line {line.number}: srun has no command: add one", Exit.USAGE)
     return Step(line, tuple(command), tuple(options), tail=tail)
 
 
 def _without_srun(script: Script) -> Step:
-    """The one command that is no preparation, else the whole script."""
+    """Return the only command that is not a preparation, or else the whole script."""
     found = [line for line in script.lines if not is_preparation(line)]
     if not found:
-        raise CliError("the script runs nothing: there is no srun and no command.", Exit.USAGE)
+        raise CliError("the script runs nothing: it has no srun and no command", Exit.USAGE)
     if len(found) > 1 or is_compound(found[0]):
         return Step(found[0], (), once=True, script=_whole(script))
     return Step(found[0], tuple(words_of(found[0].text)), once=True)
 
 
 def _whole(script: Script) -> str:
-    """The script as it is written, without what the image has."""
+    """Return the script as written, without lines that load software."""
+    # A line with other commands too is kept. The note about it tells the user to edit it.
     software = {line.number for line in script.lines if is_software(line)}
     left_out = software - {line.number for line in script.lines if not is_software(line)}
     kept = [
@@ -131,7 +138,7 @@ def _whole(script: Script) -> str:
 
 
 def needs_shell(words: Sequence[str]) -> bool:
-    """Whether a shell has to read the command."""
+    """Return whether the command needs a shell. Words in single quotes do not."""
     return any(
         _SHELL.search(word) for word in words if not (word.startswith("'") and word.endswith("'"))
     )

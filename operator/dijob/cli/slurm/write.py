@@ -1,4 +1,8 @@
-"""The DIJob as a file, with a comment for each line of the script that is not in it."""
+"""Writes the DIJob as a file, with a comment for each line of the script that it lacks.
+
+The notes are comments at the top of the file, and not messages on stderr, so that they are still
+there when the file is edited or reviewed later.
+"""
 
 import textwrap
 from itertools import groupby
@@ -12,20 +16,21 @@ from dijob.client.yaml_text import Dumper
 
 WIDTH: Final = 110
 PATHS: Final = (
-    "# Paths that a pod has only where its image has them, or a volume is mounted there"
+    "# These paths exist in a pod only if the image contains them or a volume is mounted there"
     " (docs/own-code.md):"
 )
 
 
 def written(name: str, made: Converted) -> str:
-    """The file's text; `name` is the script's."""
-    head = [f"# From {name}, by kubectl dijob from-slurm."]
+    """Return the text of the file. `name` is the name of the script."""
+    head = [f"# Converted from {name} by kubectl dijob from-slurm."]
     if made.notes:
-        head.append("# Lines that are not in it as they were, and what to do about each:")
+        head.append("# These lines were changed or left out. Below each is what to do about it:")
     for (number, text), found in groupby(made.notes, lambda note: (note.number, note.text)):
         head += ["#", f"# line {number}: {_shown(text)}"]
         for note in found:
             head += _indented(note.advice)
+    # The converter creates one template with one container.
     (container,) = made.job["spec"]["template"]["spec"]["containers"]
     if paths := foreign_paths(container):
         head += [*(["#"] if made.notes else []), PATHS, *_indented(", ".join(paths))]
@@ -44,7 +49,7 @@ def _indented(text: str) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """A line as it is quoted: of several, the first."""
+    """Return a line as it is quoted: the first one, if the command has several."""
     first, newline, _ = text.partition("\n")
     return f"{first} ..." if newline else first
 
