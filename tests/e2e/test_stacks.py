@@ -113,13 +113,13 @@ def test_why_there_are_no_stacks_is_said(space: Space, tmp_path: Path) -> None:
         pulled = beside.submit(asked, space, "doctor", "stuck", "--stacks-image", absent)
         told_to_who_may_not(space, tmp_path / "kubeconfig")
     code, told = pulled.result()
-    assert f"cannot get the image {absent}" in told, (code, told)
+    assert f"cannot pull the image {absent}" in told, (code, told)
     assert "--stacks-image" in told
 
     level = "pod-security.kubernetes.io/enforce=baseline"
     space.kubectl("label", "namespace", space.name, level, "--overwrite")
     _, told = asked(space, "doctor", "stuck", "--stacks")
-    assert "allows no container with SYS_PTRACE" in told, told
+    assert "forbids containers with SYS_PTRACE" in told, told
 
 
 def told_to_who_may_not(space: Space, config: Path) -> None:

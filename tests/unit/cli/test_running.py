@@ -171,32 +171,36 @@ def test_too_much_code_is_a_sentence_with_the_way_out(folder: Path) -> None:
     ("words", "said"),
     [
         pytest.param(("--code", "/no/such", "--", "x"), "--code /no/such: no such file", id="code"),
-        pytest.param(("--env", "A", "--", "x"), "--env A: write it as NAME=VALUE", id="env"),
-        pytest.param(("--volume", "a:b", "--", "x"), "write it as CLAIM:/PATH", id="volume"),
+        pytest.param(("--env", "A", "--", "x"), "--env A is invalid: write NAME=VALUE", id="env"),
+        pytest.param(("--volume", "a:b", "--", "x"), "is invalid: write CLAIM:/PATH", id="volume"),
         pytest.param(("--mq", "kafka", "--", "x"), "spec.messageQueue.type: is 'kafka'", id="mq"),
         pytest.param(("--env", "DI_RANK=1", "--", "x"), "DI_RANK", id="a reserved variable"),
         pytest.param(
             ("--memory", "4GB", "--", "x"),
-            "--memory 4GB: a quantity of Kubernetes is a number with Ki, Mi, Gi, k, M, G ...:"
+            "--memory 4GB is not a Kubernetes quantity, a number with Ki, Mi, Gi, k, M or G:"
             " write 4G or 4Gi",
             id="GB",
         ),
         pytest.param(("--memory", "500kb", "--", "x"), "write 500k or 500Ki", id="kb"),
         pytest.param(("--memory", "4.5g", "--", "x"), "write 4.5G or 4.5Gi", id="g"),
         pytest.param(("--memory", "much", "--", "x"), "write it as 4Gi or 500M", id="a word"),
-        pytest.param(("--memory", "4", "--", "x"), "that is 4 bytes: write 4Gi?", id="bytes"),
+        pytest.param(("--memory", "4", "--", "x"), "means 4 bytes: did you mean 4Gi?", id="bytes"),
         pytest.param(("--memory", "4000000", "--", "x"), "write it as 4Gi", id="nearly enough"),
-        pytest.param(("--memory", "4096", "--", "x"), "write 4096Mi?", id="more bytes"),
+        pytest.param(("--memory", "4096", "--", "x"), "did you mean 4096Mi?", id="more bytes"),
         pytest.param(
-            ("--memory", "100m", "--", "x"), "that is 0.1 bytes: write 100Mi?", id="thousandths"
+            ("--memory", "100m", "--", "x"),
+            "means 0.1 bytes: did you mean 100Mi?",
+            id="thousandths",
         ),
-        pytest.param(("--memory", "4Ki", "--", "x"), "that is 4096 bytes: write 4Gi?", id="KiB"),
+        pytest.param(
+            ("--memory", "4Ki", "--", "x"), "means 4096 bytes: did you mean 4Gi?", id="KiB"
+        ),
         pytest.param(("--memory", "0", "--", "x"), "write it as 4Gi or 500Mi", id="no memory"),
-        pytest.param(("--cpu", "2x", "--", "x"), "--cpu 2x: a quantity of", id="cpu"),
+        pytest.param(("--cpu", "2x", "--", "x"), "--cpu 2x is not a CPU quantity", id="cpu"),
         pytest.param(
             ("--", "echo hi; python3 -V"),
-            "'echo hi; python3 -V' is one word, and the command runs without a shell: write"
-            " -- bash -c 'echo hi; python3 -V', or leave the quotes out",
+            "'echo hi; python3 -V' is one word, but the command runs without a shell: write"
+            " -- bash -c 'echo hi; python3 -V', or omit the quotes",
             id="a line of a shell",
         ),
         pytest.param(("--cpu=-1", "--", "x"), "write 2 or 500m", id="less than no CPU"),

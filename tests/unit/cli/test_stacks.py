@@ -49,7 +49,7 @@ def told(*looks: Look) -> list[str]:
 def test_a_recorded_job_is_grouped_by_where_its_processes_stand() -> None:
     """Neither the pools that wait for these, nor multiprocessing's own processes are named."""
     assert told(*(read(RECORDED[rank]) for rank in range(3))) == [
-        "rank 0 (process 60) is elsewhere than most others, which may wait for it",
+        "most processes are at the same position, and may wait for rank 0 (process 60)",
         "ranks 1-2, rank 0 (process 59): sleep in together (events.py:70)",
         "rank 0 (process 60): sleeps in Parallel._subprocess_runner"
         " (ding/framework/parallel.py:204)",
@@ -60,7 +60,7 @@ ROWS = [
     pytest.param(
         [process(RECV, MAIN, waits="futex_do_wait")] * 2,
         [
-            "ranks 0-1: all stand at one place",
+            "ranks 0-1: all processes are at the same position",
             "ranks 0-1: wait for another thread in Socket.recv (pynng/nng.py:470), called by main"
             " (main.py:30)",
         ],
@@ -69,7 +69,7 @@ ROWS = [
     pytest.param(
         [process(RECV, MAIN), process(STEP, MAIN, active=True), process(RECV, MAIN)],
         [
-            "rank 1 is elsewhere than most others, which may wait for it",
+            "most processes are at the same position, and may wait for rank 1",
             "ranks 0,2: wait in Socket.recv (pynng/nng.py:470), called by main (main.py:30)",
             "rank 1: runs in Env.step (envs.py:7)",
         ],
@@ -78,7 +78,7 @@ ROWS = [
     pytest.param(
         [process(MAIN, waits="sk_wait_data"), process(STEP, waits="hrtimer_nanosleep")],
         [
-            "they stand at 2 places, none of them has most of the processes",
+            "the processes are at 2 different positions, none of which has most of them",
             "rank 0: waits for a socket in main (main.py:30)",
             "rank 1: sleeps in Env.step (envs.py:7)",
         ],
@@ -87,7 +87,7 @@ ROWS = [
     pytest.param(
         [process(POLL, MAIN, waits="do_epoll_wait"), process(replace(POLL, line=9), MAIN)],
         [
-            "ranks 0-1: all stand at one place",
+            "ranks 0-1: all processes are at the same position",
             "ranks 0-1: wait for input in Poller.wait (selectors.py:415), called by main"
             " (main.py:30)",
         ],
@@ -96,8 +96,8 @@ ROWS = [
     pytest.param(
         [process(), process(MAIN)],
         [
-            "they stand at 2 places, none of them has most of the processes",
-            "rank 0: begins or ends: no Python code runs",
+            "the processes are at 2 different positions, none of which has most of them",
+            "rank 0: starting or exiting: no Python code runs",
             "rank 1: waits in main (main.py:30)",
         ],
         id="one that ends",
@@ -147,8 +147,8 @@ def test_whose_code_it_is(path: str, own: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("", "is not whole", id="nothing"),
-        pytest.param(RECORDED[0].splitlines()[0], "is not whole", id="no end"),
+        pytest.param("", "is incomplete", id="nothing"),
+        pytest.param(RECORDED[0].splitlines()[0], "is incomplete", id="no end"),
         pytest.param("exec /stacks: no such file", "no such file", id="no JSON"),
         pytest.param('{"processes":0}\n', "no Python process was found", id="no Python"),
     ],
@@ -183,8 +183,8 @@ def test_of_pods_that_see_others_processes_only_the_ranks_are_looked_at(field: s
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        ("ImagePullBackOff", "node n1 cannot get the image r/stacks:1 (ImagePullBackOff): push it"),
-        ("RunContainerError", "it cannot be started (RunContainerError): why not"),
+        ("ImagePullBackOff", "node n1 cannot pull the image r/stacks:1 (ImagePullBackOff): push"),
+        ("RunContainerError", "the container cannot be started (RunContainerError): why not"),
         ("ContainerCreating", ""),
     ],
 )
@@ -208,7 +208,7 @@ REFUSED = [
         'pods "test-0" is forbidden: violates PodSecurity "baseline:latest": non-default'
         ' capabilities (container "dijob-stacks-1a2b3c" must not include "SYS_PTRACE" in'
         " securityContext.capabilities.add)",
-        "namespace ns allows no container with SYS_PTRACE",
+        "namespace ns forbids containers with SYS_PTRACE",
         id="Pod Security",
     ),
     pytest.param("the request is odd", "the request is odd", id="anything else"),
@@ -234,7 +234,7 @@ async def test_each_pod_is_looked_at_by_a_container_of_its_own(tmp_path: Path) -
         made.looked = RECORDED[0]
         found = await looks(client)
     assert [process.pid for process in found[0].processes] == [15, 57, 59, 60]
-    assert found[1].problem == "it does not run (Ended (0))"
+    assert found[1].problem == "not running (Ended (0))"
 
 
 async def test_one_that_does_not_end_in_time_is_said(
@@ -244,19 +244,19 @@ async def test_one_that_does_not_end_in_time_is_said(
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         found = await looks(client)
-    assert found[0].problem == f"the container {WANTED.name} has not ended within 0 s (waiting)"
+    assert found[0].problem == f"the container {WANTED.name} did not finish within 0 s (waiting)"
 
 
 def test_the_doctor_says_them_last_and_as_data() -> None:
-    looks = {0: look(process(MAIN)), 1: Look(problem="it does not run (Gate)")}
+    looks = {0: look(process(MAIN)), 1: Look(problem="not running (Gate)")}
     given = evidence(stacks=looks)
     rows = [found for name, found in checks.findings(given) if name == "stacks"]
     assert [(row.status, row.text) for row in rows] == [
-        (Status.OK, "rank 0: all stand at one place"),
+        (Status.OK, "rank 0: all processes are at the same position"),
         (Status.OK, "rank 0: waits in main (main.py:30)"),
-        (Status.UNKNOWN, "rank 1: it does not run (Gate)"),
+        (Status.UNKNOWN, "rank 1: not running (Gate)"),
     ]
     data = of_stacks.data(given)["stacks"]
     assert data["groups"][0]["processes"] == [{"rank": 0, "pid": 9}]
-    assert [row.get("problem") for row in data["ranks"]] == [None, "it does not run (Gate)"]
+    assert [row.get("problem") for row in data["ranks"]] == [None, "not running (Gate)"]
     assert of_stacks.data(evidence()) == {}

@@ -1,1 +1,1 @@
-"""`kubectl dijob run`: a job of an image, a command and a folder of code."""
+"""Builds the job of `kubectl dijob run` from an image, a command and a folder of code."""

@@ -1,4 +1,8 @@
-"""What a new user writes on the command line of `run` and the cluster would not take. Pure."""
+"""Checks the command line of `run` for mistakes that new users make. No I/O.
+
+The apiserver would reject some of them with a message about a field that the user never wrote, and
+accept others, such as 4 bytes of memory.
+"""
 
 import re
 import shlex
@@ -9,52 +13,50 @@ from typing import Final
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.explain.quantities import quantity, valid
 
-# No container runs in less, and nobody means it: it is an amount without its suffix.
+# No container runs with less memory. Such an amount lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)
-# Up to these numbers Gi is meant, and Mi.
+# A number without a suffix most likely means Gi up to the first limit, and Mi up to the second.
 _MOST_GI: Final = 128
 _MOST_MI: Final = 2**20
 _BYTES: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgtpe])(?:i?b|ib?)?", re.IGNORECASE)
 
 
 def memory(text: str | None) -> None:
-    """Refuse what is no amount of memory, or too little to be meant. Raises CliError (USAGE)."""
+    """Raise CliError (USAGE) for an invalid amount of memory, or one without its suffix."""
     if text is None:
         return
     if not valid(text):
         raise CliError(
-            f"--memory {text}: a quantity of Kubernetes is a number with Ki, Mi, Gi, k, M, G ...:"
+            f"--memory {text} is not a Kubernetes quantity, a number with Ki, Mi, Gi, k, M or G:"
             f" write {_as_memory(text)}",
             Exit.USAGE,
         )
     if (amount := quantity(text)) < _LEAST_MEMORY:
         raise CliError(
-            f"--memory {text}: that is {amount.normalize():f} {'byte' if amount == 1 else 'bytes'}:"
-            f" write {_meant(text)}",
+            f"--memory {text} means {amount.normalize():f} {'byte' if amount == 1 else 'bytes'}:"
+            f" {_meant(text)}",
             Exit.USAGE,
         )
 
 
 def cpu(text: str | None) -> None:
-    """Refuse what is no amount of CPU. Raises CliError (USAGE)."""
+    """Raise CliError (USAGE) for an invalid amount of CPU."""
     if text is None or (valid(text) and quantity(text) >= 0):
         return
     number = re.match(r"\d+(\.\d+)?", text)
     raise CliError(
-        f"--cpu {text}: a quantity of CPU is a number, or one with m for thousandths: write"
+        f"--cpu {text} is not a CPU quantity, a number with an optional m for thousandths: write"
         f" {number[0] if number else '2 or 500m'}",
         Exit.USAGE,
     )
 
 
 def words(command: Sequence[str]) -> None:
-    """Refuse a whole command line in one word, which only a shell would take apart. Raises CliError
-    (USAGE).
-    """
+    """Raise CliError (USAGE) for a command line in one word, which only a shell would split."""
     if len(command) == 1 and len(command[0].split()) > 1:
         raise CliError(
-            f"{shlex.quote(command[0])} is one word, and the command runs without a shell: write"
-            f" -- bash -c {shlex.quote(command[0])}, or leave the quotes out",
+            f"{shlex.quote(command[0])} is one word, but the command runs without a shell: write"
+            f" -- bash -c {shlex.quote(command[0])}, or omit the quotes",
             Exit.USAGE,
         )
 
@@ -70,6 +72,7 @@ def _as_memory(text: str) -> str:
 def _meant(text: str) -> str:
     found = re.fullmatch(r"(\d+)(\D*)", text)
     if not found or not 0 < int(found[1]) <= _MOST_MI:
-        return "it as 4Gi or 500Mi"
+        return "write it as 4Gi or 500Mi"
+    # The suffix m means thousandths, and is usually a misspelled Mi.
     small = int(found[1]) <= _MOST_GI and found[2] != "m"
-    return f"{found[1]}{'Gi' if small else 'Mi'}?"
+    return f"did you mean {found[1]}{'Gi' if small else 'Mi'}?"

@@ -1,4 +1,4 @@
-"""The DIJob of an image, a command and options. Pure."""
+"""Builds the DIJob of `run` and the ConfigMap with its code. No I/O."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -14,17 +14,17 @@ from dijob.cli.running.code import Code
 
 Body = dict[str, Any]
 
-# Where the command starts: a folder that it can write to, with the code in it.
+# The working directory of a job with code. It is writable, and contains the code.
 WORK: Final = "/work"
 _WORK_VOLUME: Final = "work"
 _CODE_VOLUME: Final = "code"
-# What a volume's name can be; a claim's can have dots, and be longer.
+# The valid names of a volume. The name of a claim can also contain dots, and be longer.
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for."""
+    """The options of the command."""
 
     name: str
     image: str
@@ -41,7 +41,7 @@ class Wanted:
 
 
 def manifests(wanted: Wanted, code: Code | None) -> list[Body]:
-    """The DIJob, and the ConfigMap with its code where it has any. Raises CliError (USAGE)."""
+    """Return the DIJob, and the ConfigMap with its code if it has any. Raises CliError (USAGE)."""
     asked.cpu(wanted.cpu)
     asked.memory(wanted.memory)
     asked.words(wanted.command)
@@ -71,7 +71,7 @@ def manifests(wanted: Wanted, code: Code | None) -> list[Body]:
 
 
 def code_name(job: str) -> str:
-    """The name of the ConfigMap with a job's code."""
+    """Return the name of the ConfigMap with a job's code."""
     return f"{job}-code"
 
 
@@ -87,6 +87,8 @@ def _spec(wanted: Wanted) -> Body:
 
 
 def _resources(wanted: Wanted) -> Body:
+    # A CPU limit would throttle the program even if the node has idle CPUs. For GPUs, Kubernetes
+    # sets the request to the limit.
     requests = {"cpu": wanted.cpu, "memory": wanted.memory}
     limits = {"memory": wanted.memory, "nvidia.com/gpu": wanted.gpus or None}
     found: Body = {"requests": requests, "limits": limits}
@@ -95,23 +97,23 @@ def _resources(wanted: Wanted) -> Body:
 
 
 def _env(given: Sequence[str]) -> list[Body]:
-    # Else a log is empty until its buffer is full.
+    # Otherwise Python buffers its output, and the log stays empty for minutes.
     found = {"PYTHONUNBUFFERED": "1"}
     for one in given:
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise CliError(f"--env {one}: write it as NAME=VALUE", Exit.USAGE)
+            raise CliError(f"--env {one} is invalid: write NAME=VALUE", Exit.USAGE)
         found[name] = value
     return [{"name": name, "value": value} for name, value in found.items()]
 
 
 def _claims(given: Sequence[str]) -> tuple[list[Body], list[Body]]:
-    """Mounts and volumes of CLAIM:/PATH; a claim that is mounted twice is one volume."""
+    """Return mounts and volumes for each CLAIM:/PATH. A claim with two mounts is one volume."""
     mounts, claims = [], dict[str, str]()
     for one in given:
         claim, _, path = one.partition(":")
         if not claim or not path.startswith("/"):
-            raise CliError(f"--volume {one}: write it as CLAIM:/PATH", Exit.USAGE)
+            raise CliError(f"--volume {one} is invalid: write CLAIM:/PATH", Exit.USAGE)
         if claim not in claims:
             claims[claim] = _volume_name(claim, claims.values())
         mounts.append({"name": claims[claim], "mountPath": path})
@@ -123,7 +125,10 @@ def _claims(given: Sequence[str]) -> tuple[list[Body], list[Body]]:
 
 
 def _volume_name(claim: str, others: Collection[str]) -> str:
-    """The claim's name, by which `local --volume` finds it, where a volume can have that name."""
+    """Return the name of the volume of a claim.
+
+    It is the name of the claim if possible, because `local --volume NAME=DIR` uses it.
+    """
     taken = {*others, *OWN_VOLUMES, _WORK_VOLUME, _CODE_VOLUME}
     if _LABEL.fullmatch(claim) and claim not in taken:
         return claim
@@ -131,8 +136,10 @@ def _volume_name(claim: str, others: Collection[str]) -> str:
 
 
 def _code_mounts(code: Code) -> list[Body]:
-    """The folder, and in it each entry of the code by itself: a ConfigMap cannot be written to, and
-    programs write where they start.
+    """Return the mounts of the working directory, and of each entry of the code in it.
+
+    A ConfigMap volume is read-only, but programs write into their working directory. So the
+    directory is an emptyDir, and only the entries come from the ConfigMap.
     """
     entries = [
         {"name": _CODE_VOLUME, "mountPath": f"{WORK}/{entry}", "subPath": entry, "readOnly": True}

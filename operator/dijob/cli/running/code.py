@@ -1,4 +1,8 @@
-"""A folder or file of code as a ConfigMap, within what a ConfigMap can hold."""
+"""Reads a folder or a file of code, and packs it into a ConfigMap.
+
+A ConfigMap needs no program in the image and no storage, but is limited to 1 MiB
+(docs/decisions/032).
+"""
 
 import base64
 import os
@@ -12,9 +16,9 @@ from dijob.cli.errors import CliError, Exit
 
 Body = dict[str, Any]
 
-# The apiserver takes 1 MiB of keys and values; the object around them needs room in etcd too.
+# The apiserver accepts 1 MiB of keys and values. The rest of the object needs space in etcd too.
 MOST_BYTES: Final = 2**20 - 2**14
-# What nobody means to send.
+# Folders and files that a program does not need.
 IGNORED: Final = ("__pycache__", ".git", ".venv", "venv", "node_modules", ".ipynb_checkpoints")
 _IGNORED_SUFFIXES: Final = (".pyc", ".pyo", ".so.dbg")
 _MOST_FILES: Final = 1000
@@ -22,7 +26,7 @@ _MOST_FILES: Final = 1000
 
 @dataclass(frozen=True)
 class File:
-    """A file of the code: `path` below the folder, with slashes."""
+    """A file of the code. `path` is relative to the folder, with slashes."""
 
     path: str
     content: bytes
@@ -30,24 +34,25 @@ class File:
 
     @property
     def key(self) -> str:
-        """Its key in the ConfigMap: a ConfigMap has no folders."""
+        """The key in the ConfigMap, which has no folders and allows few characters."""
+        # A changed path gets a digest, so that a/b and a__b have different keys.
         plain = re.sub(r"[^-._a-zA-Z0-9]", "_", self.path.replace("/", "__"))
         return plain if plain == self.path else f"{plain[-200:]}.{_digest(self.path)}"
 
 
 @dataclass(frozen=True)
 class Code:
-    """The files, in the order of their paths."""
+    """The files of the code, ordered by path."""
 
     files: Sequence[File]
 
     @property
     def entries(self) -> list[str]:
-        """Files and folders right below the code's folder."""
+        """The files and folders at the top level."""
         return list(dict.fromkeys(file.path.split("/")[0] for file in self.files))
 
     def config_map(self, name: str) -> Body:
-        """The ConfigMap of this name; texts are readable in it."""
+        """Return the ConfigMap with this name. Text files stay readable in it."""
         texts, others = {}, {}
         for file in self.files:
             try:
@@ -59,7 +64,8 @@ class Code:
         return body | ({"binaryData": others} if others else {})
 
     def items(self) -> list[Body]:
-        """Which key of the ConfigMap is at which path of its volume."""
+        """Return the items of the volume, which map keys of the ConfigMap to paths."""
+        # Files of a ConfigMap are not executable by default.
         return [
             {"key": file.key, "path": file.path} | ({"mode": 0o755} if file.executable else {})
             for file in self.files
@@ -67,26 +73,28 @@ class Code:
 
 
 def read(place: str) -> Code:
-    """The code at a path of this machine. Raises CliError where there is none, or too much."""
+    """Read the code at a local path. Raises CliError (USAGE) if it is missing or too large."""
     root = Path(place)
     try:
         found = [(root.name, root)] if root.is_file() else sorted(_walk(root))
         if not found:
-            raise CliError(f"--code {place}: there is no file in it", Exit.USAGE)
+            raise CliError(f"--code {place}: the folder contains no files", Exit.USAGE)
+        # The sizes are checked first: a folder may contain gigabytes of data.
         sizes = {path: file.stat().st_size for path, file in found}
         _fits(place, sizes)
         files = [File(path, f.read_bytes(), os.access(f, os.X_OK)) for path, f in found]
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
-        raise CliError(f"--code {place}: {said}", Exit.USAGE) from error
+        why = (error.strerror or str(error)).lower()
+        raise CliError(f"--code {place}: {why}", Exit.USAGE) from error
     return Code(files)
 
 
 def _walk(root: Path) -> Iterator[tuple[str, Path]]:
-    """The files of a folder by their paths in it. Links to folders are not followed."""
+    """Yield the files of a folder with their relative paths. Links to folders are not followed."""
     if not root.is_dir():
         raise FileNotFoundError(2, "No such file or directory")
     for folder, folders, files in os.walk(root):
+        # os.walk descends only into the folders that are left in its list.
         folders[:] = [name for name in folders if name not in IGNORED]
         for name in files:
             path = Path(folder, name)
@@ -95,6 +103,7 @@ def _walk(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _fits(place: str, sizes: dict[str, int]) -> None:
+    # The keys count too, and are about as long as the paths.
     total = sum(size + 2 * len(path) for path, size in sizes.items())
     if total <= MOST_BYTES and len(sizes) <= _MOST_FILES:
         return
@@ -102,8 +111,8 @@ def _fits(place: str, sizes: dict[str, int]) -> None:
     shown = ", ".join(f"{path} ({_size(sizes[path])})" for path in largest)
     raise CliError(
         f"--code {place}: {len(sizes)} files of {_size(total)} do not fit into a ConfigMap (1 MiB,"
-        f" {_MOST_FILES} files); the largest are {shown}. Leave them out, build an image with the"
-        " code in it (examples/own-image.yaml), or put it on a volume (examples/volume.yaml)",
+        f" {_MOST_FILES} files); the largest are {shown}. Remove them, build an image with the code"
+        " (examples/own-image.yaml), or put the code on a volume (examples/volume.yaml)",
         Exit.USAGE,
     )
 

@@ -1,4 +1,4 @@
-"""The ephemeral container that looks, and why it cannot, in sentences. Pure."""
+"""Renders the ephemeral container, and explains why it cannot run. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dijob.client.errors import ApiError
 Body = dict[str, Any]
 
 NAME: Final = "dijob-stacks"
-# Of the same version: what it says is read here.
+# The same version as this program, which parses the output of the image.
 IMAGE: Final = f"dijob/stacks:{__version__}"
 _NO_IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _NOT_MADE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -19,19 +19,19 @@ _NOT_MADE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunCo
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be added to each pod: the image, and the container's name, which no other
-    container of the pod has ever had."""
+    """The image and the name of the container to add to each pod.
+
+    The name must be new, because an ephemeral container can neither be removed nor restarted.
+    """
 
     image: str
     name: str
 
 
 def patch(pod: RankPod, wanted: Wanted, uid: str) -> Body:
-    """What adds it to a pod. It shares the processes of the main container.
-
-    Root, and SYS_PTRACE, as the kernel wants it from who reads another's memory; DAC_READ_SEARCH,
-    as the interpreter may be in a folder of its user's alone.
-    """
+    """Return the patch that adds the container to a pod. It shares the main one's processes."""
+    # The kernel requires root and SYS_PTRACE to read the memory of another process. With
+    # DAC_READ_SEARCH, py-spy can read an interpreter in a private folder of another user.
     security = {
         "runAsUser": 0,
         "runAsNonRoot": False,
@@ -46,37 +46,40 @@ def patch(pod: RankPod, wanted: Wanted, uid: str) -> Body:
     }
     spec = pod.body.get("spec") or {}
     if spec.get("hostPID") or spec.get("shareProcessNamespace"):
-        # It sees the processes of others too.
+        # The container also sees processes of other containers or pods. These variables select the
+        # rank's own processes.
         container["args"] = [f"DI_JOB_ID={uid}", f"DI_RANK={pod.rank}"]
     return {"spec": {"ephemeralContainers": [container]}}
 
 
 def state(pod: RankPod, name: str) -> Mapping[str, Any]:
-    """The container's state in the pod's status; {} before it has one."""
+    """Return the container's state in the pod's status; {} before it has one."""
     rows = (pod.body.get("status") or {}).get("ephemeralContainerStatuses") or ()
     found = next((one.get("state") for one in rows if one.get("name") == name), None)
     return found or {}
 
 
 def stuck(pod: RankPod, wanted: Wanted) -> str:
-    """Why it will not run, in a sentence; "" while it may."""
+    """Return the reason why the container will never run, or ""."""
     waiting = state(pod, wanted.name).get("waiting") or {}
-    reason, said = str(waiting.get("reason", "")), " ".join(str(waiting.get("message", "")).split())
+    reason, why = str(waiting.get("reason", "")), " ".join(str(waiting.get("message", "")).split())
     if reason in _NO_IMAGE:
         return (
-            f"node {pod.node} cannot get the image {wanted.image} ({reason}): push it where your"
-            f" nodes pull from (images/README.md), and name it with --stacks-image"
+            f"node {pod.node} cannot pull the image {wanted.image} ({reason}): push it to a"
+            " registry that your nodes can pull from (images/README.md), and name it with"
+            " --stacks-image"
         )
-    return f"it cannot be started ({reason}): {said[:300]}" if reason in _NOT_MADE else ""
+    return f"the container cannot be started ({reason}): {why[:300]}" if reason in _NOT_MADE else ""
 
 
 def refusal(error: ApiError, namespace: str) -> str:
-    """Why the apiserver has refused it, and what to do."""
+    """Explain why the apiserver rejected the container, and what to do."""
+    # Two rejections are common, and their messages do not say what to do.
     if "violates PodSecurity" in error.message:
         return (
-            f"namespace {namespace} allows no container with SYS_PTRACE, which reading another"
-            " process takes (Pod Security): have it labelled"
-            " pod-security.kubernetes.io/enforce=privileged meanwhile"
+            f"namespace {namespace} forbids containers with SYS_PTRACE, which is needed to read"
+            " another process (Pod Security): ask an administrator to label it"
+            " pod-security.kubernetes.io/enforce=privileged temporarily"
         )
     if error.status == 403 and "ephemeralcontainers" in error.message:
         return (

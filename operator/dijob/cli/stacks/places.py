@@ -1,4 +1,8 @@
-"""The ranks' processes, grouped by where they stand. Pure."""
+"""Groups the ranks' processes by their position in the program. No I/O.
+
+A job that hangs usually has many processes at one position, which wait for the few at another one.
+The groups show that at a glance, while the stacks of hundreds of threads do not.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +12,8 @@ from typing import Final
 from dijob.cli.stacks.read import Frame, Look, Process, Thread
 from dijob.core.members import say
 
-# By a word in the name of the kernel's function; the first that fits. A verb, and of whom it is.
+# The kernel's function in which a thread sleeps tells what it waits for. The first part of a name
+# that matches counts. The texts are for several processes, and for one.
 _WAITS: Final = (
     ("nanosleep", "sleep", "sleeps"),
     ("accept", "wait for a connection", "waits for a connection"),
@@ -29,7 +34,7 @@ _NOWHERE: Final = Frame("no Python frame", "<none>", "", 0)
 
 @dataclass(frozen=True)
 class Member:
-    """A process of a rank."""
+    """A process with its rank."""
 
     rank: int
     process: Process
@@ -37,18 +42,20 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """Processes that stand at one place: `inner` is where they are, `own` where the program's own
-    code has called that."""
+    """Processes at the same position.
+
+    `inner` is the innermost frame, and `own` is the innermost frame of the program's own code.
+    """
 
     inner: Frame
     own: Frame | None
     members: tuple[Member, ...]
     alone: frozenset[int] = frozenset()
-    """The ranks that have no process elsewhere."""
+    """The ranks whose processes are all in this group."""
 
     @property
     def who(self) -> str:
-        """The ranks, and of the others their processes."""
+        """The ranks in this group. If a rank has processes elsewhere, its process is named."""
         ranks = sorted(self.alone)
         others = [one for one in self.members if one.rank not in self.alone]
         parts = [say(ranks)] if ranks else []
@@ -57,14 +64,14 @@ class Group:
 
     @property
     def many(self) -> bool:
-        """Whether `who` names more than one."""
+        """Whether `who` names more than one rank or process."""
         return len(self.alone) + sum(one.rank not in self.alone for one in self.members) > 1
 
     @property
     def where(self) -> str:
-        """What they do, and where."""
+        """What the processes do, and in which function."""
         if self.inner is _NOWHERE:
-            return "begins or ends: no Python code runs"
+            return "starting or exiting: no Python code runs"
         called = f", called by {self.own}" if self.own and self.own != self.inner else ""
         return f"{self._how} in {self.inner}{called}"
 
@@ -72,6 +79,7 @@ class Group:
     def _how(self) -> str:
         threads = (one.process.thread for one in self.members)
         hows = Counter(_how(thread) for thread in threads if thread)
+        # Threads at the same position may be caught in different states. The most frequent counts.
         ((plural, singular), _), *_ = hows.most_common()
         return plural if self.many else singular
 
@@ -84,7 +92,7 @@ def _how(thread: Thread) -> tuple[str, str]:
 
 
 def groups(looks: Mapping[int, Look]) -> list[Group]:
-    """The groups, the largest first. Those who only wait for their own workers are left out."""
+    """Return the groups, largest first, without processes that only wait for their own workers."""
     found: dict[object, list[Member]] = {}
     for rank, look in sorted(looks.items()):
         for process in _telling(look.processes):
@@ -95,6 +103,7 @@ def groups(looks: Mapping[int, Look]) -> list[Group]:
 
 
 def _telling(processes: Sequence[Process]) -> list[Process]:
+    # A parent without own code on its stack is a pool or a launcher. It hides where the job hangs.
     parents = {one.parent for one in processes if not one.tracks}
     return [
         one
@@ -113,8 +122,11 @@ def _place(process: Process) -> tuple[Frame, Frame | None]:
 
 
 def _key(process: Process) -> object:
-    """The line of the program's own code, and the function that it has called: a library that waits
-    in a loop is at another line each time."""
+    """Return the key of a group: the line of the program's own code, and the innermost function.
+
+    The line of the innermost function is left out, because a library that waits in a loop is at
+    another line each time.
+    """
     inner, own = _place(process)
     line = (own.name, own.file, own.line) if own else ()
     return (*line, inner.name, inner.file)
@@ -128,26 +140,25 @@ def _group(members: Sequence[Member], ranks: Mapping[int, int]) -> Group:
 
 
 def verdict(found: Sequence[Group]) -> str:
-    """Who may wait for whom, in a sentence."""
+    """Summarize which ranks may wait for which, in a sentence."""
     first, *others = found
     if not others:
-        return f"{first.who}: all stand at one place"
+        return f"{first.who}: all processes are at the same position"
+    # "may", because a working job also has groups of one: a position proves nothing by itself.
     if len(first.members) > sum(len(one.members) for one in others):
-        pronoun = "it" if len(others) == 1 and not others[0].many else "them"
         rest = ", ".join(one.who for one in others)
-        verb = "is" if pronoun == "it" else "are"
-        return f"{rest} {verb} elsewhere than most others, which may wait for {pronoun}"
-    return f"they stand at {len(found)} places, none of them has most of the processes"
+        return f"most processes are at the same position, and may wait for {rest}"
+    return f"the processes are at {len(found)} different positions, none of which has most of them"
 
 
 def problems(looks: Mapping[int, Look]) -> Iterable[tuple[str, list[int]]]:
-    """Why ranks, or processes of theirs, are not known; with the ranks."""
+    """Return each problem that prevented a stack dump, with the ranks that have it."""
     causes: dict[str, list[int]] = {}
     for rank, look in sorted(looks.items()):
-        said = [
+        texts = [
             look.problem,
             *(f"process {p.pid}: {p.problem}" for p in look.processes if p.problem),
         ]
-        for why in filter(None, said):
+        for why in filter(None, texts):
             causes.setdefault(why, []).append(rank)
     return causes.items()

@@ -1,4 +1,7 @@
-"""What the image dijob/stacks says of a container: JSON, a line for each Python process. Pure."""
+"""Parses the output of the image dijob/stacks: a line of JSON for each Python process. No I/O.
+
+The last line has the number of processes, so that a log that was cut off is recognized.
+"""
 
 import json
 import re
@@ -6,39 +9,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# Python's own files, those of packages, what the launcher's image adds, and a program's start.
+# Files that are not the program's own code: Python itself, packages, the launcher's files, and
+# scripts such as /usr/local/bin/ditask.
 _OF_OTHERS: Final = re.compile(
     r"<.*|.*/(site|dist)-packages/.*|.*/lib(64)?/python[\d.]+/.*|.*/dijob_runtime/.*"
     r"|.*/sitecustomize\.py|.*/python\d+\.zip/.*|.*/bin/[^/.]+"
 )
 _MAIN: Final = "MainThread"
-# multiprocessing's own process, which waits for the end of its program.
+# multiprocessing starts this process, which waits for the end of its program.
 _TRACKER: Final = "multiprocessing/resource_tracker.py"
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A call that has not returned yet: the function, and where it is in its file."""
+    """A frame of a stack: a function, its file and its line."""
 
     name: str
     path: str
     file: str
-    """The path as it is imported."""
+    """The path relative to the folder of PYTHONPATH, as py-spy shortens it."""
     line: int
 
     @property
     def own(self) -> bool:
-        """Whether it is the program's own code, and not Python's or a package's."""
+        """Whether this is the program's own code, and not Python's or a package's."""
         return _OF_OTHERS.fullmatch(self.path) is None
 
     def __str__(self) -> str:
-        """As people write it."""
+        """Return the frame as function and place, for messages."""
         return f"{self.name} ({self.file}:{self.line})"
 
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread: its frames, the innermost first, and what the kernel says it waits for."""
+    """A thread with its frames, innermost first, and the kernel function in which it waits."""
 
     name: str
     frames: tuple[Frame, ...]
@@ -47,13 +51,13 @@ class Thread:
 
     @property
     def own(self) -> Frame | None:
-        """The innermost frame of the program's own code."""
+        """The innermost frame of the program's own code, or None."""
         return next((frame for frame in self.frames if frame.own), None)
 
 
 @dataclass(frozen=True)
 class Process:
-    """A Python process. `problem` says why its threads are not known."""
+    """A Python process. `problem` explains why its threads are unknown."""
 
     pid: int
     parent: int
@@ -63,40 +67,43 @@ class Process:
 
     @property
     def thread(self) -> Thread | None:
-        """The thread that says where it stands: the main one, another one where only that is in the
-        program's own code."""
+        """The thread that shows the position of the process.
+
+        It is the main thread, unless only another thread is in the program's own code.
+        """
         first = [one for one in self.threads if one.name == _MAIN] or list(self.threads[:1])
         own = [one for one in (*first, *self.threads) if one.own]
         return next(iter([*own, *first]), None)
 
     @property
     def tracks(self) -> bool:
-        """Whether it is of no interest to anybody: multiprocessing's own."""
+        """Whether this is multiprocessing's resource tracker, which is never of interest."""
         frames = self.thread.frames if self.thread else ()
         return any(frame.file == _TRACKER for frame in frames)
 
 
 @dataclass(frozen=True)
 class Look:
-    """A rank's Python processes. `problem` says why they are not known."""
+    """The Python processes of a rank. `problem` explains why they are unknown."""
 
     processes: tuple[Process, ...] = ()
     problem: str = ""
     data: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
-    """As it was said."""
+    """The parsed output, for `-o json`."""
 
 
 def read(text: str) -> Look:
-    """The output of a container; a Look with a problem where it is not whole."""
+    """Parse the output of a container. If it is incomplete, the result has a problem."""
     try:
-        *said, end = (json.loads(line) for line in text.splitlines())
+        *rows, end = (json.loads(line) for line in text.splitlines())
         count = end["processes"]
-        found = tuple(map(_process, said))
+        found = tuple(map(_process, rows))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return Look(problem=f"what it said is not whole: {' '.join(text.split())[-200:]}")
+        # The end of the output is quoted: an error message would be there.
+        return Look(problem=f"its stack dump is incomplete: {' '.join(text.split())[-200:]}")
     if not count:
         return Look(problem="no Python process was found in its container")
-    return Look(found, data=said)
+    return Look(found, data=rows)
 
 
 def _process(said: Mapping[str, Any]) -> Process:

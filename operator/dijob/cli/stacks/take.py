@@ -1,4 +1,4 @@
-"""Adds the container to each pod, waits for its end, and reads what it has said."""
+"""Adds the container to each pod, waits for its end, and reads its log."""
 
 import asyncio
 import secrets
@@ -16,24 +16,25 @@ from dijob.client.resources import PODS
 from dijob.client.watching import watched
 
 _AT_ONCE: Final = 16
-# With a pull of the image, of 10 MB, on a slow line.
+# Includes the pull of the image (10 MB) over a slow network.
 _SECONDS: Final = 120.0
 
 
 def wanted(image: str = "") -> Wanted:
-    """A container that no pod has had; `image` "" for the one of this version."""
+    """Return a container with a new name. An `image` of "" means the one of this version."""
     return Wanted(image or container.IMAGE, f"{container.NAME}-{secrets.token_hex(3)}")
 
 
 async def take(
     client: AsyncClient, job: Job, pods: Sequence[RankPod], what: Wanted
 ) -> Mapping[int, Look]:
-    """Where the processes of each rank stand; of a rank that cannot be looked at, why."""
+    """Return the processes of each rank, or the problem that prevented a stack dump."""
+    # A large job would otherwise start hundreds of containers at once.
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(pod: RankPod) -> tuple[int, Look]:
         if not pod.running:
-            return pod.rank, Look(problem=f"it does not run ({pod.state})")
+            return pod.rank, Look(problem=f"not running ({pod.state})")
         async with slots:
             try:
                 return pod.rank, await _look(client, pod, what, job.metadata.uid)
@@ -48,6 +49,7 @@ async def take(
 async def _look(client: AsyncClient, pod: RankPod, what: Wanted, uid: str) -> Look:
     path = PODS.path_of(client.namespace, pod.name, "ephemeralcontainers")
     body = container.patch(pod, what, uid)
+    # A strategic merge keeps the ephemeral containers of earlier calls.
     await client.connection.json(Call("PATCH", path, body, content=STRATEGIC))
     if problem := await _ended(client, pod, what):
         return Look(problem=problem)
@@ -58,8 +60,8 @@ async def _look(client: AsyncClient, pod: RankPod, what: Wanted, uid: str) -> Lo
 
 
 async def _ended(client: AsyncClient, pod: RankPod, what: Wanted) -> str:
-    """Wait for its end; why that does not come, in a sentence, else ""."""
-    path, last = PODS.path(client.namespace), "it has no state yet"
+    """Wait for the end of the container. Return the problem that prevents it, or ""."""
+    path, last = PODS.path(client.namespace), "no state yet"
     one = f"metadata.name={pod.name}"
     try:
         async with (
@@ -68,7 +70,7 @@ async def _ended(client: AsyncClient, pod: RankPod, what: Wanted) -> str:
         ):
             async for found in states:
                 if pod.name not in found:
-                    return "its pod was deleted meanwhile"
+                    return "its pod was deleted"
                 now = replace(pod, body=found[pod.name])
                 if problem := container.stuck(now, what):
                     return problem
@@ -78,4 +80,4 @@ async def _ended(client: AsyncClient, pod: RankPod, what: Wanted) -> str:
                 last = next(iter(state), last)
     except TimeoutError:
         pass
-    return f"the container {what.name} has not ended within {_SECONDS:.0f} s ({last})"
+    return f"the container {what.name} did not finish within {_SECONDS:.0f} s ({last})"
