@@ -1,5 +1,7 @@
-"""What runs beside a user's code in the pods of a DIJob. Python 3.7 or newer, the standard library
-only.
+"""Runtime support for DI-engine programs in the pods of a DIJob.
+
+It runs in the user's image, next to the user's code. Therefore it supports Python 3.7 and needs
+only the standard library (torchrpc: DI-engine and torch, too).
 """
 
 from dijob_runtime.parallel import parallel_args

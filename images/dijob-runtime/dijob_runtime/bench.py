@@ -1,9 +1,10 @@
-"""nng against torchrpc: `python -m dijob_runtime.bench` in an image with DI-engine, torch and this
-package.
+"""Compares nng with torchrpc: `python -m dijob_runtime.bench`, in an image with DI-engine, torch
+and this package.
 
-One process (the hub) and some peers on one machine, over loopback TCP, through DI-engine's own
-queue classes. Messages go in windows that are answered: nng drops what its buffers cannot hold.
-Queues take turns, and the median counts.
+One process (the hub) and some peers run on one machine and use loopback TCP, through DI-engine's
+own queue classes. Messages are sent in windows, and each window is acknowledged, because nng drops
+messages that do not fit into its buffers. The queues are measured alternately, so that a slow phase
+of the machine affects both, and the table shows medians.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ SIZES = ((KIB, 1600, 4), (MIB, 160, 4), (64 * MIB, 4, 1))
 QUEUES = ("nng", "torchrpc:cpu")
 ROUNDS = 3
 MEASURE_SECONDS = 180
-# Until a connection to a hub that listens already is made.
+# Enough time to connect to a hub that already listens.
 SETTLE_SECONDS = 2.0
 GO, DATA, ACK, END = "go", "data", "ack", "end"
 
 
 def make(kind: str, number: int, port: int) -> Any:
-    """The queue of process `number`; 0 is the hub, which all others dial. It listens when this
-    returns.
+    """Return the queue of process `number`, which is already listening. All others connect to 0,
+    the hub.
     """
     listen, dial = f"tcp://127.0.0.1:{port + number}", [f"tcp://127.0.0.1:{port}"] if number else []
     if kind == "nng":
@@ -46,7 +47,7 @@ def make(kind: str, number: int, port: int) -> Any:
 
 
 def peer(kind: str, number: int, port: int) -> None:
-    """Answers each window; sends as many as it is told to; ends when it is told to."""
+    """Run a peer: acknowledge each window, and send a window or end on request."""
     queue, data = make(kind, number, port), b""
     time.sleep(SETTLE_SECONDS)
     while True:
@@ -72,7 +73,7 @@ def _next(queue: Any) -> tuple[str, Any]:
 
 
 def one_to_all(queue: Any, peers: int, size: int, window: int) -> None:
-    """The hub sends a window; each peer answers it."""
+    """Send a window from the hub to all peers, and wait for their acknowledgements."""
     data = bytes(size)
     for _ in range(window):
         queue.publish(str(window), data)
@@ -80,13 +81,15 @@ def one_to_all(queue: Any, peers: int, size: int, window: int) -> None:
 
 
 def all_to_one(queue: Any, peers: int, size: int, window: int) -> None:
-    """The hub asks for a window; each peer sends one."""
+    """Request a window from each peer, and wait until all have arrived."""
     queue.publish(GO, f"{window} {size}".encode())
     _until_answered(queue, peers, peers * window)
 
 
 def _until_answered(queue: Any, peers: int, messages: int) -> None:
-    """What a peer has sent arrives before its answer, or never."""
+    """Wait for the acknowledgements of all peers. A peer's messages arrive in order, so a message
+    that has not arrived before its acknowledgement is lost.
+    """
     heard: Counter[str] = Counter()
     while heard[ACK] < peers:
         heard[_next(queue)[0]] += 1
@@ -98,7 +101,9 @@ DIRECTIONS: tuple[tuple[str, Direction], ...] = (("1→N", one_to_all), ("N→1"
 
 
 def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
-    """Messages per second, each to or from every peer, by size and direction."""
+    """Return messages per second by size and direction; each message goes to or comes from every
+    peer.
+    """
     context = mp.get_context("spawn")
     others = [
         context.Process(target=peer, args=(kind, number, port), daemon=True)
@@ -111,7 +116,7 @@ def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
     rates = {}
     for size, messages, window in SIZES:
         for name, send in DIRECTIONS:
-            send(hub, peers, size, window)  # buffers grow, connections are made
+            send(hub, peers, size, window)  # warm-up: buffers grow, connections are established
             begin = time.perf_counter()
             for _ in range(messages // window):
                 send(hub, peers, size, window)
@@ -124,7 +129,7 @@ def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
 
 
 def table(found: dict[str, list[dict[tuple[int, str], float]]], peers: int) -> str:
-    """Medians, as Markdown."""
+    """Return the medians as a Markdown table."""
     lines = [
         (
             f"| message | direction (N = {peers}) |"
@@ -142,7 +147,9 @@ def table(found: dict[str, list[dict[tuple[int, str], float]]], peers: int) -> s
 
 
 def _in_a_process_of_its_own(kind: str, peers: int, port: int, answers: Any) -> None:
-    """torch has one agent per process. What hangs is ended."""
+    """Measure one queue. It needs its own process, because torch has one agent per process, and the
+    alarm ends it if it hangs.
+    """
     signal.alarm(MEASURE_SECONDS)
     answers.put(measure(kind, peers, port))
 
@@ -153,6 +160,8 @@ def main() -> None:
     peers = parser.parse_args().peers
     found: dict[str, list[dict[tuple[int, str], float]]] = {kind: [] for kind in QUEUES}
     for number in range(ROUNDS * len(QUEUES)):
+        # New ports each time, so that a measurement does not depend on how soon the last ones are
+        # free again.
         kind, context = QUEUES[number % len(QUEUES)], mp.get_context("spawn")
         answers = context.SimpleQueue()
         port = BASE_PORT + number * (peers + 1)

@@ -1,7 +1,7 @@
-"""ditask with torchrpc: `python -m dijob_runtime.ditask` takes what ditask takes, and the flags of
-DI-engine's page.
+"""ditask with the queue torchrpc: `python -m dijob_runtime.ditask`.
 
-In a DIJob none of them is needed: addresses, ranks and names come from the environment.
+It accepts the options of ditask and those of DI-engine's documentation of torchrpc. In a DIJob,
+none of the latter is needed, because addresses, ranks and names come from the environment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ding.entry.cli_ditask import cli_ditask
 from dijob_runtime.said import say
 from dijob_runtime.torchrpc import devices, runner
 
-# DI-engine's page gives a device map to --attach-to.
+# DI-engine's documentation passes a device map in --attach-to.
 DEVICE_MAP = re.compile(r"\d+_\d+_\d+(,\d+_\d+_\d+)*")
 OPTIONS = (
     click.Option(
@@ -35,7 +35,7 @@ OPTIONS = (
 
 
 def extended(command: click.Command) -> click.Command:
-    """ditask's own command, with more options, which its own function does not see."""
+    """Add the options to ditask's own command. Its own function does not get them."""
     known = command.callback
 
     def callback(**given: Any) -> Any:
@@ -49,7 +49,8 @@ def extended(command: click.Command) -> click.Command:
             if method:
                 say(f"--init-method {method} is ignored: processes connect to each other directly")
             runner.install(runner.Flags(links, gpus), given["mq_type"])
-            # DI-engine's parser gives nng alone its addresses, and torchrpc has the same.
+            # DI-engine's parser adds addresses only for nng, and torchrpc needs the same. The
+            # runner then replaces nng with torchrpc.
             given["mq_type"] = "nng"
         return known(**given)  # type: ignore[misc]
 

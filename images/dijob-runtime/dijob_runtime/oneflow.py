@@ -1,4 +1,4 @@
-"""OneFlow's configuration of a distributed program, in one call (its documentation of 0.3)."""
+"""Configures a distributed OneFlow program in one call (as documented for OneFlow 0.3)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any
 from dijob_runtime.said import say
 
 ALONE = '[{"addr":"127.0.0.1"}]'
-# The port of OneFlow's documentation.
+# The port in OneFlow's documentation.
 CTRL_PORT = "9988"
 
 
 def config_distributed(flow: Any = None) -> None:
-    """Tell OneFlow its nodes, the port and the GPUs of each, as `runtime: oneflow` says; rank 0 is
-    the master.
+    """Configure OneFlow's nodes, its port and the GPUs of each node, from the variables of
+    `runtime: oneflow`. Rank 0 is the master. Outside a DIJob, the only node is this machine.
 
-    `flow` is the module oneflow where it is not to be imported here. Outside a DIJob: this machine
-    alone.
+    `flow` is the module oneflow, if it should not be imported here.
     """
     flow = flow or importlib.import_module("oneflow")
     nodes = json.loads(os.environ.get("DI_ONEFLOW_NODES") or ALONE)

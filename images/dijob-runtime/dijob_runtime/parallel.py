@@ -1,4 +1,8 @@
-"""The arguments of DI-engine's Parallel.runner, for scripts that do not use ditask."""
+"""The arguments of DI-engine's Parallel.runner in a DIJob, for scripts that do not use ditask.
+
+The import hook (hook/parallel.py) applies the same arguments, so that a script behaves the same
+with and without a call of parallel_args().
+"""
 
 from __future__ import annotations
 
@@ -16,17 +20,20 @@ BASE_PORT = 50515
 OTHERWISE = FOLDER / "says-otherwise"
 # Read by `kubectl dijob topology` and `doctor` (operator/dijob/cli/topology/sockets.py).
 WORKERS = FOLDER / "workers"
-# Set once the variables are the program's own world (hook/parallel.py).
+# Set as soon as the variables describe the program's own world instead of the job's
+# (hook/parallel.py). Child processes then do not warn again.
 TOLD = "DIJOB_TOLD"
 
 
 def parallel_args(**given: Any) -> dict[str, Any]:
-    """What ditask would tell Parallel.runner in this pod of a DIJob; what is `given`, and not None,
-    wins, and all follows from it.
+    """Return the arguments that ditask would pass to Parallel.runner in this pod of a DIJob.
 
-    Outside a DIJob these are the arguments of one machine: one process, or as many as given. In one
-    it returns only when every peer's address can be reached; NotReachable, with a sentence on
-    stderr, when one cannot. ValueError for ports that the peers cannot know.
+    Arguments in `given` that are not None take precedence, and the others are derived from them.
+    Outside a DIJob the arguments are those for one machine, with one process or as many as given.
+
+    In a DIJob, it returns when every peer's address can be reached. Raises NotReachable, after a
+    message on stderr, if one cannot be reached. Raises ValueError for ports that the peers cannot
+    know.
     """
     given = without_none(given)
     world = World.read()
@@ -38,7 +45,7 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     args.update(broker() if world.mq_type == "redis" else _nng(world, given))
     args.update(given)
     if args["mq_type"].startswith("torchrpc"):
-        # Here, since it needs torch and DI-engine: the rest of this package needs neither.
+        # Imported only here, because the rest of this package needs neither torch nor DI-engine.
         from dijob_runtime.torchrpc import runner
 
         runner.install()
@@ -50,14 +57,18 @@ def parallel_args(**given: Any) -> dict[str, Any]:
 
 
 def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What is given of these arguments of Parallel.runner: to DI-engine None is each one's default,
-    or as good as that, or an error (ding 0.5.3, ding/framework/parallel.py).
+    """Return the arguments that are not None.
+
+    None is DI-engine's own default of most arguments of Parallel.runner, or equivalent to it, or an
+    error (ding 0.5.3, ding/framework/parallel.py). Scripts often pass on options that are None.
     """
     return {name: value for name, value in arguments.items() if value is not None}
 
 
 def with_arguments(world: World, given: dict[str, Any]) -> World:
-    """The world as these arguments of Parallel.runner have it: every rank runs the same program."""
+    """Return the world with the values of these arguments of Parallel.runner. They apply to all
+    ranks, because every rank runs the same program.
+    """
     names = {"n_parallel_workers": "workers", "topology": "topology", "mq_type": "mq_type"}
     return replace(
         world, **{ours: given[theirs] for theirs, ours in names.items() if theirs in given}
@@ -65,13 +76,15 @@ def with_arguments(world: World, given: dict[str, Any]) -> World:
 
 
 def report_workers(workers: int) -> None:
-    """Write down how many processes this pod has: the job may not state it."""
-    with suppress(OSError):  # not in a pod
+    """Record the number of this pod's processes, because the job may not state it."""
+    with suppress(OSError):  # outside a pod the directory does not exist
         WORKERS.write_text(f"parallel-workers {workers}\n")
 
 
 def links_of(world: World, first: int) -> list[str]:
-    """What this pod's processes dial, where worker i of each pod listens on port `first` + i."""
+    """Return the addresses to which this pod's processes connect. Worker i of each pod listens on
+    port `first` + i.
+    """
     return [
         f"tcp://{world.addresses[rank]}:{first + worker}"
         for rank in world.dialled
@@ -80,16 +93,17 @@ def links_of(world: World, first: int) -> list[str]:
 
 
 def contradictions(world: World, given: dict[str, Any]) -> list[str]:
-    """A sentence for each argument with which the program contradicts its job."""
+    """Return a message for each argument that conflicts with the job."""
     fields = {
         "n_parallel_workers": ("spec.parallelWorkers", world.workers),
         "topology": ("spec.topology", world.topology),
         "mq_type": ("spec.messageQueue.type", world.mq_type),
     }
+    # The job does not state the number of workers, so the operator has assumed 1.
     if os.environ.get("DIJOB_WORKERS_ASSUMED"):
         del fields["n_parallel_workers"]
     if len(world.addresses) == 1 or world.mq_type == "redis":
-        del fields["topology"]  # nobody dials another pod
+        del fields["topology"]  # pods do not connect to each other, so it has no effect
     return [
         f"{name}={given[name]!r}, but the job has {jobs!r}: set {field} to the same value"
         for name, (field, jobs) in fields.items()
@@ -98,21 +112,25 @@ def contradictions(world: World, given: dict[str, Any]) -> list[str]:
 
 
 def _agree(said: Any, jobs: Any) -> bool:
-    """torchrpc alone stands for torchrpc:cpu or torchrpc:cuda."""
+    """Whether two values agree. The queue torchrpc agrees with torchrpc:cpu and torchrpc:cuda,
+    because it selects one of them.
+    """
     return said == jobs or {str(said).partition(":")[0], str(jobs).partition(":")[0]} == {
         "torchrpc"
     }
 
 
 def _warn(world: World, given: dict[str, Any]) -> None:
-    """Say where the program contradicts its job, in the log, and to the launcher, which tells the
-    operator in the end; the program's word holds all the same.
+    """Report arguments that conflict with the job. The program's values apply nevertheless.
+
+    The launcher reads the file when the program has succeeded, and writes it to the termination
+    message, which the operator reports as a condition.
     """
     found = "; ".join(contradictions(world, given))
     if not found or os.environ.get(TOLD):
         return
     say(f"WARNING: the program's arguments conflict with the job: {found}")
-    with suppress(OSError), OTHERWISE.open("a") as file:  # without a launcher the log alone has it
+    with suppress(OSError), OTHERWISE.open("a") as file:  # without a launcher only in the log
         file.write(found + "\n")
 
 
@@ -127,8 +145,8 @@ def _common(world: World) -> dict[str, Any]:
 
 
 def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
-    """Listen on the pod's own address, one port per worker; dial all workers of the ranks that the
-    topology names.
+    """Return the arguments for nng and torchrpc: listen on the pod's own address with one port per
+    worker, and connect to all workers of the ranks that the topology selects.
     """
     first = given.get("ports", BASE_PORT)
     if "attach_to" in given:
@@ -147,7 +165,7 @@ def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def broker() -> dict[str, Any]:
-    """Redis, which every process connects to."""
+    """Return the arguments for Redis, to which every process connects."""
     host, port = (
         os.environ.get("DI_REDIS_HOST") or "localhost",
         os.environ.get("DI_REDIS_PORT") or "6379",

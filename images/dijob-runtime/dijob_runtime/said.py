@@ -1,4 +1,4 @@
-"""What this package has to say to people, in the container's log and in the job's status."""
+"""Messages for users, in the container's log and in the job's status."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import sys
 
 
 def say(text: str) -> None:
-    """To the container's log."""
+    """Write a message to the container's log, with the prefix of the launcher's messages."""
     print("dijob:", text, file=sys.stderr, flush=True)
 
 
 def fail(sentence: str) -> None:
-    """End this process with a sentence in its log, and where the job's status finds it."""
+    """Exit with code 1, after writing a message to the log and to the termination message, which
+    the job's status quotes.
+    """
     say(sentence)
     log = os.environ.get("DIJOB_TERMINATION_LOG") or "/dev/termination-log"
-    if os.access(log, os.W_OK):
+    if os.access(log, os.W_OK):  # outside a container the file does not exist
         with open(log, "w") as file:
             file.write(sentence)
     sys.exit(1)

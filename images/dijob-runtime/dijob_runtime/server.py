@@ -1,6 +1,9 @@
-"""The operator's HTTP server, asked from a pod of a DIJob: another size, and how far the training
-is. The pod has its address and its token only where the cluster's administrator has switched it on
-(docs/server.md).
+"""Client of the operator's HTTP server, for programs in the pods of a DIJob: change the number of
+replicas, and report the training's progress.
+
+A pod has the server's address and a token only if the cluster's administrator has enabled the
+server (docs/server.md). Reporting must never harm a training, so `report` never blocks and never
+raises.
 """
 
 from __future__ import annotations
@@ -24,16 +27,14 @@ from dijob_runtime.said import say
 URL = "DI_SERVER_URL"
 TOKEN = "DI_SERVER_TOKEN_FILE"
 TIMEOUT_SECONDS = 10.0
-# The end of a process waits for its last report.
+# Shorter, because a process waits for its last report before it exits.
 REPORT_TIMEOUT_SECONDS = 3.0
-# A process sends what it reports at most so often, the last of it always.
+# The minimum interval between two reports of a process. The last values are always sent.
 REPORT_SECONDS = 10.0
 
 
 class ServerError(RuntimeError):
-    """The server has not done what it was asked for: `status` is its HTTP status, 0 where there was
-    no answer.
-    """
+    """A request failed. `status` is the HTTP status; 0 if there was no response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -41,10 +42,10 @@ class ServerError(RuntimeError):
 
 
 def request_replicas(replicas: int) -> int:
-    """Ask for so many replicas of this job in all; gives how many it is to have.
+    """Set the job's total number of replicas, and return the number that the server confirms.
 
-    The operator starts or ends pods then: this returns before. ServerError where the job cannot
-    have so many, with the server's reason.
+    It returns before the operator starts or ends pods. Raises ServerError with the server's reason
+    if the job cannot have this number.
     """
     answer = _ask("PUT", "replicas", {"replicas": replicas})
     try:
@@ -59,11 +60,12 @@ def report(
     env_step: SupportsFloat | None = None,
     episode_return: SupportsFloat | None = None,
 ) -> None:
-    """Say how far the training is, for `kubectl get dijobs` and the job's status.
+    """Report the training's progress, for `kubectl get dijobs` and the job's status.
 
-    As often as wanted: it returns at once, sends now and then from a thread of its own, and does
-    nothing where there is no server. What cannot be sent is said once on stderr, and stops nobody;
-    so is a figure that is no finite number, and the others are sent without it.
+    You may call it at any rate. It returns at once, a thread sends the newest values every 10 s,
+    and without a server it does nothing. A failed request is logged once on stderr, and the program
+    continues. A value that is not a finite number is logged once, too, and the others are sent
+    without it.
     """
     if not os.environ.get(URL):
         return
@@ -80,8 +82,9 @@ def report(
 
 
 def _figure(name: str, value: Any) -> float:
-    """The value as JSON has it and as the server takes it: finite, and a count as a whole number.
-    Where it is none, ValueError, or what its conversion raises.
+    """Return the value as the server accepts it: finite, and counts as integers.
+
+    Raises ValueError for other numbers, and whatever the value's own conversion raises.
     """
     try:
         number: float = operator.index(value)
@@ -93,10 +96,10 @@ def _figure(name: str, value: Any) -> float:
 
 
 class _Reporter:
-    """Sends the newest of what was reported by this process; a forked one has another."""
+    """Sends the newest values that this process has reported. A forked process has its own."""
 
     def __init__(self) -> None:
-        # A signal's handler may report while its thread does.
+        # Reentrant: a signal handler may report while its thread holds the lock.
         self._lock = threading.RLock()
         self._sending = threading.Lock()
         self._news: dict[str, Any] = {}
@@ -110,11 +113,11 @@ class _Reporter:
             if self._started:
                 return
             self._started = True
-        # A process that multiprocessing has forked ends without atexit before Python 3.13. Where
-        # both are called, the second finds nothing new.
+        # Before Python 3.13, a process that multiprocessing has forked does not call atexit
+        # functions, but finalizers. If both are called, the second has nothing to send.
         atexit.register(self.send)
         Finalize(None, self.send, exitpriority=0)
-        # Where no thread can be had, what is newest is sent at the end.
+        # If no thread can be started, the newest values are sent at the end of the process.
         with suppress(RuntimeError):
             threading.Thread(target=self._run, name="dijob-report", daemon=True).start()
 
@@ -124,11 +127,11 @@ class _Reporter:
             time.sleep(REPORT_SECONDS)
 
     def send(self) -> None:
-        """Send what is new, after what is being sent: at the end of the process this waits for
-        it.
+        """Send the values that have not been sent. At the end of the process, this also waits for a
+        request of the thread.
         """
         if self._pid != os.getpid():
-            return  # a fork has copied it, with locks that may be held for ever
+            return  # a fork has copied this object with its locks, which may never be released
         with self._sending:
             with self._lock:
                 news, self._news = self._news, {}
@@ -136,11 +139,11 @@ class _Reporter:
                 return
             try:
                 _ask("POST", "progress", news, REPORT_TIMEOUT_SECONDS)
-            except Exception as error:  # whatever it is, what comes next is sent
+            except Exception as error:  # a failure must end neither the thread nor the program
                 self.complain("progress", error)
 
     def complain(self, what: str, why: Exception) -> None:
-        """Say that it is not reported, once."""
+        """Log once that a value is not reported."""
         if what not in self._complained:
             self._complained.add(what)
             with suppress(Exception):  # stderr may be closed
@@ -160,7 +163,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS) -> Any:
-    """The server's answer, which another one may have given in its place."""
+    """Send a request and return the decoded response. Its form is not checked, because another
+    server may listen at this address.
+    """
     try:
         base, token_file, job = (os.environ[name] for name in (URL, TOKEN, "DI_JOB_ID"))
     except KeyError as missing:
@@ -170,7 +175,7 @@ def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_
             " DIJob server (the chart's value server.enabled)",
         ) from None
     try:
-        # It is renewed in its file.
+        # Read for each request, because the kubelet replaces the token before it expires.
         with open(token_file) as file:
             token = file.read().strip()
         request = Request(
@@ -179,7 +184,7 @@ def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_
             headers={"Authorization": "Bearer " + token, "Content-Type": "application/json"},
             method=method,
         )
-        # A proxy of the template's is for the world outside.
+        # Without proxies: those in the template are for addresses outside the cluster.
         with build_opener(ProxyHandler({})).open(request, timeout=timeout) as answer:
             return json.loads(answer.read())
     except HTTPError as error:
@@ -191,7 +196,7 @@ def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_
 
 
 def _sentence(error: HTTPError) -> str:
-    """The server's reason."""
+    """Return the reason in the server's response; the HTTP status if it has none."""
     try:
         return str(json.loads(error.read())["message"])
     except (ValueError, KeyError, TypeError, OSError):

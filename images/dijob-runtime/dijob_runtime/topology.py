@@ -1,5 +1,6 @@
-"""Which process connects to which, as in operator/dijob/topology.py, which says where the rule is
-from. That module cannot be used here: this package runs in the user's image, with Python 3.7.
+"""Which process connects to which, as in operator/dijob/topology.py, which names the source of the
+rule. That module cannot be used here, because this package runs in the user's image with Python
+3.7.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a process knows of its DIJob, from the environment."""
+"""A process's place in its DIJob, from the environment variables, and the check that its peers can
+be reached.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,21 @@ from dijob_runtime.topology import connects_to
 
 # Where the operator mounts its own files (docs/runtimes.md).
 REACH = Path("/run/dijob/bin/reach")
-# What a process tells the launcher is in files there, beside topology.json.
+# The directory of topology.json. Processes write files for the launcher there.
 FOLDER = REACH.parents[1]
-# Its exit code where some peer cannot be reached (images/launcher/reach.go).
+# The exit code of `reach` if a peer cannot be reached (images/launcher/reach.go).
 UNREACHABLE = 3
 
 
 class NotReachable(RuntimeError):
-    """Some peer's address cannot be reached; the sentence on stderr says whose."""
+    """A peer's address cannot be reached. The message on stderr names the rank."""
 
 
 @dataclass(frozen=True)
 class World:
-    """One pod's place in its job: `addresses` in rank order, `workers` processes in each pod."""
+    """One pod's place in its job. `addresses` is the peer list, in rank order; each pod has
+    `workers` processes.
+    """
 
     rank: int
     addresses: tuple[str, ...]
@@ -36,10 +40,11 @@ class World:
 
     @staticmethod
     def read(env: Mapping[str, str] = os.environ) -> World | None:
-        """The world, None outside a DIJob. ValueError with the variable's name where one is missing
-        or wrong.
+        """Return the world; None outside a DIJob. Raises ValueError with the name of a variable
+        that is missing or wrong.
         """
         if not env.get("DI_NODES"):
+            # A pod of a DIJob always has a rank, so this is not a program outside a job.
             if env.get("DI_RANK"):
                 raise ValueError(
                     "DI_NODES is empty: the pod has no peer list yet (docs/runtimes.md)"
@@ -61,7 +66,7 @@ class World:
 
     @property
     def me(self) -> tuple[int, int]:
-        """This process, as rank and worker."""
+        """This process as (rank, worker)."""
         return self.rank, self.worker
 
     @property
@@ -73,23 +78,22 @@ class World:
 
     @property
     def dialled(self) -> range:
-        """The ranks whose addresses this one connects to (ding 0.5.3, k8s_parser.py)."""
+        """The ranks to which this rank connects (ding 0.5.3, k8s_parser.py)."""
         return connects_to(self.topology, self.rank)
 
 
 def wait_for_peers(world: World, port: int) -> None:
-    """Wait until every address that this pod dials can be reached. NotReachable after
-    DIJOB_REACH_SECONDS (60).
+    """Wait until every address to which this pod connects can be reached.
 
-    NNG never tries an address again that it could not route to, and says nothing: the job would
-    hang.
+    Raises NotReachable after DIJOB_REACH_SECONDS (60). NNG never retries an address that has no
+    route, and logs nothing, so the job would hang without this check.
     """
     if world.dialled:
         _wait(world.topology, str(port), str(world.workers))
 
 
 def wait_for_redis(host: str, port: int) -> None:
-    """Wait until the server answers. NotReachable after DIJOB_REACH_SECONDS (60)."""
+    """Wait until the server answers. Raises NotReachable after DIJOB_REACH_SECONDS (60)."""
     _wait("redis", host, str(port))
 
 
@@ -98,8 +102,9 @@ def _wait(*words: str) -> None:
         return
     try:
         code = subprocess.run([str(REACH), *words], check=False).returncode
-    except OSError:  # it is not there, or cannot run: nothing is looked at
+    except OSError:  # without a launcher the program does not exist, and the check is skipped
         return
+    # Any other code means that the check itself failed. That must not stop the user's program.
     if code == UNREACHABLE:
         raise NotReachable(
             "cannot reach an address that this process connects to; see the line above"
@@ -114,5 +119,5 @@ def _number(env: Mapping[str, str], name: str, default: int | None) -> int:
 
 
 def _bracketed(address: str) -> str:
-    """An IPv6 address as it stands in a URL."""
+    """Return an address as in a URL: an IPv6 address in brackets."""
     return f"[{address}]" if ":" in address and not address.startswith("[") else address

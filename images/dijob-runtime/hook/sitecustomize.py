@@ -1,30 +1,34 @@
-"""Python imports this when it starts in a pod of a DIJob: the launcher puts this folder first into
-PYTHONPATH. Here DI-engine is told its place in the job as soon as a program imports it, and then
-the image's own sitecustomize runs, which this one hides.
+"""Installs the import hook that makes DI-engine join its job, in each Python process of a pod.
 
-A process that never needs DI-engine pays for what is in this file alone, so it imports nothing that
-Python has not imported already.
+Python imports this module at its start, because the launcher prepends this directory to PYTHONPATH.
+The hook waits until a program imports one of the modules in PATCHES, and then applies the patch for
+it. An import hook works for programs that the launcher does not start itself: scripts behind a
+shell, in a venv, or in child processes. Finally the image's own sitecustomize runs, which this one
+hides.
 
-A pod may have an older Python too (2.7 of a tool, 3.6 of the distribution). It cannot run
-DI-engine, so here it only runs the image's own sitecustomize. This file is valid in Python 2.7 for
-that reason: types are in comments.
+Most Python processes never import DI-engine, so this module must start fast. It imports only what
+Python has already imported.
+
+The image may also have an older Python (a tool with 2.7, a distribution with 3.6). It cannot run
+DI-engine, so there this module only runs the image's own sitecustomize. To be importable there, it
+is valid Python 2.7, with types in comments.
 """
 
 import sys
 
-# DI-engine and dijob_runtime need it.
+# The oldest version that DI-engine and dijob_runtime support.
 OLDEST = (3, 7)
 if sys.version_info >= (3, 4):
     from importlib.machinery import PathFinder
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing takes milliseconds to import
+if TYPE_CHECKING:  # not at run time: importing typing takes milliseconds
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any, Optional, Sequence
 
-# The modules of DI-engine that are changed once they are imported, each with the module whose
-# `patch` does it.
+# The modules that are patched when they are imported, each with the module whose function `patch`
+# does it. A patch is imported only then, so that other programs do not pay for it.
 PATCHES = {
     "ding.entry.cli_ditask": "dijob_runtime.hook.ditask",
     "ding.framework.task": "dijob_runtime.hook.task",
@@ -37,7 +41,7 @@ PATCHES = {
 
 
 class Finder:
-    """Finds what PathFinder finds, with a patch behind it."""
+    """Finder for the modules in PATCHES, with a loader that patches them."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -52,7 +56,7 @@ class Finder:
 
 
 class Patching:
-    """A module's own loader, which patches the module once it has run."""
+    """Wraps a module's own loader, and patches the module after it is executed."""
 
     def __init__(self, loader, patch):
         # type: (Any, str) -> None
@@ -61,7 +65,7 @@ class Patching:
 
     def __getattr__(self, name):
         # type: (str) -> Any
-        """get_source and the like, for tracebacks and inspect."""
+        """Delegate get_source and others to the wrapped loader, for tracebacks and inspect."""
         return getattr(self._loader, name)
 
     def create_module(self, spec):
@@ -75,15 +79,15 @@ class Patching:
             __import__(self._patch)
             sys.modules[self._patch].patch(module)
         except Exception as error:
-            # Another DI-engine than those that are known: a program works with it as it would
-            # without this.
+            # An unknown version of DI-engine. The program must still run as it would without this
+            # hook, so the import does not fail.
             text = "dijob: WARNING: unsupported version of %s, this rank may not join its job: %r\n"
             sys.stderr.write(text % (module.__name__, error))
 
 
 def run_the_images_own():
     # type: () -> None
-    """The sitecustomize that Python would have found without this one."""
+    """Run the sitecustomize that Python would have imported without this one."""
     here = __file__.rpartition("/")[0]
     others = [path for path in sys.path if path.rstrip("/") != here]
     if sys.version_info < (3, 4):
@@ -92,6 +96,7 @@ def run_the_images_own():
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return
+    # sys.modules must contain the image's module and not this one, as without the launcher.
     module = type(sys)("sitecustomize")
     module.__spec__, module.__file__, module.__loader__ = spec, spec.origin, spec.loader
     sys.modules["sitecustomize"] = module
@@ -106,7 +111,8 @@ def _run_in_python_2(folders):
         found = imp.find_module("sitecustomize", folders)
     except ImportError:
         return
-    # Python 2 would run it in the module of this file, and clears a module that nothing refers to.
+    # Remove this module from sys.modules first, because Python 2 would otherwise execute the other
+    # file in it. Keep a reference, because Python 2 clears the globals of a module without one.
     vars(sys)["dijob_sitecustomize"] = sys.modules.pop("sitecustomize")
     imp.load_module("sitecustomize", *found)  # type: ignore[arg-type]  # a file of Python 2
 

@@ -1,4 +1,6 @@
-"""What DI-engine is told in each Python process of a DIJob's pod: a module for each of its modules
-that is changed, with a function `patch`. `hook/sitecustomize.py` calls it when a program imports
-DI-engine's module; nothing here is imported before. Written for ding 0.4 and 0.5.
+"""Patches for DI-engine in the Python processes of a DIJob's pod.
+
+Each patched module of DI-engine has a module here with a function `patch`. `hook/sitecustomize.py`
+imports and calls it when a program imports DI-engine's module. The patches support ding 0.4 and
+0.5. They do nothing outside a DIJob.
 """

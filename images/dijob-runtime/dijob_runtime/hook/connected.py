@@ -1,5 +1,8 @@
-"""The program of a process begins once the processes that this start's list names are connected to
-it, as its topology says: what it says first is heard.
+"""Delays the program's main function until this process is connected to its peers.
+
+DI-engine starts main at once, and events that it emits before a peer is connected are lost. Its own
+DQN example then waits for timeouts of 60 s. The peers are those of the peer list with which this
+process started, so a rank that joins later delays no other rank.
 """
 
 from __future__ import annotations
@@ -17,18 +20,20 @@ from dijob_runtime.said import say
 from dijob_runtime.topology import are_connected
 from dijob_runtime.world import FOLDER, World
 
-# Stands in a list for a rank that has succeeded (operator/dijob/core/membership/address_list.py).
+# The placeholder in the peer list for a rank that has succeeded
+# (operator/dijob/core/membership/address_list.py). It is not waited for.
 NOBODY = "127.0.0.2"
 LOOK_SECONDS = 0.05
 SAY_EACH_SECONDS = 10.0
-# Between two looks whether the peers have come that the program began without.
+# The interval of the checks for peers that were missing when the program started.
 LATE_LOOK_SECONDS = 1.0
-# Read by the launcher (images/launcher/readiness.go): the ranks that a process began without.
+# The file with the ranks that were missing when a process started, for the launcher
+# (images/launcher/readiness.go).
 LACKING = FOLDER / "without-peers"
 
 
 def patch(parallel: Any) -> None:
-    """Before DI-engine calls the program's main function, in whatever process that is."""
+    """Wait before DI-engine calls the program's main function, in each process that does so."""
     usual = parallel._supervised_runner
 
     def supervised(router: Any, main: Callable[..., None], *args: Any, **kwargs: Any) -> None:
@@ -39,13 +44,14 @@ def patch(parallel: Any) -> None:
 
 
 def wait(router: Any) -> None:
-    """Wait until all are connected, at most DIJOB_CONNECT_SECONDS (120; 0: not at all)."""
+    """Wait until all peers are connected, for at most DIJOB_CONNECT_SECONDS (120; 0: no wait)."""
     world, bound = World.read(), float(os.environ.get("DIJOB_CONNECT_SECONDS") or "120")
     if world is None or not hasattr(router._mq, "missing"):
         return
     worker = max(0, min(router.node_id - world.node_ids[0], world.workers - 1))
     world = replace(world, worker=worker)
     router.dijob_hub = world.topology == "star" and world.rank == 0
+    # If the program determines its connections itself, the job's peers are not expected.
     wanted = set() if OWN_WIRING in os.environ else peers(world)
     begin = told = time.monotonic()
     while bound > 0 and router._listener.is_alive():
@@ -65,11 +71,13 @@ def wait(router: Any) -> None:
 
 
 def _report(router: Any, world: World, wanted: set[tuple[int, int]], missing: set[int]) -> None:
-    """Tell the launcher which ranks this process lacks, until all are connected."""
+    """Report the missing ranks to the launcher until all are connected. It then closes the port of
+    the readiness probe, so that the rank is not Ready.
+    """
     file = LACKING.with_name(f"{LACKING.name}-{router.node_id}")
-    with suppress(OSError):  # without a launcher the log alone has it
+    with suppress(OSError):  # without a launcher the directory does not exist
         file.write_text(_ranks(missing) + "\n")
-    # The router forgets both when it stops.
+    # The router sets both attributes to None when it stops, so the thread gets them now.
     known = (router._listener, router._mq, world, wanted, file)
     threading.Thread(target=_await_late, args=known, daemon=True).start()
 
@@ -91,9 +99,11 @@ def _ranks(ranks: set[int]) -> str:
 
 
 def peers(world: World) -> set[tuple[int, int]]:
-    """The processes, as rank and worker, that this one has a connection with: those that it dials
-    and those that dial it (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py, and
-    ding/framework/parallel.py for those of one pod). With redis all meet at the server.
+    """Return the processes, as (rank, worker), with which this one has a connection, in either
+    direction. With Redis these are all processes, because all of them use the server.
+
+    The rules are those of ding 0.5.3: ding/entry/cli_parsers/k8s_parser.py between pods, and
+    ding/framework/parallel.py within a pod.
     """
     me = world.me
     alive = [rank for rank, address in enumerate(world.addresses) if address != NOBODY]

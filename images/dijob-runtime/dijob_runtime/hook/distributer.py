@@ -1,6 +1,8 @@
-"""DI-engine's exchangers of contexts and models (ding/framework/middleware/distributer.py): once
-the task has been ended, they wait no longer for those who have gone. By themselves they wait 60 s,
-a learner's for ever.
+"""Patch for DI-engine's exchangers of contexts and models
+(ding/framework/middleware/distributer.py).
+
+When the task has finished, the exchangers stop waiting for peers that have already left. Without
+the patch, collectors wait for 60 s and a learner waits forever, so the job would never end.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ from typing import Any
 
 from dijob_runtime.world import World
 
-# So long what is on its way may still come, so that the last step is a whole one.
+# Messages that were sent before the end may still arrive within this time, so that the last step is
+# complete.
 GRACE_SECONDS = 10.0
 
 
 class Ended(Exception):
-    """The task has been ended, and what this step waits for does not come."""
+    """The task has finished, and the message that this step waits for will not arrive."""
 
 
 def patch(module: ModuleType) -> None:
-    """Nothing outside a DIJob."""
+    """Replace the sleep of the exchangers' loops and the task's run method."""
     if World.read() is None:
         return
     known: Any = module
@@ -32,14 +35,17 @@ def patch(module: ModuleType) -> None:
 
 
 class Wait:
-    """The sleep of a loop that waits for others."""
+    """The sleep function of a loop that waits for other processes.
+
+    The exchangers poll with `sleep`, which is the only place at which their loops can be left.
+    """
 
     def __init__(self, task: Any, sleep: Any) -> None:
         self._task, self._sleep = task, sleep
         self.ended_at = 0.0
 
     def __call__(self, seconds: float) -> None:
-        """Sleep; Ended where the task was ended some time ago."""
+        """Sleep. Raises Ended if the task finished more than GRACE_SECONDS ago."""
         if not self._task.finish:
             self.ended_at = 0.0
         elif not self.ended_at:
@@ -53,7 +59,9 @@ def _ended_by(run: Any, wait: Wait) -> Any:
     @wraps(run)
     def until_ended(task: Any, *args: Any, **kwargs: Any) -> None:
         wait.ended_at = 0.0
-        with suppress(Ended):  # DI-engine's own loop ends behind the step in which it sees the end
+        # DI-engine's own loop ends after the step in which the task finishes. A step that is
+        # aborted here ends it in the same way.
+        with suppress(Ended):
             run(task, *args, **kwargs)
 
     return until_ended

@@ -1,5 +1,7 @@
-"""ditask (ding/entry/cli_ditask.py): where the command goes round the launcher's, its options have
-the job's values as defaults. What the user says wins, as with any default.
+"""Patch for ditask (ding/entry/cli_ditask.py): its options get the job's values as defaults.
+
+It is for commands that bypass the launcher's ditask, for example in an activated environment.
+Options that the user passes take precedence, as with any default.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dijob_runtime.world import World
 
 
 def patch(module: ModuleType) -> None:
-    """Nothing outside a DIJob."""
+    """Set the defaults of ditask's options."""
     world = World.read()
     if world is None:
         return
@@ -26,7 +28,8 @@ def patch(module: ModuleType) -> None:
         "mq_type": world.mq_type,
     }
     if world.mq_type != "nng":
-        # DI-engine's parser leaves them out where nobody is dialled: all ranks would count from 0.
+        # DI-engine's parser omits them if ranks do not connect to each other. All ranks would then
+        # count from 0.
         defaults["node_ids"] = ",".join(map(str, world.node_ids))
     if world.mq_type == "redis":
         defaults.update(broker())
@@ -34,12 +37,15 @@ def patch(module: ModuleType) -> None:
 
 
 def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
-    """Choose the defaults by what stands in the command line: the job's, or DI-engine's own."""
+    """Select the defaults when the command line is parsed: the job's, or DI-engine's own if the
+    command determines where its processes listen.
+    """
     options = [option for option in command.params if option.name in jobs]
     usual = {option.name: option.default for option in options}
     parse = command.parse_args
 
     def parse_args(context: Any, words: list[str]) -> Any:
+        # Parse once without defaults, to see which options the user has passed.
         given = command.make_parser(context).parse_args(args=list(words))[0]
         own = has_own_world(given, queue)
         if own:
@@ -52,8 +58,8 @@ def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
 
 
 def has_own_world(given: Mapping[str, Any], queue: str) -> bool:
-    """Whether a command says itself where its processes listen, so that it runs as outside of a
-    job (images/launcher/ditask.go). `queue` is the job's.
+    """Whether a command determines where its processes listen, so that it runs as outside a job.
+    This is the rule of images/launcher/ditask.go. `queue` is the job's.
     """
     queue = given.get("mq_type", queue)
     listens = queue == "nng" or queue.startswith("torchrpc")

@@ -1,14 +1,14 @@
-"""SIGTERM: a program that DI-engine's Parallel runs executes its `finally` blocks, and then its
-process ends.
+"""Graceful shutdown on SIGTERM: the `finally` blocks of a program that DI-engine's Parallel runs
+are executed, and then its process ends.
 
-Python's default action ends a process at once and skips them. With several workers a pod did not
-end at all: DI-engine starts its workers with mpire, and a worker of mpire (2.10, worker.py) ends
-only when its parent has received its result. SIGTERM goes to all processes of a pod, so the parent
-was gone, and the worker waited for it until it was killed.
+Python's default action ends a process at once and skips these blocks. With several workers, a pod
+did not end at all: DI-engine starts its workers with mpire, and a worker of mpire (2.10, worker.py)
+ends only when its parent has received its result. SIGTERM goes to all processes of a pod, so the
+parent had already ended, and the worker waited for it until it was killed.
 
-Here a worker ends without its parent. The parent keeps Python's default: it only waits for the
-workers, and if it unwound, mpire would interrupt their `finally` blocks after a second. A handler
-of the program's own always wins.
+With this patch, a worker ends without its parent. The parent keeps Python's default action, because
+it only waits for the workers. If it handled SIGTERM, mpire would interrupt the workers' `finally`
+blocks after a second. If the program has its own handler, that one applies.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from typing import Any
 from dijob_runtime.said import say
 
 EXIT_CODE = 128 + signal.SIGTERM
-# A main thread in a call of a C library (an allreduce whose peer is lost) sees no signal before the
-# call returns. After this time the process ends without its `finally` blocks.
+# Python runs signal handlers only between bytecodes of the main thread. During a call to a C
+# library (an allreduce with a lost peer) that never happens. After this time the process exits
+# without its `finally` blocks, so that it does not block the pod's end.
 STUCK_SECONDS = 5.0
-# atexit functions, and threads that are no daemons, have this long when the program is left.
+# The time for atexit functions and non-daemon threads after the program has returned.
 LEAVE_SECONDS = 5.0
 PARENT_LOOK_SECONDS = 0.05
 
 
 def patch(parallel: Any) -> None:
-    """Around each program, in the process that runs it."""
+    """Wrap the method that runs a program, in the process in which it runs."""
     usual = parallel._subprocess_runner.__func__
 
-    # mpire hands the method to its workers by its name.
+    # The name must be the same, because mpire pickles the method by its name.
     @wraps(usual)
     def _subprocess_runner(cls: Any, runner_kwargs: dict[str, Any], main_params: Any) -> None:
         ending.begin(in_worker=runner_kwargs.get("n_parallel_workers", 1) > 1)
@@ -50,23 +51,24 @@ def patch(parallel: Any) -> None:
 
 
 class Ending:
-    """How this process ends on SIGTERM."""
+    """The state of this process's shutdown. One object per process: `ending`, below."""
 
     def __init__(self) -> None:
-        self._parent: int | None = None  # of a worker
+        self._parent: int | None = None  # the parent's process ID, only in a worker of mpire
         self._begun = threading.Event()
         self._wakeup = -1
 
     def begin(self, in_worker: bool) -> None:
-        """A program begins. Handle SIGTERM, unless the program does so itself."""
+        """Install the handler when a program starts, unless the program has its own."""
         self._parent = os.getppid() if in_worker else None
+        # Python allows signal handlers only in the main thread.
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             self._watch()
             signal.signal(signal.SIGTERM, self._leave)
 
     def program_left(self) -> None:
-        """The program has been left, for whatever reason: nothing may hold the process now."""
+        """Make sure that the process ends, after the program has returned or raised."""
         if self._parent is not None:
             _in_background(self._end_with, self._parent)
         elif self._begun.is_set():
@@ -75,7 +77,9 @@ class Ending:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def forked(self) -> None:
-        """In a child that the program has forked: SIGTERM has its default action there."""
+        """Restore the default action in a child process that the program has forked. It does not
+        run the program, so SIGTERM must end it at once, as without this patch.
+        """
         if signal.getsignal(signal.SIGTERM) in (self._leave, _ignore):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         known = signal.set_wakeup_fd(-1)
@@ -84,25 +88,28 @@ class Ending:
         self.__init__()  # type: ignore[misc]
 
     def _leave(self, *_: Any) -> None:
-        """SIGTERM's handler. SystemExit: `except Exception` and DI-engine's auto_recover pass it
-        on.
+        """Handle SIGTERM: raise SystemExit, which neither `except Exception` nor DI-engine's
+        auto_recover catches.
         """
         self._begun.set()
-        # Nothing interrupts the `finally` blocks: no second SIGTERM, and no SIGUSR1, by which mpire
-        # stops a worker when another one has failed. Children would inherit SIG_IGN.
+        # The `finally` blocks must not be interrupted by a second SIGTERM, or by SIGUSR1, with
+        # which mpire stops a worker when another one has failed. The handler is a function and not
+        # SIG_IGN, because child processes inherit SIG_IGN.
         signal.signal(signal.SIGTERM, _ignore)
         if self._parent is not None:
             signal.signal(signal.SIGUSR1, _ignore)
         raise SystemExit(EXIT_CODE)
 
     def _watch(self) -> None:
-        """Let a thread know of SIGTERM at once, also if the main thread cannot handle it."""
+        """Start a thread that notices SIGTERM even while the main thread cannot handle it. The C
+        part of Python's signal handling writes each signal's number to the wakeup file descriptor.
+        """
         if self._wakeup != -1:
             return
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         known = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        if known != -1:  # the program's own event loop needs it
+        if known != -1:  # it belongs to the program's own event loop, e.g. asyncio
             signal.set_wakeup_fd(known)
             return
         self._wakeup = writing
@@ -120,7 +127,9 @@ class Ending:
             _end()
 
     def _end_with(self, parent: int) -> None:
-        """A worker whose program is left ends with its parent, and soon after SIGTERM."""
+        """End a worker whose program has returned: when its parent ends, or LEAVE_SECONDS after
+        SIGTERM.
+        """
         bound = LEAVE_SECONDS if self._begun.is_set() else float("inf")
         end = time.monotonic() + bound
         while os.getppid() == parent and time.monotonic() < end:
@@ -128,14 +137,14 @@ class Ending:
         _end()
 
     def _end_behind_main(self) -> None:
-        """What the main thread has started holds the process no longer than LEAVE_SECONDS."""
+        """End the process LEAVE_SECONDS after its main thread, whatever threads still run."""
         threading.main_thread().join()
         time.sleep(LEAVE_SECONDS)
         _end()
 
 
 def _ignore(*_: Any) -> None:
-    """A signal's handler."""
+    """Handle a signal by doing nothing."""
 
 
 def _in_background(function: Any, *args: Any) -> None:
@@ -146,6 +155,7 @@ def _end() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # it may be closed
             stream.flush()
+    # sys.exit would wait for the threads that keep the process alive.
     os._exit(EXIT_CODE)
 
 

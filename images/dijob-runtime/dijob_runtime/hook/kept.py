@@ -1,6 +1,7 @@
-"""Events that arrive before their first listener does are kept for it. DI-engine drops them
-(ding 0.5.3, ding/framework/parallel.py, _handle_message): what a peer says first is lost where this
-process is a little later.
+"""Keeps events that arrive before their first listener is registered.
+
+DI-engine drops such events (ding 0.5.3, ding/framework/parallel.py, _handle_message). Processes
+start at slightly different times, so the first events of a faster peer would be lost.
 """
 
 from __future__ import annotations
@@ -10,31 +11,34 @@ import threading
 from collections import deque
 from typing import Any, Callable
 
-# Of each event the newest so many, or two of each process, and so many bytes of them; of all
-# together so many bytes.
+# The limits: messages per event (or two per process in a large world), bytes per event, and bytes
+# in total. The oldest messages are dropped first.
 MOST_MESSAGES = 64
 MOST_BYTES = 8 << 20
 MOST_BYTES_OF_ALL = 64 << 20
-# What task.emit("finish") is to Parallel (ding 0.5.3, ding/framework/task.py, _wrap_event_name).
+# The name of task.emit("finish") in Parallel (ding 0.5.3, ding/framework/task.py,
+# _wrap_event_name).
 FINISH = "task.finish"
-# Set where the program says itself whom it dials.
+# Set if the program determines itself to which addresses it connects.
 OWN_WIRING = "DIJOB_OWN_WIRING"
 
 
 def processes() -> int:
-    """How many processes the world has."""
+    """Return the number of processes of the world."""
     return int(os.environ.get("DI_WORLD_SIZE") or 1)
 
 
 class Kept:
-    """Messages by event, within bounds: the oldest of the event that holds most goes first."""
+    """Messages by event, within the limits. If the total is exceeded, the oldest message of the
+    event with the most bytes is dropped.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[str, deque[Any]] = {}
         self._bytes: dict[str, int] = {}
 
     def put(self, event: str, message: Any) -> None:
-        """Keep bytes, a memoryview, or what has a `size`."""
+        """Keep a message: bytes, a memoryview, or an object with a `size` in bytes."""
         held = self._messages.setdefault(event, deque())
         held.append(message)
         self._bytes[event] = self._bytes.get(event, 0) + _size(message)
@@ -45,7 +49,7 @@ class Kept:
             self._drop_oldest(max(self._bytes, key=lambda name: self._bytes[name]))
 
     def take(self, event: str) -> list[Any]:
-        """All messages of an event, oldest first; they are not kept any longer."""
+        """Remove and return all messages of an event, oldest first."""
         self._bytes.pop(event, None)
         return list(self._messages.pop(event, ()))
 
@@ -58,11 +62,13 @@ def _size(message: Any) -> int:
 
 
 def patch(parallel: Any) -> None:
-    """Parallel.on and once hand over what is kept; what arrives and is not listened to is kept."""
+    """Keep events without a listener, and deliver them in Parallel.on and Parallel.once."""
     usual = parallel._handle_message
-    # One for the process, as Parallel is one. Reentrant: a listener that is called may listen.
+    # One store for the process, because Parallel is a singleton. The lock is reentrant, because a
+    # listener that receives a kept message may register another listener.
     kept, lock = Kept(), threading.RLock()
-    # Who listens no longer, or not just now, misses what is said meanwhile, as without this.
+    # Events that have had a listener. If their listener is removed later, messages are dropped, as
+    # without this patch: the program no longer wants them.
     heard_once: set[str] = set()
 
     def handle(router: Any, topic: str, msg: Any) -> None:
@@ -71,7 +77,7 @@ def patch(parallel: Any) -> None:
                 usual(router, topic, msg)
             else:
                 kept.put(topic, msg)
-        queue = router._mq  # None once this process ends
+        queue = router._mq  # None while this process ends
         if topic == FINISH and queue is not None:
             _pass_on(router, queue, msg)
 
@@ -93,15 +99,17 @@ def patch(parallel: Any) -> None:
 
 
 def _begin(router: Any) -> None:
-    """A task begins: it listens to its end, of which nothing has been said yet."""
+    """Reset the state of FINISH for a new task. A task starts by listening for its own end."""
     router.dijob_relayed = False
     if router._mq is not None:
         router._mq.dijob_finish_heard, router._mq.dijob_last_word = False, None
 
 
 def _pass_on(router: Any, queue: Any, msg: Any) -> None:
-    """In a star rank 0 alone hears the others: it tells them that the task has finished. Who has
-    heard it need not say it to all again (nng.py), if all are connected as the job says.
+    """Forward FINISH in a star, where only rank 0 is connected to all other ranks.
+
+    A process that has received FINISH does not repeat it (nng.py), provided that all processes are
+    connected as the job specifies.
     """
     relays = getattr(router, "dijob_hub", False) and not getattr(router, "dijob_relayed", False)
     router.dijob_relayed = True

@@ -1,5 +1,6 @@
-"""mpire's workers (mpire/worker.py), which run DI-engine's programs: SIGTERM is not mpire's there.
-What the program's modules have set stays, and otherwise ending.py handles it.
+"""Patch for mpire's workers (mpire/worker.py), in which DI-engine runs programs: mpire must not
+change their handler of SIGTERM. A handler that the program's modules have set stays; otherwise
+ending.py sets one.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ RUNNER = "_subprocess_runner"
 
 
 def patch(module: ModuleType) -> None:
-    """Nothing outside a DIJob, nor in a pool of the program's own."""
+    """Restore SIGTERM's handler after mpire has set its own, but only in DI-engine's workers and
+    not in other pools of the program.
+    """
     known: Any = module
-    # Before 2.7 mpire leaves SIGTERM alone.
+    # Before 2.7, mpire has no handler of SIGTERM and no such method.
     usual = getattr(known.AbstractWorker, "_set_signal_handlers", None)
     if World.read() is None or usual is None:
         return

@@ -1,5 +1,7 @@
-"""DI-engine's queue over nng (ding/framework/message_queue/nng.py): it dials in the background, and
-its last word is heard.
+"""Patch for DI-engine's queue over nng (ding/framework/message_queue/nng.py).
+
+It connects in the background, so that nng retries every failure, and it makes sure that the end of
+the task reaches all peers before the socket is closed.
 """
 
 from __future__ import annotations
@@ -13,29 +15,32 @@ from dijob_runtime.hook.kept import FINISH, processes
 from dijob_runtime.hook.receiving import Message, receiver
 from dijob_runtime.world import World
 
-# So long a process that has said that the task has finished stays, unless all others go before.
+# How long a process that has emitted the end of the task stays, unless all others leave before.
 LAST_WORD_SECONDS = 2.0
 SAY_AGAIN_SECONDS = 0.2
-# Messages that wait to be read, and to be sent to each peer: nng's own number, and its most.
+# The size of nng's buffers in messages, for receiving and for each peer: nng's default and its
+# maximum.
 ROOM, MOST_ROOM = 16, 8192
 
 
 def patch(module: ModuleType) -> None:
-    """Nothing outside a DIJob."""
+    """Replace the socket class and extend the queue's methods."""
     if World.read() is None:
         return
     known: Any = module
     queue, socket = known.NNGMQ, known.Bus0
 
     class Bus(socket):  # type: ignore[misc, valid-type]
-        """Dials in the background: nng then tries again whatever has gone wrong. Otherwise it tries
-        once in the foreground, prints a traceback where nobody listens yet, and where an address
-        cannot be routed never tries again.
+        """Connects in the background, so that nng retries after any error.
+
+        In the foreground, nng tries once. If the peer does not listen yet, DI-engine prints a
+        traceback, and if there is no route to the address, nng never tries again.
         """
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            # All may speak at the same moment, and nng drops what comes when its buffer is full.
+            # All processes may send at the same moment, and nng drops messages when its buffer is
+            # full.
             room = min(MOST_ROOM, ROOM + 2 * processes())
             self.recv_buffer_size = self.send_buffer_size = room
 
@@ -65,13 +70,16 @@ def _take(mq: Any) -> Message:
 
 
 def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
-    """The ranks of the wanted processes, as rank and worker, that are not connected; where the
-    program says itself whom it dials, nobody is wanted, and the first one stands for all of these.
+    """Return the ranks of those `wanted` processes, as (rank, worker), that are not connected.
+
+    If the program determines its connections itself, `wanted` is empty and the ranks are unknown.
+    Then rank 0 is returned for them while fewer connections exist than the program asked for.
     """
     hosts = Counter(_host(pipe) for pipe in mq._sock.pipes) if mq._running else Counter()
     if sum(hosts.values()) >= max(len(wanted), len(mq.attach_to)):
         return set()
-    # The peers of one pod have one address. Where the list has names, nobody is told apart.
+    # All processes of a pod have the same address, so connections are counted per address. If the
+    # peer list has names, they cannot be compared with the addresses of connections.
     ranks = Counter(rank for rank, _ in wanted)
     late = {rank for rank, count in ranks.items() if hosts[world.addresses[rank]] < count}
     return late or set(ranks) or {0}
@@ -80,18 +88,20 @@ def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
 def _host(pipe: Any) -> str:
     try:
         return str(pipe.remote_address).rpartition(":")[0]
-    except Exception:  # nng's own, of a pipe that has just been closed
+    except Exception:  # an nng error, if the pipe has just been closed
         return ""
 
 
 def _say_last_word(mq: Any, publish: Any) -> None:
-    """nng drops what is still to be sent when a socket is closed, and what comes to a peer faster
-    than it reads. That the task has finished is said until all have gone, or for a while.
+    """Repeat the end of the task until all peers have left, for at most LAST_WORD_SECONDS.
+
+    nng drops unsent messages when a socket is closed, and messages that reach a peer faster than it
+    reads them.
     """
     data, end = getattr(mq, "dijob_last_word", None), time.monotonic() + LAST_WORD_SECONDS
-    # A queue that is collected is stopped once more, and has no socket then.
+    # The garbage collector stops a queue a second time, when it no longer has a socket.
     while data is not None and mq._running and mq._sock.pipes and time.monotonic() < end:
         publish(mq, FINISH, data)
         if mq.dijob_finish_heard:
-            break  # another one says it too: not both wait for each other
+            break  # another process emits it, too: they must not wait for each other
         time.sleep(SAY_AGAIN_SECONDS)

@@ -1,5 +1,8 @@
-"""DI-engine's Parallel (ding/framework/parallel.py): its runner is told the job's arguments, its
-program begins once the world stands, and no event is lost before its listener is there.
+"""Patch for DI-engine's Parallel (ding/framework/parallel.py).
+
+Its runner gets the job's arguments, its program starts when all peers are connected
+(connected.py), no event is lost before its listener is registered (kept.py), and SIGTERM ends it
+gracefully (ending.py).
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ DITASK = "ding.entry.cli_ditask"
 
 
 def patch(module: ModuleType) -> None:
-    """Nothing outside a DIJob."""
+    """Apply all patches of Parallel."""
     if World.read() is None:
         return
     _patch_runner(module.Parallel)
@@ -45,20 +48,23 @@ def _patch_runner(parallel: Any) -> None:
     def runner(cls: Any, *args: Any, **kwargs: Any) -> Callable[..., None]:
         given = without_none(signature.bind_partial(cls, *args, **kwargs).arguments)
         del given["cls"]
-        # ditask says each argument, from its own flags and DI-engine's parser of them.
+        # ditask passes every argument, from its options and DI-engine's parser. Nothing is missing.
         by_ditask = sys._getframe(1).f_globals.get("__name__") == DITASK
         told = given if by_ditask else parallel_args(**given)
         _note(told)
         if str(told.get("mq_type")).startswith("torchrpc"):
-            return _with_exit_code(cls.runner(**told))  # dijob_runtime's own
+            # parallel_args() has replaced Parallel.runner with the one of torchrpc/runner.py.
+            return _with_exit_code(cls.runner(**told))
         return _with_exit_code(usual(cls, **told))
 
     parallel.runner = classmethod(runner)
 
 
 def _with_exit_code(run: Callable[..., None]) -> Callable[..., None]:
-    """mpire (2.10, exception.py) makes a worker's SystemExit again without its code, so that a
-    program that ends with sys.exit(3) in a worker would have succeeded.
+    """Restore the exit code of a worker's SystemExit.
+
+    mpire (2.10, exception.py) raises it again in the parent, but without its code. A program that
+    calls sys.exit(3) in a worker would succeed.
     """
 
     @wraps(run)
@@ -74,12 +80,15 @@ def _with_exit_code(run: Callable[..., None]) -> Callable[..., None]:
 
 
 def _note(told: dict[str, Any]) -> None:
-    """The world as this program has it, for itself and for the processes that it starts."""
+    """Update the environment to the world of this program's arguments, for the program itself and
+    for the processes that it starts.
+    """
     world = World.read()
     if world is None:
         return
     world = with_arguments(world, told)
     report_workers(world.workers)
+    # From here on, the variables agree with the program, and child processes must not warn again.
     os.environ[TOLD] = "1"
     os.environ.update(
         DI_PARALLEL_WORKERS=str(world.workers),
@@ -90,26 +99,29 @@ def _note(told: dict[str, Any]) -> None:
     if world.mq_type != "nng" or "DI_MQ_TYPE" in os.environ:
         os.environ["DI_MQ_TYPE"] = world.mq_type
     ports = told.get("ports")
+    # If the program connects to other addresses than the job's, the job's peers are not expected.
     theirs, jobs = set(told.get("attach_to") or ()), set(links_of(world, _first(ports)))
     if world.mq_type != "redis" and theirs != jobs and _resolved(theirs) != _resolved(jobs):
         os.environ[kept.OWN_WIRING] = "1"
 
 
 def _resolved(links: set[str]) -> set[tuple[str, str]]:
-    """Address and port of each link: Slurm's names are not those that the list has."""
+    """Return the address and port of each link. Links are compared after resolution, because
+    Slurm's host names differ from the entries of the peer list.
+    """
     pairs = [link.rpartition("://")[2].rpartition(":")[::2] for link in links]
     found = {host: _address(host) for host, _ in pairs}
     return {(found[host], port) for host, port in pairs}
 
 
 def _address(host: str) -> str:
-    """The host's address, itself where it cannot be found."""
+    """Return the host's address; the host itself if it does not resolve."""
     try:
         return str(socket.getaddrinfo(host.strip("[]"), None)[0][4][0])
-    except (OSError, UnicodeError):  # the latter for what cannot be a name
+    except (OSError, UnicodeError):  # UnicodeError: not a valid host name
         return host
 
 
 def _first(ports: Any) -> int:
-    """The first port, of a number, a list, or nothing."""
+    """Return the first port of Parallel.runner's argument: a number, a list, or None."""
     return ports if isinstance(ports, int) else (list(ports or ()) or [BASE_PORT])[0]

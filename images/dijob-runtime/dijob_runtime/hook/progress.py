@@ -1,5 +1,7 @@
-"""What DI-engine logs of its training is reported as the job's progress
-(ding/framework/middleware/functional: trainer.py and evaluator.py), where there is a server for it.
+"""Reports the progress that DI-engine logs, if the operator has an HTTP server.
+
+DI-engine has no hook for its training's progress, but its middleware logs it in fixed formats
+(ding/framework/middleware/functional: trainer.py and evaluator.py). So the program needs no change.
 """
 
 from __future__ import annotations
@@ -12,21 +14,24 @@ from typing import Any
 from dijob_runtime.server import URL, report
 
 MARK = "Train Iter("
-# No more digits than Python and the server take.
+# The number of digits is limited to what Python's conversion and the server accept.
 ITERATION = re.compile(r"Train Iter\((\d{1,15})\)")
 ENV_STEP = re.compile(r"Env Step\((\d{1,15})\)")
-# Up to 0.4 it was a reward.
+# DI-engine up to 0.4 calls it a reward.
 RETURN = re.compile(r"(?:Episode|Eval) (?:Return|Reward)\((-?\d{1,300}(?:\.\d{1,300})?)\)")
 
 
 def watch() -> None:
-    """Look at each record that the program logs from now on."""
+    """Inspect each record that the program logs from now on.
+
+    The record factory is used and not a handler, because a program may replace its handlers.
+    """
     if os.environ.get(URL):
         logging.setLogRecordFactory(_looking(logging.getLogRecordFactory()))
 
 
 def figures(text: str) -> dict[str, Any]:
-    """What a line says, as `report` takes it."""
+    """Return the values in a line of the log, as arguments of `report`."""
     forms = (
         ("iteration", ITERATION, int),
         ("env_step", ENV_STEP, int),

@@ -1,6 +1,8 @@
-"""What happens if a queue of DI-engine's cannot receive. DI-engine 0.5.3 (nng.py, redis.py) logs it
-with a wrong call, which prints a traceback of the logger, and tries again at once. It also does so
-when the program's own end has closed the connection, which is no failure.
+"""The receive loop of DI-engine's queues, which handles errors.
+
+DI-engine 0.5.3 (nng.py, redis.py) logs an error with an invalid call, which prints a traceback of
+the logger, and retries at once. It does so even if the program itself has closed the connection at
+its end. This loop logs one warning, pauses between attempts, and ends when the queue is stopped.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ Message = Tuple[str, bytes]
 
 
 def receiver(take: Callable[[Any], Message | None]) -> Callable[[Any], Message | None]:
-    """A queue's `recv` out of `take`, which returns the next message, or None if there is none yet.
-    It returns None when the queue is stopped.
+    """Return a queue's method `recv`, which returns None when the queue is stopped.
+
+    `take` returns the next message, or None if there is none yet.
     """
 
     def receive(mq: Any) -> Message | None:
@@ -26,7 +29,7 @@ def receiver(take: Callable[[Any], Message | None]) -> Callable[[Any], Message |
         while mq._running:
             try:
                 message = take(mq)
-            except Exception as error:  # of pynng, of redis-py, and of a socket that is closed
+            except Exception as error:  # pynng's or redis-py's error, or a closed socket
                 if mq._running:
                     if not failing:
                         say(f"WARNING: cannot receive messages, retrying: {error!r}")

@@ -1,5 +1,8 @@
-"""DI-engine's queue over redis (ding/framework/message_queue/redis.py): it shows which processes
-are there, and who listens to an event late hears its first ones too.
+"""Patch for DI-engine's queue over Redis (ding/framework/message_queue/redis.py).
+
+Redis drops messages without a subscriber, and no process knows which others are connected. With
+this patch, a process can check that (`missing`), and it receives the first events of its peers even
+if it subscribes to them later.
 """
 
 from __future__ import annotations
@@ -14,16 +17,16 @@ from dijob_runtime.hook.receiving import Message, receiver
 from dijob_runtime.said import say
 from dijob_runtime.world import World
 
-# So long after its start a process hears all events, also those that it does not listen to: the
-# first ones of its peers (kept.py). For good it would multiply the server's work.
+# How long after its start a process receives all events, including those without a listener, which
+# kept.py keeps. It is limited, because each message to every process multiplies the server's work.
 HEARS_ALL_SECONDS = 60.0
 LOOK_SECONDS = 0.001
-# What DI-engine puts before each message: the sender's id.
+# DI-engine's prefix of each message, which contains the sender's ID.
 MESSAGE = re.compile(rb"[0-9a-f]{32}::", re.ASCII)
 
 
 def patch(module: ModuleType) -> None:
-    """Nothing outside a DIJob."""
+    """Extend the queue's methods."""
     if World.read() is None:
         return
     queue = module.RedisMQ
@@ -39,7 +42,7 @@ def patch(module: ModuleType) -> None:
 
 
 def _take(mq: Any) -> Message | None:
-    """The next message of another process."""
+    """Return the next message of another process; None if there is none now."""
     found = mq._sub.get_message(ignore_subscribe_messages=True)
     if found is None:
         time.sleep(LOOK_SECONDS)
@@ -53,18 +56,19 @@ def _take(mq: Any) -> Message | None:
 
 
 def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
-    """The ranks of the wanted processes, as rank and worker, that the server does not know yet.
-    Each process subscribes to a channel of its own, on which nobody speaks.
+    """Return the ranks of those `wanted` processes, as (rank, worker), that the server does not
+    know yet. Each process announces itself by a subscription to its own channel, which carries no
+    messages.
     """
     channels = {_channel(peer): peer for peer in wanted}
     known: set[str] = set()
-    # The listening thread makes it.
+    # The listening thread creates it, possibly a moment later.
     if channels and isinstance(getattr(mq, "_sub", None), Subscriptions):
         try:
             mq._sub.announce(_channel(world.me))
             known = {name.decode() for name, count in mq._client.pubsub_numsub(*channels) if count}
         except mq.dijob_error:
-            pass  # a server that is away for a moment: it is asked again
+            pass  # the server is away for a moment; the caller asks again
     return {rank for channel, (rank, _) in channels.items() if channel not in known}
 
 
@@ -74,7 +78,7 @@ def _channel(process: tuple[int, int]) -> str:
 
 
 class Subscriptions:
-    """redis-py's PubSub, which hears everything for a while, and each message once."""
+    """Wraps redis-py's PubSub: for a while it receives all messages, and each message once."""
 
     def __init__(self, pubsub: Any) -> None:
         self._pubsub = pubsub
@@ -83,7 +87,7 @@ class Subscriptions:
         self._announced = ""
 
     def announce(self, channel: str) -> None:
-        """Subscribe to this process's own channel, once."""
+        """Subscribe to this process's own channel, if that has not been done."""
         if self._announced != channel:
             self._pubsub.subscribe(channel)
             self._announced = channel
@@ -92,8 +96,10 @@ class Subscriptions:
         return getattr(self._pubsub, name)
 
     def get_message(self, **options: Any) -> Any:
-        """The next message, None where there is none now. The server sends a message first for its
-        channel, if that is subscribed to, and then for the pattern.
+        """Return the next message; None if there is none now.
+
+        If the process is subscribed to a channel, the server sends each of its messages twice:
+        first for the channel and then for the pattern. The second one is skipped.
         """
         if self._until and time.monotonic() > self._until:
             self._until = 0.0

@@ -1,6 +1,9 @@
-"""DI-engine's task (ding/framework/task.py): a process that fails does not end the others. By
-itself it tells all others that the task has finished, for whatever reason it leaves
-`with task.start()`; they would succeed, and when it starts again, nobody is left.
+"""Patch for DI-engine's task (ding/framework/task.py): a process that fails does not end the
+others.
+
+DI-engine emits the end of the task whenever a process leaves `with task.start()`, even because of
+an error. The others would then succeed, and when the failed process restarts, it would have no
+peers.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dijob_runtime.world import World
 
 
 def patch(module: ModuleType) -> None:
-    """Nothing outside a DIJob."""
+    """Replace the exit of the task's context, and watch the log for progress."""
     if World.read() is not None:
         known: Any = module
         known.Task.__exit__ = _quiet_after_failure(known.Task.__exit__)
@@ -27,9 +30,10 @@ def _quiet_after_failure(leave: Any) -> Any:
     def leave_quietly(task: Any, kind: Any, error: Any, trace: Any) -> Any:
         if kind is None or (kind is SystemExit and not getattr(error, "code", error)):
             return leave(task, kind, error, trace)
-        if kind is Ended:  # of a loop of the program's own instead of task.run
+        if kind is Ended:  # the program has its own loop instead of task.run, which catches it
             leave(task, None, None, None)
             return True
+        # A failure: DI-engine's own code runs, but its events stay in this process.
         emit = task.emit
         task.emit = lambda event, *args, **_: emit(event, *args, only_local=True)
         try:

@@ -1,8 +1,9 @@
-"""One process's RPC agent, whose peers come and go. torch 1.13 or newer.
+"""The RPC agent of one process, whose peers join and leave. Needs torch 1.13 or newer.
 
-torch makes a group without a fixed size of such steps (torch/distributed/rpc/backend_registry.py,
-world_size None), and tells each member of each other through one store, all at once, which no
-member may miss. Here each process has a store of its own, and enters who has introduced himself.
+It uses the same steps as torch for a group without a fixed size
+(torch/distributed/rpc/backend_registry.py, world_size None). But torch informs all members of all
+others through one shared store, and every member must take part in each change. Here each process
+has its own store, and registers peers after their handshake.
 """
 
 from __future__ import annotations
@@ -19,29 +20,31 @@ from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
 from dijob_runtime.torchrpc.outbox import Message
 from dijob_runtime.torchrpc.packed import Packed, settle
 
-# Shared memory, CMA and CUDA's IPC are chosen by the machine's boot id, which pods of one node
-# share while their memory and their GPUs are apart: torch ends a process that is offered the GPU
-# of another pod by CUDA's IPC, since it cannot find it.
+# Only TCP. torch selects shared memory, CMA and CUDA IPC by the machine's boot ID. Pods of one node
+# have the same boot ID, but not the same memory and GPUs. With CUDA IPC, torch aborts a process
+# that is offered a GPU of another pod, because the process does not see that GPU.
 TRANSPORTS = ["uv"]
 CHANNELS = ["mpt_uv", "basic"]
-# Preferred where they can be: InfiniBand, straight to the GPU. `basic` beneath cuda_basic is TCP.
+# Preferred if they are available: InfiniBand directly to the GPU. cuda_basic uses TCP through
+# `basic`.
 GPU_TRANSPORTS = ["ibv", *TRANSPORTS]
 GPU_CHANNELS = ["cuda_gdr", "cuda_basic", *CHANNELS]
-# One thread: with more of them two messages of one peer can overtake each other.
+# With more than one thread, two messages of one peer can overtake each other.
 THREADS = 1
-# A message that has not arrived by then never will. Long, since 1 GB may be on its way.
+# A message that has not arrived by then counts as lost. It is long, because 1 GB may be in transit.
 TIMEOUT_SECONDS = 120.0
-# torch counts workers in an int16.
+# torch stores the IDs of workers in an int16, and IDs are not reused.
 MOST_PEERS = 2**15 - 1
-# Where torch notes the address of an agent, and where it looks that of a peer up.
+# The store prefix under which torch registers an agent's address and looks up a peer's.
 ADDRESSES = "addrs"
 
-# What has arrived in this process; None ends it. torch calls `receive` by its name.
+# The messages that have arrived in this process; None ends the queue. Both names are global,
+# because torch calls `receive` by its name.
 inbox: queue.Queue[Message | None] = queue.Queue()
 
 
 def receive(messages: list[Message]) -> None:
-    """Messages from a peer, in order."""
+    """Receive messages from a peer, in order. The peer calls this function remotely."""
     for topic, message in messages:
         if isinstance(message, Packed):
             settle(message)
@@ -49,7 +52,9 @@ def receive(messages: list[Message]) -> None:
 
 
 class Agent:
-    """Sends to peers by their node ids; `maps` says from which GPU to which of the peer's."""
+    """Sends messages to peers, which are identified by their node IDs. `maps` maps this process's
+    GPUs to those of each peer.
+    """
 
     def __init__(
         self, node: int, gpus: list[int], maps: dict[int, dict[int, int]] | None = None
@@ -64,21 +69,22 @@ class Agent:
             num_worker_threads=THREADS,
             rpc_timeout=TIMEOUT_SECONDS,
             devices=self._devices,
-            # The agent takes a copy of them, so that a map that comes later is none.
+            # All maps must be known now: the agent copies them and ignores later changes.
             device_maps={_name(peer): _on_gpus(map_) for peer, map_ in (maps or {}).items()},
             _transports=GPU_TRANSPORTS if gpus else TRANSPORTS,
             _channels=GPU_CHANNELS if gpus else CHANNELS,
         )
         if gpus:
-            torch.cuda.init()  # what a peer sends may come before this process uses its GPU
-        dist_autograd._init(0)  # the agent does not start without
+            # A peer's tensors may arrive before this process uses its GPU.
+            torch.cuda.init()
+        dist_autograd._init(0)  # required by the agent
         self._agent = TensorPipeAgent(store, name, 0, None, options, {}, self._devices)
         api._init_rpc_states(self._agent)
-        # uv://HOST:PORT; the peers put the host there by which they know this process.
+        # uv://HOST:PORT. Peers replace the host with the one by which they reach this process.
         self.url = self._store.get(name).decode()
 
     def join(self, node: int, url: str) -> None:
-        """A peer has come."""
+        """Register a peer. Raises RuntimeError if torch cannot register more peers."""
         if self._last == MOST_PEERS:
             raise RuntimeError(
                 f"this process has had {MOST_PEERS} peers, which is the most that torch supports"
@@ -86,13 +92,13 @@ class Agent:
         self._last += 1
         self._ids[node] = self._last
         self._store.set(_name(node), url)
-        # No map for answers: they are empty.
+        # Responses need no device map, because they are empty.
         self._agent._update_group_membership(
             WorkerInfo(_name(node), self._last), self._devices, {}, True
         )
 
     def leave(self, node: int) -> None:
-        """A peer has gone. What is on its way to it fails."""
+        """Remove a peer. Messages that are in transit to it fail."""
         number = self._ids.pop(node, None)
         if number is not None:
             self._agent._update_group_membership(
@@ -100,11 +106,11 @@ class Agent:
             )
 
     def send(self, node: int, messages: list[Message]) -> torch.futures.Future[None]:
-        """Send to a peer that has joined. The future fails where it cannot have arrived."""
+        """Send messages to a registered peer. The future fails if they cannot have arrived."""
         return rpc.rpc_async(_name(node), receive, args=(messages,), timeout=TIMEOUT_SECONDS)
 
     def stop(self) -> None:
-        """End it, whatever the peers do."""
+        """Stop the agent. It does not wait for the peers, which may be gone."""
         rpc.shutdown(graceful=False)
 
 

@@ -1,4 +1,7 @@
-"""The flags of DI-engine's page about GPUs, read and checked. The standard library only."""
+"""Parses and checks the GPU options of DI-engine's documentation of torchrpc.
+
+It uses only the standard library, so that it can be tested without torch.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ FORM = "<peer node id>_<local gpu>_<peer gpu>"
 
 @dataclass(frozen=True)
 class Link:
-    """GPU `local` of this process and GPU `remote` of the process with node id `peer` send to each
-    other directly.
+    """GPU `local` of this process and GPU `remote` of the process with node ID `peer` exchange
+    tensors directly.
     """
 
     peer: int
@@ -21,7 +24,7 @@ class Link:
 
 
 def device_map(text: str) -> tuple[Link, ...]:
-    """Read `1_0_1,2_0_2`. ValueError with a sentence where a part is none."""
+    """Parse `1_0_1,2_0_2`. Raises ValueError with a message for the user."""
     links = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         if not re.fullmatch(r"[0-9]+_[0-9]+_[0-9]+", part):
@@ -31,7 +34,7 @@ def device_map(text: str) -> tuple[Link, ...]:
 
 
 def gpus(text: str) -> tuple[int, ...]:
-    """Read `0,1`. ValueError with a sentence where a part is no number."""
+    """Parse `0,1`. Raises ValueError with a message for the user."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
     if wrong:
@@ -40,17 +43,19 @@ def gpus(text: str) -> tuple[int, ...]:
 
 
 def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
-    """What a device map names that this process cannot have: one of its `local` GPUs, one of
-    `nodes` node ids (None: unknown), a GPU with two links to one peer, which torch refuses. ""
-    where all is well.
+    """Return what is wrong with a device map for this process; "" if it is valid.
+
+    `local` is the number of its GPUs and `nodes` the number of node IDs (None: unknown). torch does
+    not accept two links between one GPU and one peer.
     """
     named: set[tuple[str, int, int]] = set()
-    for link in dict.fromkeys(links):
+    for link in dict.fromkeys(links):  # a link that is given twice is harmless
         what = f"--cuda-device-map {link.peer}_{link.local}_{link.remote}"
         if link.local >= local:
             return f"{what} names local GPU {link.local}, but this process has {local}"
         if nodes is not None and link.peer >= nodes:
             return f"{what} names node {link.peer}, but the job's node ids are 0 to {nodes - 1}"
+        # Each GPU, on either side, can be used once for each peer.
         ends = {("here", link.peer, link.local), ("there", link.peer, link.remote)}
         if ends & named:
             return f"{what} names a GPU that another link to node {link.peer} already uses"
@@ -61,8 +66,10 @@ def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
 def misfit_of_peer(
     links: Iterable[Link], node: int, gpus: int, takes: tuple[int, ...] | None = None
 ) -> str:
-    """What a device map names that the process with this node id cannot have, or takes no tensors
-    on (None: it does on all). "" where all is well.
+    """Return what is wrong with a device map for the peer with this node ID; "" if it is valid.
+
+    `gpus` is the number of the peer's GPUs, and `takes` are those on which it accepts tensors
+    (None: on all).
     """
     for link in links:
         if link.peer != node:

@@ -1,8 +1,9 @@
-"""Events whose tensors go to torch as they are, which sends them from GPU to GPU.
+"""Events whose tensors torch sends from GPU to GPU.
 
-DI-engine pickles an event before its queue sees it (ding 0.5.3, ding/framework/parallel.py), which
-takes tensors to the CPU. So a process whose GPUs are mapped emits past that, and every process
-hears past that: one without a GPU has peers that have some.
+DI-engine pickles an event before its queue gets it (ding 0.5.3, ding/framework/parallel.py), which
+copies tensors to the CPU. So a process with mapped GPUs bypasses that when it emits events. Every
+process must be able to receive such events, because a process without a GPU can have peers with
+GPUs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dijob_runtime.torchrpc.packed import Packed, pack
 
 
 def install(emits: bool) -> None:
-    """Teach this process's Parallel to hear, and where it `emits` from GPUs that too, once."""
+    """Patch this process's Parallel once: to receive packed events, and to emit them if `emits`."""
     if emits and not getattr(Parallel.emit, "knows_packed", False):
         Parallel.emit = _emitter(Parallel.emit)
     usual = Parallel._handle_message
@@ -27,7 +28,9 @@ def install(emits: bool) -> None:
 
 def _emitter(usual: Callable[..., None]) -> Callable[..., None]:
     def emit(router: Any, event: str, *args: Any, **kwargs: Any) -> None:
-        """As Parallel.emit. The end of the task is passed on as it is (hook/kept.py)."""
+        """Emit an event, as Parallel.emit does. The end of the task takes the usual way, on which
+        it can be forwarded (hook/kept.py).
+        """
         if event == FINISH:
             usual(router, event, *args, **kwargs)
         elif router.is_active:
@@ -39,16 +42,16 @@ def _emitter(usual: Callable[..., None]) -> Callable[..., None]:
 
 def _handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
     def handle(router: Any, topic: str, message: Any) -> None:
-        """As Parallel._handle_message, which unpickles whatever it is given."""
+        """Handle a message, as Parallel._handle_message does for pickled ones."""
         if not isinstance(message, Packed):
             usual(router, topic, message)
             return
         if not router._event_loop.listened(topic):
-            usual(router, topic, message)  # which keeps it, or drops it as DI-engine does
+            usual(router, topic, message)  # keeps it (hook/kept.py), or drops it like DI-engine
             return
         try:
             given = message.unpacked()
-        except Exception as error:  # of any class: it is the user's objects that are made anew
+        except Exception as error:  # of any class: unpickling runs code of the user's objects
             say(f"cannot unpickle an event {topic!r}: {error}")
             return
         router._event_loop.emit(topic, *given["a"], **given["k"])

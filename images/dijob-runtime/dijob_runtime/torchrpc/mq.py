@@ -1,5 +1,5 @@
-"""The queue as DI-engine knows it (ding 0.5.3, ding/framework/message_queue/mq.py). Importing it
-registers it.
+"""The queue torchrpc as a class of DI-engine's interface (ding 0.5.3,
+ding/framework/message_queue/mq.py). Importing this module registers it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dijob_runtime.torchrpc.outbox import Outbox
 from dijob_runtime.torchrpc.packed import TENSOR_BYTES, Packed, as_bytes, as_tensor
 from dijob_runtime.world import World
 
-# What is on its way when the queue is stopped has this long to arrive.
+# How long messages that are in transit may take to arrive after the queue is stopped.
 FLUSH_SECONDS = 5.0
 
 
 @MQ_REGISTRY.register("torchrpc:cpu")
 class TorchRpcMQ(MQ):
-    """Each message goes to all neighbours, as with nng; those who do not listen to its topic drop
-    it.
+    """Sends each message to all connected peers, as nng does. Peers without a listener for its
+    topic drop it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TorchRpcMQ(MQ):
         self._gpus = list(devices.gpus(local_gpus))
         direct.install(bool(self._gpus))
         self._peers: dict[int, Outbox] = {}
-        # This process's GPUs that send to each peer's.
+        # For each peer, the GPUs of this process that send to it directly.
         self._mapped: dict[int, tuple[int, ...]] = {}
         self._cards: dict[int, Card] = {}
         self._lock = threading.Lock()
@@ -57,12 +57,13 @@ class TorchRpcMQ(MQ):
 
     def listen(self) -> None:
         interface = interface_of(split(self.listen_to)[0])
-        if interface:  # else torch looks up what the host's name leads to
+        if interface:  # otherwise torch listens on the address to which the host name resolves
             os.environ.setdefault("TP_SOCKET_IFNAME", interface)
         maps: dict[int, dict[int, int]] = {}
         for link in self._links:
             maps.setdefault(link.peer, {})[link.local] = link.remote
         self._agent = Agent(self._node, self._gpus, maps)
+        # Peers use these numbers to check their device maps.
         count = torch.cuda.device_count()
         card = Card(self._node, self._agent.url, uuid.uuid4().hex, count, tuple(self._gpus))
         self._neighbours = Neighbours(card, self._joined, self._left, say)
@@ -74,7 +75,7 @@ class TorchRpcMQ(MQ):
         )
 
     def missing(self, world: World, wanted: set[tuple[int, int]]) -> set[int]:
-        """The ranks of the wanted processes, as rank and worker, that are not connected."""
+        """Return the ranks of those `wanted` processes, (rank, worker), that are not connected."""
         known = self._cards if self._running else {}
         return {rank for rank, worker in wanted if rank * world.workers + worker not in known}
 
@@ -82,7 +83,8 @@ class TorchRpcMQ(MQ):
         self._send(topic, data if len(data) < TENSOR_BYTES else as_tensor(data), len(data))
 
     def publish_packed(self, topic: str, message: Packed) -> None:
-        """An event whose tensors go from GPU to GPU where the device map says so (direct.py)."""
+        """Send an event whose tensors go from GPU to GPU if the device map says so (direct.py)."""
+        # Peers with the same GPUs share one copy, because each copy to the CPU takes time.
         copies: dict[tuple[int, ...], Packed] = {}
         with self._lock:
             for node, peer in list(self._peers.items()) if self._running else ():
@@ -90,6 +92,8 @@ class TorchRpcMQ(MQ):
                 if gpus not in copies:
                     copies[gpus] = message.for_gpus(gpus)
                 peer.put((topic, copies[gpus]), message.size)
+
+    # Every message goes to every peer, so subscriptions have no effect.
 
     def subscribe(self, topic: str) -> None:
         return
@@ -121,7 +125,7 @@ class TorchRpcMQ(MQ):
                 peer.put((topic, data), size)
 
     def _joined(self, card: Card) -> None:
-        if card.node in self._cards:  # it has come back before we noticed that it had gone
+        if card.node in self._cards:  # it has returned before its loss was noticed
             self._left(self._cards[card.node])
         wrong = devices.misfit_of_peer(self._links, card.node, card.gpus, card.takes)
         if wrong:

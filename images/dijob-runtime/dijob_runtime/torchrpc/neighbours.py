@@ -1,5 +1,6 @@
-"""Who is there: connections that stay open for as long as both ends live. The standard library
-only.
+"""Discovery of peers: connections that stay open as long as both processes live.
+
+It uses only the standard library, so that it can be tested without torch.
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import Any, Callable
 
-# A stranger that says nothing (a port scanner, a probe) is let go after this long.
+# A connection without a handshake (a port scanner, a probe) is closed after this time.
 HELLO_SECONDS = 10.0
-# Between two attempts to reach somebody who does not answer.
+# The pause between two attempts to connect.
 PAUSE_SECONDS = 0.5
 SAY_EVERY_SECONDS = 30.0
-# A peer whose node is cut off says no goodbye: gone after 10 s of silence and three questions, 5 s
-# apart.
+# A peer whose node is cut off does not close its connection. It counts as lost after 10 s without
+# data and three unanswered keepalive probes, 5 s apart.
 KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-# From linux/sockios.h: an interface's IPv4 address.
+# The ioctl for an interface's IPv4 address (linux/sockios.h).
 SIOCGIFADDR = 0x8915
-# One line of JSON.
+# The longest handshake in bytes. A card needs a small part of it.
 LIMIT = 4096
 
 
 @dataclass(frozen=True)
 class Card:
-    """A process as it introduces itself: DI-engine's node id, its RPC agent's address, its life,
-    how many GPUs it has, and those of them that it takes tensors on.
+    """What a process sends in the handshake: DI-engine's node ID, the address of its RPC agent, its
+    `life`, the number of its GPUs, and those on which it accepts tensors.
 
-    `life` differs between two processes of one node id: one that has come back is another.
+    `life` is random. It distinguishes a process from an earlier one with the same node ID.
     """
 
     node: int
@@ -43,7 +44,10 @@ class Card:
 
 
 class Neighbours:
-    """Listens, dials, and tells of each card that comes and goes."""
+    """Listens, connects, and calls `joined` and `left` with the card of each peer.
+
+    It runs in a thread with its own event loop, because DI-engine's queue is synchronous.
+    """
 
     def __init__(
         self,
@@ -59,21 +63,21 @@ class Neighbours:
         self._links: dict[str, int] = {}
         self._reported: set[str] = set()
         self._servers: list[asyncio.AbstractServer] = []
-        self._kept: set[Any] = set()  # asyncio itself keeps no task alive
+        self._kept: set[Any] = set()  # asyncio has only weak references to tasks
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="torchrpc_neighbours", daemon=True
         )
 
     def start(self, listen: str, dial: list[str]) -> None:
-        """Listen on tcp://HOST:PORT, and dial such addresses for ever. OSError where it cannot
-        listen.
+        """Listen on tcp://HOST:PORT, and keep connecting to the addresses in `dial`. Raises OSError
+        if it cannot listen.
         """
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._begin(listen, dial), self._loop).result()
 
     def stop(self) -> None:
-        """Hang up, so that the others know at once."""
+        """Close all connections, so that the peers notice the end at once."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(5)
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -88,7 +92,8 @@ class Neighbours:
         clock, said = self._loop.time, self._loop.time()
         while True:
             try:
-                # A task of its own, as for who dials us: it is dropped by its own end.
+                # A separate task, as for an accepted connection: _talk removes its own task from
+                # the set, and that must not be this one.
                 await self._loop.create_task(
                     self._talk(*await asyncio.open_connection(host, port, limit=LIMIT))
                 )
@@ -100,7 +105,7 @@ class Neighbours:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Both say who they are, and listen until the other one hangs up."""
+        """Exchange cards with a peer, and wait until the connection is closed."""
         this = asyncio.current_task()
         self._kept.add(this)
         try:
@@ -110,16 +115,18 @@ class Neighbours:
             if card is not None:
                 await self._while_it_lasts(card, reader)
         except (OSError, ValueError, asyncio.TimeoutError):
-            pass  # no peer of ours, or one that went as it came
+            pass  # not a peer, or it disconnected during the handshake
         finally:
             self._kept.discard(this)
             writer.close()
 
     async def _while_it_lasts(self, card: Card, reader: asyncio.StreamReader) -> None:
-        """Two processes that dial each other have two links, and are one peer."""
+        """Report a peer as joined while it has a connection. Two processes that connect to each
+        other have two connections, but are reported once.
+        """
         links = self._links.get(card.life, 0)
         if not links and not self._join(card):
-            return  # the process that dials tries again
+            return  # the connecting process retries
         self._links[card.life] = links + 1
         try:
             await reader.read(1)
@@ -134,7 +141,7 @@ class Neighbours:
     def _join(self, card: Card) -> bool:
         try:
             self._joined(card)
-        except Exception as error:  # of torch, or of the queue
+        except Exception as error:  # torch's or the queue's
             if card.life not in self._reported:
                 self._reported.add(card.life)
                 self._say(f"node {card.node} cannot join, retrying: {error}")
@@ -151,7 +158,7 @@ class Neighbours:
 
 
 def _read(line: bytes) -> Card | None:
-    """The card in a line; None where it is none. ValueError where it is no JSON."""
+    """Return the card in a line; None if it is not a card. Raises ValueError if it is not JSON."""
     given = json.loads(line)
     try:
         node, url, life, gpus = (given[name] for name in ("node", "url", "life", "gpus"))
@@ -162,19 +169,19 @@ def _read(line: bytes) -> Card | None:
 
 
 def split(address: str) -> tuple[str, int]:
-    """HOST and PORT of tcp://HOST:PORT; an IPv6 address stands in brackets."""
+    """Return host and port of tcp://HOST:PORT, with an IPv6 address in brackets."""
     host, _, port = address.split("://", 1)[-1].rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def interface_of(host: str) -> str:
-    """The network interface that has this IPv4 address; "" where none has."""
+    """Return the name of the network interface with this IPv4 address; "" if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         for _, name in socket.if_nameindex():
             try:
                 found = fcntl.ioctl(asker, SIOCGIFADDR, struct.pack("256s", name.encode()))
             except OSError:
-                continue  # it has none
+                continue  # the interface has no IPv4 address
             if socket.inet_ntoa(found[20:24]) == host:
                 return name
     return ""
@@ -183,5 +190,5 @@ def interface_of(host: str) -> str:
 def _keep_alive(link: socket.socket) -> None:
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE:
-        if hasattr(socket, name):  # Linux has all
+        if hasattr(socket, name):  # other systems than Linux lack some
             link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

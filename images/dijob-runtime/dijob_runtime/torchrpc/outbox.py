@@ -1,5 +1,7 @@
-"""What is on its way to one peer, in order. What waits goes together: a call costs torch about as
-much as 100 KB do.
+"""The queue of messages to one peer, which keeps their order.
+
+Waiting messages are sent together in one call, because a call costs torch about as much time as
+100 KB of data.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from typing import Any, Callable, Tuple
 
 from dijob_runtime.said import say
 
-# So much may wait or be on its way; a publisher that is faster than that waits.
+# The limits for messages that wait or are in transit. A faster publisher is blocked, so that memory
+# does not grow without bounds.
 MOST_BYTES = 256 * 2**20
 MOST_MESSAGES = 256
-# As much as is worth a call of its own while another is on its way.
+# While a call is in transit, a second one is started only for this much data.
 CALL_BYTES = 2**20
 
 # (topic, message)
@@ -22,7 +25,9 @@ Message = Tuple[str, Any]
 
 
 class Outbox:
-    """`send` makes one call of some messages; its future fails where they cannot have arrived."""
+    """Sends messages to one peer. `send` sends some of them in one call, and returns a future that
+    fails if they cannot have arrived.
+    """
 
     def __init__(self, node: int, send: Callable[[list[Message]], Any]) -> None:
         self._node = node
@@ -36,8 +41,8 @@ class Outbox:
         self._changed = threading.Condition()
 
     def put(self, message: Message, size: int) -> None:
-        """Send once there is room for so many bytes, which there is at once where nothing is on its
-        way.
+        """Queue a message of `size` bytes, and block while the limits are exceeded. A message that
+        is larger than the limit is accepted when the queue is empty.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._gone or not self._messages or self._room(size))
@@ -49,12 +54,12 @@ class Outbox:
             self._send_due()
 
     def flush(self, seconds: float) -> None:
-        """Wait until all has arrived, for so long at most."""
+        """Wait until all messages have arrived, for at most this time."""
         with self._changed:
             self._changed.wait_for(lambda: self._gone or not self._messages, seconds)
 
     def has_gone(self) -> None:
-        """Nobody waits for the peer any more."""
+        """Drop all messages and release blocked publishers, because the peer has left."""
         with self._changed:
             self._gone = True
             self._waiting.clear()
@@ -69,7 +74,7 @@ class Outbox:
             self._calls += 1
             try:
                 self._send(messages).add_done_callback(partial(self._arrived, len(messages), size))
-            except RuntimeError as error:  # it went this very moment
+            except RuntimeError as error:  # the peer has left at this moment
                 self._done(len(messages), size, str(error))
 
     def _take(self) -> tuple[list[Message], int]:
@@ -85,7 +90,7 @@ class Outbox:
         problem = ""
         try:
             future.value()
-        except Exception as error:  # what was raised there, of whatever class
+        except Exception as error:  # of any class: it was raised in the peer
             problem = str(error) or type(error).__name__
         with self._changed:
             self._done(messages, size, problem)

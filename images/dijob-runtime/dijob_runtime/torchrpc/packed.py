@@ -1,8 +1,8 @@
-"""An event's arguments on their way, between processes whose GPUs send to each other: the tensors
-apart, and all else pickled.
+"""The arguments of an event between processes whose GPUs send to each other: the tensors are
+separate, and everything else is pickled.
 
-They are as they were when the event was emitted. Who emits goes on meanwhile, and may write to a
-model's parameters, or to a list, before they have left.
+The arguments are copied when the event is emitted. The emitting program continues during the
+transfer, and may change a model's parameters or a list before they are sent.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, Callable, Iterable
 
 import torch
 
-# torch sends a tensor's memory by a channel of its own, which costs more than it saves for less
-# than this.
+# Data of at least this size is sent as a tensor. torch uses a separate channel for the memory of
+# tensors, which is slower for less data.
 TENSOR_BYTES = 256 * 2**10
-# The name under which a pickle asks for a tensor.
+# The name of the function with which a pickle refers to a tensor.
 SLOT = "tensor_in_slot"
 
 
 class Packed:
-    """What torch's RPC carries: it sends `tensors` as they are, from GPU to GPU where it can."""
+    """The form in which torch's RPC sends an event: `tensors` go from GPU to GPU if possible."""
 
     def __init__(self, data: Any, tensors: list[torch.Tensor]) -> None:
         self.data = data
@@ -31,12 +31,14 @@ class Packed:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         tensors = sum(int(each.numel() * each.element_size()) for each in self.tensors)
         return len(self.data) + tensors
 
     def for_gpus(self, gpus: Iterable[int]) -> Packed:
-        """As for a peer to which these GPUs send: what is on others goes by way of the CPU."""
+        """Return it for a peer to which these GPUs send directly. Tensors on other GPUs are copied
+        to the CPU.
+        """
         if all(_goes_as_it_is(tensor, gpus) for tensor in self.tensors):
             return self
         return Packed(
@@ -45,13 +47,15 @@ class Packed:
         )
 
     def unpacked(self) -> Any:
-        """The arguments. Raises whatever unpickling does."""
+        """Return the arguments. Raises any exception of unpickling."""
         data = as_bytes(self.data) if isinstance(self.data, torch.Tensor) else self.data
         return _Unpickler(io.BytesIO(data), self.tensors).load()
 
 
 def pack(arguments: Any) -> Packed:
-    """A copy, which is complete when this returns. Raises whatever pickling does."""
+    """Return a copy of the arguments, which is complete on return. Raises any exception of
+    pickling.
+    """
     file = io.BytesIO()
     pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
     tensors: list[torch.Tensor] = []
@@ -62,6 +66,7 @@ def pack(arguments: Any) -> Packed:
 
     pickler.dispatch_table = {**copyreg.dispatch_table, torch.Tensor: slot}
     pickler.dump(arguments)
+    # Copies on a GPU are asynchronous: without this, the program could change the originals first.
     for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
         torch.cuda.current_stream(device).synchronize()
     data = file.getvalue()
@@ -69,10 +74,10 @@ def pack(arguments: Any) -> Packed:
 
 
 def settle(packed: Packed) -> None:
-    """Wait until all has arrived on the GPUs, and give it to whoever uses it on the usual stream.
+    """Wait until all tensors have arrived on the GPUs, and hand them over to the default stream.
 
-    torch calls whom it brings a message to before the copies are done, on streams that are current
-    in that call alone.
+    torch calls the receiving function before the copies are complete, on streams that are current
+    only during that call.
     """
     for tensor in packed.tensors:
         if tensor.is_cuda:
@@ -81,19 +86,21 @@ def settle(packed: Packed) -> None:
 
 
 def as_tensor(data: bytes) -> torch.Tensor:
-    """The same memory as a tensor, which goes to the wire without being pickled."""
+    """Return the same memory as a tensor, which torch sends without pickling it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that bytes cannot be written to, and nobody does
+        warnings.simplefilter(
+            "ignore"
+        )  # a warning that bytes are read-only; nothing writes to them
         return torch.frombuffer(data, dtype=torch.uint8)
 
 
 def as_bytes(data: torch.Tensor) -> memoryview:
-    """A tensor's memory."""
+    """Return a tensor's memory."""
     return memoryview(data.numpy())
 
 
 def tensor_in_slot(number: int, requires_grad: bool) -> torch.Tensor:
-    """Stands in the pickle for what _Unpickler has."""
+    """Placeholder in the pickle, which _Unpickler replaces by the tensor."""
     raise pickle.UnpicklingError("an event's tensors travel apart from it")
 
 
@@ -114,7 +121,8 @@ class _Unpickler(pickle.Unpickler):
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.numel() or tensor.layout != torch.strided:
         return tensor.detach().clone()
-    # torch asks CUDA on which GPU a tensor's memory is, which has no answer where there is none.
+    # torch asks CUDA on which GPU a tensor's memory is, which fails for a tensor without memory. So
+    # an empty tensor gets one element, of which it is an empty view.
     return tensor.new_empty(1)[:0].view(tensor.shape)
 
 

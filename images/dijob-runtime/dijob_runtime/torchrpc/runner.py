@@ -1,5 +1,5 @@
-"""Parallel.runner with torchrpc: DI-engine's own (ding 0.5.3, ding/framework/parallel.py) knows nng
-and redis alone.
+"""Parallel.runner with the queue torchrpc. DI-engine's own runner (ding 0.5.3,
+ding/framework/parallel.py) supports only nng and redis.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ TYPES = ("torchrpc", "torchrpc:cpu", "torchrpc:cuda")
 
 @dataclass(frozen=True)
 class Flags:
-    """What the flags of DI-engine's page say besides those that ditask has."""
+    """The options of DI-engine's documentation of torchrpc that ditask does not have."""
 
     cuda_device_map: str = ""
     local_cuda_devices: str = ""
 
 
 def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
-    """Teach Parallel.runner of this process mq_type="torchrpc:cpu" and its like, once;
-    `instead_of_nng` is the one that a caller who knows nng alone has in mind.
+    """Replace this process's Parallel.runner once, by one that also supports the queues in TYPES.
+
+    `instead_of_nng` is the queue that is used when the caller passes nng (dijob_runtime/ditask.py).
     """
     known = Parallel.runner
     if getattr(known, "knows_torchrpc", False):
@@ -46,8 +47,8 @@ def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
 
 
 class Registered:
-    """A main function that registers the queue in whatever process unpickles it: a worker process
-    knows ding alone.
+    """Wraps a main function, and registers the queue in the process that unpickles it. A worker
+    process has imported only ding.
     """
 
     def __init__(self, main: Callable[..., None]) -> None:
@@ -64,19 +65,21 @@ class Registered:
 def _runner(
     flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any
 ) -> Callable[..., None]:
-    """As Parallel.runner; addresses, topology and node ids are nng's."""
+    """Return the same as Parallel.runner. Addresses, topology and node IDs are those of nng."""
 
     def run(main: Callable[..., None], *given: Any, **named: Any) -> None:
         gpus = _gpus(mq_type, flags)
         params = Parallel._nng_args_parser(n_parallel_workers=n_parallel_workers, **args)
         group = []
         for worker, kwargs in enumerate(params):
+            # All variants are registered under one name; the GPUs make the difference.
             own = {"mq_type": "torchrpc:cpu", "node": kwargs["node_id"], "local_id": worker}
             own.update(
                 device_map=flags.cuda_device_map if gpus else "",
                 local_gpus=",".join(map(str, gpus)),
             )
             group.append([{**kwargs, **own}, (Registered(main), given, named)])
+        # As in DI-engine: one worker runs in this process, and several run in a pool of mpire.
         if n_parallel_workers == 1:
             Parallel._subprocess_runner(*group[0])
             return
@@ -88,8 +91,8 @@ def _runner(
 
 
 def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
-    """The GPUs that may send to others: none over torchrpc:cpu, and over torchrpc where there are
-    none.
+    """Return the GPUs that may send to other processes: none with torchrpc:cpu, or with torchrpc if
+    there are none. Exits with a message if the options do not fit this process.
     """
     torch = _register()
     try:
@@ -114,6 +117,7 @@ def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     wrong = devices.misfit(links, count, len(world.addresses) * world.workers if world else None)
     if wrong:
         fail(wrong)
+    # With an explicit list of GPUs, the agent knows only these. A map to another one would fail.
     unnamed = [link.local for link in links if named and link.local not in named]
     if unnamed:
         fail(
@@ -124,10 +128,11 @@ def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
 
 
 def _register() -> Any:
+    """Register the queue in this process, and return the module torch. Exits if it is missing."""
     try:
         import torch
         import torch.distributed.rpc
-    except ImportError as error:
+    except ImportError as error:  # some builds of torch have no torch.distributed.rpc
         fail(
             "torchrpc needs torch with torch.distributed.rpc, which cannot be imported in this"
             f" image: {error}"
