@@ -21,8 +21,8 @@ from dijob.reasons import PodsCreated
 CRASHED_SECONDS = 60.0
 
 LAUNCHER_IMAGE_REMEDY = (
-    "set the chart value launcher.image to an image that the nodes can pull; for a private registry"
-    " the template also needs imagePullSecrets"
+    "set the chart's value launcher.image to an image that the nodes can pull; for a private"
+    " registry the template also needs imagePullSecrets"
 )
 
 REFUSED_REASONS = {
