@@ -1,4 +1,6 @@
-"""Bugs of the core, to be put in by hand: each must be found by the story that it stands with."""
+"""Bugs that tests insert into the core. Each must be found by the story that
+test_machine.py names.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,11 +21,11 @@ from dijob.core.report import redis
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+def address_changes_are_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(losses, "has_moved", lambda world, pod: False)
 
 
-def a_list_number_is_used_again(patch: pytest.MonkeyPatch) -> None:
+def a_revision_is_reused(patch: pytest.MonkeyPatch) -> None:
     numbered = address_writes.numbered
 
     def first(ctx: Any, due: AddressList) -> Any:
@@ -34,8 +36,8 @@ def a_list_number_is_used_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(address_writes, "numbered", first)
 
 
-def a_list_is_what_a_pod_says(patch: pytest.MonkeyPatch) -> None:
-    """Whichever pod has the highest number, as if annotations could be written by nobody else."""
+def the_list_on_a_pod_is_trusted(patch: pytest.MonkeyPatch) -> None:
+    """Trust the pod with the highest revision, as if only the operator could write annotations."""
 
     def claimed(gang: Any, pods: Any, status: Any) -> AddressList:
         held = (pod.copy.address_list for pod in pods.values() if pod.has_list)
@@ -45,7 +47,7 @@ def a_list_is_what_a_pod_says(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(address_list, "newest", claimed)
 
 
-def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
+def a_forged_list_stays_on_its_pod(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         World,
         "unpublished",
@@ -53,39 +55,39 @@ def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
+def pods_are_deleted_before_their_failure_is_stored(patch: pytest.MonkeyPatch) -> None:
     look = plan._build_context
     patch.setattr(
         plan, "_build_context", lambda *given: replace(look(*given), has_unstored_counts=False)
     )
 
 
-def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:
+def a_partly_published_list_is_not_completed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "unpublished", ())
 
 
-def what_was_charged_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+def counted_failures_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     read = failures.read
     patch.setattr(failures, "read", lambda status, gang: replace(read(status, gang), charges={}))
 
 
-def an_eviction_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+def evictions_count_as_failures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(parse, "_disrupted", lambda status: False)
 
 
-def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+def dead_sandboxes_count_as_failures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sandbox, "died", lambda status, main, launched: False)
 
 
-def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
+def the_address_of_a_lost_rank_is_published(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "_must_be_deleted", lambda self, rank, pod: False)
 
 
-def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+def ranks_that_connect_to_the_lost_rank_do_not_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gang, "dialers", lambda self, rank: frozenset())
 
 
-def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> None:
+def surviving_ranks_do_not_get_the_next_list(patch: pytest.MonkeyPatch) -> None:
     publish = address_writes._publish
     patch.setattr(
         address_writes,
@@ -94,41 +96,41 @@ def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> No
     )
 
 
-def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
+def ranks_beyond_the_desired_size_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         World, "_must_be_deleted", lambda self, rank, pod: rank < self.gang.size and pod.failed
     )
 
 
-def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
+def the_list_keeps_ranks_that_left(patch: pytest.MonkeyPatch) -> None:
     reach = property(lambda self: self.world.possible_size if not self.world.in_force else 0)
     patch.setattr(Gathering, "next_size", reach)
 
 
-def a_renewal_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+def requested_restarts_count_as_failures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restart, "uncharged_ends", lambda pod, known, new: 0)
 
 
-def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
+def an_end_without_a_record_counts_as_a_crash(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(containers, "unrecorded", lambda main: False)
 
 
-def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+def unrequested_restarts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     told = restart.unrequested
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
-        """Only while no pod has the next list."""
+        """Forget them once a pod has the next list."""
         begun = any(pod.copy.address_list.number > last.list_number for pod in pods.values())
         return frozenset() if begun else told(pods, ranks, last)
 
     patch.setattr(restart, "unrequested", blind)
 
 
-def who_does_not_hear_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+def overdue_restarts_are_waited_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restart, "seconds_left", lambda pod, observed, now: 1.0)
 
 
-def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
+def overdue_restarts_are_requested_again(patch: pytest.MonkeyPatch) -> None:
     of = World.of
 
     def hopeful(*given: Any) -> World:
@@ -139,7 +141,7 @@ def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "of", hopeful)
 
 
-def pods_go_before_the_suspension_is_written(patch: pytest.MonkeyPatch) -> None:
+def pods_are_deleted_before_the_suspension_is_stored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         suspension,
         "actions",
@@ -158,15 +160,15 @@ def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def nobody_waits_for_the_server(patch: pytest.MonkeyPatch) -> None:
+def ranks_do_not_wait_for_the_redis_server(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(redis, "absence", lambda gang, observed: "")
 
 
-def another_server_is_taken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:
+def a_new_redis_server_is_mistaken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Observed, "run_of", lambda self, name: "always the same")
 
 
-def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
+def a_disruption_is_counted_repeatedly(patch: pytest.MonkeyPatch) -> None:
     new = failures._new
     patch.setattr(
         failures,
@@ -177,13 +179,15 @@ def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def who_has_succeeded_is_left_out(patch: pytest.MonkeyPatch) -> None:
+def succeeded_ranks_are_left_out_of_a_gang_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(together, "everybody", lambda world: frozenset(world.unfinished))
     patch.setattr(together, "lasting_successes", lambda world: world.succeeded)
 
 
-def a_success_is_taken_back_after_the_renewal(patch: pytest.MonkeyPatch) -> None:
-    """By the next write: an operator that is killed before it leaves the others to wait."""
+def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -> None:
+    """Discard it in the next write. An operator that is killed before that write leaves the other
+    ranks waiting.
+    """
     recorded = renewal.recorded
 
     def late(ctx: Any, loss: Any) -> Any:
@@ -201,10 +205,10 @@ def a_success_is_taken_back_after_the_renewal(patch: pytest.MonkeyPatch) -> None
     patch.setattr(failures, "read", taken_back)
 
 
-def a_success_under_a_dead_list_counts(patch: pytest.MonkeyPatch) -> None:
+def a_success_under_a_stale_list_counts(patch: pytest.MonkeyPatch) -> None:
     of = World.of
     patch.setattr(World, "of", lambda *given: replace(of(*given), died=-1))
 
 
-def who_crashes_for_free_begins_alone(patch: pytest.MonkeyPatch) -> None:
+def a_blocked_rank_restarts_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(together, "stranded", lambda world: frozenset())

@@ -61,7 +61,7 @@ KEYS: dict[str, Action] = {
 )
 def test_each_change_has_its_own_key_and_creations_have_none(key: str, action: Action) -> None:
     assert changes.key(action) == key
-    # What can be refused has a reason and a sentence.
+    # Each change that can be rejected has a reason and a message.
     assert {action.changes} - {""} <= changes.REASONS.keys() == changes.CANNOT.keys()
 
 

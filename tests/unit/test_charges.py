@@ -82,7 +82,7 @@ WAITS = main_status(state={"waiting": {"reason": "PodInitializing"}})
 CONTAINERD, NOWHERE = lost(255, "Unknown"), lost(137, "ContainerStatusUnknown")
 KILLED = terminated(137)
 
-# restartPolicy, the statuses in order, what they cost.
+# restartPolicy, the statuses in order, and how many failures they count.
 LIVES: dict[str, tuple[str, list[Body], int]] = {
     **{
         f"rejected, {reason}": (
@@ -257,7 +257,7 @@ def test_how_many_failures_a_pods_life_counts(policy: str, life: list[Body], cos
             gang(), observed(seen(policy, shown)), counted.into(Status(list_number=1)), NOW
         )
         counted = failures.with_failures(counted, world, Policy(gang()), NOW)
-        # What was judged is judged, also by an operator that has just read it from the status.
+        # A failure counts once, even if a new operator has just read the count from the status.
         counted = failures.read(counted.into(Status(list_number=1)), gang())
         assert failures.with_failures(counted, world, Policy(gang()), NOW) == counted
     assert counted.restarts == cost

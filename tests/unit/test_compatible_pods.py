@@ -65,7 +65,7 @@ def test_variables_of_di_orchestrator_are_set() -> None:
     )
     assert (seen["DI_RANK"], seen["DI_LABELS"]) == ("3", "collector")
     assert seen["DI_NODES"] == "a,b,c,d"
-    # There only the pod's own task had its list.
+    # In DI-orchestrator a pod had only the list of its own task.
     lists = {name: seen[name] for name in seen if re.fullmatch("DI_[A-Z]+(?<!NUM)_NODES", name)}
     assert lists == {
         "DI_LEARNER_NODES": "a",

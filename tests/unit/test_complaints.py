@@ -15,7 +15,7 @@ def waiting(
     )
 
 
-# As kubelet 1.34 and containerd 2 say it.
+# Messages of kubelet 1.34 and containerd 2.
 PULL = (
     'Back-off pulling image "nope:1": ErrImagePull: rpc error: code = NotFound desc = failed to'
     ' pull and unpack image "docker.io/library/nope:1": failed to resolve reference'

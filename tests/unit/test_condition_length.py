@@ -8,7 +8,7 @@ from dijob.core.observed.views import Isolation, Observed, Refusal, Refused
 from dijob.core.report import conditions, summary
 from unit.builders import NOW, conditions_of, job, later, observed, plan, view
 
-# What the apiserver says of a NetworkPolicy with 300 wrong addresses, each by its field.
+# The API error about a NetworkPolicy with 300 invalid addresses names each field.
 LONG = "; ".join(
     f'spec.ingress[{n // 64}].from[{n % 64}].ipBlock.cidr: Invalid value: "10.0.0.{n}": must be a'
     " valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"

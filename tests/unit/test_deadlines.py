@@ -35,7 +35,8 @@ def test_the_active_deadline_ends_a_running_job(seconds: float, failed: bool) ->
         assert says(decided)["Failed"] == ("True", "DeadlineExceeded")
         assert "activeDeadlineSeconds, 60" in decided.status.message
     else:
-        assert decided.requeue_after == pytest.approx(1.5)  # it looks again just then
+        # The next reconciliation is at the deadline.
+        assert decided.requeue_after == pytest.approx(1.5)
 
 
 def test_the_startup_deadline_names_the_rank_that_never_came() -> None:

@@ -16,7 +16,7 @@ FAILED: Body = {
     "conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}],
 }
 RESERVED = {"containers": [container(env=[{"name": "DI_LIST_NUMBER", "value": "1"}])]}
-# What a release may refuse that an older one has taken.
+# What a release may reject although an older one has accepted it.
 REFUSED: dict[str, Body] = {
     "by a check": {"template": {"spec": RESERVED}},
     "by the model": {"networkPolicy": {"ingress": [{"form": []}]}},

@@ -31,7 +31,7 @@ GROUP = """\
     | ValueError: a
     +------------------------------------
 """
-# As torch 2 prints it.
+# The output of torch 2.
 TORCHRUN = """\
 orch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 ============================================================

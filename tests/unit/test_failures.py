@@ -80,7 +80,7 @@ def test_a_gang_restart_counts_once_for_the_rank_that_failed_first() -> None:
     assert after.first_failure is not None
     assert after.first_failure.rank == 1
     assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 2, 1: 1, 2: 1}
-    # What was judged is judged: nothing of it is charged by the next pass.
+    # Each failure is judged once, so the next reconciliation counts none of them.
     assert (
         failures.with_failures(
             after, world_of(gang(), seen, after.into(Status()), NOW), torch, NOW
@@ -102,7 +102,7 @@ def test_a_failure_that_restarts_all_absorbs_simultaneous_failures() -> None:
         ).restarts
         == 1
     )
-    # While none has begun nothing is renewed: each starts again by itself.
+    # Before any rank has started there is nothing to restart: each starts again on its own.
     unlisted = observed(view(0), view(1, failures=1), replace(one, copy=given(0, "")))
     assert (
         failures.with_failures(

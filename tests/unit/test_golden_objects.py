@@ -20,7 +20,7 @@ Body = dict[str, Any]
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(GOLDEN.glob("*/*.json"))
 PLURALS = {"Pod": "pods", "Service": "services", "NetworkPolicy": "networkpolicies"}
-# Written again where it is young: how long somebody has waited for a node.
+# Creation times are adjusted, because they decide how long a pod has waited for a node.
 SECONDS = 20.0
 
 

@@ -147,7 +147,8 @@ async def test_no_pod_is_created_before_the_policy() -> None:
         await world.running()
         created = [(call.target.plural, call.body["metadata"]["name"]) for call in posts(world)]
         assert created[0] == ("networkpolicies", "job")
-        assert len(created) == 1 + 3 + 1  # and the service, once the job runs
+        # The policy, three pods, and the Service once the job runs.
+        assert len(created) == 1 + 3 + 1
 
 
 @virtual

@@ -36,7 +36,7 @@ def test_which_pods_are_force_deleted(pod: Pod, seconds: float, force: bool) -> 
 
 def test_the_job_is_reconciled_when_the_grace_period_is_over() -> None:
     owner, seen = job(), observed(listed(0), listed(1, **HANGS), listed(2))
-    # Written down: rank 1 is lost.
+    # This stores that rank 1 is lost.
     owner = stored(owner, plan(owner, seen, NOW))
     waits = plan(owner, seen, later(20))
     assert not any(isinstance(action, ForceDeletePod) for action in waits.actions)

@@ -88,8 +88,8 @@ def test_no_rank_of_a_task_exceeds_the_largest_job() -> None:
 
 
 EARLY, LATE = "2026-05-04T11:00:00Z", "2026-05-04T12:00:00Z"
-# Another rank of the job, on the node and with the image of the one that waits unless it says
-# otherwise.
+# Another rank of the job, on the same node and with the same image as the waiting one, unless it
+# sets other values.
 USER: dict[str, Any] = {"image": "my/image:1", "gated": True, "gate_started": EARLY}
 USERS: dict[str, tuple[dict[str, Any], str | None]] = {
     "its gate runs": ({}, LATE),

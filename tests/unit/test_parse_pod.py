@@ -56,14 +56,14 @@ NOON, ELEVEN = "2026-05-04T12:00:00Z", "2026-05-04T11:00:00Z"
 RUNS: Body = {"running": {"startedAt": NOON}}
 OVER: Body = {"terminated": {"exitCode": 0, "startedAt": ELEVEN}}
 WAITS: Body = {"waiting": {"reason": "PodInitializing"}}
-# Status of the init containers; whether the rank counts, and since when.
+# Status of the init containers, whether the rank has arrived, and since when.
 ARRIVALS: dict[str, tuple[dict[str, Body], bool, str]] = {
     "nothing yet": ({}, False, ""),
     "the launcher comes": ({"dijob-launcher": RUNS, "dijob-gate": WAITS}, False, ""),
     "its image is pulled": ({"dijob-launcher": OVER, "dijob-gate": WAITS}, False, ""),
     "the gate runs": ({"dijob-launcher": OVER, "dijob-gate": RUNS}, True, NOON),
     "the gate is over": ({"dijob-launcher": OVER, "dijob-gate": OVER}, True, ELEVEN),
-    # It may wait for the program of another rank, which waits for the list.
+    # It may wait for the program of another rank, which itself waits for the list.
     "an own one runs": ({"own": RUNS, "dijob-launcher": WAITS, "dijob-gate": WAITS}, True, ""),
 }
 

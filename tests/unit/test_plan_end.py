@@ -122,7 +122,7 @@ def test_the_message_of_the_end_names_an_existing_log() -> None:
         f" (see `kubectl logs job-1`; {completion.KEPT});"
         " the first failure: rank 1 exited 3: no GPU"
     )
-    # Where nothing is ended so, nothing is explained.
+    # Without such a pod, nothing is explained.
     over = listed(1, failures=1, last_end=TERMINATED, phase="Failed")
     never = then(owner, observed(listed(0), over, listed(2)))[0]
     assert failed(never).endswith(

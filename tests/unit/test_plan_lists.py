@@ -55,7 +55,7 @@ def test_every_loss_is_stored_before_any_action(reason: str, rank_1: dict[int, P
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
     assert says(decided)["AddressesReady"] == ("False", reason)
     assert says(decided)["PeersReady"] == ("False", "Renewing")
-    assert says(decided)["Running"] == ("True", "Begun")  # rank 0 runs on
+    assert says(decided)["Running"] == ("True", "Begun")  # Rank 0 keeps running.
     assert "rank 1" in (decided.status.last_renewal.message if decided.status.last_renewal else "")
     assert decided.status.restarts == 0
     after, _ = then(owner, observed(*pods))

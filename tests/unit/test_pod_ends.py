@@ -24,8 +24,8 @@ CLUSTERS_REASONS = (
 )
 
 
-# Restarts, and an end that was not followed by a start yet; the gate never; disruptions are not
-# counted here but not charged by the ledger.
+# Counted are restarts, and an end that no start has followed yet. The gate never counts.
+# Disruptions are included here, and the ledger excludes them.
 FAILURES: dict[str, tuple[Body, int]] = {
     "nothing yet": ({}, 0),
     "runs": ({"containerStatuses": [main_status(state=RUNNING)]}, 0),

@@ -27,7 +27,7 @@ def test_a_program_has_the_pods_grace_period_to_end_for_a_restart(
 ) -> None:
     body = pod_body(owner=job({"terminationGracePeriodSeconds": given}))
     told = env(body).get("DIJOB_KILL_SECONDS", str(KILL_SECONDS))
-    # As the apiserver stores it.
+    # The API server stores the default.
     body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given
     assert (told, read(body).made.grace) == (str(seconds), seconds)
 

@@ -57,7 +57,7 @@ def test_the_kubelet_sets_list_variables_only_if_the_launcher_does_not(
 ) -> None:
     body = manifest(job({"containers": [container(**fields)]}, **spec))
     assert listed_fields(body) == listed
-    # The list is told such a pod in full, and it waits until its kubelet has seen it.
+    # Such a pod gets all annotations, and its gate waits until its kubelet has observed them.
     needed = {text.split("'")[1] for text in env(body).values() if "annotations[" in text}
     assert needed <= read(body).made.reads
     assert ("DIJOB_SETTLE_SECONDS" in {e["name"] for e in gate(body)["env"]}) is bool(listed)
@@ -103,7 +103,7 @@ def test_optional_annotations_are_written_only_if_they_are_needed() -> None:
         "annotations"
     ]
     assert names.ANNOTATION_POD_IP not in plain
-    assert plain[names.ANNOTATION_RENEW] is None  # taken away where somebody has written it
+    assert plain[names.ANNOTATION_RENEW] is None  # Removed if somebody has written it.
     renewed = addresses_patch(
         gang(), PublishAddresses("job-1", "u", given(2, "a,b,c", renew_from=2))
     )["metadata"]

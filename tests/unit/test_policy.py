@@ -46,7 +46,7 @@ def codes(*values: int, operator: str = "In", **rule: Any) -> Body:
     return {"onExitCodes": {"operator": operator, "values": list(values)}, **rule}
 
 
-# (the rules, the pod that failed, what its failure leads to)
+# (the rules, the pod that failed, the resulting action)
 RULES: dict[str, tuple[list[Body], Pod, str]] = {
     "no rule": ([], failed(), "Restart"),
     "no rule, evicted": ([], failed(disrupted=True), "Ignore"),
@@ -204,7 +204,7 @@ def test_which_ranks_must_succeed(spec: Body, succeeded: set[int], done: bool) -
     assert Policy.of(owner, gang_of(owner)).fulfilled(frozenset(succeeded), waiting) is done
 
 
-# --- what the plan makes of it
+# --- the resulting plan
 # -------------------------------------------------------------------------------------
 
 
@@ -236,7 +236,7 @@ def test_restart_job_restarts_all_ranks_and_counts_once() -> None:
         "0-2",
     )
     assert decided.status.restarts == 1
-    assert decided.actions == ()  # written down first
+    assert decided.actions == ()  # It is stored first.
 
 
 def test_restart_job_is_not_lost_while_the_job_is_paused() -> None:

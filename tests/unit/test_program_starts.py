@@ -90,7 +90,7 @@ async def test_no_program_starts_after_the_last_failure() -> None:
         await world.running()
         pod = world.cluster.pod("job-1")
         pod.end(pod.main, 1)
-        world.nodes.work()  # the kubelet is faster than the operator
+        world.nodes.work()  # The kubelet is faster than the operator.
         assert (pod.main.state, pod.main.restarts, pod.process) == ("running", 1, None)
         await world.until(lambda: pod.done)
         assert (world.phase, pod.process) == ("Failed", None)

@@ -97,7 +97,7 @@ def test_exactly_the_events_in_the_catalogue_are_published(reason: Reason) -> No
         assert [("Warning" if one.warning else "Normal") for one in found] == list(
             filter(None, [event.value])
         )
-        # As the page's last part says.
+        # The last part of the page lists them.
         good = status and reason.entry.kind is ReasonKind.GOOD
         assert all(
             (one.reason, one.message) == (reason.condition if good else reason.name, "words")

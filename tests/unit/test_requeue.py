@@ -28,7 +28,7 @@ def with_pod(pods: Mapping[int, Pod], **fields: Any) -> dict[int, Pod]:
     return {**pods, 1: changed(pods[1], **fields)} if 1 in pods else dict(pods)
 
 
-# What the job waits for: fields of what is observed, and of rank 1's pod.
+# What the job waits for: fields of the observed state, and of rank 1's pod.
 TOLD = {("uid-1", 1): LONG_AGO, ("uid-1", 2): LONG_AGO}
 WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),
@@ -157,6 +157,6 @@ def test_an_idle_job_is_reconciled_again_only_when_something_is_due(branch: str,
     assert decided.requeue_after <= RESYNC_SECONDS
     if decided.actions or decided.requeue_after >= 1:
         return
-    # It wants to be looked at soon, so something happens then.
+    # The next reconciliation is soon, so it must have something to do.
     then = plan(owner, given, later(decided.requeue_after))
     assert then.actions or then.status != owner.status, decided.requeue_after

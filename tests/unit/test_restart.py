@@ -264,7 +264,7 @@ def test_a_rank_that_does_not_restart_is_recreated_and_reported() -> None:
         listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), list_seen=TOLD
     )
     bound = KILL_SECONDS + SLACK_SECONDS
-    # The reminder a moment ago would not have it looked at again in time.
+    # The recent reminder alone would make the next reconciliation too late.
     reminded = replace(seen, reminded={(stuck.uid, 2): later(bound - 2)})
     assert plan(owner, reminded, later(bound - 1)).requeue_after == 1.5
     waits = plan(owner, seen, later(bound - 1)).status
@@ -334,7 +334,7 @@ def test_a_program_that_saves_a_checkpoint_has_its_full_grace_period() -> None:
     says = next(
         c for c in plan(owner, seen, later(300)).status.conditions if c.type == "PeersReady"
     )
-    # Somebody else is not Ready for another reason: that is said too.
+    # A rank that is not Ready for another reason is reported, too.
     assert says.reason == "RankNotReady"
     assert "rank 1: its program has up to 600 s to end" in says.message
     assert "rank 2: container di-container: Error: boom" in says.message

@@ -66,7 +66,7 @@ class Quota:
 def test_one_of_two_jobs_of_four_ranks_starts_under_a_quota_of_six_pods() -> None:
     quota = Quota(6)
     one, other = Tenant("one", quota), Tenant("other", quota)
-    # Half of each: neither can begin.
+    # Half of each job exists, so neither can start.
     for tenant in (one, other):
         quota.pods = 3 if tenant is one else 6
         tenant.passes(0)

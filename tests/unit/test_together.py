@@ -85,7 +85,7 @@ def test_a_succeeded_rank_restarts_with_the_lost_one(
     assert renewal.message.endswith("; rank 0, which had succeeded, restarts as well")
     peers = conditions_of(lost)["PeersReady"].message
     assert peers == f"{renewal.message}; all ranks restart"
-    # The old pod of rank 0 still shows its success, and has its name.
+    # The old pod of rank 0 still shows its success and uses the name.
     owner = stored(owner, lost)
     gone, made = touched(again := plan(owner, observed(*pods(owner, one, DONE)), later(2)))
     assert {"job-0", "job-2"} <= gone

@@ -137,7 +137,7 @@ async def test_a_new_list_does_not_wait() -> None:
         await world.running()
         webhook(world, relabel)
         edit(world, relabel)
-        await world.runs(100)  # the next try is in half a minute
+        await world.runs(100)  # The next retry is in half a minute.
         world.cluster.delete(world.cluster.pod("job-0"))
         await world.until(lambda: world.cluster.job().status.list_number == 2, 10)
 

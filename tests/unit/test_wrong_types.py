@@ -9,7 +9,7 @@ from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
 from unit.builders import Body, container, job_body, main, manifest
 
-# What is no text and no number, as YAML makes it of a slip.
+# Neither a text nor a number, as YAML parses a typing error.
 WRONG = {"list": ["a"], "object": {"a": 1}}
 wrong = pytest.mark.parametrize("value", WRONG.values(), ids=WRONG)
 
