@@ -40,8 +40,8 @@ def by_rank(*pods: Pod) -> dict[int, Pod]:
 
 
 IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
-    "no pod has it yet": (gang(), (view(0), view(1), view(2)), TRUE, LIST),
-    "all have it": (gang(), (listed(0), listed(1), listed(2)), TRUE, LIST),
+    "no pod has the list yet": (gang(), (view(0), view(1), view(2)), TRUE, LIST),
+    "all pods have the list": (gang(), (listed(0), listed(1), listed(2)), TRUE, LIST),
     "all copies are forged": (
         gang(),
         tuple(listed(rank, ips=THEIRS) for rank in range(3)),
@@ -60,9 +60,9 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
         TRUE,
         "",
     ),
-    "one is gone, no copy is left": (gang(), (view(0), view(2)), TRUE, ""),
+    "one pod is lost, and no copy is left": (gang(), (view(0), view(2)), TRUE, ""),
     "forged under its number": (gang(), (view(0), listed(2, ips=THEIRS)), TRUE, ""),
-    "right list under another number": (
+    "correct list with another revision": (
         gang(),
         (view(0), listed(2)),
         TRUE.model_copy(update={"list_number": 2}),
@@ -85,7 +85,12 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
         TRUE.model_copy(update={"succeeded_ranks": "1"}),
         LIST,
     ),
-    "none in the status": (gang(), (listed(0), listed(1), listed(2)), Status(list_number=1), ""),
+    "no digest in the status": (
+        gang(),
+        (listed(0), listed(1), listed(2)),
+        Status(list_number=1),
+        "",
+    ),
 }
 
 
@@ -99,12 +104,12 @@ def test_a_list_is_active_if_it_has_the_digest_in_the_status(
 FORGED: dict[str, dict[str, Any]] = {
     "a number beyond all": {"number": 999_999_999_999_999},
     "a list": {"ips": THEIRS},
-    "a list with a number": {"number": 777, "ips": THEIRS},
+    "a list with a revision": {"number": 777, "ips": THEIRS},
     "a number of old": {"number": 0},
     "nothing left": {"number": 0, "ips": ""},
-    "a renewal": {"renew_from": 1},
-    "a renewal to come": {"renew_from": 777},
-    "what follows from the list": {
+    "a restart request": {"renew_from": 1},
+    "a future restart request": {"renew_from": 777},
+    "annotations derived from the list": {
         "derived": frozenset({("diengine.opendilab.org/topology", "0")})
     },
     "a label": {"labelled": False},

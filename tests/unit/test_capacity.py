@@ -53,10 +53,10 @@ UNPLACED = observed(*(view(r, **HOMELESS | {"complaint": ""}) for r in (0, 1)), 
 CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     "a rank finds no node": (FULL, {}, 11, True),
     "not for long": (FULL, {}, 9, False),
-    "another job finds none either": (replace(ALONE, room=Room(contended=True)), {}, 11, True),
+    "another job finds no node either": (replace(ALONE, room=Room(contended=True)), {}, 11, True),
     "no other pod waits for a node": (ALONE, {}, 99, False),
-    "nobody holds anything": (observed(*(view(r, **HOMELESS) for r in range(3))), {}, 99, False),
-    "no word from the scheduler": (
+    "no pod has a node": (observed(*(view(r, **HOMELESS) for r in range(3))), {}, 99, False),
+    "no report from the scheduler": (
         observed(view(0), view(2, **HOMELESS | {"complaint": ""})),
         {},
         99,
@@ -75,22 +75,22 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
         99,
         False,
     ),
-    "a renewed one of which nobody runs": (
+    "a restarting job in which no rank runs": (
         FULL,
         {"list_number": 1, "last_renewal": Renewal(list_number=1)},
         11,
         True,
     ),
     "one above the minimum": (FULL, {"minimum": 2}, 99, False),
-    "a rank is refused": (held(0, 1, refusals=quota(0)), {}, 11, True),
-    "for no room in a quota alone": (
+    "a rank is rejected": (held(0, 1, refusals=quota(0)), {}, 11, True),
+    "only because of a quota": (
         held(0, 1, refusals={"pod/job-2": replace(quota(0)["pod/job-2"], message="no account")}),
         {},
         99,
         False,
     ),
-    "not for long enough": (held(0, 1, refusals=quota(2)), {}, 11, False),
-    "by a spec that is wrong": (held(0, 1, refusals=quota(0, Refused.REJECTED)), {}, 99, False),
+    "rejected for too short a time": (held(0, 1, refusals=quota(2)), {}, 11, False),
+    "because of an invalid spec": (held(0, 1, refusals=quota(0, Refused.REJECTED)), {}, 99, False),
     "by an apiserver that is away": (
         held(0, 1, refusals=quota(0, Refused.UNAVAILABLE)),
         {},
@@ -98,28 +98,33 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
         False,
     ),
     "a pod without a node fills a quota too": (UNPLACED, {}, 11, True),
-    "all are refused": (held(refusals=quota(0) | quota(0, rank=0)), {}, 99, False),
-    "it was refused once, and is there": (held(0, 1, 2, refusals=quota(0)), {}, 99, False),
-    "one above the minimum is refused": (held(0, 1, refusals=quota(0)), {"minimum": 2}, 99, False),
-    "refused, and the others run": (
+    "all ranks are rejected": (held(refusals=quota(0) | quota(0, rank=0)), {}, 99, False),
+    "it was rejected once, and exists now": (held(0, 1, 2, refusals=quota(0)), {}, 99, False),
+    "a rank above the minimum is rejected": (
+        held(0, 1, refusals=quota(0)),
+        {"minimum": 2},
+        99,
+        False,
+    ),
+    "rejected while the others run": (
         observed(listed(0), listed(1), refusals=quota(0)),
         {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2")},
         99,
         False,
     ),
-    "refused again after the last time": (
+    "rejected again after the last try": (
         held(0, 1, refusals=quota(-300)),
         {"given_back": GivenBack(count=1, until=timestamp(later(5)))},
         11,
         False,
     ),
-    "refused again for long": (
+    "rejected again for long": (
         held(0, 1, refusals=quota(-300)),
         {"given_back": GivenBack(count=1, until=timestamp(later(5)))},
         16,
         True,
     ),
-    "refused before it was resumed": (
+    "rejected before the job was resumed": (
         held(0, 1, refusals=quota(-300)),
         {"resume_time": timestamp(later(5))},
         11,

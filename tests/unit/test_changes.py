@@ -74,7 +74,7 @@ def test_each_change_has_its_own_key_and_creations_have_none(key: str, action: A
             2,
             Refused.FORBIDDEN,
             4,
-            id="an admission policy answers 422 unless it says otherwise",
+            id="an admission policy, with its default code 422",
         ),
         pytest.param(413, 50, Refused.FORBIDDEN, 60, id="too large"),
         pytest.param(429, 1, Refused.UNAVAILABLE, 2, id="too many requests"),
@@ -103,13 +103,13 @@ ENDED: dict[str, Any] = {
 }
 # A job and its pods, the key of a change that the plan asks for, and the reason of the condition.
 WISHES: dict[str, tuple[DIJob, Observed, str, str]] = {
-    "a list is given out": (
+    "a list is published": (
         job(status={"listNumber": 1, "addressList": record(1, LIST).model_dump(by_alias=True)}),
         observed(view(0), view(1), view(2)),
         "patch pod/job-1 uid-1",
         "PodUpdateRefused",
     ),
-    "a rank goes": (
+    "a rank is deleted": (
         job(replicas=2, status={"listNumber": 1}),
         observed(*(listed(rank, ips="10.0.0.0,10.0.0.1") for rank in range(3)), **SERVED),
         "delete pod/job-2 uid-2",
@@ -167,14 +167,14 @@ def test_a_rejected_change_is_reported_and_waits_for_its_back_off(
 
 
 def test_the_message_of_the_job_is_that_of_the_rejection() -> None:
-    owner, seen, key, _ = WISHES["a list is given out"]
+    owner, seen, key, _ = WISHES["a list is published"]
     decided = plan(owner, replace(seen, refusals={key: refused()}), NOW)
     assert decided.status.message == f"pod job-1 cannot be changed: {POLICY}"
     assert [event.reason for event in decided.events] == ["PodUpdateRefused"]
 
 
 def test_many_rejected_changes_share_one_message() -> None:
-    owner, seen, _, _ = WISHES["a list is given out"]
+    owner, seen, _, _ = WISHES["a list is published"]
     every = {f"patch pod/job-{rank} uid-{rank}": refused() for rank in range(3)}
     fact = said(plan(owner, replace(seen, refusals=every), NOW))
     assert fact is not None
@@ -182,7 +182,7 @@ def test_many_rejected_changes_share_one_message() -> None:
 
 
 def test_the_condition_is_false_once_nothing_is_rejected() -> None:
-    owner, seen, key, _ = WISHES["a list is given out"]
+    owner, seen, key, _ = WISHES["a list is published"]
     owner = stored(owner, plan(owner, replace(seen, refusals={key: refused()}), NOW))
     fact = said(plan(owner, seen, later(9)))
     assert fact is not None
@@ -194,7 +194,7 @@ def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condit
     """A failure is stored before its pod is deleted. That reconciliation sends no change, so none
     is accepted.
     """
-    owner, seen, key, _ = WISHES["a list is given out"]
+    owner, seen, key, _ = WISHES["a list is published"]
     seen = replace(seen, refusals={key: refused()})
     owner = stored(owner, plan(owner, seen, NOW))
     fails = replace(seen, pods={**seen.pods, 0: view(0, phase="Failed", failures=1)})
@@ -205,7 +205,7 @@ def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condit
 
 @pytest.mark.parametrize(("attempts", "told"), [(1, False), (2, True)], ids=["once", "twice"])
 def test_a_single_call_without_a_response_is_not_reported(attempts: int, told: bool) -> None:
-    owner, seen, key, _ = WISHES["a list is given out"]
+    owner, seen, key, _ = WISHES["a list is published"]
     decided = plan(owner, replace(seen, refusals={key: refused(503, attempts)}), NOW)
     assert key not in keys(decided)
     fact = said(decided)
@@ -229,7 +229,7 @@ def test_a_rejected_reminder_is_retried_after_its_back_off_without_reconciliatio
 
 
 def test_a_paused_job_reports_no_rejections() -> None:
-    _, seen, key, _ = WISHES["a list is given out"]
+    _, seen, key, _ = WISHES["a list is published"]
     body = job_body(
         status={
             "conditions": [

@@ -92,7 +92,7 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
         )
         for reason, said in ADMISSION
     },
-    "rejected, in an older kubelet's words": (
+    "rejected, with an older kubelet's message": (
         "OnFailure",
         [{"phase": "Failed", "reason": "NodePorts"}],
         0,
@@ -126,7 +126,7 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
         for policy in ("OnFailure", "Never")
         for what, said in ((f"{one}, {policy}", words) for one, words in TOO_MUCH.items())
     },
-    "evicted for its own disk, with all that runs beside it": (
+    "evicted for its own disk use, with all containers": (
         "OnFailure",
         [
             status(
@@ -163,7 +163,7 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
         [status(main_status(state=CONTAINERD), phase="Failed")],
         0,
     ),
-    "rebooted under Never, the container is gone": (
+    "rebooted under Never, without the container": (
         "Never",
         [status(main_status(state=NOWHERE), phase="Failed")],
         0,
@@ -178,12 +178,12 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
         [status(WAITS, init=(main_status(name="init", state=CONTAINERD),), phase="Failed")],
         0,
     ),
-    "its node's word for a deadline is the pod's own doing": (
+    "its own deadline, with the reason of the node": (
         "Never",
         [status(main_status(state=NOWHERE), phase="Failed", reason="DeadlineExceeded")],
         1,
     ),
-    "a native sidecar goes with a pod that failed, under Never": (
+    "a native sidecar ends with a failed pod, under Never": (
         "Never",
         [
             status(main_status(state=terminated(1)), init=(main_status(name="proxy", **RUNNING),)),
@@ -191,7 +191,7 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
         ],
         1,
     ),
-    "a native sidecar that started again, under Never": (
+    "a native sidecar that restarted, under Never": (
         "Never",
         [
             status(UP, init=(again(1, 3, "proxy"),)),
@@ -199,12 +199,12 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
         ],
         1,
     ),
-    "a native sidecar that goes once all is done": (
+    "a native sidecar that ends after the others": (
         "OnFailure",
         [status(main_status(state=terminated(0)), init=(main_status(name="proxy", state=KILLED),))],
         0,
     ),
-    "a native sidecar that crashes beside the program": (
+    "a native sidecar that crashes while the program runs": (
         "OnFailure",
         [status(UP, init=(down(1, 0, "proxy"),)), status(UP, init=(again(1, 1, "proxy"),))],
         0,

@@ -48,7 +48,7 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
         },
         "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
     ),
-    "image, and nothing is said": (
+    "image, without a message": (
         {
             "containerStatuses": [
                 waiting("ImagePullBackOff", 'Back-off pulling image "nope:1"', image="nope:1")
@@ -85,7 +85,7 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
         },
         "container di-container: InvalidImageName: couldn't parse image name",
     ),
-    "crash loop says why it crashed": (
+    "crash loop with the cause": (
         {"containerStatuses": [looping(1)]},
         "container di-container exited 1: boom, and restarts after a back-off (CrashLoopBackOff)",
     ),

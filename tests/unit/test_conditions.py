@@ -39,7 +39,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "AddressMissing",
         "rank 0: Unschedulable: 0/2",
     ),
-    "an event says why": (
+    "an event explains it": (
         observed(view(0, ip=""), view(1), view(2), warnings={"uid-0": "FailedMount: x"}),
         "AddressesReady",
         False,
@@ -75,14 +75,14 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "rank 0: its program is running but not Ready: kubectl logs job-0 may show why",
     ),
     "ready": (observed(*ALL), "Running", True, "Begun", "all 3 ranks are running"),
-    "renewing all": (
+    "all ranks restart": (
         observed(listed(1), listed(2)),
         "Running",
         False,
         "Renewing",
         "all ranks restart",
     ),
-    "renewing one": (
+    "one rank restarts": (
         observed(listed(0), listed(1)),
         "PeersReady",
         False,
@@ -90,7 +90,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "rank 2 restarts, the other ranks keep running",
     ),
     "all ready": (observed(*ALL), "PeersReady", True, "AllRanksReady", "revision 1"),
-    "not begun": (
+    "not started": (
         observed(listed(0), listed(1), listed(2, ready=False)),
         "PeersReady",
         False,
@@ -106,7 +106,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "Blocked",
         "rank 2: its program exited 3: no GPU, and is restarting",
     ),
-    "list died": (
+    "stale list": (
         observed(listed(0), listed(1)),
         "AddressesReady",
         False,
@@ -170,7 +170,7 @@ def test_a_job_of_fixed_size_reports_only_what_it_lacks() -> None:
 
 FIRST: dict[str, tuple[Ending | None, str]] = {
     "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 exited 3: no such file"),
-    "no words": (Ending(137, 9, "OOMKilled", ""), "rank 1 ran out of memory (OOMKilled)"),
+    "no message": (Ending(137, 9, "OOMKilled", ""), "rank 1 ran out of memory (OOMKilled)"),
     "no container": (None, "rank 1 failed (Unknown)"),
 }
 

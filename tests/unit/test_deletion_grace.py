@@ -18,11 +18,11 @@ STATES: dict[str, tuple[dict[str, Body], Body | None, bool]] = {
     "no node yet": ({}, None, True),
     "the launcher comes": ({LAUNCHER_CONTAINER: RUNS, GATE_CONTAINER: WAITS}, WAITS, True),
     "the gate waits": ({LAUNCHER_CONTAINER: OVER, GATE_CONTAINER: RUNS}, WAITS, True),
-    "its program is about to begin": (OURS, WAITS, True),
+    "its program is about to start": (OURS, WAITS, True),
     "an own init container is over": ({"own": OVER, **OURS}, WAITS, True),
     "an own init container runs": ({"own": RUNS, LAUNCHER_CONTAINER: WAITS}, WAITS, False),
     "its program runs": (OURS, RUNS, False),
-    "its program starts again": (OURS, {**WAITS, "restarts": 1}, False),
+    "its program restarts": (OURS, {**WAITS, "restarts": 1}, False),
     "its program has failed": (OURS, FAILED, False),
 }
 

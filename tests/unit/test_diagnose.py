@@ -20,24 +20,24 @@ NOT_ADMITTED = {"job-1": Creation(2, NOW, rejected="NodePorts: no")}
 WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "not created yet": (None, {}, "its pod is being created"),
     "not admitted by its node": (None, {"creations": NOT_ADMITTED}, "NodePorts: no"),
-    "not admitted, and created again": (
+    "not admitted, and re-created": (
         view(1, ip=""),
         {"creations": NOT_ADMITTED},
         "NodePorts: no",
     ),
-    "not admitted, and its name is taken since": (
+    "not admitted, and its name is taken now": (
         None,
         {"creations": NOT_ADMITTED, "refusals": {"pod/job-1": refused("taken")}},
         "taken",
     ),
-    "refused": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
+    "rejected": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
     "old one ends": (view(1, deleting=True), {}, "its old pod is still ending"),
     "T2: the pod that its node did not admit ends": (
         view(1, deleting=True),
         {"creations": NOT_ADMITTED},
         "NodePorts: no",
     ),
-    "of an older list": (listed(1), {}, "its pod has a stale peer list and is being replaced"),
+    "with a stale list": (listed(1), {}, "its pod has a stale peer list and is being replaced"),
     "no node": (view(1, ip="", node=""), {}, "its pod is waiting for a node"),
     "on a node": (view(1, ip=""), {}, "its node is starting its pod"),
     "complains": (
@@ -50,7 +50,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
         {"warnings": {"uid-1": "FailedMount: no such ConfigMap"}},
         "FailedMount: no such",
     ),
-    "its own words first": (view(1, ip="", complaint="A"), {"warnings": {"uid-1": "B"}}, "A"),
+    "its own complaint first": (view(1, ip="", complaint="A"), {"warnings": {"uid-1": "B"}}, "A"),
     "its image is on the way": (
         view(1, unstarted=True, image="a/b:1"),
         {},

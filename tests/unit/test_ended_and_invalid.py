@@ -20,8 +20,8 @@ RESERVED = {"containers": [container(env=[{"name": "DI_LIST_NUMBER", "value": "1
 REFUSED: dict[str, Body] = {
     "by a check": {"template": {"spec": RESERVED}},
     "by the model": {"networkPolicy": {"ingress": [{"form": []}]}},
-    "as a field that is not there any more": {"gone": 1},
-    "as a template that is none": {"template": {"spec": [], "containers": 3}},
+    "a removed field": {"gone": 1},
+    "an invalid template": {"template": {"spec": [], "containers": 3}},
 }
 refused = pytest.mark.parametrize("edit", REFUSED.values(), ids=REFUSED.keys())
 
@@ -44,7 +44,7 @@ def test_invalid_fields_of_an_ended_job_count_as_absent(edit: Body) -> None:
     [
         pytest.param({}, id="new"),
         pytest.param({"phase": "Running"}, id="running"),
-        pytest.param({"phase": "Failed"}, id="by another operator's word"),
+        pytest.param({"phase": "Failed"}, id="ended by another operator"),
         pytest.param(
             {"conditions": [{"type": "Failed", "status": "False"}]}, id="that has not failed"
         ),

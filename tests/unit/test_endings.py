@@ -100,7 +100,7 @@ HEADLINES = {
         "sh: bad substitution",
     ),
     "a traceback": (TRACEBACK, "ModuleNotFoundError: No module named 'mymod'"),
-    "words after a traceback": (
+    "output after a traceback": (
         TRACEBACK + "wandb: run saved\n",
         "ModuleNotFoundError: No module named 'mymod'",
     ),

@@ -49,9 +49,9 @@ CHARGED: dict[str, tuple[Pod, Status, int]] = {
     "deleted by hand": (crashed(deleting=True), Status(), 0),
     "disrupted": (crashed(disrupted=True), Status(), 0),
     "its sandbox died": (crashed(sandbox=False), Status(), 0),
-    "its sandbox was made anew": (crashed(failures=2, ip="10.0.0.9"), Status(), 0),
-    "its list is dead, and it will go": (crashed(), DEAD, 0),
-    "a new pod while the next list is gathered": (view(1, failures=1), DEAD, 1),
+    "its sandbox was re-created": (crashed(failures=2, ip="10.0.0.9"), Status(), 0),
+    "its list is stale, and it will be deleted": (crashed(), DEAD, 0),
+    "a new pod during a rendezvous": (view(1, failures=1), DEAD, 1),
 }
 
 

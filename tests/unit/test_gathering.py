@@ -63,7 +63,7 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
     "enough, within the window": (ALL[:2], 9, {}, 0),
     "enough, and the window is over": (ALL[:2], 10, {}, 2),
     "a gap": ((home(0), home(1), home(3)), 10, {}, 2),
-    "nobody says when he was placed": ((view(0), view(1)), 0, {}, 2),
+    "the time of placement is unknown": ((view(0), view(1)), 0, {}, 2),
     "the last one came late": ((home(0), view(1, placed=later(8).isoformat())), 17, {}, 0),
     "its image came late": ((home(0), home(1, gate_started=later(8).isoformat())), 17, {}, 0),
     "its image came late, and the window is over": (
@@ -76,22 +76,27 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
     "one joins, within the window": ((runs(0), runs(1), home(2)), 9, {"list_number": 1}, 0),
     "they run": ((runs(0), runs(1), runs(2), homeless(3)), 99, {}, 0),
     "one more is there": ((runs(0), runs(1), runs(2), home(3)), 0, {}, 4),
-    "renewed, one finds no room": ((runs(0), runs(1), home(2), homeless(3)), 10, RENEWED, 3),
-    "renewed, one has not found room yet": (
+    "re-rendezvous, one finds no node": ((runs(0), runs(1), home(2), homeless(3)), 10, RENEWED, 3),
+    "re-rendezvous, one has not found a node yet": (
         (runs(0), runs(1), home(2), homeless(3)),
         9,
         RENEWED,
         0,
     ),
-    "renewed, one is ending": ((runs(0), runs(1), home(2), runs(3, deleting=True)), 99, RENEWED, 0),
-    "renewed, one has no pod yet": ((runs(0), runs(1), home(2)), 99, RENEWED, 0),
-    "renewed, all are back and nobody else": (
+    "re-rendezvous, one is ending": (
+        (runs(0), runs(1), home(2), runs(3, deleting=True)),
+        99,
+        RENEWED,
+        0,
+    ),
+    "re-rendezvous, one has no pod yet": ((runs(0), runs(1), home(2)), 99, RENEWED, 0),
+    "re-rendezvous, all are back": (
         (runs(0), runs(1), home(2)),
         0,
         {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2")},
         3,
     ),
-    "renewed, not without those who run on": (
+    "re-rendezvous, not without running ranks": (
         (runs(0), runs(3), home(1)),
         99,
         RENEWED | {"last_renewal": Renewal(list_number=1, ranks="1-2")},
@@ -172,11 +177,11 @@ def test_a_re_rendezvous_continues_without_a_rank_that_is_rejected_for_long() ->
 BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
     "a higher one has a node": ((home(0), home(1), homeless(2), home(3)), 3),
     "the highest of several": ((home(0), homeless(1), home(2), home(3)), 3),
-    "nobody above": ((home(0), home(1), home(2), homeless(3)), None),
-    "one is going already": ((home(0), homeless(1), home(2), home(3, deleting=True)), None),
+    "no higher rank": ((home(0), home(1), home(2), homeless(3)), None),
+    "one is being deleted already": ((home(0), homeless(1), home(2), home(3, deleting=True)), None),
     "below the minimum": ((homeless(0), home(1)), None),
     "it runs": ((runs(0), homeless(1), runs(2)), None),
-    "no word from the scheduler": (
+    "no report from the scheduler": (
         (home(0), home(1), view(2, **HOMELESS | {"complaint": ""}), home(3)),
         None,
     ),
@@ -197,13 +202,13 @@ def test_the_window_stays_open_while_the_operator_is_creating_pods() -> None:
 
 AGAIN = frozenset({"job-3"})
 RECRUITS: dict[str, tuple[tuple[Pod, ...], frozenset[str], tuple[int, ...], tuple[int, ...]]] = {
-    "the needed ones at once": ((), AGAIN, (0, 1), ()),
-    "and before all others": ((home(0), home(2)), AGAIN, (1,), ()),
+    "required ranks at once": ((), AGAIN, (0, 1), ()),
+    "required ranks before all others": ((home(0), home(2)), AGAIN, (1,), ()),
     "then the others in order": ((home(0), home(1)), frozenset(), (), (2, 3)),
-    "also while nobody has a node yet": ((homeless(0), homeless(1)), frozenset(), (), (2, 3)),
-    "one that gave way waits": ((home(0), home(1), homeless(2)), AGAIN, (), ()),
-    "and keeps none below from coming": ((home(0), homeless(1)), AGAIN, (), (2,)),
-    "until there is room": ((home(0), home(1), home(2)), AGAIN, (), (3,)),
+    "also while no rank has a node yet": ((homeless(0), homeless(1)), frozenset(), (), (2, 3)),
+    "a released rank waits": ((home(0), home(1), homeless(2)), AGAIN, (), ()),
+    "a released rank does not block lower ranks": ((home(0), homeless(1)), AGAIN, (), (2,)),
+    "until there is capacity": ((home(0), home(1), home(2)), AGAIN, (), (3,)),
     "all are there": (ALL, AGAIN, (), ()),
 }
 

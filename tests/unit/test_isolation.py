@@ -25,7 +25,7 @@ POLICY = Target("networkpolicies", "ns", "job")
 @pytest.mark.parametrize(
     "rules",
     [
-        pytest.param([], id="nobody else"),
+        pytest.param([], id="no other peer"),
         pytest.param([BOARD], id="TensorBoard"),
         pytest.param([{"from": [{"namespaceSelector": {}}]}, BOARD], id="every namespace"),
         pytest.param(
@@ -71,8 +71,8 @@ RULE = "spec.networkPolicy.ingress[0]"
 @pytest.mark.parametrize(
     ("rule", "field"),
     [
-        pytest.param({}, f"{RULE}.from", id="everybody"),
-        pytest.param({"from": []}, f"{RULE}.from", id="everybody, in another form"),
+        pytest.param({}, f"{RULE}.from", id="all peers"),
+        pytest.param({"from": []}, f"{RULE}.from", id="all peers, in another form"),
         pytest.param({"form": [{"podSelector": {}}]}, f"{RULE}.form", id="misspelt from"),
         pytest.param(
             {"from": [{"podSelecter": {}}]}, f"{RULE}.from[0].podSelecter", id="misspelt peer"
@@ -261,7 +261,7 @@ def test_rules_without_effect_are_reported() -> None:
     [
         pytest.param(True, ISOLATED, True, id="in the node's network"),
         pytest.param(False, ISOLATED, False, id="in its own"),
-        pytest.param(True, Options(), False, id="where no job is isolated"),
+        pytest.param(True, Options(), False, id="policies are disabled"),
     ],
 )
 def test_an_unprotected_job_is_reported(on_host: bool, options: Options, said: bool) -> None:

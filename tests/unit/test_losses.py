@@ -13,7 +13,7 @@ from unit.builders import ALL, LIST, NOW, gang, listed, observed, view, world_of
 from unit.worlds import gathering, instead, without, world
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
-    "gone": (without(1), "PodLost", "rank 1: its pod is gone"),
+    "pod deleted": (without(1), "PodLost", "rank 1: its pod is gone"),
     "ending": (
         instead(listed(1, deleting=True)),
         "PodDeleted",
@@ -24,9 +24,9 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
         "PodFailed",
         "rank 1: pod job-1 failed (Evicted: low on memory)",
     ),
-    "failed in silence": (instead(listed(1, phase="Failed")), "PodFailed", "no reason given"),
+    "failed without a reason": (instead(listed(1, phase="Failed")), "PodFailed", "no reason given"),
     "main container failed for good": (instead(listed(1, broken=True)), "PodFailed", "rank 1"),
-    "sandbox gone": (
+    "sandbox died": (
         instead(listed(1, sandbox=False)),
         "SandboxLost",
         "rank 1: the sandbox of pod job-1 died",
@@ -36,7 +36,11 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
         "AddressChanged",
         "rank 1: the address of pod job-1 changed from 10.0.0.1 to 10.0.0.9",
     ),
-    "moved before it was told": (instead(view(1, ip="10.0.0.9")), "AddressChanged", "rank 1"),
+    "address changed before it had the list": (
+        instead(view(1, ip="10.0.0.9")),
+        "AddressChanged",
+        "rank 1",
+    ),
 }
 
 

@@ -25,7 +25,7 @@ PODS: dict[str, tuple[Pod, float, bool]] = {
     ),
     "its node is lost and it is not deleted": (listed(1, node_lost=True), 999, False),
     "it had ended before": (listed(1, **HANGS, phase="Failed"), 35, True),
-    "nobody says when": (listed(1, deleting=True, node_lost=True), 999, False),
+    "the time is unknown": (listed(1, deleting=True, node_lost=True), 999, False),
 }
 
 

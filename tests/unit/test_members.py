@@ -95,11 +95,11 @@ USERS: dict[str, tuple[dict[str, Any], str | None]] = {
     "its gate runs": ({}, LATE),
     "its gate has started later than the other found its node": ({"gate_started": "2027"}, "2027"),
     "its program runs": ({"gated": False, "started": EARLY}, LATE),
-    "it waits as well": ({"gated": False, "unstarted": True, "gate_started": ""}, None),
+    "it waits, too": ({"gated": False, "unstarted": True, "gate_started": ""}, None),
     "it has another image": ({"image": "my/image:2"}, None),
-    "its image is asked for at each start": ({"image": ""}, None),
+    "its image is checked at each start": ({"image": ""}, None),
     "it is on another node": ({"node": "node-b"}, None),
-    "it goes": ({"deleting": True}, None),
+    "it is being deleted": ({"deleting": True}, None),
 }
 
 

@@ -56,7 +56,7 @@ def change(
 STARTED: dict[str, tuple[tuple[Any, ...], float | None]] = {
     "from its creation": (((1, WAITS, {}), (9, RUNS, {})), 9),
     "in its first status": (((2, RUNS, {}),), 2),
-    "it runs on": (((1, WAITS, {}), (9, RUNS, {}), (20, RUNS, {"replicas": 3})), None),
+    "it keeps running": (((1, WAITS, {}), (9, RUNS, {}), (20, RUNS, {"replicas": 3})), None),
     "a loss before it runs": (((1, WAITS, {}), (5, RENEWING, loss(5)), (9, RUNS, {})), 9),
     "again after a loss": (((9, RUNS, {}), (20, RENEWING, loss(20)), (30, RUNS, {})), None),
     "from its resumption": (
@@ -118,7 +118,7 @@ def test_a_recovery_is_from_a_loss_until_all_ranks_are_ready(
 
 RESTARTS: dict[str, tuple[tuple[Any, ...], dict[str, int]]] = {
     "a loss": (((9, RUNS, {}), (20, PARTLY, loss(20))), {"PodLost": 1}),
-    "a loss that is charged": (
+    "a counted failure": (
         ((9, RUNS, {}), (20, PARTLY, {**loss(20, "PodFailed"), "restarts": 1})),
         {"PodFailed": 1},
     ),
@@ -127,15 +127,15 @@ RESTARTS: dict[str, tuple[tuple[Any, ...], dict[str, int]]] = {
         {"AddressChanged": 1},
     ),
     "written again": (((20, PARTLY, loss(20)), (30, PARTLY, {})), {}),
-    "two containers start again in their pods": (
+    "two containers restart in their pods": (
         ((9, RUNS, {}), (20, RUNS, {"restarts": 2})),
         {CRASHED: 2},
     ),
-    "the last failure restarts nobody": (
+    "the last failure restarts no rank": (
         ((9, RUNS, {}), (20, (Fact(Failed.BackoffLimitExceeded),), {"restarts": 1})),
         {},
     ),
-    "a suspension is none": (((9, RUNS, {}), (20, WAITS, loss(20, SUSPENDED))), {}),
+    "a suspension": (((9, RUNS, {}), (20, WAITS, loss(20, SUSPENDED))), {}),
 }
 
 

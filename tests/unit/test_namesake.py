@@ -27,8 +27,8 @@ NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
     "of another job": (owned(name="other", uid="x"), Refused.TAKEN),
     "with our uid, of another kind": (owned(kind="Nothing"), Refused.TAKEN),
     "of another kind": (owned(kind="ReplicaSet", uid="x"), Refused.TAKEN),
-    "nobody's": ({"metadata": {"name": "job-0"}}, Refused.TAKEN),
-    "nobody's, ending": (
+    "without an owner": ({"metadata": {"name": "job-0"}}, Refused.TAKEN),
+    "without an owner, ending": (
         {"metadata": {"name": "job-0", "deletionTimestamp": "now"}},
         Refused.TERMINATING,
     ),

@@ -46,12 +46,12 @@ EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] 
         (Fact(LauncherBypassed.LauncherBypassed, "x"),),
         (Event("LauncherBypassed", "x"),),
     ),
-    "a pod refused": (
+    "a rejected pod": (
         (Fact(PodsCreated.Creating),),
         (Fact(PodsCreated.PodRejected, "x"),),
         (Event("PodRejected", "x"),),
     ),
-    "a list dies": (
+    "a list becomes stale": (
         (Fact(AddressesReady.Published),),
         (Fact(AddressesReady.PodLost, "x"),),
         (Event("PodLost", "x"),),
@@ -62,12 +62,12 @@ EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] 
         (Event("ServiceNameTaken", "x"),),
     ),
     "pods created": ((Fact(PodsCreated.Creating),), (Fact(PodsCreated.AllCreated),), ()),
-    "only the words differ": (
+    "only the message differs": (
         (Fact(PodsCreated.PodRejected, "a"),),
         (Fact(PodsCreated.PodRejected, "b"),),
         (),
     ),
-    "runs no more": ((Fact(Running.Begun),), (Fact(Running.Finished),), ()),
+    "no longer running": ((Fact(Running.Begun),), (Fact(Running.Finished),), ()),
     **{
         f"quiet: {reason}": ((), (Fact(reason),), ())
         for reason in (

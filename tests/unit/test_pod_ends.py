@@ -68,7 +68,7 @@ FAILURES: dict[str, tuple[Body, int]] = {
         {"initContainerStatuses": [{**looping(1), "name": names.GATE_CONTAINER}]},
         0,
     ),
-    "failed without a word": ({"phase": "Failed"}, 1),
+    "failed without a reason": ({"phase": "Failed"}, 1),
     "failed and down": (
         {"phase": "Failed", "containerStatuses": [main_status(state=terminated(1))]},
         1,
@@ -101,7 +101,7 @@ SUCCEEDED: dict[str, tuple[Body, bool]] = {
         },
         False,
     ),
-    "phase says so": ({"phase": "Succeeded"}, True),
+    "by its phase": ({"phase": "Succeeded"}, True),
     "exited 1": ({"containerStatuses": [main_status(state=terminated(1))]}, False),
     "exited 0 because it was evicted": (
         {
@@ -181,7 +181,7 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
         {"containerStatuses": [main_status(state=terminated(137))]},
         Ending(137, 9, "Error", ""),
     ),
-    "signal in words": (
+    "a named signal": (
         {"containerStatuses": [main_status(state=terminated(1, signal=15))]},
         Ending(1, 15, "Error", ""),
     ),
@@ -220,9 +220,9 @@ def test_the_reported_end_is_that_of_the_failed_container(
 SAID: dict[str, tuple[int, str, int]] = {
     "the launcher": (85, "dijob: renewal, list 7\n", 7),
     "a program that ends with 85": (85, "out of luck", 0),
-    "a program that says the words": (1, "dijob: renewal, list 7\n", 0),
+    "a program that writes the message": (1, "dijob: renewal, list 7\n", 0),
     "nonsense": (85, "dijob: renewal, list x", 0),
-    "more digits than a number of ours has": (85, "dijob: renewal, list " + 16 * "9", 0),
+    "more digits than a revision has": (85, "dijob: renewal, list " + 16 * "9", 0),
     "an end without a message": (85, "", 0),
 }
 

@@ -46,7 +46,7 @@ STARTUP = event("Unhealthy", "Startup probe errored and resulted in unknown: tim
 CASES: dict[str, tuple[list[Body], str]] = {
     "liveness": ([UNHEALTHY, killing()], f"its liveness probe failed: {WHY}"),
     "startup": ([STARTUP, killing("startup")], "its startup probe failed: timeout"),
-    "nothing is said of why": ([killing()], "its liveness probe failed"),
+    "no event explains why": ([killing()], "its liveness probe failed"),
     "it failed, and did not end it": ([UNHEALTHY], ""),
     "the run before": ([killing(at="2026-05-04T11:59:59Z")], ""),
     "another container": ([killing(name="side")], ""),

@@ -28,7 +28,7 @@ def test_the_port_is_immutable_even_while_the_job_is_suspended() -> None:
 @pytest.mark.parametrize(
     ("there", "wanted", "found"),
     [
-        pytest.param(of_server(**REDIS), of_server(**REDIS), None, id="as it is to be"),
+        pytest.param(of_server(**REDIS), of_server(**REDIS), None, id="the desired port"),
         pytest.param(of_server(**REDIS), of_server(**OTHER), (6379, 7000), id="the old one's"),
         pytest.param({"kind": "Service"}, of_server(**OTHER), (0, 7000), id="none"),
         pytest.param(
@@ -41,7 +41,7 @@ def test_the_port_is_immutable_even_while_the_job_is_suspended() -> None:
             {"kind": "Service", "spec": {"ports": [{"port": 1}]}},
             service.manifests(job(), Options())[0],
             None,
-            id="of a headless service, where it does not matter",
+            id="a headless service, whose port does not matter",
         ),
     ],
 )

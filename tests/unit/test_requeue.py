@@ -32,29 +32,32 @@ def with_pod(pods: Mapping[int, Pod], **fields: Any) -> dict[int, Pod]:
 TOLD = {("uid-1", 1): LONG_AGO, ("uid-1", 2): LONG_AGO}
 WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),
-    "its service, refused, to be asked for again": (
+    "its rejected service, due for a retry": (
         {"services": frozenset(), "refusals": {"service/job": refused(-9)}},
         {},
     ),
-    "its service, refused just now": (
+    "its service, rejected just now": (
         {"services": frozenset(), "refusals": {"service/job": refused(0.3)}},
         {},
     ),
-    "a gate that does not see its list": ({"list_seen": TOLD}, {"gated": True, "ready": False}),
+    "a gate whose kubelet has missed the list": (
+        {"list_seen": TOLD},
+        {"gated": True, "ready": False},
+    ),
     "a gate that was reminded a moment ago": (
         {"list_seen": TOLD, "reminded": {("uid-1", 1): later(-3.9)}},
         {"gated": True, "ready": False},
     ),
-    "a process that does not start again": (
+    "a process that does not restart": (
         {"list_seen": TOLD},
         {"renew_from": 2, "restartable": True, "started": timestamp(later(-900))},
     ),
-    "a process that has been told a moment ago": (
+    "a process that was just requested to restart": (
         {"list_seen": {("uid-1", 2): NOW}},
         {"renew_from": 2, "restartable": True, "started": timestamp(later(-900))},
     ),
-    "a pod that is gone, and refused": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),
-    "a pod that is gone again and again": (
+    "a lost pod that is rejected": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),
+    "a pod that is lost repeatedly": (
         {"creations": {"job-1": Creation(3, later(-2))}},
         {"gone": True},
     ),
@@ -69,7 +72,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a pod that has been chosen to go": ({}, {"disrupted": True}),
 }
 BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "begins": ({}, {"fresh": True}),
+    "starts": ({}, {"fresh": True}),
     "runs": ({}, {}),
     "runs elastically": (
         {"minReplicas": 2, "maxReplicas": 5, "replicas": 5, "gatherSeconds": 60},
@@ -77,8 +80,8 @@ BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "has a server": ({"messageQueue": {"type": "redis"}}, {}),
     "has a deadline": ({"activeDeadlineSeconds": 3000, "startupDeadlineSeconds": 2000}, {}),
-    "is renewed": ({}, {"dead": True}),
-    "has no room": ({}, {"fresh": True, "no_room": True}),
+    "restarts all ranks": ({}, {"dead": True}),
+    "has no capacity": ({}, {"fresh": True, "no_room": True}),
     "has another template": ({}, {"changed": True}),
     "is paused": ({}, {"paused": True}),
     "is suspended": ({"suspend": True}, {}),

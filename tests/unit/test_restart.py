@@ -43,13 +43,13 @@ POSSIBLE: dict[str, tuple[Pod, bool]] = {
     "sound": (sound(), True),
     "crashed long ago": (sound(ended=LONG_AGO), True),
     "crashed lately: the kubelet would make it wait": (sound(ended=LATELY), False),
-    "a stamp that nobody can read": (sound(ended="yesterday"), False),
+    "an unreadable time": (sound(ended="yesterday"), False),
     "no launcher, or restartPolicy Never": (sound(restartable=False), False),
     "being deleted": (sound(deleting=True), False),
     "failed": (sound(phase="Failed"), False),
     "its sandbox died": (sound(sandbox=False), False),
     "it moved": (sound(ip="10.0.0.9"), False),
-    "it was never told a list": (sound(ips=""), False),
+    "it never had a list": (sound(ips=""), False),
     "it has succeeded": (sound(succeeded=True), False),
 }
 
@@ -65,13 +65,13 @@ def having_counted(renewed: int) -> Status:
 
 AGAIN = sound(renew_from=2, started=timestamp(later(2)))
 PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
-    "never told": (sound(), Status(), 99, False),
-    "told just now": (sound(renew_from=2), Status(), 0, True),
-    "told long ago": (sound(renew_from=2), Status(), 99, True),
-    "it says so itself": (sound(renew_from=2, ended_for=2), Status(), 0, False),
-    "of another renewal": (sound(renew_from=2, ended_for=1), Status(), 0, True),
-    "counted, and crashed since": (sound(renew_from=2), having_counted(2), 0, False),
-    "an older one was counted": (sound(renew_from=2), having_counted(1), 0, True),
+    "never requested": (sound(), Status(), 99, False),
+    "requested just now": (sound(renew_from=2), Status(), 0, True),
+    "requested long ago": (sound(renew_from=2), Status(), 99, True),
+    "its launcher reports it": (sound(renew_from=2, ended_for=2), Status(), 0, False),
+    "for another revision": (sound(renew_from=2, ended_for=1), Status(), 0, True),
+    "counted, and crashed afterwards": (sound(renew_from=2), having_counted(2), 0, False),
+    "an older restart was counted": (sound(renew_from=2), having_counted(1), 0, True),
     "crashed just then, and stayed": (
         sound(renew_from=2, started=timestamp(later(2))),
         Status(),
@@ -84,19 +84,19 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
         3,
         True,
     ),
-    "started in the second in which it was told": (
+    "started in the second of the request": (
         sound(renew_from=2, started=timestamp(NOW)),
         Status(),
         99,
         True,
     ),
-    "crashed, and waits to start again": (
+    "crashed, and waits to restart": (
         sound(renew_from=2, started="", ended=LATELY),
         Status(),
         99,
         True,
     ),
-    "ended, and nobody knows how": (
+    "ended without a record": (
         sound(renew_from=2, started="", restarts=1),
         Status(),
         99,
@@ -115,7 +115,7 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
         99,
         False,
     ),
-    "it has succeeded, and never starts again": (
+    "it has succeeded and never restarts": (
         sound(renew_from=2, succeeded=True),
         Status(),
         99,
@@ -287,13 +287,13 @@ LATE: dict[str, tuple[Pod, float, bool]] = {
         300,
         False,
     ),
-    "it had crashed, and has started again just now": (
+    "it crashed and has just restarted": (
         sound(renew_from=2, started=timestamp(later(299)), restarts=1, ended=timestamp(later(200))),
         300,
         False,
     ),
-    "it runs since before it was told": (sound(renew_from=2), 300, True),
-    "it does not start again": (sound(renew_from=2, started="", ended=LATELY), 300, True),
+    "it has been running since before the request": (sound(renew_from=2), 300, True),
+    "it does not restart": (sound(renew_from=2, started="", ended=LATELY), 300, True),
 }
 
 

@@ -46,7 +46,7 @@ def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
 
 
 NOT_READY = {
-    "gone": (
+    "lost": (
         (listed(0), listed(1)),
         "Renewing",
         "rank 2: its pod is gone; rank 2 restarts, the other ranks keep running",
@@ -114,7 +114,7 @@ RECOVERED: dict[str, tuple[Pod, str]] = {
         listed(1, failures=2, last_end=BOOM, **CRASHED_BEFORE),
         f"2 failures so far, the last at {AT}: rank 1: its program exited 1: boom",
     ),
-    "its last end was a restart for another image, and not charged": (
+    "its last end was a restart for another image": (
         listed(1, failures=2, last_end=BOOM, first_shape="a", shape="b", **CRASHED_BEFORE),
         "1 failure so far",
     ),

@@ -133,7 +133,9 @@ def over(phase: str, main: Body, owner: DIJob, *init: Body) -> Pod:
         pytest.param("Failed", 1, AFTER, True, id="with a code of its own"),
         pytest.param("Succeeded", 0, SAME, False, id="succeeded, the sandbox went with the pod"),
         pytest.param("Succeeded", 0, AFTER, True, id="ended after, with 0"),
-        pytest.param("Running", 0, AFTER, True, id="ended after, with 0, before the phase says so"),
+        pytest.param(
+            "Running", 0, AFTER, True, id="ended afterwards with 0, before the phase shows it"
+        ),
     ],
 )
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])

@@ -60,7 +60,7 @@ EDITS: dict[str, Body] = {
     "closed to all": {"ingress": []},
     "of other pods": {"podSelector": {"matchLabels": {"app": "x"}}},
     "of fewer pods": {"podSelector": {"matchLabels": {names.LABEL_JOB: "job", "app": "x"}}},
-    "closes what goes out": {"policyTypes": ["Ingress", "Egress"], "egress": []},
+    "denies egress": {"policyTypes": ["Ingress", "Egress"], "egress": []},
 }
 
 

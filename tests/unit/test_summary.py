@@ -29,7 +29,7 @@ def found(status: Status, type_: str) -> Condition:
 
 
 PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
-    "nothing said": ((), Phase.PENDING),
+    "no facts": ((), Phase.PENDING),
     "pods": ((Fact(PodsCreated.AllCreated), Fact(AddressesReady.Gathering)), Phase.PENDING),
     "addresses": ((Fact(AddressesReady.Published), Fact(Running.Starting)), Phase.STARTING),
     "running": ((Fact(AddressesReady.Published), Fact(Running.Begun)), Phase.RUNNING),
@@ -41,7 +41,7 @@ PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
         (Fact(Running.Starting), Fact(Failed.BackoffLimitExceeded), Fact(AddressesReady.Published)),
         Phase.FAILED,
     ),
-    "invalid beside what runs": (
+    "invalid while it runs": (
         (Fact(Invalid.SpecInvalid), Fact(Running.Begun)),
         Phase.RUNNING,
     ),
@@ -165,7 +165,7 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
         ),
         "each pod may train alone, see LauncherBypassed; all 3 ranks exited 0",
     ),
-    "a program that says otherwise, and succeeded": (
+    "a program with conflicting arguments that succeeded": (
         (
             Fact(Succeeded.AllRanksSucceeded, "all 3 ranks exited 0"),
             Fact(SpecWarning.ProgramSaysOtherwise, "long"),

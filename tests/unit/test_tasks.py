@@ -37,7 +37,7 @@ def test_ranks_are_assigned_to_tasks_in_order() -> None:
 @pytest.mark.parametrize(
     ("name", "rank"),
     [
-        pytest.param("job-collector-7", 9, id="beyond the last task's wish: too many, and goes"),
+        pytest.param("job-collector-7", 9, id="beyond the size of the last task"),
         pytest.param("job-learner-1", -1, id="beyond another task's"),
         pytest.param("job-old-0", -1, id="no such task"),
         pytest.param("job-0", -1, id="of the template shape"),

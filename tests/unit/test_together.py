@@ -41,8 +41,8 @@ LOSSES: dict[str, dict[str, Any] | None] = {
     "it crashes in its pod": {**FAILED, "phase": "Running"},
     "it is evicted": {**FAILED, "disrupted": True},
     "its pod is deleted": {"deleting": True},
-    "its pod is gone": None,
-    "its sandbox is made anew": {"ip": "10.0.0.9"},
+    "its pod is lost": None,
+    "its sandbox is re-created": {"ip": "10.0.0.9"},
 }
 
 
@@ -191,8 +191,8 @@ def test_a_rank_that_restarted_before_the_success_keeps_running() -> None:
 
 KEEPS: dict[str, dict[str, Any]] = {
     "programs that take a member back": {},
-    "the same, all renewed": {"restart": {"scope": "Job"}},
-    "torch, and the user says that a rank can begin alone": {
+    "the same, all ranks restart": {"restart": {"scope": "Job"}},
+    "torch, with restart scope Pod": {
         "runtime": "torch",
         "restart": {"scope": "Pod"},
     },

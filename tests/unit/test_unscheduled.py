@@ -37,17 +37,17 @@ def asked(scheduler: str, **status: Any) -> Body:
 @pytest.mark.parametrize(
     ("body", "unacknowledged"),
     [
-        pytest.param(bound("nowhere"), "node nowhere", id="a node that says nothing"),
-        pytest.param(bound("a", startTime=CREATED), "", id="a node that has begun"),
+        pytest.param(bound("nowhere"), "node nowhere", id="a node that does not report"),
+        pytest.param(bound("a", startTime=CREATED), "", id="a node that has started it"),
         pytest.param(
             bound("a", containerStatuses=[{"name": "c"}]), "", id="a node that shows containers"
         ),
-        pytest.param(asked("nobody"), "scheduler nobody", id="a scheduler that says nothing"),
+        pytest.param(asked("nobody"), "scheduler nobody", id="a scheduler that does not report"),
         pytest.param(asked(""), "scheduler default-scheduler", id="the default one"),
         pytest.param(
             asked("nobody", conditions=[{"type": "PodScheduled", "status": "False"}]),
             "",
-            id="a scheduler that says no",
+            id="a scheduler that rejects it",
         ),
     ],
 )

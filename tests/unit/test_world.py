@@ -52,8 +52,8 @@ def test_the_revision_comes_from_the_status(
 
 OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {
     "it crashed after a peer was done": (listed(2, failures=1, ready=False), frozenset({0}), True),
-    "it runs again": (listed(2, failures=1), frozenset({0}), False),
-    "nobody is done": (listed(2, failures=1, ready=False), frozenset(), False),
+    "it has restarted": (listed(2, failures=1), frozenset({0}), False),
+    "no rank has succeeded": (listed(2, failures=1, ready=False), frozenset(), False),
     "it starts for the first time": (listed(2, ready=False), frozenset({0}), False),
 }
 
@@ -74,8 +74,8 @@ def test_a_partly_published_list_is_written_to_the_remaining_pods() -> None:
 
 STALE: dict[str, tuple[Pod, bool]] = {
     "fresh": (view(1), False),
-    "has an old list": (listed(1), True),
-    "has an old list and is ending": (listed(1, deleting=True), False),
+    "has a stale list": (listed(1), True),
+    "has a stale list and is ending": (listed(1, deleting=True), False),
     "failed": (view(1, phase="Failed"), True),
 }
 
@@ -168,17 +168,17 @@ SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
     "before the start": (observed(*FRESH), {}, (2, 2)),
     "runs": (observed(*ALL), {}, (3, 4)),
     "its list is lost": (observed(*FRESH), {"list_number": 1}, (5, 6)),
-    "all are renewed": (
+    "all ranks restart": (
         observed(*FRESH),
         {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="0-2")},
         (3, 2),
     ),
-    "the last is renewed": (
+    "the last rank restarts": (
         observed(*ALL),
         {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2")},
         (3, 2),
     ),
-    "an early one is renewed": (
+    "an early rank restarts": (
         observed(*ALL),
         {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="1")},
         (3, 3),
