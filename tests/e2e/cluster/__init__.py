@@ -1,4 +1,4 @@
-"""The test cluster: kind, an embedded one of two real nodes, or a control plane with pretended
+"""The test cluster: kind, an embedded cluster of two real nodes, or a control plane with simulated
 nodes.
 
 from cluster import Options, up

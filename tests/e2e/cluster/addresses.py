@@ -1,4 +1,4 @@
-"""The addresses of a cluster, by IP family: nodes, pods, services."""
+"""The addresses of a cluster's nodes, pods and Services by IP family."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ SWITCH, MACHINE, FIRST_NODE = 1, 254, 11  # hosts in the nodes' network
 
 @dataclass(frozen=True)
 class Family:
-    """One IP family, with the ranges that a cluster has in it; patterns are format strings."""
+    """One IP family with a cluster's address ranges. Patterns are format strings."""
 
     name: str  # as Kubernetes writes it
-    network: str  # a cluster's nodes: (cluster, host)
+    network: str  # addresses of nodes: (cluster, host)
     network_bits: int
     pods: str  # all pods
-    node_pods: str  # the pods of one node: (node)
+    node_pods: str  # range of a node's pods: (node)
     services: str
-    service: str  # the address of a service: (host)
+    service: str  # address of a Service: (host)
     all: str  # every address
-    any: str  # to listen on all of a machine's own
-    flag: str  # ip's
+    any: str  # to listen on all addresses
+    flag: str  # the option of `ip`
 
     def host(self, cluster: int, host: int) -> str:
-        """An address in the network of a cluster's nodes."""
+        """Return an address in the network of a cluster's nodes."""
         return self.network.format(cluster, host)
 
     def pods_of(self, node: int) -> str:
-        """The range of the pods of a node, numbered from 1."""
+        """Return the range of the pods of a node; nodes are numbered from 1."""
         return self.node_pods.format(node)
 
     @property
@@ -71,7 +71,7 @@ ONLY_IPV4 = (IPV4.name,)
 
 
 def families(names: Sequence[str]) -> tuple[Family, ...]:
-    """The families of these names; the first is the cluster's primary one."""
+    """Return the families with these names; the first is the cluster's primary one."""
     if not names or set(names) - FAMILIES.keys() or len(set(names)) < len(names):
         known = ", ".join(FAMILIES)
         raise ClusterError(f"IP families {','.join(names)}: one or both of {known}, each once")
@@ -79,5 +79,5 @@ def families(names: Sequence[str]) -> tuple[Family, ...]:
 
 
 def in_url(address: str) -> str:
-    """An address as it stands in a URL: IPv6 has brackets."""
+    """Return an address for a URL: IPv6 addresses are put in brackets."""
     return f"[{address}]" if ":" in address else address

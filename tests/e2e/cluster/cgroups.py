@@ -1,6 +1,4 @@
-"""The cgroup directories of a cluster's nodes: made in every hierarchy, searched for processes,
-removed.
-"""
+"""The cgroup directories of a cluster's nodes: creation, processes, removal, in every hierarchy."""
 
 import contextlib
 import os
@@ -26,7 +24,7 @@ CONTROLLERS_V1 = (
 
 
 def hierarchies() -> list[Path]:
-    """The mounted hierarchies: the one root of cgroup v2, or each controller's of v1."""
+    """Return the mounted hierarchies: the single root of cgroup v2, or one per controller of v1."""
     if (ROOT / "cgroup.controllers").exists():
         return [ROOT]
     found = {
@@ -38,7 +36,7 @@ def hierarchies() -> list[Path]:
 
 
 def create(path: str) -> None:
-    """Make /path in every hierarchy, ready for a kubelet to make its own below."""
+    """Create /path in every hierarchy, so that a kubelet can create its cgroups below it."""
     for top in hierarchies():
         _prepare(top)
         made = top
@@ -49,7 +47,7 @@ def create(path: str) -> None:
 
 
 def _prepare(directory: Path) -> None:
-    # V1: empty in a new directory, and nothing can run in it.
+    # With v1, these are empty in a new directory, and no process could run in it.
     for name in ("cpuset.cpus", "cpuset.mems"):
         file = directory / name
         if (directory / "tasks").exists() and file.exists() and not file.read_text().strip():
@@ -62,7 +60,7 @@ def _prepare(directory: Path) -> None:
 
 
 def pids(path: str) -> set[int]:
-    """Every process below /path, in any hierarchy."""
+    """Return every process below /path in any hierarchy."""
     found: set[int] = set()
     for top in hierarchies():
         for directory in _tree(top / path.strip("/")):
@@ -72,15 +70,15 @@ def pids(path: str) -> set[int]:
 
 
 def _tree(base: Path) -> list[Path]:
-    """A directory and all below it, each before its own. What goes while we look is left out (rglob
-    would raise).
+    """Return a directory and its subdirectories, parents first. Directories that disappear
+    meanwhile are skipped (rglob would raise).
     """
     return [Path(directory) for directory, _, _ in os.walk(base)]
 
 
 def remove(path: str) -> list[Path]:
-    """Remove /path and all below it from every hierarchy; returns what could not be removed (it
-    holds processes).
+    """Remove /path and everything below it from every hierarchy. Return the directories that could
+    not be removed, because they have processes.
     """
     kept = []
     for top in hierarchies():

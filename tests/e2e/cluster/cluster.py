@@ -1,4 +1,4 @@
-"""A running cluster as tests and the command line see it."""
+"""A running cluster, for tests and the command line."""
 
 import json
 import os
@@ -25,12 +25,12 @@ FILE = "cluster.json"
 
 @dataclass(frozen=True)
 class Cluster:
-    """One cluster; as a context manager it is taken down at the end."""
+    """One cluster. As a context manager, it is removed at the end."""
 
     name: str
     mode: str  # EMBEDDED, CONTROL_PLANE or KIND
     state: Path
-    binaries: Path  # kubectl and helm are in here
+    binaries: Path  # has kubectl and helm
     nodes: tuple[str, ...]
     endpoint: Endpoint
 
@@ -59,32 +59,34 @@ class Cluster:
 
     @property
     def audit_log(self) -> Path:
-        """One JSON object a line, level Metadata, every request since `up`."""
+        """The audit log: one JSON object per line, level Metadata, every request since `up`."""
         return self.state / "audit.log"
 
     @property
     def logs(self) -> Path:
-        """The folder of the programs' logs, NAME.log each."""
+        """The folder of the programs' logs, NAME.log."""
         return self.state / "logs"
 
     @property
     def plane(self) -> ControlPlane:
-        """The control plane's programs, entered where they live."""
+        """The control plane in its namespace."""
         inside = () if self.endpoint.local else enter(require(self.state, "network"), mount=False)
         return ControlPlane(self.state, self.binaries, self.endpoint, inside)
 
     def env(self) -> dict[str, str]:
-        """KUBECONFIG and a PATH with this cluster's kubectl and helm, for subprocesses."""
+        """Environment for subprocesses: KUBECONFIG, and a PATH with this cluster's kubectl and
+        helm.
+        """
         path = f"{self.binaries}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
     def run_kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """kubectl as admin: its output; a failure is a ClusterError with kubectl's words."""
+        """Run kubectl as admin. Return its output; raise ClusterError with it if kubectl fails."""
         argv = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
         return run(argv, stdin=stdin, env={**os.environ, **self.env()}, timeout=timeout)
 
     def node(self, name: str) -> Node:
-        """The embedded node of that name."""
+        """Return the embedded node with this name."""
         if self.mode != EMBEDDED or name not in self.nodes:
             known = ", ".join(self.nodes) if self.mode == EMBEDDED else f"none in mode {self.mode}"
             raise ClusterError(f"no node {name}; real nodes of {self.name}: {known}")
@@ -93,7 +95,7 @@ class Cluster:
         )
 
     def load(self, archives: Sequence[Path]) -> None:
-        """Import image archives into every running node, all nodes at once."""
+        """Import image archives into every running node, into all nodes concurrently."""
         check_archives(archives)
         if self.mode == KIND:
             kind.load(self.name, archives)
@@ -107,12 +109,12 @@ class Cluster:
         self.note_loaded(archives)
 
     def not_loaded(self, archives: Sequence[Path]) -> list[Path]:
-        """Those of the archives that are not loaded yet, or have changed since."""
+        """Return the archives that are not loaded, or that have changed since."""
         known = self._loaded()
         return [archive for archive in archives if imagestore.key(archive) not in known]
 
     def note_loaded(self, archives: Sequence[Path]) -> None:
-        """Remember that every node has these."""
+        """Note that every node has these archives."""
         keys = self._loaded() | {imagestore.key(archive) for archive in archives}
         (self.state / "loaded.json").write_text(json.dumps(sorted(keys)))
 
@@ -121,13 +123,11 @@ class Cluster:
         return set(json.loads(path.read_text())) if path.exists() else set()
 
     def stopped(self) -> set[str]:
-        """Nodes that stop_node took away."""
+        """Return the nodes that stop_node has stopped."""
         return {path.stem for path in (self.state / "stopped").glob("*")}
 
     def stop_node(self, name: str) -> None:
-        """Power off: kubelet, containerd and every container on the node end at once, as by a
-        pulled plug.
-        """
+        """Power off a node: kubelet, containerd and all containers on it end at once."""
         if self.mode == KIND:
             kind.stop_node(self.name, name)
             return
@@ -137,47 +137,49 @@ class Cluster:
         node.power_off()
 
     def start_node(self, name: str) -> None:
-        """Power on again: same name, address, disk and images."""
+        """Power on a node again, with the same name, address, disk and images."""
         if self.mode == KIND:
             kind.start_node(self.name, name)
             return
         node = self.node(name)
         if not node.not_running():
             return
-        node.power_off()  # what is left of it
+        node.power_off()  # remove the remains
         node.connect(len(self.nodes))
         node.start_containerd()
         node.start_kubelet()
         (self.state / "stopped" / name).unlink(missing_ok=True)
 
     def pids(self, namespace: str, pod: str, container: str) -> list[int]:
-        """Host pids of a container's processes, lowest first."""
+        """Return the host pids of a container's processes, lowest first."""
         return pods.container_pids(
             self.run_kubectl, state.cgroup(self.state), (namespace, pod, container)
         )
 
     def kill_sandbox(self, namespace: str, pod: str) -> int:
-        """Kill the sandbox process under a running pod: same uid, new IP. Returns the pid that was
-        killed.
+        """Kill the sandbox process of a running pod, which keeps its uid and gets a new IP. Return
+        the killed pid.
         """
         return pods.kill_sandbox(self.run_kubectl, state.cgroup(self.state), (namespace, pod))
 
     def components(self) -> tuple[str, ...]:
-        """Names of all recorded programs, e.g. etcd, kube-apiserver, kwok, node-1-kubelet."""
+        """Return the names of all programs, e.g. etcd, kube-apiserver, kwok, node-1-kubelet."""
         return tuple(recorded(self.state))
 
     def stop_component(
         self, name: str, sig: signal.Signals = signal.SIGKILL, timeout: float = 20
     ) -> None:
-        """End one program by a signal and wait (seconds) until it is gone."""
+        """End a program with a signal, and wait (seconds) for its end."""
         stop(require(self.state, name), sig, timeout)
 
     def signal_component(self, name: str, sig: signal.Signals) -> None:
-        """Send a signal and return, e.g. SIGSTOP to freeze the apiserver and SIGCONT to go on."""
+        """Send a signal to a program, e.g. SIGSTOP and SIGCONT to freeze and continue the
+        apiserver.
+        """
         os.kill(require(self.state, name).pid, sig)
 
     def start_component(self, name: str) -> None:
-        """Start one program again as it was started before."""
+        """Start a program again with the same command."""
         process = recorded(self.state).get(name)
         if process is None:
             raise ClusterError(f"no program {name}; programs: {', '.join(self.components())}")
@@ -189,9 +191,7 @@ class Cluster:
             spawn(self.state, name, process.argv, owner)
 
     def problems(self) -> list[str]:
-        """What is not as it should be; empty for a healthy cluster. Stopped nodes are not a
-        problem.
-        """
+        """Return problems of the cluster; [] if it is healthy. Stopped nodes are not a problem."""
         if self.mode == KIND:
             return kind.problems(self.name)
         resting = tuple(f"{name}-" for name in self.stopped())
@@ -213,7 +213,7 @@ class Cluster:
         return [f"{node} is not Ready" for node in self.nodes if node not in ready | self.stopped()]
 
     def ready_nodes(self) -> set[str]:
-        """Names of the nodes whose condition Ready is True."""
+        """Return the names of the nodes that are Ready."""
         path = (
             '{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status}'
             " {end}"
@@ -222,7 +222,7 @@ class Cluster:
         return {word.removesuffix("=True") for word in listed if word.endswith("=True")}
 
     def down(self) -> None:
-        """Remove the cluster and every trace of it."""
+        """Remove the cluster completely."""
         with state.exclusive(self.state):
             if self.mode == KIND:
                 kind.down(self.name)
@@ -235,13 +235,13 @@ class Cluster:
 
 
 def check_archives(archives: Sequence[Path]) -> None:
-    """Refuse archives that are not there."""
+    """Raise ClusterError if an archive does not exist."""
     if absent := [str(path) for path in archives if not path.is_file()]:
         raise ClusterError(f"no such image archive: {', '.join(absent)}")
 
 
 def find(name: str) -> Cluster | None:
-    """The cluster of that name as `up` left it, whole or not; None where there is none."""
+    """Return the cluster with this name, healthy or not; None if there is none."""
     place = state.folder(name)
     try:
         fields = json.loads((place / FILE).read_text())
@@ -261,7 +261,7 @@ def find(name: str) -> Cluster | None:
 
 
 def get(name: str) -> Cluster:
-    """The cluster of that name, or an error that tells how to start it."""
+    """Return the cluster with this name. The error explains how to start it."""
     found = find(name)
     if found is None:
         raise ClusterError(

@@ -1,5 +1,5 @@
-"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes, on loopback or in
-a namespace.
+"""Runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes, on the
+loopback interface or in a network namespace.
 """
 
 import socket
@@ -24,12 +24,12 @@ MANIFESTS = Path(__file__).parent / "manifests"
 class Endpoint:
     """Where the control plane listens."""
 
-    address: str  # what clients reach the apiserver by
+    address: str  # the apiserver's address for clients
     port: int
     etcd_port: int
     etcd_peer_port: int
-    local: bool  # on this machine's loopback, for pretended nodes only
-    ip_families: tuple[str, ...] = ONLY_IPV4  # of nodes, pods and services; the first is primary
+    local: bool  # on the loopback interface, for simulated nodes only
+    ip_families: tuple[str, ...] = ONLY_IPV4  # of nodes, pods and Services, the primary one first
     number: int = 0  # of the nodes' network, where there is one
 
     @property
@@ -41,12 +41,12 @@ class Endpoint:
         return families(self.ip_families)
 
     def hosts(self, host: int) -> tuple[str, ...]:
-        """A host's addresses in the nodes' network, one of each family."""
+        """Return a host's addresses in the nodes' network, one per family."""
         return tuple(family.host(self.number, host) for family in self.families)
 
 
 def loopback() -> Endpoint:
-    """Free ports on 127.0.0.1, so that several control planes stand side by side."""
+    """Return free ports on 127.0.0.1, so that several control planes can run in parallel."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
@@ -56,7 +56,7 @@ def loopback() -> Endpoint:
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """One control plane: its state folder, its programs, where it listens, and what enters its
+    """One control plane: state folder, programs, endpoint, and the command that enters its
     namespace.
     """
 
@@ -71,11 +71,11 @@ class ControlPlane:
 
     @property
     def pod_ranges(self) -> str:
-        """The ranges of all pods, as flags take them."""
+        """Return the ranges of all pods for a command line option."""
         return ",".join(family.pods for family in self.endpoint.families)
 
     def start(self) -> None:
-        """Start etcd and the apiserver; neither waits for the other here."""
+        """Start etcd and the apiserver without waiting for them."""
         etcd = f"http://127.0.0.1:{self.endpoint.etcd_port}"
         peer = f"http://127.0.0.1:{self.endpoint.etcd_peer_port}"
         self._spawn(
@@ -87,7 +87,7 @@ class ControlPlane:
                 "listen-peer-urls": peer,
                 "initial-advertise-peer-urls": peer,
                 "initial-cluster": f"default={peer}",
-                "unsafe-no-fsync": "true",  # its data ends with the cluster
+                "unsafe-no-fsync": "true",  # the data is deleted with the cluster
                 "quota-backend-bytes": 4 << 30,
                 "log-level": "warn",
             },
@@ -124,11 +124,12 @@ class ControlPlane:
         return flags
 
     def start_controllers(self) -> None:
-        """Start controller-manager and scheduler; their client rates do not hold back a test of
-        scale.
+        """Start controller-manager and scheduler, with client rate limits that are high enough for
+        scale tests.
         """
         pki = self.pki
-        # kwok's nodes (of a control plane on loopback) say rarely that they live: kwok_stages.py.
+        # kwok's nodes (with a control plane on loopback) renew their leases rarely
+        # (kwok_stages.py).
         patience = (
             {"node-monitor-grace-period": f"{kwok_stages.LEASE_SECONDS}s"}
             if self.endpoint.local
@@ -174,7 +175,7 @@ class ControlPlane:
         spawn(self.state, program, [*self.enter, str(self.binaries / program), *arguments])
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """kubectl as admin; its standard output."""
+        """Run kubectl as admin, and return its output."""
         config = self.pki[f"{ADMIN}.kubeconfig"]
         return run(
             [str(self.binaries / "kubectl"), f"--kubeconfig={config}", *arguments],
@@ -184,18 +185,18 @@ class ControlPlane:
         )
 
     def wait_ready(self, timeout: float = 60) -> None:
-        """Until /readyz says ok; a program that died is named with the end of its log."""
+        """Wait for /readyz. If a program has ended, raise with the end of its log."""
         until("the apiserver's /readyz", self.not_ready, timeout)
 
     def not_ready(self) -> str:
-        """Why /readyz is not ok; empty when it is."""
+        """Return why /readyz is not ok, or "" if it is."""
         for name, process in recorded(self.state).items():
             if name in ("etcd", "kube-apiserver") and not process.alive:
                 return f"{name} has ended: {log_tail(self.state, name)}"
         return _reason(lambda: self.kubectl("get", "--raw=/readyz", "--request-timeout=3s"))
 
     def wait_default_account(self, timeout: float = 60) -> None:
-        """Until pods can be created in the default namespace."""
+        """Wait until pods can be created in the default namespace."""
         account = ("get", "serviceaccount", "default", "-o", "name")
         until(
             "the default service account", lambda: _reason(lambda: self.kubectl(*account)), timeout

@@ -1,8 +1,8 @@
 """A small file system for the kubelet of each embedded node, which can be filled without touching
 the machine's disk.
 
-It is a tmpfs at /var/lib/kubelet, where the volumes of pods are. What it holds ends with the node's
-power, when all containers that use it have ended; a real disk would keep it.
+It is a tmpfs at /var/lib/kubelet, which has the volumes of pods. Its content is lost when the node
+is powered off and all containers that use it have ended; a real disk would keep it.
 """
 
 import os
@@ -17,20 +17,20 @@ _RECORD, _FILE = "disk-mb", "full"
 
 
 def give(state: Path, megabytes: int) -> None:
-    """Nodes of this cluster that start from now on have so large a one; with 0 none."""
+    """Set the size for nodes that start from now on; 0 disables the file system."""
     if megabytes:
         (state / _RECORD).write_text(str(megabytes))
 
 
 def size(state: Path) -> str:
-    """Its size in mount's words, "" where nodes have none."""
+    """Return its size as an option of mount, or "" if nodes have none."""
     record = state / _RECORD
     return f"{record.read_text()}m" if record.exists() else ""
 
 
 def eviction(state: Path) -> dict[str, object]:
-    """The kubelet's settings: with a disk of its own it ends pods when that is full, and forgets it
-    soon after there is room again. The machine's may be rather full.
+    """Return the kubelet's eviction settings. With its own file system, it evicts pods when that is
+    full, and ends the pressure soon after. The machine's disk may be almost full anyway.
     """
     hard = {
         "memory.available": "100Mi",
@@ -42,7 +42,7 @@ def eviction(state: Path) -> dict[str, object]:
 
 
 def fill(state: Path, holder: Process) -> int:
-    """Take all that is left of it; how many bytes that were."""
+    """Fill the file system, and return the number of written bytes."""
     if not size(state):
         raise ClusterError("the nodes of this cluster have no separate disk")
     with (_path(holder)).open("wb") as file:
@@ -53,7 +53,7 @@ def fill(state: Path, holder: Process) -> int:
 
 
 def empty(holder: Process) -> None:
-    """Give it back; nothing where the node has lost its power meanwhile."""
+    """Free the space again, unless the node was powered off in the meantime."""
     with suppress(FileNotFoundError):
         _path(holder).unlink()
 

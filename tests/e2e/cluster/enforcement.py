@@ -1,7 +1,7 @@
-"""Enforces NetworkPolicies on the nodes of an embedded cluster, whose own network does not:
-kube-router's controller of policies (policies/main.go), one process for each node.
+"""Enforces NetworkPolicies on the nodes of an embedded cluster with kube-router's policy controller
+(policies/main.go), one process per node. The cluster's own network does not enforce them.
 
-It is built and started by the tests that need it, and is no part of `up`.
+The tests that need it build and start it; it is not part of `up`.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from cluster.shell import Progress, run
 
 SOURCES = Path(__file__).parent / "policies"
 BUILD_SECONDS = 900
-# What the names of its chains for pods begin with.
+# Prefix of its chains for pods.
 CHAINS = "KUBE-POD-FW-"
 
 
 @contextmanager
 def enforced(cluster: Cluster) -> Iterator[None]:
-    """All policies hold inside the block, and none behind it."""
+    """Enforce all policies during the block, and none afterwards."""
     program = _build()
     started = list[Process]()
     try:
@@ -48,7 +48,7 @@ def _rules(cluster: Cluster, node: str) -> str:
 
 
 def _start(cluster: Cluster, node: str, program: Path) -> Process:
-    # In the node's network and not in its mounts: the kubeconfig is not to be found in those.
+    # In the node's network namespace only: its mount namespace does not have the kubeconfig.
     argv = [
         *enter(cluster.node(node).holder, mount=False),
         str(program),
@@ -60,7 +60,7 @@ def _start(cluster: Cluster, node: str, program: Path) -> Process:
 
 
 def _build() -> Path:
-    """The program, built once for each content of its sources."""
+    """Return the program, which is built once per content of its sources."""
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum", "main.go"):
         digest.update((SOURCES / name).read_bytes())

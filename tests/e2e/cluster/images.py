@@ -1,4 +1,4 @@
-"""Makes image archives of a few files without any tool, and loads archives into nodes."""
+"""Writes image archives of a few files, and loads archives into nodes."""
 
 import hashlib
 import io
@@ -18,8 +18,8 @@ BUSYBOX = "dijob.local/busybox:1"
 def write_archive(
     archive: Path, name: str, files: Mapping[str, bytes], entrypoint: Sequence[str]
 ) -> Path:
-    """Write a docker archive of one layer: files by path (all executable), the image's name and
-    entry point.
+    """Write a docker archive with one layer: files by path (all executable), the image's name, and
+    its entry point.
     """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
@@ -59,18 +59,16 @@ def _add(tar: tarfile.TarFile, path: str, content: bytes) -> None:
 
 
 def pause_archive(binaries: Path, folder: Path) -> Path:
-    """The sandbox image: one static program."""
+    """Return the archive of the sandbox image, which has one static program."""
     return write_archive(
         folder / "pause.tar", PAUSE, {"/pause": (binaries / "pause").read_bytes()}, ["/pause"]
     )
 
 
 def busybox_archive(folder: Path) -> Path:
-    """The smallest image with a shell: Debian's static busybox as /bin/sh and /bin/busybox, 4
-    MB.
-    """
+    """Return the archive of a minimal image with a shell: Debian's static busybox (4 MB)."""
     archive = folder / "busybox.tar"
-    # made once: a new file would be a new image to every store
+    # written once: a new file would be a new image for every store
     if archive.exists():
         return archive
     folder.mkdir(parents=True, exist_ok=True)

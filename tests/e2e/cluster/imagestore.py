@@ -1,5 +1,5 @@
-"""Keeps containerd's unpacked images between clusters: a new node links them instead of unpacking
-them again.
+"""Keeps containerd's unpacked images between clusters, so that a new node can link them instead of
+unpacking them again.
 """
 
 import json
@@ -15,26 +15,26 @@ from cluster.build import cache, one_at_a_time
 from cluster.errors import ClusterError
 from cluster.shell import run
 
-KEPT = 2  # of up to 4 GB: the one of the e2e tests, and one more
+KEPT = 2  # stores of up to 4 GB: the one of the e2e tests, and another one
 FILE = "archives.json"
 
 
 def key(archive: Path) -> str:
-    """Tells an archive from a changed one of the same name without reading all of it."""
+    """Return a key that changes with the archive, without reading all of it."""
     found = archive.stat()
     return f"{archive.resolve()} {found.st_size} {found.st_mtime_ns}"
 
 
 def exclusive() -> AbstractContextManager[None]:
-    """Held from the look for a store until the last link: what one start imports serves those that
-    wait, and no other start drops the store meanwhile.
+    """Return a lock that is held from the search for a store to the last link. Other starts wait
+    and use the imported images, and none of them deletes the store meanwhile.
     """
     return one_at_a_time(cache() / "stores.lock")
 
 
 def best(archives: Sequence[Path]) -> tuple[Path | None, list[Path]]:
-    """The store that holds most bytes of these archives and nothing else, and the archives that it
-    lacks.
+    """Return the store with the most bytes of these archives and no others, and the archives that
+    it lacks.
     """
     wanted = {key(archive): archive for archive in archives}
     stores = {store: _keys(store) for store in _stores()}
@@ -47,44 +47,40 @@ def best(archives: Sequence[Path]) -> tuple[Path | None, list[Path]]:
 
 
 def link(store: Path, root: Path) -> None:
-    """Fill a containerd root that is not there yet from a store."""
+    """Create a containerd root from a store."""
     root.parent.mkdir(parents=True, exist_ok=True)
     _link_tree(store / "root", root)
     os.utime(store)
 
 
 def save(root: Path, archives: Sequence[Path]) -> Path:
-    """Keep the root of a stopped containerd that has run no pod, under the archives that it
-    holds.
-    """
+    """Store the root of a stopped containerd that has run no pods, with its archives."""
     top = cache() / "stores"
     top.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="store-", dir=top))
     _link_tree(root, made / "root")
-    # this file is what makes it a store: written last
+    # This file marks a complete store, so it is written last.
     (made / FILE).write_text(json.dumps([key(archive) for archive in archives]))
-    for old in set(top.iterdir()) - set(_stores()[:KEPT]):  # a killed start's too
+    for old in set(top.iterdir()) - set(_stores()[:KEPT]):  # also incomplete ones of killed starts
         shutil.rmtree(old)
     return made
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """Hard links for layers and blobs, which nobody writes again; real copies of the databases,
-    which are written.
-    """
+    """Link layers and blobs, which are never written again, and copy the databases."""
     try:
         run(["cp", "-a", "--link", str(source), str(target)], timeout=300)
-    except ClusterError:  # another file system, or one without links
+    except ClusterError:  # another file system, or one without hard links
         subprocess.run(["rm", "-rf", "--one-file-system", str(target)], check=True)
         run(["cp", "-a", str(source), str(target)], timeout=600)
-    for database in target.glob("*/*.db"):  # PLUGIN/NAME.db; what lies deeper is a file of an image
+    for database in target.glob("*/*.db"):  # PLUGIN/NAME.db; deeper files belong to images
         copy = database.with_suffix(".copy")
         shutil.copy2(database, copy)
         copy.replace(database)
 
 
 def _stores() -> list[Path]:
-    """Finished stores, the most recently used first."""
+    """Return complete stores, the most recently used first."""
     found = [path.parent for path in (cache() / "stores").glob(f"*/{FILE}")]
     return sorted(found, key=lambda path: -path.stat().st_mtime)
 

@@ -1,4 +1,4 @@
-"""The same commands on kind, where a Docker engine answers and kind is installed."""
+"""The same commands for kind, if a Docker engine responds and kind is installed."""
 
 import shutil
 import subprocess
@@ -14,14 +14,14 @@ WORKERS = 2
 
 
 def usable() -> bool:
-    """Whether kind is on PATH and a Docker engine answers."""
+    """Return whether kind is in PATH and a Docker engine responds."""
     if not (shutil.which("kind") and shutil.which("docker")):
         return False
     return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
 
 
 def up(name: str, kubeconfig: Path) -> tuple[str, ...]:
-    """Create the cluster and write its kubeconfig; returns the workers' names."""
+    """Create the cluster and write its kubeconfig. Return the names of the workers."""
     config = {
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "kind": "Cluster",
@@ -68,7 +68,7 @@ def start_node(name: str, node: str) -> None:
 
 
 def problems(name: str) -> list[str]:
-    """Why the cluster is not whole; empty when kind knows it."""
+    """Return problems of the cluster; [] if kind knows it."""
     known = run(["kind", "get", "clusters"]).split()
     return [] if name in known else [f"kind has no cluster {name}"]
 

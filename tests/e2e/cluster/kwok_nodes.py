@@ -1,4 +1,4 @@
-"""The nodes that kwok pretends, and when they are ready."""
+"""The nodes that kwok simulates, and when they are ready."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import yaml
 
 from cluster.kwok_stage import Match, stage
 
-NOT_READY = "test.dijob/not-ready"  # annotation of a node: its kubelet says that it is not ready
+NOT_READY = "test.dijob/not-ready"  # annotation of a node: it is not ready
 
 _NODE_NOT_READY = """
 {{ $now := Now }}
@@ -35,7 +35,7 @@ phase: Running
 
 
 def stages() -> list[dict[str, Any]]:
-    """A node is ready, but for one that is told not to be."""
+    """Return stages: a node is ready, unless its annotation says otherwise."""
     is_ready: Match = {
         "key": '.status.conditions.[] | select( .type == "Ready" ) | .status',
         "operator": "In",
@@ -50,7 +50,7 @@ def stages() -> list[dict[str, Any]]:
 
 
 def nodes(names: tuple[str, ...]) -> str:
-    """Manifests of the pretended nodes: as large as anybody wants."""
+    """Return manifests of simulated nodes with very large capacities."""
     room = {"cpu": "1000", "memory": "1Ti", "pods": "10000", "ephemeral-storage": "1Ti"}
     return yaml.safe_dump_all(
         [

@@ -1,4 +1,4 @@
-"""One stage of kwok's: what happens to an object that is in a state."""
+"""Builds stages for kwok: what happens to an object in a certain state."""
 
 from collections.abc import Mapping
 from typing import Any

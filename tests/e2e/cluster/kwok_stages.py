@@ -1,4 +1,4 @@
-"""What kwok's pretended kubelets do: node leases, and pods that go through the gate's two steps."""
+"""The behavior of kwok's simulated kubelets: node leases, and pods with the gate's two steps."""
 
 from textwrap import indent
 from typing import Any
@@ -9,18 +9,18 @@ from cluster import kwok_nodes
 from cluster.kwok_stage import Match, stage
 
 GATE = "dijob-gate"  # the init container that a DIJob's pod waits in
-NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens it
+NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens the gate
 RENEW = "diengine.opendilab.org/renew-from"  # the annotation on which the launcher ends its program
 EXIT = "test.dijob/exit"  # annotation: a running pod ends with this exit code,
-EXIT_DELAY = "test.dijob/exit-delay"  # this long after it ran ("500ms"; 1 s where absent)
-# Renewed after a quarter of it. With each renewal kwok 0.6 lists all pods of the node: with 4,000
-# pods and 40 s that took three quarters of two cores, for nothing.
+EXIT_DELAY = "test.dijob/exit-delay"  # after this delay ("500ms"; default: 1 s)
+# Node leases are renewed after a quarter of this. With each renewal, kwok 0.6 lists all pods of the
+# node: with 4,000 pods and 40 s, this took three quarters of two cores for nothing.
 LEASE_SECONDS = 600
-NO_START = "test.dijob/no-start"  # annotation: the pod stays as the scheduler left it
+NO_START = "test.dijob/no-start"  # annotation: the kubelet ignores the pod
 
 _GONE: Match = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
-# The grace is 0 in the last event of a pod that kwok has deleted already. kwok deletes by name: it
-# would take the next pod of that name for the old one.
+# In the last event of a pod that kwok has deleted already, the grace period is 0. kwok deletes by
+# name, so it would delete the next pod of that name.
 _ASKED_TO_GO: Match = {
     "key": ".metadata.deletionGracePeriodSeconds | select(. != null and . > 0)",
     "operator": "Exists",
@@ -160,8 +160,8 @@ containerStatuses:
 
 
 def _status(template: str) -> dict[str, Any]:
-    """Write a pod's status, but only of the very version that the stage has seen: kwok's view of a
-    pod may be old, and without this it plays a stage twice and gives a pod a second address.
+    """Return a patch of a pod's status that requires the version that the stage has seen. kwok's view
+    of a pod may be old; without this, it plays a stage twice and gives a pod a second address.
     """
     whole = (
         "metadata: {resourceVersion: {{ .metadata.resourceVersion | Quote }}}\nstatus:\n"
@@ -171,8 +171,8 @@ def _status(template: str) -> dict[str, Any]:
 
 
 def pod_stages() -> list[dict[str, Any]]:
-    """A pod without a gate runs at once; one with a gate waits for its addresses; either may be
-    told to end.
+    """Return stages for pods: without a gate they run at once, with a gate they wait for the peer
+    list, and both can be made to end.
     """
     waits: list[Match] = [
         _GONE,
@@ -186,8 +186,8 @@ def pod_stages() -> list[dict[str, Any]]:
         {"key": ".status.phase", "operator": "In", "values": ["Running"]},
         {"key": f'.metadata.annotations["{EXIT}"]', "operator": "Exists"},
     ]
-    # Once: after that the operator knows that the kubelet would make it wait, and asks for a new
-    # pod.
+    # Once: afterwards the operator knows that the kubelet's back-off would delay the restart, and
+    # replaces the pod.
     renews: list[Match] = [
         _GONE,
         {"key": ".status.phase", "operator": "In", "values": ["Running"]},
@@ -214,7 +214,7 @@ def pod_stages() -> list[dict[str, Any]]:
 
 
 def config() -> str:
-    """kwok's --config: options and stages. Leases keep nodes Ready; their status is written
+    """Return kwok's --config: options and stages. Leases keep nodes Ready; their status is written
     once.
     """
     options = {

@@ -1,6 +1,4 @@
-"""Brings clusters up: checks, builds, starts, waits; whatever goes wrong on the way, nothing is
-left behind.
-"""
+"""Brings clusters up: checks, builds, starts, waits. After any error, nothing is left behind."""
 
 import signal
 import threading
@@ -19,31 +17,29 @@ from cluster.modes import STARTERS, Start
 from cluster.shell import Progress
 from cluster.waiting import until
 
-LOAD_BYTES_PER_SECOND = 18e6  # into two running nodes on 2 cores, unpacked
+LOAD_BYTES_PER_SECOND = 18e6  # unpacked, into two running nodes on 2 cores
 UP_SECONDS = {EMBEDDED: 10, CONTROL_PLANE: 6, KIND: 90}
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to bring up. mode "" means kind where it can be used, else embedded."""
+    """The parameters of a cluster. Mode "" means kind if it can be used, else embedded."""
 
     name: str = "dijob"
     mode: str = ""
-    kwok_nodes: int = 10  # of the control-plane mode
-    # Archives that every node has at once; later ones come by Cluster.load.
+    kwok_nodes: int = 10  # in the control-plane mode
+    # Archives that every node has at the start; Cluster.load adds more.
     images: tuple[Path, ...] = ()
-    # The size of a file system of the kubelet's own on each embedded node, which a test can fill
+    # The size of the kubelet's own file system on each embedded node, which a test can fill
     # (cluster/disk.py); 0: the machine's.
     disk_mb: int = 0
     quiet: bool = False
-    # Of the embedded mode: of nodes, pods and services, the primary first.
+    # In the embedded mode: IP families of nodes, pods and Services, the primary one first.
     ip_families: tuple[str, ...] = ONLY_IPV4
 
 
 def up(options: Options) -> Cluster:
-    """A healthy cluster of that name: the one that is there, or a new one in place of a broken
-    one.
-    """
+    """Return a healthy cluster with this name: the existing one, or a new one if it is broken."""
     mode = options.mode or (KIND if kind.usable() else EMBEDDED)
     if mode == EMBEDDED and "kubelet" not in chosen().programs:
         raise ClusterError(
@@ -100,7 +96,7 @@ def _still_good(known: Cluster, mode: str, options: Options, progress: Progress)
 
 
 def _load(cluster: Cluster, archives: Sequence[Path], progress: Progress) -> None:
-    """Those archives that its nodes do not have yet, one after the other."""
+    """Load the archives that the nodes do not have yet, one after the other."""
     new = cluster.not_loaded(archives)
     progress.expected += sum(archive.stat().st_size for archive in new) / LOAD_BYTES_PER_SECOND
     for archive in new:
@@ -123,7 +119,7 @@ def _check(mode: str, place: Path, progress: Progress) -> None:
 
 @contextmanager
 def _undone_on_failure(place: Path, mode: str, name: str) -> Iterator[None]:
-    """Take everything down again on any error, Ctrl-C and SIGTERM."""
+    """Remove everything after any error, Ctrl-C and SIGTERM."""
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

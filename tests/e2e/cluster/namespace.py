@@ -1,5 +1,5 @@
-"""Namespaces held open by one small process each, and the cables between them: no trace outlives
-the process.
+"""Namespaces, each held open by a small process, and the virtual cables between them. They
+disappear with the processes.
 """
 
 import os
@@ -12,17 +12,17 @@ from cluster.process import Process, log_tail, spawn
 from cluster.shell import run
 from cluster.waiting import until
 
-# What the kubelet would otherwise write into the machine's own kernel settings. It finds these
-# values in their place, in the node's view alone.
+# Kernel settings that the kubelet would otherwise change on the machine. It finds these values
+# instead, in the node's mount namespace only.
 _SYSCTLS = (
     "vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 "
     "kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"
 )
 
 # $1 the node's folder, $2 the programs, $3 the size of the kubelet's own file system ("": it uses
-# the machine's). The node gets a /run and a /var of its own, so that containerd and kubelet keep
-# their usual paths and the machine's are not touched. A kubelet's own file system is not shared
-# with the machine's view: the kubelet would find it there too, at a place that it cannot look at.
+# the machine's). The node gets its own /run and /var, so that containerd and kubelet use their
+# usual paths without touching the machine's. The kubelet's own file system is not shared with the
+# machine: the kubelet would find it there too, at a path that it cannot access.
 _NODE = f"""
 set -e
 mount --make-rshared /
@@ -53,7 +53,7 @@ exec /run/bin/pause
 
 
 def hold_network(state: Path, binaries: Path) -> Process:
-    """A network namespace for the control plane, with a bridge that is the cluster's switch."""
+    """Create a network namespace for the control plane, with a bridge as the cluster's switch."""
     script = 'ip link set lo up && ip link add br0 type bridge && exec "$1/pause"'
     return _hold(
         state, "network", ["unshare", "--net", "sh", "-c", script, "sh", str(binaries)], state
@@ -61,7 +61,7 @@ def hold_network(state: Path, binaries: Path) -> Process:
 
 
 def hold_node(state: Path, node: str, binaries: Path, disk: str) -> Process:
-    """A network and a mount namespace for one node; `disk` as in `_NODE`."""
+    """Create a network and a mount namespace for one node; `disk` is explained at `_NODE`."""
     argv = [
         "unshare",
         "--net",
@@ -93,14 +93,12 @@ def _hold(state: Path, name: str, argv: Sequence[str], owner: Path) -> Process:
 
 
 def enter(holder: Process, mount: bool = True) -> tuple[str, ...]:
-    """What to put before a command so that it runs in the holder's namespaces, under its own
-    pid.
-    """
+    """Return a command prefix that runs a command in the holder's namespaces with its own pid."""
     return ("nsenter", f"--target={holder.pid}", "--net", *(["--mount"] if mount else []), "--")
 
 
 def ip(holder: Process | None, *arguments: str) -> str:
-    """`ip` in a namespace; None is this machine's own."""
+    """Run `ip` in a namespace; None is the machine's own."""
     prefix = enter(holder, mount=False) if holder else ()
     return run([*prefix, "ip", *arguments])
 
@@ -108,8 +106,8 @@ def ip(holder: Process | None, *arguments: str) -> str:
 def plug(
     switch: Process, end: Process | None, names: tuple[str, str], network: Endpoint, host: int
 ) -> None:
-    """A cable from the switch (port names[0]) to a namespace or the machine (interface names[1]),
-    which is that host in the nodes' network.
+    """Connect the switch (port names[0]) with a namespace or the machine (interface names[1]),
+    which becomes this host in the nodes' network.
     """
     port, device = names
     target = end.pid if end else os.getpid()
@@ -119,25 +117,25 @@ def plug(
 
 
 def give_addresses(end: Process | None, device: str, network: Endpoint, host: int) -> None:
-    """Set an interface's IPs, and a MAC that follows from them, and bring it up.
+    """Set an interface's IPs, and a MAC derived from them, and bring it up.
 
-    Left alone, a bridge takes the MAC of a port and changes it when a node leaves, and a node comes
-    back with another one: either way the others would send into the void until their ARP entries
-    are too old.
+    By default, a bridge takes the MAC of a port and changes it when a node leaves, and a node comes
+    back with another MAC. In both cases, the others would send to the old MAC until their ARP
+    entries expire.
     """
     mac = f"02:00:0a:5f:{network.number:02x}:{host:02x}"
     ip(end, "link", "set", device, "address", mac)
     for family in network.families:
         address = f"{family.host(network.number, host)}/{family.network_bits}"
-        # Nobody else has it, and until IPv6 has asked for that nothing can listen on it.
+        # No duplicate address detection: until it ends, no program can listen on the address.
         unasked = ["nodad"] if family is IPV6 else []
         ip(end, family.flag, "address", "add", address, "dev", device, *unasked)
     ip(end, "link", "set", device, "up")
 
 
 def free_network(preferred: int) -> int:
-    """The number of a network for nodes (10.95.NUMBER.0/24, and IPv6's) that this machine has no
-    address or route in.
+    """Return the number of a network for nodes (10.95.NUMBER.0/24 and its IPv6 network) in which
+    this machine has no address or route.
     """
     taken = [
         word

@@ -1,4 +1,4 @@
-"""A worker node: containerd, kubelet and kube-proxy in namespaces of their own."""
+"""A worker node: containerd, kubelet and kube-proxy in their own namespaces."""
 
 import json
 import signal
@@ -19,13 +19,13 @@ from cluster.teardown import end_processes
 from cluster.waiting import until
 
 SOCKET = "/run/containerd/containerd.sock"
-BINARIES = "/run/bin"  # the cluster's programs, bound into each node
+BINARIES = "/run/bin"  # the cluster's programs, bind-mounted into each node
 INSIDE = "/var/lib/dijob"  # the configuration, in the node's own /var
 
 
 @dataclass(frozen=True)
 class Node:
-    """The number-th node (from 1) of a control plane."""
+    """A node of a control plane; nodes are numbered from 1."""
 
     plane: ControlPlane
     number: int
@@ -36,17 +36,17 @@ class Node:
 
     @property
     def host(self) -> int:
-        """Its number in the nodes' network."""
+        """The node's host number in the nodes' network."""
         return FIRST_NODE + self.number - 1
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """One of each IP family, the primary first."""
+        """The node's addresses, one per IP family, the primary one first."""
         return self.plane.endpoint.hosts(self.host)
 
     @property
     def pods(self) -> tuple[str, ...]:
-        """The ranges of its pods, in the same order."""
+        """The ranges of the node's pods, in the same order."""
         return tuple(family.pods_of(self.number) for family in self.plane.endpoint.families)
 
     @property
@@ -63,18 +63,18 @@ class Node:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """The names of its processes' records."""
+        """The names of the node's programs."""
         return tuple(
             f"{self.name}-{part}" for part in ("namespace", "containerd", "kubelet", "kube-proxy")
         )
 
     @property
     def images_root(self) -> Path:
-        """containerd's root, seen from outside the node."""
+        """The path of containerd's root outside the node."""
         return self.state / self.name / "var/lib/containerd"
 
     def connect(self, nodes: int) -> None:
-        """Namespaces, cables, and routes to the pods of the `nodes` nodes."""
+        """Create namespaces, cables, and routes to the pods of all `nodes` nodes."""
         cgroups.create(self.cgroup)
         holder = hold_node(self.state, self.name, self.plane.binaries, disk.size(self.state))
         switch = require(self.state, "network")
@@ -91,18 +91,18 @@ class Node:
         self._write_config()
 
     def start_containerd(self) -> None:
-        """containerd, with the sandbox image in it."""
+        """Start containerd, and import the sandbox image."""
         self._spawn("containerd", f"{BINARIES}/containerd", f"--config={INSIDE}/containerd.toml")
         until(f"containerd of {self.name}", self._no_containerd, 30)
         if PAUSE not in self.images():
             self.load(pause_archive(self.plane.binaries, self.state / self.name))
 
     def stop_containerd(self) -> None:
-        """End containerd in good order: its databases are whole on disk."""
+        """Stop containerd regularly, so that its databases are complete on disk."""
         stop(require(self.state, f"{self.name}-containerd"), signal.SIGTERM)
 
     def start_kubelet(self) -> None:
-        """kubelet and kube-proxy: the node announces itself."""
+        """Start kubelet and kube-proxy; the node registers itself."""
         self._spawn(
             "kubelet",
             f"{BINARIES}/kubelet",
@@ -119,7 +119,7 @@ class Node:
             f"--cluster-cidr={self.plane.pod_ranges}",
             f"--hostname-override={self.name}",
             "--proxy-mode=iptables",
-            # a namespace may not set the machine's conntrack limits
+            # a namespace cannot set the machine's conntrack limits
             "--conntrack-max-per-core=0",
             "--conntrack-tcp-timeout-established=0",
             "--conntrack-tcp-timeout-close-wait=0",
@@ -127,9 +127,10 @@ class Node:
         )
 
     def power_off(self) -> None:
-        """The node is gone at once, with everything that ran on it; its disk stays.
+        """End the node with all of its processes at once. Its disk remains.
 
-        So do no cgroups: the next kubelet would look for the container of each, for seconds.
+        The cgroups are removed: the next kubelet would search for the container of each one for
+        seconds.
         """
         end_processes(self.state / self.name, self.cgroup)
         until(
@@ -139,17 +140,17 @@ class Node:
         )
 
     def load(self, archive: Path) -> None:
-        """Import a docker or OCI archive into this node's containerd, unpacked."""
+        """Import and unpack a docker or OCI archive into this node's containerd."""
         argv = [*enter(self.holder), *self._ctr("images", "import", "-")]
         with archive.open("rb") as stdin:
             run(argv, stdin=stdin, timeout=900)
 
     def images(self) -> set[str]:
-        """The names of the images on this node."""
+        """Return the names of the images on this node."""
         return set(run([*enter(self.holder), *self._ctr("images", "ls", "-q")]).split())
 
     def not_running(self) -> str:
-        """Which of its programs has ended, with the end of its log; empty when all run."""
+        """Return which program has ended, with the end of its log, or "" if all run."""
         known = recorded(self.state)
         dead = [c for c in self.components if c not in known or not known[c].alive]
         return "; ".join(f"{c} has ended: {log_tail(self.state, c, 3)}" for c in dead)
@@ -187,8 +188,8 @@ class Node:
             (inside / name).write_bytes(pki[source].read_bytes())
 
     def _network(self) -> dict[str, object]:
-        # ptp, not bridge: pods of one node reach each other through routes, where kube-proxy's
-        # rules hold without the kernel's br_netfilter
+        # ptp and not bridge: pods of one node reach each other through routes, so kube-proxy's
+        # rules apply without the kernel module br_netfilter.
         ipam = {
             "type": "host-local",
             "ranges": [[{"subnet": pods}] for pods in self.pods],
@@ -224,8 +225,8 @@ class Node:
             "failCgroupV1": False,
             "resolvConf": "/dev/null",
             "serializeImagePulls": False,
-            # the machine's disk may be rather full: there is no registry to get a collected image
-            # back from
+            # The machine's disk may be almost full, and there is no registry from which a collected
+            # image could be pulled again.
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
             **disk.eviction(self.state),

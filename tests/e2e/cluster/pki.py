@@ -1,4 +1,4 @@
-"""Certificates, tokens and kubeconfigs of one cluster, made anew at each start."""
+"""Certificates, tokens and kubeconfigs of a cluster, created at each start."""
 
 import secrets
 from base64 import b64encode
@@ -9,8 +9,7 @@ import trustme
 import yaml
 
 ADMIN = "admin"
-# user name -> group; a token is enough for a cluster that lives on one machine, and needs no
-# certificate per user
+# User name -> group. Tokens are sufficient for a cluster on one machine, and need no certificates.
 USERS = {
     ADMIN: "system:masters",
     "system:kube-controller-manager": "",
@@ -18,7 +17,7 @@ USERS = {
     "system:kube-proxy": "",
     "coredns": "",
 }
-# What the apiserver is called in the cluster, and by who shares its machine.
+# Names of the apiserver in the cluster and on its machine.
 SERVER_NAMES = (
     "kubernetes",
     "kubernetes.default",
@@ -40,9 +39,7 @@ class Pki:
         return self.directory / name
 
     def create(self, server: str, addresses: Sequence[str], nodes: Sequence[str]) -> None:
-        """Make everything; `server` is the apiserver's URL, `addresses` the IPs it is reached
-        by.
-        """
+        """Create all files. `server` is the apiserver's URL, `addresses` are its IPs."""
         self.directory.mkdir(mode=0o700)
         authority = trustme.CA(organization_unit_name="dijob-test-cluster")
         self._write("ca.crt", authority.cert_pem.bytes())
@@ -50,16 +47,16 @@ class Pki:
             "apiserver",
             authority.issue_cert(*SERVER_NAMES, *addresses, common_name="kube-apiserver"),
         )
-        # For logs and exec the apiserver is the kubelet's client; this group may do all. A client
-        # needs no name to be reached by, but trustme marks the list of them critical, and Go takes
-        # no critical list that is empty.
+        # For logs and exec, the apiserver is a client of the kubelet; this group has all
+        # permissions. A client certificate needs no names, but trustme marks the list of names as
+        # critical, and Go rejects a critical list that is empty.
         client = "kube-apiserver-kubelet-client"
         self._pair(
             "kubelet-client",
             authority.issue_cert(client, common_name=client, organization_name="system:masters"),
         )
-        # What service accounts' tokens are signed with. trustme makes no key without a certificate,
-        # which nobody reads.
+        # The key that signs service account tokens. trustme creates no key without a certificate,
+        # which is not used.
         self._write("sa.key", trustme.CA(key_type=trustme.KeyType.RSA).private_key_pem.bytes())
         users = {**USERS, **{f"system:node:{node}": "system:nodes" for node in nodes}}
         tokens = {user: secrets.token_hex(16) for user in users}
@@ -78,7 +75,7 @@ class Pki:
         path.write_bytes(content)
 
     def _kubeconfig(self, server: str, user: str, token: str) -> str:
-        # In the file, so that it may be copied away.
+        # Embedded, so that the kubeconfig can be copied.
         authority = b64encode(self["ca.crt"].read_bytes()).decode()
         config = {
             "apiVersion": "v1",

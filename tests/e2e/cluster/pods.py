@@ -15,8 +15,8 @@ from cluster.errors import ClusterError
 def container_pids(
     kubectl: Callable[..., str], group: str, target: tuple[str, str, str]
 ) -> list[int]:
-    """Host pids in the container (namespace, pod, container), lowest first; empty when it does not
-    run.
+    """Return the host pids of a container (namespace, pod, container), lowest first; [] if it does
+    not run.
     """
     namespace, name, container = target
     pod = _pod(kubectl, namespace, name)
@@ -36,12 +36,12 @@ def container_pids(
 
 
 def kill_sandbox(kubectl: Callable[..., str], group: str, target: tuple[str, str]) -> int:
-    """SIGKILL to the pod's pause process; returns its pid."""
+    """Send SIGKILL to the pod's pause process, and return its pid."""
     namespace, name = target
     pod = _pod(kubectl, namespace, name)
     for folder in _folders(group, pod):
         for pid in cgroups.pids(str(folder.relative_to(folder_root(folder)))):
-            with suppress(OSError):  # it has ended since
+            with suppress(OSError):  # it has ended in the meantime
                 if Path(f"/proc/{pid}/comm").read_text().strip() == "pause":
                     os.kill(pid, signal.SIGKILL)
                     return pid
@@ -56,12 +56,12 @@ def _pod(kubectl: Callable[..., str], namespace: str, name: str) -> dict[str, An
 
 
 def folder_root(folder: Path) -> Path:
-    """The hierarchy that a cgroup folder is in."""
+    """Return the hierarchy of a cgroup folder."""
     return next(top for top in cgroups.hierarchies() if folder.is_relative_to(top))
 
 
 def _folders(group: str, pod: dict[str, Any]) -> list[Path]:
-    """The pod's cgroup in one hierarchy: kubepods/[qos/]podUID below its node's."""
+    """Return the pod's cgroups in one hierarchy: kubepods/[qos/]podUID below the node's."""
     uid = pod["metadata"]["uid"]
     for top in cgroups.hierarchies():
         if found := [

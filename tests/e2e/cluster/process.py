@@ -1,6 +1,4 @@
-"""Starts programs that outlive this one, remembers them by pid and start time, and ends only
-those.
-"""
+"""Starts programs that outlive this one, records them by pid and start time, and ends only them."""
 
 import contextlib
 import json
@@ -14,16 +12,16 @@ from pathlib import Path
 from cluster.errors import ClusterError
 from cluster.waiting import until
 
-# Every program that the cluster starts, and every shim that they start, carries the state directory
-# here: what a killed CLI did not live to write down is found by it.
+# An environment variable with the state directory, which all programs of the cluster and their
+# shims inherit. It finds programs that a killed command could not record.
 MARK = "DIJOB_CLUSTER_STATE"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
 class Process:
-    """A started program: enough to tell it from a later one of the same pid, and to start it
-    again.
+    """A started program, with enough data to distinguish it from a later process with its pid, and
+    to restart it.
     """
 
     name: str
@@ -37,27 +35,26 @@ class Process:
 
 
 def start_time(pid: int) -> int | None:
-    """Start time of a live process in clock ticks since boot; None when it is gone or a zombie."""
+    """Return a process's start time in clock ticks since boot; None if it is gone or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and brackets
+    fields = stat.rpartition(")")[2].split()  # the name before it may contain spaces and brackets
     return None if fields[0] in "ZX" else int(fields[19])
 
 
 def spawn(state: Path, name: str, argv: Sequence[str], owner: Path | None = None) -> Process:
-    """Start argv in a session of its own, output to STATE/logs/NAME.log, and record it in
+    """Start a program in its own session with its output in STATE/logs/NAME.log, and record it in
     STATE/processes.
 
-    `owner` is what the mark names: STATE, or a node's folder below it.
+    `owner` is the value of the mark: STATE, or a node's folder below it.
     """
     log = state / "logs" / f"{name}.log"
     record = state / "processes" / f"{name}.json"
     for directory in (log.parent, record.parent):
         directory.mkdir(parents=True, exist_ok=True)
-    # The shell in between ends at once, so that init, not this process, is the one to reap the
-    # program.
+    # The shell in between ends at once, so that init becomes the parent and reaps the program.
     env = {"PATH": PATH, "HOME": str(state), MARK: str(owner or state)}
     script = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'
     done = subprocess.run(
@@ -75,10 +72,10 @@ def spawn(state: Path, name: str, argv: Sequence[str], owner: Path | None = None
 
 
 def recorded(state: Path) -> dict[str, Process]:
-    """Every program recorded for this cluster, by name, alive or not."""
+    """Return every recorded program of the cluster by name, running or not."""
     found: dict[str, Process] = {}
     for path in sorted((state / "processes").glob("*.json")):
-        # A record cut short by a kill: MARK finds it.
+        # A record that was truncated by a kill; MARK finds the program.
         with contextlib.suppress(ValueError, FileNotFoundError):
             fields = json.loads(path.read_text())
             found[path.stem] = Process(**{**fields, "argv": tuple(fields["argv"])})
@@ -86,7 +83,7 @@ def recorded(state: Path) -> dict[str, Process]:
 
 
 def require(state: Path, name: str) -> Process:
-    """The live program of that name."""
+    """Return the running program with this name."""
     process = recorded(state).get(name)
     if process is None or not process.alive:
         raise ClusterError(
@@ -96,7 +93,7 @@ def require(state: Path, name: str) -> Process:
 
 
 def log_tail(state: Path, name: str, lines: int = 8) -> str:
-    """The last lines of a program's log, for error messages."""
+    """Return the last lines of a program's log for error messages."""
     try:
         text = (state / "logs" / f"{name}.log").read_text(errors="replace")
     except OSError:
@@ -105,7 +102,7 @@ def log_tail(state: Path, name: str, lines: int = 8) -> str:
 
 
 def stop(process: Process, sig: signal.Signals = signal.SIGKILL, timeout: float = 20) -> None:
-    """Signal a program if it is still that program, and wait until it is gone."""
+    """Send a signal to a program if it still runs, and wait for its end."""
     if process.alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, sig)
@@ -117,7 +114,7 @@ def stop(process: Process, sig: signal.Signals = signal.SIGKILL, timeout: float 
 
 
 def marked(owner: Path) -> set[int]:
-    """Pids of every live process that was started for `owner` or for anything below it."""
+    """Return the pids of all processes that were started for `owner` or a folder below it."""
     mark = f"{MARK}={owner}".encode()
     found = set()
     for entry in Path("/proc").iterdir():
@@ -130,7 +127,7 @@ def marked(owner: Path) -> set[int]:
 
 
 def kill_all(pids: Iterable[int]) -> None:
-    """SIGKILL to each of these pids; one that is already gone is fine."""
+    """Send SIGKILL to these pids; they may have ended already."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Where a cluster keeps its state, and the names that are derived from that place."""
+"""The folder with a cluster's state, and names that are derived from it."""
 
 import hashlib
 import os
@@ -12,8 +12,8 @@ from cluster.errors import ClusterError
 
 
 def root() -> Path:
-    """The folder of all clusters: $DIJOB_CLUSTER_DIR, else /var/lib/dijob-cluster, or the user's
-    own run folder.
+    """Return the folder of all clusters: $DIJOB_CLUSTER_DIR, else /var/lib/dijob-cluster for root,
+    or the user's runtime folder.
     """
     if chosen := os.environ.get("DIJOB_CLUSTER_DIR"):
         return Path(chosen).resolve()
@@ -24,7 +24,7 @@ def root() -> Path:
 
 
 def folder(name: str) -> Path:
-    """The folder of the cluster of that name."""
+    """Return the folder of the cluster with this name."""
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", name):
         raise ClusterError(
             f"cluster name {name!r}: use at most 40 lower-case letters, digits and '-', e.g. dijob"
@@ -33,26 +33,26 @@ def folder(name: str) -> Path:
 
 
 def token(state: Path) -> str:
-    """8 hex digits that stand for this place: two clusters of one name in two folders must not
-    share a thing.
+    """Return 8 hex digits that identify this folder: two clusters with the same name in two folders
+    must not share resources.
     """
     return hashlib.sha256(str(state).encode()).hexdigest()[:8]
 
 
 def cgroup(state: Path) -> str:
-    """The cgroup directory of the cluster's nodes."""
+    """Return the cgroup directory of the cluster's nodes."""
     return f"/dijob-{token(state)}"
 
 
 def interface(state: Path) -> str:
-    """The one network interface on this machine that leads into the cluster."""
+    """Return the machine's network interface that is connected to the cluster."""
     return f"dj{token(state)}"
 
 
 @contextmanager
 def exclusive(state: Path) -> Iterator[None]:
-    """One `up` or `down` of a cluster at a time: an abstract socket leaves no file and ends with
-    its process.
+    """Allow one `up` or `down` of a cluster at a time. The lock is an abstract socket, which leaves
+    no file and ends with its process.
     """
     with socket.socket(socket.AF_UNIX) as lock:
         try:

@@ -1,4 +1,4 @@
-"""Removes every trace of a cluster, whatever state it or its CLI was left in."""
+"""Removes a cluster completely, whatever state it is in."""
 
 import contextlib
 import shutil
@@ -14,8 +14,8 @@ from cluster.waiting import until
 
 
 def remove(state: Path) -> None:
-    """End the processes (namespaces, mounts and interfaces go with them), then cgroups and
-    files.
+    """End the processes, which also removes namespaces, mounts and interfaces. Then remove cgroups
+    and files.
     """
     end_processes(state, cgroup(state))
     subprocess.run(["ip", "link", "delete", interface(state)], capture_output=True, check=False)
@@ -23,14 +23,14 @@ def remove(state: Path) -> None:
     for mount in _mounts_below(state):
         subprocess.run(["umount", "--lazy", mount], capture_output=True, check=False)
     _delete(state)
-    # Another cluster's folder is still in there, or it never was.
+    # The folder contains another cluster's folder, or it never existed.
     with contextlib.suppress(OSError):
         state.parent.rmdir()
 
 
 def end_processes(owner: Path, group: str) -> None:
-    """SIGKILL to what was started for `owner` and to all in the cgroup, until two looks find none:
-    a process has no environment to be known by while it becomes another program.
+    """Send SIGKILL to processes that were started for `owner` and to all in the cgroup, until two
+    searches find none. During an exec, a process has no environment by which it could be found.
     """
     empty = 0
 
@@ -52,7 +52,7 @@ def _mounts_below(state: Path) -> list[str]:
 
 def _delete(state: Path) -> None:
     deadline = time.monotonic() + 20
-    while state.exists():  # a mount namespace may take a moment to let go
+    while state.exists():  # a mount namespace may take a moment to disappear
         try:
             shutil.rmtree(state)
         except OSError as busy:
@@ -62,7 +62,7 @@ def _delete(state: Path) -> None:
 
 
 def leftovers(state: Path) -> list[str]:
-    """What still exists of a cluster that was removed; empty when nothing does."""
+    """Return remains of a removed cluster; [] if there are none."""
     found = [f"process {pid}" for pid in sorted(marked(state) | cgroups.pids(cgroup(state)))]
     found += [f"mount {point}" for point in _mounts_below(state)]
     found += [

@@ -1,7 +1,7 @@
-"""Waits for a condition, with a bound, and says what was still missing when the time is over.
+"""Waits for a condition with a timeout, and reports what was still missing.
 
-The probe of `until` returns what is missing, "" when nothing is. The one of `until_true` returns
-what is wanted, or something false.
+The probe of `until` returns what is missing, or "". The probe of `until_true` returns the expected
+value, or a false one.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ T = TypeVar("T")
 Evidence = Callable[[], object] | None
 
 PAUSE_SECONDS = 0.1
-# Who has waited long looks less often: each look costs the machine as much as the work that is
-# waited for.
+# The interval grows with the waiting time, because a probe can be as expensive as the work that the
+# test waits for.
 PAUSE_SHARE = 0.04
 
 
 class NotWithin(ClusterError, AssertionError):
-    """The time is over: what was waited for, what was still missing, and the evidence."""
+    """A timeout, with the expected condition, what was still missing, and the state."""
 
 
 @dataclass
 class Wait:
-    """One wait, which begins when it is made."""
+    """One wait, which starts with its creation."""
 
     what: str
     seconds: float
@@ -40,7 +40,7 @@ class Wait:
         return time.monotonic() - self.begin
 
     def again(self, missing: object) -> float:
-        """Seconds until the next look, after one that found this. NotWithin after the bound."""
+        """Return the seconds until the next probe. Raise NotWithin after the timeout."""
         if (waited := self.waited) > self.seconds:
             shown = f"\n{self.evidence()}" if self.evidence else ""
             raise NotWithin(f"{self.what}: not within {self.seconds:g} s: {missing}{shown}")
@@ -54,7 +54,7 @@ def until(
     evidence: Evidence = None,
     pause: float = PAUSE_SECONDS,
 ) -> float:
-    """Poll until nothing is missing; the seconds that it took."""
+    """Poll until nothing is missing. Return how many seconds it took."""
     wait = Wait(what, seconds, evidence, pause)
     while said := missing():
         time.sleep(wait.again(said))
@@ -68,7 +68,7 @@ def until_true(
     evidence: Evidence = None,
     pause: float = 0.01,
 ) -> T:
-    """Poll until look() returns something true; what it returned."""
+    """Poll until look() returns a true value, and return this value."""
     wait = Wait(what, seconds, evidence, pause)
     while not (seen := look()):
         time.sleep(wait.again(f"last seen: {seen!r}"))
@@ -78,9 +78,9 @@ def until_true(
 async def until_async(
     what: str, missing: Callable[[], Awaitable[str]], seconds: float, evidence: Evidence = None
 ) -> float:
-    """`until` with a probe that is awaited."""
+    """Like `until`, with an asynchronous probe."""
     wait = Wait(what, seconds, evidence, PAUSE_SECONDS)
-    while said := await missing():  # noqa: ASYNC110 (what it waits for is another process)
+    while said := await missing():  # noqa: ASYNC110 (it waits for another process)
         await asyncio.sleep(wait.again(said))
     return wait.waited
 
@@ -88,7 +88,7 @@ async def until_async(
 async def until_true_async(
     what: str, look: Callable[[], object], seconds: float = 10.0, evidence: Evidence = None
 ) -> None:
-    """`until_true` that lets the other tasks go on between two looks, and pauses no longer."""
+    """Like `until_true`, but only yield to other tasks between two probes."""
     wait = Wait(what, seconds, evidence, 0.0)
-    while not (seen := look()):  # noqa: ASYNC110 (what it waits for is under test)
+    while not (seen := look()):  # noqa: ASYNC110 (it waits for the code under test)
         await asyncio.sleep(wait.again(f"last seen: {seen!r}"))
