@@ -88,10 +88,23 @@ OF_STATUS: dict[str, Case] = {
     ),
     "a stale status (H21)": Case(
         "status",
-        evidence(pods=[pod(0)], unserved=True, claim=LEASE),
+        evidence(job(desired=2), pods=[pod(0)], unserved=True, claim=LEASE),
         PROBLEM,
         "the status is stale, and no operator updates it: it reports Running (all 2 ranks are"
         " running), but 1 of",
+        "delete lease",
+    ),
+    "a claim, and a status that reports a problem (P5)": Case(
+        "status",
+        evidence(
+            job(condition("AddressesReady", "PodDeleted", "rank 1: x", "False"), desired=2),
+            pods=[pod(0)],
+            unserved=True,
+            claim=LEASE,
+        ),
+        PROBLEM,
+        "the status is stale, and no operator updates it: it reports Running (all 2 ranks are"
+        " running), but 1 of 2 pods exist: the Lease dijob-operator assigns namespace default",
         "delete lease",
     ),
     "held by a finalizer (C25)": Case(

@@ -6,11 +6,12 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 from dijob.cli.doctor import checks, collect, probe
-from dijob.cli.doctor.collect import behind, names, targets
+from dijob.cli.doctor.collect import behind, left_alone, names, targets
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.of_network import selects
 from dijob.cli.doctor.probe import Probe
@@ -154,6 +155,67 @@ def test_logs_that_may_not_be_read_are_unknown() -> None:
 def test_a_status_that_does_not_follow(of: Job, pods: int, expected: bool) -> None:
     """H21."""
     assert behind(of, [pod(rank) for rank in range(pods)]) is expected
+
+
+DELETED = condition("AddressesReady", "PodDeleted", "the pod is being deleted", "False")
+PULL = condition("Running", "Blocked", "rank 1: image x cannot be pulled", "False")
+
+
+def written(*conditions: Body, at: str = "2026-11-25T10:00:00Z", **status: Any) -> Job:
+    """Return a job whose status the operator has written at this time."""
+    body = job(*conditions, desired=2, **status).body
+    writes = [
+        {"manager": "dijob-operator", "subresource": "status", "time": at},
+        # The HTTP server keeps writing the progress of a job that no operator serves.
+        {"manager": "dijob-server", "subresource": "status", "time": "2026-11-25T12:00:00Z"},
+    ]
+    return Job({**body, "metadata": {**body["metadata"], "managedFields": writes}})
+
+
+def held_by(manager: str) -> Body:
+    """Return a claim that is older than the status and whose holder this client wrote."""
+    fields: Body = {"f:spec": {"f:holderIdentity": {}, "f:renewTime": {}}}
+    meta = {"creationTimestamp": "2026-11-25T09:00:00Z"}
+    return {"metadata": meta | {"managedFields": [{"manager": manager, "fieldsV1": fields}]}}
+
+
+# LEASE was created one second earlier.
+LATER = "2026-11-25T11:00:01Z"
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "claim", "expected"),
+    [
+        pytest.param(written(DELETED), 1, LEASE, True, id="a lost pod"),
+        pytest.param(written(PULL), 2, LEASE, True, id="a problem"),
+        pytest.param(written(), 1, LEASE, True, id="a missing pod"),
+        pytest.param(written(), 2, LEASE, False, id="no problem"),
+        pytest.param(written(DELETED), 1, None, False, id="no claim"),
+        pytest.param(written(DELETED, at=LATER), 1, LEASE, False, id="a release that serves it"),
+        pytest.param(
+            written(condition("Suspended", "Requested")), 0, LEASE, False, id="a suspended job"
+        ),
+        pytest.param(written(DELETED), 1, held_by("dijob-operator"), False, id="an old claim"),
+        pytest.param(written(DELETED), 1, held_by("kubectl-edit"), True, id="a claim by hand"),
+        pytest.param(
+            written(DELETED, condition("Finished", "X")), 1, LEASE, False, id="it has ended"
+        ),
+    ],
+)
+def test_a_claim_may_be_why_a_problem_lasts(
+    of: Job, pods: int, claim: Body | None, expected: bool
+) -> None:
+    """P5."""
+    assert left_alone(of, [pod(rank) for rank in range(pods)], claim) is expected
+
+
+def test_without_an_operator_doctor_does_not_promise_a_recovery() -> None:
+    """P5."""
+    of = written(DELETED, PULL)
+    found = checks.findings(evidence(of, pods=[pod(0)], unserved=True, claim=LEASE))
+    first, second = [one for name, one in found if name == "status"]
+    assert "the Lease dijob-operator assigns namespace" in first.text
+    assert second.text.startswith("Running Blocked")
 
 
 def test_of_a_job_that_has_ended_only_what_needs_no_process_is_looked_at() -> None:

@@ -11,8 +11,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from dijob.api.status import parse_time
 from dijob.cli.doctor import probe
 from dijob.cli.doctor.evidence import Evidence, Objects
+from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.errors import CliError
 from dijob.cli.probing import ask
 from dijob.cli.stacks.container import Wanted
@@ -33,7 +35,7 @@ from dijob.client import (
 )
 from dijob.client.connection import Call, Json
 from dijob.core.members import gang_of
-from dijob.names import CLAIM, Addressing
+from dijob.names import CLAIM, MANAGER, Addressing
 
 # A healthy operator updates the status within a second or two.
 _SETTLE_SECONDS: Final = 5.0
@@ -50,9 +52,8 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
 
     Raises NotFound if the job does not exist.
     """
-    job, pods, unserved = await _job_and_pods(client, name)
     found, refused = await _lists(client)
-    claim = await _claim(client, refused)
+    job, pods, claim, unserved = await _state(client, name, refused)
     known = Evidence(
         job,
         pods,
@@ -79,18 +80,21 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
     return replace(known, pods=pods, probes=probes, report=report, printed=printed)
 
 
-async def _job_and_pods(client: AsyncClient, name: str) -> tuple[Job, Sequence[RankPod], bool]:
-    """Return the job, its pods, and whether the status is stale.
+async def _state(
+    client: AsyncClient, name: str, refused: dict[str, str]
+) -> tuple[Job, Sequence[RankPod], Json | None, bool]:
+    """Return the job, its pods, the claim of its namespace, and whether no operator serves the job.
 
     The operator needs a moment after each change, so a stale status is read a second time.
     """
     for pause in (_SETTLE_SECONDS, 0.0):
         job = await client.get(name)
         pods = await client.pods(job)
-        if not behind(job, pods):
-            return job, pods, False
+        claim = await _claim(client, refused)
+        if not (behind(job, pods) or left_alone(job, pods, claim)):
+            return job, pods, claim, False
         await asyncio.sleep(pause)
-    return job, pods, True
+    return job, pods, claim, True
 
 
 def behind(job: Job, pods: Sequence[RankPod]) -> bool:
@@ -102,6 +106,44 @@ def behind(job: Job, pods: Sequence[RankPod]) -> bool:
     # Fewer pods than Ready ranks: the operator has not noticed that pods are gone.
     current = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
     return job.is_true("Running") and current < job.status.ready_replicas
+
+
+def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
+    """Whether a claim of the namespace may be the reason that a problem of the job lasts.
+
+    A status that reports a problem can be current or stale, and looks the same. So a claim counts
+    if no operator has written the status since, or if no operator wrote the claim. The release that
+    serves the namespace writes both. A claim is no finding while the job has no problem.
+    """
+    if claim is None or job.finished:
+        return False
+    current = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
+    missing = not job.is_true("Suspended") and current < job.status.desired
+    if not missing and not any(is_problem(one) for one in job.status.conditions):
+        return False
+    writes = [parse_time(one.get("time")) for one in _status_writes(job)]
+    made = parse_time(claim["metadata"].get("creationTimestamp"))
+    unserved = made is not None and bool(writes) and all(one and one < made for one in writes)
+    return unserved or _written_by_hand(claim)
+
+
+def _status_writes(job: Job) -> list[Json]:
+    """Return the entries of managedFields for the operator's writes of the status."""
+    return [
+        one
+        for one in job.body["metadata"].get("managedFields") or ()
+        if (one.get("manager"), one.get("subresource")) == (MANAGER, "status")
+    ]
+
+
+def _written_by_hand(claim: Json) -> bool:
+    """Whether another client than an operator wrote the holder of a claim."""
+    writers = {
+        one.get("manager")
+        for one in claim["metadata"].get("managedFields") or ()
+        if "f:holderIdentity" in ((one.get("fieldsV1") or {}).get("f:spec") or {})
+    }
+    return bool(writers) and MANAGER not in writers
 
 
 async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:

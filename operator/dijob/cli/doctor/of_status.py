@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from dijob import names, reasons
-from dijob.api.status import FirstFailure, parse_time
+from dijob.api.status import Condition, FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.core.members import count, say
@@ -33,21 +33,32 @@ _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 def conditions(evidence: Evidence) -> Iterator[Finding]:
     """Report the conditions that are problems, with the remedies of the operator's catalogue."""
     job = evidence.job
-    if evidence.unserved or not job.status.phase:
-        yield _unserved(evidence)
-        return
-    bad = list[Finding]()
+    unserved = evidence.unserved or not job.status.phase
+    bad = [_unserved(evidence)] if unserved else []
     for one in job.status.conditions:
-        reason = reasons.find(one.type, one.reason)
-        # A problem that is over has the opposite status, and sometimes keeps its reason.
-        entry = reason.entry if reason else None
-        if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
-            message = " ".join(one.message.split())
-            remedy = (
-                _BLOCKED if held(evidence) and entry.remedy.startswith(_RECOVERS) else entry.remedy
-            )
-            bad.append(problem(f"{one.type} {one.reason}: {message}", remedy))
+        if not (remedy := _remedy(one)):
+            continue
+        if remedy.startswith(_RECOVERS):
+            # Without an operator the job does not recover, and what it waits for may be over.
+            if unserved:
+                continue
+            remedy = _BLOCKED if held(evidence) else remedy
+        bad.append(problem(f"{one.type} {one.reason}: {' '.join(one.message.split())}", remedy))
     yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
+
+
+def is_problem(condition: Condition) -> bool:
+    """Whether the operator's catalogue lists the state of this condition as a problem."""
+    return bool(_remedy(condition))
+
+
+def _remedy(condition: Condition) -> str:
+    """Return the remedy for a condition that is a problem; "" if it is none."""
+    reason = reasons.find(condition.type, condition.reason)
+    entry = reason.entry if reason else None
+    # A problem that is over has the opposite status, and sometimes keeps its reason.
+    current = entry and entry.status == (condition.status == "True")
+    return entry.remedy if entry and current and entry.kind is ReasonKind.PROBLEM else ""
 
 
 def _unserved(evidence: Evidence) -> Finding:
@@ -60,9 +71,11 @@ def _unserved(evidence: Evidence) -> Finding:
     what = "no operator has processed the job yet"
     if job.status.phase:
         pods = sum(not pod.meta.get("deletionTimestamp") for pod in evidence.pods)
+        missing = pods < job.status.desired and not job.is_true("Suspended")
         what = (
-            f"the status is stale, and no operator updates it: it reports {job.phase}"
-            f" ({job.status.message}), but {pods} of {job.status.desired} pods exist"
+            f"the status {'is' if missing else 'may be'} stale, and no operator updates it: it"
+            f" reports {job.phase} ({' '.join(job.status.message.split())}),"
+            f" {'but' if missing else 'and'} {pods} of {job.status.desired} pods exist"
         )
     spec = (evidence.claim or {}).get("spec") or {}
     if holder := str(spec.get("holderIdentity") or ""):
