@@ -9,8 +9,9 @@ from dijob.reasons.catalogue import Reason, finished, good, problem, suspended, 
 
 
 class ServiceReady(Reason):
-    """Whether the job's headless service, which gives the ranks DNS names, could be created.
-    Present only after its creation failed once. The job's first pods wait for the service.
+    """Whether the job's headless service, which gives the ranks DNS names, could be created, and is
+    as the operator created it. Present only after its creation failed or it was edited once. The
+    job's first pods wait for the service.
     """
 
     ServiceNameTaken = problem(
@@ -22,6 +23,12 @@ class ServiceReady(Reason):
         "the apiserver rejects the service; the message quotes the API error. The operator retries"
         " as it does for pods",
         "as for PodRejected and PodForbidden",
+    )
+    ServiceChanged = problem(
+        "the service was edited, so the ranks' names do not resolve as they should; the message"
+        " names the fields. Connections by IP are unaffected",
+        "delete the service; the operator recreates it. If it changes again, find what changes it"
+        " (a policy engine, a GitOps tool) and make it leave the service alone",
     )
     ServiceRemoved = problem(
         "something deletes the service each time the operator creates it. The operator waits"
@@ -83,6 +90,11 @@ class BrokerReady(Reason):
         " has no permission to change services. No rank starts",
         "delete the service and the network policy that the message names; the operator recreates"
         " both",
+    )
+    ServiceChanged = problem(
+        "its service was edited, so it may not lead to the server; the message names the fields. No"
+        " rank starts",
+        "delete the service that the message names; the operator recreates it",
     )
     Refused = problem(
         "the apiserver rejects its pod, service or network policy; the message quotes the API"

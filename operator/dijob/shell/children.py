@@ -7,11 +7,11 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.observed.views import Child, Pod
+from dijob.core.observed.views import Child, Pod, Route
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.informer import Informer
-from dijob.shell.kinds import CHILDREN, PODS, POLICIES, SELECTOR
+from dijob.shell.kinds import CHILDREN, PODS, POLICIES, SELECTOR, SERVICES
 from dijob.shell.workqueue import Key, WorkQueue
 
 
@@ -44,6 +44,11 @@ class Children:
         store = self.stores.get(POLICIES.name)
         found = store.of(job.metadata.owner_key) if store else ()
         return {each.name: each for each in found}
+
+    def routes(self, owner: str) -> Mapping[str, Route]:
+        """Return where the job's Services lead, by name."""
+        found = self.stores[SERVICES.name].of(owner)
+        return {each.name: each.route for each in found if each.route}
 
     def existing(self, owner: str) -> frozenset[str]:
         """Return the job's watched objects other than pods, each as "service/NAME"."""

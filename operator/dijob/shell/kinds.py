@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dijob import names
-from dijob.core.observed.parse import child, pod
+from dijob.core.observed.parse import pod
 from dijob.core.observed.policies import policy
+from dijob.core.observed.services import service
 from dijob.core.observed.views import Child, Pod
 
 # Watch only objects that the operator created.
@@ -50,7 +51,7 @@ JOB_STATUS: Final = Kind(names.KIND, f"{names.PLURAL}/status", "patch", names.AP
 # requires this permission for owner references with blockOwnerDeletion (docs/decisions/042).
 JOB_FINALIZERS: Final = Kind(names.KIND, f"{names.PLURAL}/finalizers", "update", names.API_VERSION)
 PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod)
-SERVICES: Final = Kind("Service", "services", "get list watch create", view=child)
+SERVICES: Final = Kind("Service", "services", "get list watch create", view=service)
 # Watched only if each job has its own NetworkPolicy.
 POLICIES: Final = Kind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=policy

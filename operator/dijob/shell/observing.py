@@ -46,6 +46,7 @@ class Observer:
             pods=pods,
             unranked=unranked,
             existing=self._children.existing(owner),
+            routes=self._children.routes(owner),
             refusals=memory.reverted.refusals | memory.refusals,
             # Copies: the plan must not see changes that are made while it runs.
             creations=dict(memory.creations),

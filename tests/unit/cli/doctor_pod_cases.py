@@ -86,6 +86,16 @@ OF_PODS: dict[str, Case] = {
         "rank 1: test-0.test does not resolve (Name or service not known)",
         "kube-dns",
     ),
+    "a name that does not resolve, and an edited Service (P16)": Case(
+        "dns",
+        evidence(
+            job(condition("ServiceReady", "ServiceChanged", "x", "False")),
+            probes=second(names={"test-0.test": "Name or service not known"}),
+        ),
+        PROBLEM,
+        "rank 1: test-0.test does not resolve (Name or service not known)",
+        "see ServiceReady in the check `status`",
+    ),
     "a stale DNS record": Case(
         "dns",
         evidence(probes=second(names={"test-0.test": ("10.9.9.9",)})),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.cli.topology import show
 from dijob.cli.topology.compare import Edge, Pod
@@ -32,13 +33,21 @@ def names(evidence: Evidence) -> Iterator[Finding]:
                 mismatch = f"{name} resolves to {', '.join(found)}, but its pod has {ips[name]}"
                 wrong.setdefault(mismatch, []).append(rank)
     for problem_text, ranks in list(wrong.items())[:_MAX_FINDINGS]:
-        yield problem(
-            f"{say(ranks)}: {problem_text}",
-            "check the cluster DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), the job's"
-            " Service, and dnsPolicy in the template",
-        )
+        yield problem(f"{say(ranks)}: {problem_text}", _dns_remedy(evidence))
     if not wrong and evidence.answered:
         yield ok(f"all {len(resolved)} names resolve" if resolved else "the job uses IP addresses")
+
+
+def _dns_remedy(evidence: Evidence) -> str:
+    found = (evidence.job.condition(one) for one in ("ServiceReady", "BrokerReady"))
+    for one in found:
+        # The cluster DNS answers what the Service says.
+        if one and is_problem(one):
+            return f"repair the job's Service first: see {one.type} in the check `status`"
+    return (
+        "check the cluster DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), the job's"
+        " Service, and dnsPolicy in the template"
+    )
 
 
 def _addresses_by_name(evidence: Evidence) -> dict[str, str]:

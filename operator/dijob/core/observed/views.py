@@ -207,9 +207,37 @@ class Creation:
 
 
 @dataclass(frozen=True)
+class Route:
+    """Where a Service leads. `headless`: its name resolves to the pods. `external`: it stands for
+    another host. `unready`: pods that are not Ready are included. `ports` are pairs of a port and
+    its target.
+    """
+
+    selector: frozenset[tuple[str, str]] = frozenset()
+    headless: bool = False
+    external: bool = False
+    unready: bool = False
+    ports: frozenset[tuple[int, int | str]] = frozenset()
+
+    def differs_from(self, wanted: "Route") -> tuple[str, ...]:
+        """Return the fields of the Service's spec that are not as they should be. Ports that were
+        added do no harm.
+        """
+        same = {
+            "selector": self.selector == wanted.selector,
+            "clusterIP": self.headless == wanted.headless,
+            "type": self.external == wanted.external,
+            "publishNotReadyAddresses": self.unready >= wanted.unready,
+            "ports": wanted.ports <= self.ports,
+        }
+        return tuple(field for field, is_same in same.items() if not is_same)
+
+
+@dataclass(frozen=True)
 class Child:
-    """An object of a job of which mainly its existence matters, such as a Service. `digest` is that
-    of a NetworkPolicy's spec (policies.py); "" for other kinds.
+    """An object of a job of which mainly its existence matters. `digest` is that of a
+    NetworkPolicy's spec (policies.py); "" for other kinds. `route` is that of a Service; None for
+    other kinds.
     """
 
     name: str
@@ -217,6 +245,7 @@ class Child:
     owner: str
     version: str = ""
     digest: str = ""
+    route: Route | None = None
 
 
 @dataclass(frozen=True)
@@ -235,7 +264,7 @@ class Observed:
 
     From the watches: `pods` maps ranks to pods. `unranked` are the job's pods without a rank (its
     own Redis server, and pods of tasks that had other names before a suspension). `existing` are
-    its other watched objects, as "service/x".
+    its other watched objects, as "service/x". `routes` are where its Services lead, by name.
 
     From the operator's memory (shell/memory.py), which a new operator fills again: `refusals` maps
     an object ("pod/x-0", "service/x") or a change (changes.py) to its last rejection. `creations`
@@ -255,6 +284,7 @@ class Observed:
     pods: Mapping[int, Pod] = field(default_factory=dict)
     unranked: tuple[Pod, ...] = ()
     existing: frozenset[str] = frozenset()
+    routes: Mapping[str, Route] = field(default_factory=dict)
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
     room: Room = field(default_factory=Room)

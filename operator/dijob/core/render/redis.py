@@ -57,7 +57,7 @@ def policy_spec(job: DIJob) -> Manifest:
     """
     whom = {} if on_host(job) else {"from": [{"podSelector": policy.ranks(job)}]}
     return {
-        "podSelector": {"matchLabels": _selector(job)},
+        "podSelector": {"matchLabels": _selector(job.metadata.name)},
         "policyTypes": ["Ingress"],
         "ingress": [{**whom, "ports": [{"port": _port(job), "protocol": "TCP"}]}],
     }
@@ -67,13 +67,16 @@ def _service(job: DIJob, port: int) -> Manifest:
     """Return a Service with a cluster IP, which stays the same when the pod is re-created. The name
     of a headless Service would not resolve until the pod exists.
     """
-    spec = {"selector": _selector(job), "ports": [{"name": "redis", "port": port}]}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata.of_server(job),
-        "spec": spec,
+        "spec": service_spec(job.metadata.name, port),
     }
+
+
+def service_spec(job: str, port: int) -> Manifest:
+    return {"selector": _selector(job), "ports": [{"name": "redis", "port": port}]}
 
 
 def _pod(job: DIJob, port: int, options: Options) -> Manifest:
@@ -112,5 +115,5 @@ def _pod(job: DIJob, port: int, options: Options) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata.of_server(job), "spec": spec}
 
 
-def _selector(job: DIJob) -> dict[str, str]:
-    return {names.LABEL_SERVER: job.metadata.name}
+def _selector(job: str) -> dict[str, str]:
+    return {names.LABEL_SERVER: job}

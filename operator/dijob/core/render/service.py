@@ -7,15 +7,25 @@ from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest
 
 
-def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
-    """Return the headless Service."""
-    # Names must resolve before a pod is Ready, because programs connect to each other to get there.
-    spec = {
+def spec(job: str) -> Manifest:
+    """Return the spec of the Service of the job of this name."""
+    return {
         "clusterIP": "None",
+        # Names must resolve before a pod is Ready, because programs connect to each other to get
+        # there.
         "publishNotReadyAddresses": True,
-        "selector": {names.LABEL_JOB: job.metadata.name},
+        "selector": {names.LABEL_JOB: job},
         "ports": [{"name": names.MAIN_PORT, "port": names.BASE_PORT}],
     }
+
+
+def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
+    """Return the headless Service."""
     return (
-        {"apiVersion": "v1", "kind": "Service", "metadata": metadata.of_service(job), "spec": spec},
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata.of_service(job),
+            "spec": spec(job.metadata.name),
+        },
     )

@@ -17,8 +17,9 @@ from dijob.core.membership.context import Pass
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.creations import paused_until
 from dijob.core.observed.views import Refused
+from dijob.core.render import service as render_service
 from dijob.core.report import redis
-from dijob.core.report.redis import not_created
+from dijob.core.report.redis import edited, not_created
 from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
     BrokerReady,
@@ -74,6 +75,10 @@ def _service(ctx: Pass) -> list[Fact]:
         return [Fact(reason, not_created(service, refusal))]
     # While it is being created for the first time, there is nothing to report.
     if service in ctx.observed.existing:
+        spec = render_service.spec(ctx.world.gang.job)
+        # The ranks of an ended job need no names.
+        if not ctx.job.status.ended and (changed := edited(ctx.observed, ctx.world.gang.job, spec)):
+            return [Fact(ServiceReady.ServiceChanged, changed)]
         return [Fact(ServiceReady.Created)] if known else []
     removed = _removed(ctx, service)
     return [Fact(ServiceReady.ServiceRemoved, removed)] if removed else []

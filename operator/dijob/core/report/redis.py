@@ -9,7 +9,10 @@ from datetime import datetime
 from dijob.core.members import Gang
 from dijob.core.observed import advice
 from dijob.core.observed.creations import lost_until, paused_until
+from dijob.core.observed.services import route
 from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.render.fields import Manifest
+from dijob.core.render.redis import service_spec
 from dijob.core.report.summary import Fact
 from dijob.reasons import BrokerReady
 
@@ -31,6 +34,10 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
             if kind == "pod":
                 message = advice.about_redis(message)
             return Fact(REASONS.get(refusal.why, BrokerReady.Refused), message)
+    if changed := edited(
+        observed, name, service_spec(gang.job, gang.redis[1] if gang.redis else 0)
+    ):
+        return Fact(BrokerReady.ServiceChanged, changed)
     pod = observed.unranked_pod(name)
     if pod is None and (due := paused_until(observed.creations.get(name), now)):
         return Fact(BrokerReady.NotRunning, f"pod {name} {lost_until(due)}")
@@ -41,6 +48,20 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     if complaint := pod.complaint or observed.warnings.get(pod.uid, ""):
         return Fact(BrokerReady.NotRunning, f"pod {name}: {complaint}")
     return Fact(BrokerReady.Starting, f"pod {name} is starting")
+
+
+def edited(observed: Observed, name: str, spec: Manifest) -> str:
+    """Describe how a Service differs from the spec with which the operator creates it; "" if it
+    does not, or does not exist.
+    """
+    there = observed.routes.get(name)
+    if not (fields := there.differs_from(route(spec)) if there else ()):
+        return ""
+    return (
+        f"service {name} was changed ({', '.join(fields)}), and the operator has no permission to"
+        " change services: delete it, and the operator re-creates it (kubectl delete service"
+        f" {name})"
+    )
 
 
 def not_created(key: str, refusal: Refusal) -> str:

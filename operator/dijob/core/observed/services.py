@@ -1,0 +1,35 @@
+"""Reads Services, and compares where they lead.
+
+A Service whose spec was edited still exists, so nothing would be reported until a rank looks up the
+name of another one and does not find it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dijob.core.observed.parse import child
+from dijob.core.observed.views import Child, Route
+
+# Unlike any other type, it has no pods behind it.
+_EXTERNAL = "ExternalName"
+
+
+def service(body: Mapping[str, Any]) -> Child:
+    """Read a Service."""
+    return replace(child(body), route=route(body.get("spec") or {}))
+
+
+def route(spec: Mapping[str, Any]) -> Route:
+    """Return where a Service leads. It is the same for the spec as sent and as stored."""
+    headless = spec.get("clusterIP") == "None"
+    ports = ((one.get("port"), one.get("targetPort")) for one in spec.get("ports") or ())
+    return Route(
+        selector=frozenset((spec.get("selector") or {}).items()),
+        headless=headless,
+        external=spec.get("type") == _EXTERNAL,
+        unready=bool(spec.get("publishNotReadyAddresses")),
+        # The names of a headless Service resolve to the pods themselves, so its ports do not
+        # matter. The apiserver's default for targetPort is the port.
+        ports=frozenset() if headless else frozenset((one, to or one) for one, to in ports),
+    )
