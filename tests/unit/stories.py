@@ -28,8 +28,8 @@ ELASTIC_TO_RUN = TO_RUN + 2
 STORIES: dict[str, tuple[Step, ...]] = {
     "starts": (),
     "pod deleted by hand": ((TO_RUN, "is deleted by hand", 1),),
-    "pod deleted before the list": ((1, "places it", 0), (0, "is deleted by hand", 0)),
-    "pod fails before the list": ((1, "places it", 0), (0, "fails for good", 0)),
+    "pod deleted before the first list": ((1, "places it", 0), (0, "is deleted by hand", 0)),
+    "pod fails before the first list": ((1, "places it", 0), (0, "fails for good", 0)),
     "pod evicted": ((TO_RUN, "is evicted", 0),),
     "node lost": ((TO_RUN, "loses its node", 2),),
     "sandbox lost": ((TO_RUN, "loses its sandbox", 1), (0, LOOK, 0)),
@@ -41,44 +41,44 @@ STORIES: dict[str, tuple[Step, ...]] = {
     "one succeeds, another is lost": ((TO_RUN, "succeeds", 0), (0, "is deleted by hand", 1)),
     "all succeed": ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
     "lost twice": ((TO_RUN, "is deleted by hand", 1), (2, "is deleted by hand", 0)),
-    "lower rank lost during a renewal": (
+    "lower rank lost during a re-rendezvous": (
         (TO_RUN, "is deleted by hand", 2),
         (1, "is deleted by hand", 1),
     ),
-    "crashes as it is lost": ((TO_RUN, "main crashes", 0), (0, "is deleted by hand", 1)),
+    "crashes while it is lost": ((TO_RUN, "main crashes", 0), (0, "is deleted by hand", 1)),
     "grows": ((ELASTIC_TO_RUN, SCALE, 4),),
     "shrinks": ((ELASTIC_TO_RUN, SCALE, 2),),
     "up and down and up": ((ELASTIC_TO_RUN, SCALE, 4), (1, SCALE, 2), (1, SCALE, 4)),
-    "loses a rank as it grows": ((ELASTIC_TO_RUN, SCALE, 4), (1, "is deleted by hand", 1)),
-    "loses a rank as it shrinks": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (0, SCALE, 2)),
-    "crashes as it shrinks": ((ELASTIC_TO_RUN, "main crashes", 2), (0, SCALE, 2)),
+    "loses a rank while it grows": ((ELASTIC_TO_RUN, SCALE, 4), (1, "is deleted by hand", 1)),
+    "loses a rank while it shrinks": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (0, SCALE, 2)),
+    "crashes while it shrinks": ((ELASTIC_TO_RUN, "main crashes", 2), (0, SCALE, 2)),
     "its list is forged": ((1, "places it", 0), (0, "its list is forged", 0)),
-    "its list is forged as it runs": ((TO_RUN, "its list is forged", 0),),
+    "its list is forged while it runs": ((TO_RUN, "its list is forged", 0),),
     "its list is forged, and another is lost": (
         (TO_RUN, "its list is forged", 0),
         (0, "is deleted by hand", 1),
     ),
     "its renewal is forged": ((TO_RUN, "its renewal is forged", 1), (0, LOOK, 0)),
     "its label is taken off": ((TO_RUN, "its label is taken off", 1), (0, LOOK, 0)),
-    "succeeds and is shrunk away": ((ELASTIC_TO_RUN, "succeeds", 2), (0, SCALE, 2), (2, SCALE, 4)),
+    "succeeds and is scaled down": ((ELASTIC_TO_RUN, "succeeds", 2), (0, SCALE, 2), (2, SCALE, 4)),
 }
 
 
 # (additional features of the job, the steps)
 LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "suspended and resumed": ("nothing", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
-    "suspended before the list": ("nothing", ((1, SUSPEND, 0), (2, RESUME, 0))),
+    "suspended before the first list": ("nothing", ((1, SUSPEND, 0), (2, RESUME, 0))),
     "resumed at once": ("nothing", ((TO_RUN, SUSPEND, 0), (1, RESUME, 0))),
-    "crashes as it is suspended": ("nothing", ((TO_RUN, "main crashes", 1), (0, SUSPEND, 0))),
+    "crashes while it is suspended": ("nothing", ((TO_RUN, "main crashes", 1), (0, SUSPEND, 0))),
     "a rank has succeeded before": (
         "nothing",
         ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0)),
     ),
-    "suspended while it is renewed": (
+    "suspended during a re-rendezvous": (
         "nothing",
         ((TO_RUN, "is deleted by hand", 1), (2, SUSPEND, 0), (2, RESUME, 0)),
     ),
-    "a deadline does not count it": (
+    "a deadline does not count a suspension": (
         "a deadline",
         ((TO_RUN, SUSPEND, 0), (2, TIME, 5000), (0, RESUME, 0)),
     ),
@@ -87,26 +87,29 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "tasks are suspended": ("tasks", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
     "rank 0 succeeds": ("success of rank 0", ((TO_RUN, "succeeds", 0),)),
     "a failure ends it": ("failures end it", ((TO_RUN, "main crashes", 1),)),
-    "a failure renews all": ("failures renew all", ((TO_RUN, "main crashes", 2),)),
-    "a failure costs nothing": (
+    "a failure restarts all ranks": ("failures renew all", ((TO_RUN, "main crashes", 2),)),
+    "a failure does not count": (
         "failures cost nothing",
         ((TO_RUN, "main crashes", 1), (2, "main crashes", 2)),
     ),
-    "an eviction costs": ("disruptions cost", ((TO_RUN, "is evicted", 1),)),
-    "an eviction before the list costs": (
+    "an eviction counts": ("disruptions cost", ((TO_RUN, "is evicted", 1),)),
+    "an eviction before the first list counts": (
         "disruptions cost",
         ((1, "places it", 0), (0, "is evicted", 0)),
     ),
-    "its server goes with it": ("redis", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
-    "its server is lost": ("redis", ((TO_RUN, SERVER, 0), (1, "is deleted by hand", 1))),
-    "its server crashes": ("redis", ((TO_RUN, SERVER, 2), (1, "is deleted by hand", 1))),
-    "its server is lost before the list": ("redis", ((1, SERVER, 0), (0, SERVER, 1))),
-    "a rank that has succeeded begins again with who is lost": (
+    "its Redis server is suspended with it": ("redis", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
+    "its Redis server is lost": ("redis", ((TO_RUN, SERVER, 0), (1, "is deleted by hand", 1))),
+    "its Redis server crashes": ("redis", ((TO_RUN, SERVER, 2), (1, "is deleted by hand", 1))),
+    "its Redis server is lost before the first list": ("redis", ((1, SERVER, 0), (0, SERVER, 1))),
+    "a succeeded rank restarts with a lost one": (
         "torch",
         ((TO_RUN, "succeeds", 0), (1, "is deleted by hand", 1)),
     ),
-    "the same at once": ("torch", ((TO_RUN, "succeeds", 0), (0, "main crashes", 1))),
-    "the same, and its pod is gone": (
+    "a succeeded rank restarts with a crashed one": (
+        "torch",
+        ((TO_RUN, "succeeds", 0), (0, "main crashes", 1)),
+    ),
+    "a succeeded rank without a pod restarts": (
         "torch",
         (
             (TO_RUN, "succeeds", 0),
@@ -115,27 +118,27 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
             (1, "main crashes", 0),
         ),
     ),
-    "it exits 0 as another is lost": (
+    "a rank exits 0 while another is lost": (
         "torch",
         ((TO_RUN, "is deleted by hand", 1), (0, LOOK, 0), (0, "succeeds", 0)),
     ),
-    "it begins again after a failure that is free": (
+    "a succeeded rank restarts after an ignored failure": (
         "torch, failures cost nothing",
         ((TO_RUN, "succeeds", 0), (1, TIME, 5), (0, "main crashes", 1)),
     ),
-    "it begins again when the job is resumed": (
+    "a succeeded rank restarts when the job is resumed": (
         "torch",
         ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0)),
     ),
-    "it does not grow once one has succeeded": (
+    "the job does not grow after a success": (
         "torch",
         ((ELASTIC_TO_RUN, "succeeds", 0), (1, SCALE, 4)),
     ),
-    "it shrinks after one has succeeded": (
+    "the job shrinks after a success": (
         "torch",
         ((ELASTIC_TO_RUN, "succeeds", 0), (1, SCALE, 2)),
     ),
-    "its time to live ends": (
+    "the time to live ends": (
         "a time to live",
         ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
     ),
@@ -143,14 +146,20 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
 
 
 RENEWALS: dict[str, tuple[Step, ...]] = {
-    "crashes before it hears": ((TO_RUN, "is deleted by hand", 1), (3, "main crashes", 1)),
-    "crashes after it": ((TO_RUN, "is deleted by hand", 1), (6, "main crashes", 2)),
-    "hears nothing": ((TO_RUN, "hears of no renewal", 2), (0, "is deleted by hand", 1)),
-    "is lost before it hears": ((TO_RUN, "is deleted by hand", 0), (3, "is deleted by hand", 1)),
+    "crashes before it has the request": (
+        (TO_RUN, "is deleted by hand", 1),
+        (3, "main crashes", 1),
+    ),
+    "crashes after its restart": ((TO_RUN, "is deleted by hand", 1), (6, "main crashes", 2)),
+    "never sees the request": ((TO_RUN, "hears of no renewal", 2), (0, "is deleted by hand", 1)),
+    "is lost before it has the request": (
+        (TO_RUN, "is deleted by hand", 0),
+        (3, "is deleted by hand", 1),
+    ),
     "loses its sandbox": ((TO_RUN, "is deleted by hand", 0), (1, "loses its sandbox", 1)),
-    "succeeds before it hears": ((TO_RUN, "is deleted by hand", 1), (2, "succeeds", 1)),
-    "shrinks away": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (2, SCALE, 2)),
-    "leaves no record": (
+    "succeeds before it has the request": ((TO_RUN, "is deleted by hand", 1), (2, "succeeds", 1)),
+    "is scaled down": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (2, SCALE, 2)),
+    "ends without a record": (
         (TO_RUN, "is deleted by hand", 1),
         (1, TIME, 5),
         (3, "launcher renews it", 0),

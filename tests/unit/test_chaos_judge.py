@@ -1,4 +1,4 @@
-"""What the checks of `make chaos` find wrong: each with one thing that is not as it has to be."""
+"""The checks of `make chaos`: each finds one thing that is wrong with a job."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ FIRST_FREE = 40000
 
 
 def address(ip: str, port: int) -> str:
-    """As /proc/net/tcp has it on a little-endian machine."""
+    """Return an address in the format of /proc/net/tcp on a little-endian machine."""
     raw = bytes(int(part) for part in ip.split("."))
     return f"{int.from_bytes(raw, 'little'):08X}:{port:04X}"
 
@@ -30,7 +30,7 @@ def dials(shape: Shape, rank: int) -> list[int]:
 
 
 def sockets(shape: Shape, rank: int) -> str:
-    """The pod's half of all connections as they have to be."""
+    """Return the pod's ends of all connections that a healthy job has."""
     me, found = IPS[rank], []
     for other in range(len(shape.pods)):
         if other in dials(shape, rank):
@@ -75,7 +75,7 @@ def whole(shape: Shape) -> Job:
 
 
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
-def test_a_whole_job_has_no_problem(shape: Shape) -> None:
+def test_a_healthy_job_has_no_problem(shape: Shape) -> None:
     assert problems(shape, whole(shape)) == []
 
 
@@ -106,7 +106,7 @@ NOT_WHOLE: dict[str, tuple[str, Callable[[Seen], Seen]]] = {
 
 
 @pytest.mark.parametrize("case", NOT_WHOLE)
-def test_one_thing_that_is_wrong_is_found_by_its_check(case: str) -> None:
+def test_each_problem_is_found_by_its_check(case: str) -> None:
     check, change = NOT_WHOLE[case]
     job = whole(MESH)
     pods = (job.pods[0], change(job.pods[1]), *job.pods[2:])
@@ -114,14 +114,14 @@ def test_one_thing_that_is_wrong_is_found_by_its_check(case: str) -> None:
     assert check in {problem.check for problem in found}
 
 
-def test_an_address_of_a_rank_that_it_does_not_dial_may_be_old() -> None:
+def test_an_unused_address_may_be_old() -> None:
     job = whole(MESH)
     old = ",".join((*IPS[:3], "10.1.1.1"))
     pods = (env(job.pods[0], DI_NODES=old, DI_NODE_IPS=old), *job.pods[1:])
     assert problems(MESH, replace(job, pods=pods)) == []
 
 
-def test_a_rank_without_redis_and_programs_that_do_not_hear_each_other_are_found() -> None:
+def test_a_rank_without_redis_and_programs_without_messages_are_found() -> None:
     job = whole(REDIS)
     assert job.server
     alone = replace(job, server=replace(job.server, sockets=job.server.sockets.split("\n")[0]))
@@ -131,7 +131,7 @@ def test_a_rank_without_redis_and_programs_that_do_not_hear_each_other_are_found
     assert {p.check for p in problems(REDIS, replace(job, server=None))} >= {"pods and sandboxes"}
 
 
-def test_what_is_not_ready_is_said_in_the_jobs_own_words() -> None:
+def test_a_job_that_is_not_ready_is_reported_with_its_condition() -> None:
     job = whole(STAR)
     conditions = [{"type": "Running", "status": "True"}]
     conditions.append(
@@ -163,7 +163,7 @@ def failed(**changed: Any) -> Job:
         (failed(firstFailure={}), False),
     ],
 )
-def test_a_job_that_failed_has_to_say_why(job: Job, right: bool) -> None:
+def test_a_failed_job_must_explain_its_failure(job: Job, right: bool) -> None:
     assert job.failed
     assert (said(STAR, job) == "") is right
 
@@ -177,7 +177,7 @@ def events(*pods: tuple[str, dict[str, Any]]) -> list[tuple[float, str, dict[str
     return [(float(at), kind, body) for at, (kind, body) in enumerate(pods)]
 
 
-def test_a_rank_that_is_there_twice_or_beyond_the_size_is_found() -> None:
+def test_a_duplicate_rank_or_one_beyond_the_size_is_found() -> None:
     first, second = ("ADDED", pod("j-0", 0)), ("ADDED", pod("j-1", 1))
     assert violations(events(first, second), {"j": 2}) == []
     twice = violations(events(first, second, ("ADDED", pod("j-b", 1))), {"j": 2})
@@ -195,7 +195,7 @@ def test_a_rank_that_is_there_twice_or_beyond_the_size_is_found() -> None:
         ("MODIFIED", pod("j-0", 0, "old", status={"phase": "Failed"})),
     ],
 )
-def test_a_pod_that_goes_makes_room_for_its_rank(gone: tuple[str, dict[str, Any]]) -> None:
+def test_an_ending_pod_is_not_a_duplicate_of_its_rank(gone: tuple[str, dict[str, Any]]) -> None:
     found = events(("ADDED", pod("j-0", 0, "old")), gone, ("ADDED", pod("j-0", 0, "new")))
     assert violations(found, {"j": 1}) == []
 

@@ -1,4 +1,4 @@
-"""The faults that a seed draws, and the story by which they can be done again."""
+"""The random faults of a seed, and the recorded story by which they can be repeated."""
 
 import json
 from collections import Counter
@@ -23,19 +23,19 @@ def drawn(
     return [list(faults) for faults in islice(waves(seed, field), count)]
 
 
-def test_a_seed_draws_the_same_faults_each_time_and_another_seed_others() -> None:
+def test_a_seed_determines_the_faults() -> None:
     assert drawn(7, 6) == drawn(7, 6)
     assert drawn(7, 6) != drawn(8, 6)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_kind_comes_within_five_waves(seed: int) -> None:
+def test_every_kind_occurs_within_five_waves(seed: int) -> None:
     kinds = {fault.kind for faults in drawn(seed, 5) for fault in faults}
     assert kinds == set(KINDS)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_wave_has_several_faults_and_leaves_one_node_to_mend_the_jobs(seed: int) -> None:
+def test_a_wave_has_several_faults_and_spares_one_node(seed: int) -> None:
     for faults in drawn(seed, 10):
         assert Counter(fault.is_a.level for fault in faults) == PER_WAVE
         nodes = [fault.target for fault in faults if fault.is_a.level is Level.NODE]
@@ -51,20 +51,20 @@ def test_a_wave_has_several_faults_and_leaves_one_node_to_mend_the_jobs(seed: in
                 assert fault.target in PODS
 
 
-def test_kinds_that_are_left_out_are_never_drawn() -> None:
+def test_excluded_kinds_never_occur() -> None:
     left = [kind for kind in KINDS.values() if not kind.given_up and kind.level is not Level.NODE]
     found = {fault.kind for faults in drawn(1, 8, left) for fault in faults}
     assert found == {kind.name for kind in left}
 
 
-def test_each_pod_has_its_job() -> None:
+def test_the_job_of_a_pod() -> None:
     assert owner(ALL, "mesh-3") is MESH
     assert owner(ALL, "redis-mq") is REDIS
     with pytest.raises(KeyError):
         owner(ALL, "mesh-4")
 
 
-def test_a_story_is_played_again_with_its_own_faults(
+def test_a_story_is_repeated_with_its_own_faults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = drawn(3, 2)
@@ -80,6 +80,6 @@ def test_a_story_is_played_again_with_its_own_faults(
     assert all(json.loads(line)["time"] >= 0 for line in lines)
 
 
-def test_a_file_without_waves_is_no_story() -> None:
+def test_a_file_without_waves_is_not_a_story() -> None:
     with pytest.raises(ValueError, match="no line of a wave"):
         replayed(['{"what": "begin", "seed": 1}'])

@@ -1,4 +1,4 @@
-"""Charges, times and verdicts of `make chaos`, from what has happened."""
+"""Expected failures, recovery times and verdicts of `make chaos`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,20 +38,16 @@ DELETED = done("pod deleted", "mesh-0")
         ([done("sandbox killed", "mesh-1"), done("node lost", "node-1")], (0, 0)),
     ],
 )
-def test_a_job_is_charged_its_programs_failures(
-    wave: Sequence[Done], bounds: tuple[int, int]
-) -> None:
+def test_failures_of_a_jobs_programs_count(wave: Sequence[Done], bounds: tuple[int, int]) -> None:
     assert charges(ALL, wave, "mesh") == bounds
 
 
-def test_the_loss_of_a_redis_server_costs_nothing() -> None:
+def test_the_loss_of_a_redis_server_does_not_count() -> None:
     assert charges(ALL, [done("program killed", "redis-mq")], "redis") == (0, 0)
     assert charges(ALL, [done("program killed", "redis-1")], "redis") == (1, 1)
 
 
-def test_who_fails_of_a_loss_that_is_known_late_may_be_charged_where_nobody_can_do_without_it() -> (
-    None
-):
+def test_a_failure_due_to_an_undetected_loss_may_count_with_fixed_membership() -> None:
     lost = [done("node lost", "node-1")]
     assert charges(ALL, lost, "torch") == (0, 1)
     assert charges(ALL, lost, "mesh") == (0, 0)
@@ -81,7 +77,7 @@ LOOKS = [
         (done("leader killed", OPERATORS, 4.0), None),
     ],
 )
-def test_what_was_hit_is_whole_at_the_first_look_after_it(
+def test_the_recovery_time_ends_with_the_first_healthy_check(
     fault: Done, seconds: float | None
 ) -> None:
     assert healed(ALL, fault, LOOKS).seconds == seconds
@@ -105,7 +101,7 @@ def test_a_row_of_faults_has_a_bound_for_the_median_and_the_longest(
     assert row.words == "pod deleted"
 
 
-def test_what_heals_beside_a_node_that_is_given_up_is_counted_apart() -> None:
+def test_recoveries_during_a_node_loss_are_counted_separately() -> None:
     result = a_result([2.0])
     result.heard([Healed(DELETED, 130.0), Healed(done("node lost", "node-1"), 140.0)])
     assert [(row.words, row.count, row.measured, row.good) for row in rows(result)] == [
@@ -115,7 +111,7 @@ def test_what_heals_beside_a_node_that_is_given_up_is_counted_apart() -> None:
     ]
 
 
-def test_what_befalls_a_leader_that_nobody_can_follow_is_counted_apart() -> None:
+def test_faults_of_a_leader_without_a_standby_are_counted_separately() -> None:
     result = a_result([])
     kill = done("leader killed", OPERATORS, 1.0)
     result.heard([Healed(kill, 2.0), Healed(replace(kill, alone=True), 17.0)])
@@ -125,14 +121,14 @@ def test_what_befalls_a_leader_that_nobody_can_follow_is_counted_apart() -> None
     ]
 
 
-def test_faults_that_found_nobody_are_counted_apart() -> None:
+def test_faults_without_a_target_are_counted_separately() -> None:
     result = a_result([2.0])
     result.heard([Healed(done("pod deleted", "mesh-1", missed="404"), 0.0)])
     (row,) = rows(result)
     assert (row.count, row.measured) == ("1 (1 missed)", "median 2.0 s, max 2.0 s")
 
 
-def test_anything_wrong_is_out_of_its_bound() -> None:
+def test_any_violation_exceeds_its_bound() -> None:
     result = Result(1, 1.0)
     result.checked("edges", [], 5)
     result.checked("charges", ["mesh: 1 charged, not 0 to 0"], 5)
@@ -140,7 +136,7 @@ def test_anything_wrong_is_out_of_its_bound() -> None:
     assert "| charges | 5 | 1 wrong | 0 | MISSED |" in markdown(rows(result))
 
 
-def test_a_full_run_has_to_have_done_every_kind() -> None:
+def test_a_full_run_must_include_every_kind() -> None:
     result = Result(1, 10.0)
     result.heard([Healed(DELETED, 2.0)])
     row = next(row for row in rows(result) if row.words == "faults that never hit a target")

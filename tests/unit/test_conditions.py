@@ -127,7 +127,7 @@ def test_each_condition_has_its_reason_and_message(
     assert words in condition.message
 
 
-def test_a_resumed_job_is_not_told_to_resume() -> None:
+def test_a_resumed_job_does_not_report_that_it_is_suspended() -> None:
     died = {
         "listNumber": 1,
         "reason": "Suspended",

@@ -50,14 +50,15 @@ def test_a_kill_before_any_write_of_a_story_does_not_change_its_end(story: str) 
 
 
 @pytest.mark.parametrize(
-    "story", ["sandbox lost", "pod fails before the list", "crashes until it fails"]
+    "story", ["sandbox lost", "pod fails before the first list", "crashes until it fails"]
 )
 def test_stories_with_restart_policy_never(story: str) -> None:
     play_with_each_kill(story, never=True)
 
 
 @pytest.mark.parametrize(
-    "story", ["pod deleted by hand", "lower rank lost during a renewal", "crashes as it is lost"]
+    "story",
+    ["pod deleted by hand", "lower rank lost during a re-rendezvous", "crashes while it is lost"],
 )
 def test_stories_with_recreated_pods(story: str) -> None:
     play_with_each_kill(story, launcher=Launcher.OFF)
@@ -146,30 +147,39 @@ def test_a_wait_is_not_extended_by_rounding() -> None:
     [
         (
             succeeded_ranks_are_left_out_of_a_gang_restart,
-            "a rank that has succeeded begins again with who is lost",
+            "a succeeded rank restarts with a lost one",
         ),
-        (succeeded_ranks_are_left_out_of_a_gang_restart, "the same at once"),
-        (succeeded_ranks_are_left_out_of_a_gang_restart, "it begins again when the job is resumed"),
-        (a_success_is_discarded_after_the_loss_is_stored, "the same, and its pod is gone"),
-        (a_success_under_a_stale_list_counts, "it exits 0 as another is lost"),
-        (a_success_under_a_stale_list_counts, "it begins again when the job is resumed"),
-        (a_blocked_rank_restarts_alone, "it begins again after a failure that is free"),
-        (pods_are_deleted_before_the_suspension_is_stored, "crashes as it is suspended"),
-        (time_suspended_counts, "a deadline does not count it"),
-        (a_new_redis_server_is_mistaken_for_the_old_one, "its server is lost"),
-        (a_new_redis_server_is_mistaken_for_the_old_one, "its server crashes"),
-        (ranks_do_not_wait_for_the_redis_server, "its server is lost before the list"),
-        (a_disruption_is_counted_repeatedly, "an eviction before the list costs"),
+        (
+            succeeded_ranks_are_left_out_of_a_gang_restart,
+            "a succeeded rank restarts with a crashed one",
+        ),
+        (
+            succeeded_ranks_are_left_out_of_a_gang_restart,
+            "a succeeded rank restarts when the job is resumed",
+        ),
+        (
+            a_success_is_discarded_after_the_loss_is_stored,
+            "a succeeded rank without a pod restarts",
+        ),
+        (a_success_under_a_stale_list_counts, "a rank exits 0 while another is lost"),
+        (a_success_under_a_stale_list_counts, "a succeeded rank restarts when the job is resumed"),
+        (a_blocked_rank_restarts_alone, "a succeeded rank restarts after an ignored failure"),
+        (pods_are_deleted_before_the_suspension_is_stored, "crashes while it is suspended"),
+        (time_suspended_counts, "a deadline does not count a suspension"),
+        (a_new_redis_server_is_mistaken_for_the_old_one, "its Redis server is lost"),
+        (a_new_redis_server_is_mistaken_for_the_old_one, "its Redis server crashes"),
+        (ranks_do_not_wait_for_the_redis_server, "its Redis server is lost before the first list"),
+        (a_disruption_is_counted_repeatedly, "an eviction before the first list counts"),
         (requested_restarts_count_as_failures, "pod deleted by hand"),
-        (an_end_without_a_record_counts_as_a_crash, "leaves no record"),
+        (an_end_without_a_record_counts_as_a_crash, "ends without a record"),
         (unrequested_restarts_are_forgotten, "pod deleted by hand"),
-        (overdue_restarts_are_waited_for, "hears nothing"),
-        (overdue_restarts_are_requested_again, "hears nothing"),
+        (overdue_restarts_are_waited_for, "never sees the request"),
+        (overdue_restarts_are_requested_again, "never sees the request"),
         (address_changes_are_ignored, "sandbox lost"),
         (a_revision_is_reused, "pod deleted by hand"),
         (the_list_on_a_pod_is_trusted, "its list is forged"),
-        (a_forged_list_stays_on_its_pod, "its list is forged as it runs"),
-        (pods_are_deleted_before_their_failure_is_stored, "pod fails before the list"),
+        (a_forged_list_stays_on_its_pod, "its list is forged while it runs"),
+        (pods_are_deleted_before_their_failure_is_stored, "pod fails before the first list"),
         (a_partly_published_list_is_not_completed, "starts"),
         (counted_failures_are_forgotten, "crashes until it fails"),
         (evictions_count_as_failures, "pod evicted"),

@@ -31,7 +31,7 @@ TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
 
 
 @pytest.mark.parametrize(("asked", "order"), TURNS.values(), ids=TURNS)
-def test_whose_events_are_read(asked: dict[int, float], order: list[int]) -> None:
+def test_for_which_pods_events_are_read(asked: dict[int, float], order: list[int]) -> None:
     known = {f"uid-{rank}": later(seconds) for rank, seconds in asked.items()}
     assert [pod.rank for pod in events_due(SILENT, known, NOW)] == order
     talks = (
@@ -62,7 +62,7 @@ def test_the_status_and_event_of_a_rejected_pod_have_the_same_message() -> None:
     assert complaint({}, status) == said == f"NodeAffinity: {words}"
 
 
-def test_pods_that_are_gone_are_forgotten() -> None:
+def test_deleted_pods_are_forgotten() -> None:
     news = News()
     news.due = {f"uid-{rank}": NOW for rank in range(2)}
     news.warnings = {f"uid-{rank}": "x" for rank in range(2)}

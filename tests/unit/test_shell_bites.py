@@ -79,7 +79,7 @@ async def test_a_bug_of_the_shell_is_found(
         (bugs.a_deletion_means_any_pod_of_that_name, "starts"),
         (bugs.it_is_told_before_it_is_written, "starts"),
         (bugs.nobody_is_told_of_a_childs_change, "pod deleted by hand"),
-        (bugs.a_deleted_job_is_not_forgotten, "its time to live ends"),
+        (bugs.a_deleted_job_is_not_forgotten, "the time to live ends"),
         (bugs.the_answer_of_a_status_is_not_taken_in, "starts"),
     ],
     ids=named,
