@@ -67,7 +67,7 @@ def test_a_job_on_the_page_from_pending_over_a_killed_rank_to_succeeded(
         space.kubectl("delete", "dijob", "walk")
         expect(page.locator(".job .sentence")).to_contain_text("There is no DIJob walk")
         assert server.interrupt() == 130
-        expect(page.locator("#trouble")).to_contain_text("kubectl dijob ui does not answer")
+        expect(page.locator("#trouble")).to_contain_text("kubectl dijob ui does not respond")
 
 
 def appears(space: Space, tab: Tab) -> None:
@@ -154,7 +154,7 @@ def test_without_the_key_nothing_is_shown_and_a_lost_rank_tells_who_starts_again
     with served(space) as server, browser.new_context() as context:
         stranger = Tab.of(context).page
         stranger.goto(f"http://{server.host}/#/{space.name}/walk")
-        expect(stranger.locator("#trouble")).to_contain_text("Open the address")
+        expect(stranger.locator("#trouble")).to_contain_text("Open the URL")
         expect(stranger.locator(".node")).to_have_count(0)
 
         page = Tab.of(context).page
@@ -163,10 +163,10 @@ def test_without_the_key_nothing_is_shown_and_a_lost_rank_tells_who_starts_again
         expect(page.locator(".node.ready")).to_have_count(3)
         page.evaluate(WATCH)
         page.locator(".node[data-rank='1']").click()
-        expect(page.locator(".caption")).to_contain_text("rank 2 starts again with it")
+        expect(page.locator(".caption")).to_contain_text("rank 2 restarts with it")
         space.kubectl("delete", "pod", "walk-1", "--wait=false")
         page.wait_for_function(SEEN, arg=["rank 1 renewing", "rank 1 failed"])
-        expect(page.locator(".figures")).to_contain_text("Renewals1")
+        expect(page.locator(".figures")).to_contain_text("Re-rendezvous1")
         expect(page.locator(".node.ready")).to_have_count(3)
         expect(page.locator(".story")).to_contain_text("ranks 1-2 restart")
-        expect(page.locator(".story")).to_contain_text("Address list 2")
+        expect(page.locator(".story")).to_contain_text("Peer list revision 2")

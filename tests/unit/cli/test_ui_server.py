@@ -220,6 +220,6 @@ class Empty:
 async def test_a_port_that_is_taken_is_named(client: Client) -> None:
     assert client.port is not None
     wish = serving.Wish(port=client.port, browser=False)
-    with pytest.raises(CliError, match=rf"port {client.port} is taken .* --port") as refused:
+    with pytest.raises(CliError, match=rf"port {client.port} is in use .* --port") as refused:
         await serving.serve(Empty(), wish)  # type: ignore[arg-type]
     assert refused.value.code == Exit.USAGE

@@ -62,7 +62,7 @@ FINISHED = [condition("Finished", "Succeeded"), condition("Succeeded", "AllRanks
             id="many workers",
         ),
         pytest.param(job(conditions=FINISHED, phase="Succeeded"), "", id="over"),
-        pytest.param(job(spec={"replicas": -1}), "the job cannot be read: ", id="invalid"),
+        pytest.param(job(spec={"replicas": -1}), "the spec is invalid: ", id="invalid"),
     ],
 )
 def test_where_no_edges_are_drawn(seen: Job, note: str) -> None:
@@ -77,16 +77,16 @@ def test_where_no_edges_are_drawn(seen: Job, note: str) -> None:
         pytest.param(
             {},
             [
-                "ranks 1-2 start again with it",
-                "rank 2 starts again with it",
-                "no other rank starts again",
+                "ranks 1-2 restart with it",
+                "rank 2 restarts with it",
+                "no other rank restarts",
             ],
             id="mesh",
         ),
         pytest.param(
-            {"restart": {"scope": "Job"}}, ["all ranks start again with it"] * 3, id="together"
+            {"restart": {"scope": "Job"}}, ["all ranks restart with it"] * 3, id="together"
         ),
-        pytest.param({"addressing": "Hostname"}, ["no other rank starts again"] * 3, id="by name"),
+        pytest.param({"addressing": "Hostname"}, ["no other rank restarts"] * 3, id="by name"),
         pytest.param({"replicas": 49}, [], id="large"),
     ],
 )
@@ -179,12 +179,12 @@ def test_the_story_is_in_the_order_of_time_and_says_nothing_twice() -> None:
     assert [(one["title"], one["tone"]) for one in told] == [
         ("Created", "plain"),
         ("Running", "good"),
-        ("Address list 1", "plain"),
+        ("Peer list revision 1", "plain"),
         ("First failure", "problem"),
         ("RankNotReady", "problem"),
-        ("List 1 died: PodDeleted", "problem"),
+        ("Peer list revision 1 is stale: PodDeleted", "problem"),
     ]
-    assert told[-1]["text"] == "rank 1 was deleted; renewed: ranks 1-2"
+    assert told[-1]["text"] == "rank 1 was deleted; re-rendezvous of ranks 1-2"
     assert told[-2]["text"] == "rank 1 (2 times)"
     assert told[-3]["text"] == "rank 1 (test-1), exit code 3"
 
@@ -196,7 +196,7 @@ def test_a_loss_of_which_an_event_tells_is_told_once() -> None:
     assert [one["title"] for one in told] == ["Created", "PodDeleted"]
     before = event("PodDeleted", "rank 2 is being deleted", at=at(9), type="Warning")
     titles = [one["title"] for one in story.told(lost, [before], Memory(CREATED))]
-    assert titles == ["Created", "PodDeleted", "List 1 died: PodDeleted"]
+    assert titles == ["Created", "PodDeleted", "Peer list revision 1 is stale: PodDeleted"]
 
 
 def test_what_is_remembered() -> None:

@@ -36,7 +36,7 @@ def deleted() -> RankPod:
 STATES = [
     pytest.param(pod(0), False, State(Kind.READY, "Ready"), id="ready"),
     pytest.param(
-        pod(0, state=RUNS), False, State(Kind.WAITING, "Runs, not Ready yet"), id="not ready yet"
+        pod(0, state=RUNS), False, State(Kind.WAITING, "Running, not Ready yet"), id="not ready yet"
     ),
     pytest.param(pod(0, state=ended(0)), False, State(Kind.DONE, "Completed"), id="succeeded"),
     pytest.param(
@@ -45,7 +45,7 @@ STATES = [
     pytest.param(
         pod(0, state=RUNS, lastState=ended(137)),
         False,
-        State(Kind.FAILED, "Started again after exit code 137"),
+        State(Kind.FAILED, "Restarted after exit code 137"),
         id="runs again, not ready",
     ),
     pytest.param(
@@ -54,19 +54,19 @@ STATES = [
     pytest.param(
         pod(0, lastState=ended(137)),
         True,
-        State(Kind.FAILED, "Started again after exit code 137"),
+        State(Kind.FAILED, "Restarted after exit code 137"),
         id="ready a moment after it was killed",
     ),
     pytest.param(
         pod(0, state=ended(85)),
         False,
-        State(Kind.RENEWING, "Starts again with the next list"),
+        State(Kind.RENEWING, "Restarting with the next peer list"),
         id="ended for a renewal",
     ),
     pytest.param(
         pod(0, state=RUNS, lastState=ended(85)),
         False,
-        State(Kind.RENEWING, "Started again, not Ready yet"),
+        State(Kind.RENEWING, "Restarted, not Ready yet"),
         id="runs again after a renewal",
     ),
     pytest.param(pod(0, lastState=ended(85)), True, State(Kind.READY, "Ready"), id="renewed"),
@@ -79,11 +79,11 @@ STATES = [
     pytest.param(
         with_status(pod(0, state={"waiting": {"reason": "PodInitializing"}}), **GATE),
         False,
-        State(Kind.WAITING, "Waits for its peers' addresses"),
+        State(Kind.WAITING, "Waiting for the peer list"),
         id="gate",
     ),
-    pytest.param(unscheduled(), False, State(Kind.WAITING, "Has no node yet"), id="unscheduled"),
-    pytest.param(deleted(), False, State(Kind.RENEWING, "Its pod is ending"), id="deleted"),
+    pytest.param(unscheduled(), False, State(Kind.WAITING, "Not scheduled yet"), id="unscheduled"),
+    pytest.param(deleted(), False, State(Kind.RENEWING, "Pod is terminating"), id="deleted"),
 ]
 
 
@@ -95,15 +95,15 @@ def test_the_state_of_a_rank(one: RankPod, fell: bool, state: State) -> None:
 @pytest.mark.parametrize(
     ("status", "state"),
     [
-        pytest.param({}, State(Kind.FAILED, "Lost: it has no pod now"), id="lost"),
+        pytest.param({}, State(Kind.FAILED, "Lost: its pod is gone"), id="lost"),
         pytest.param(
             {"addressList": None, "phase": "Pending"},
-            State(Kind.ABSENT, "Has no pod yet"),
+            State(Kind.ABSENT, "No pod yet"),
             id="not made yet",
         ),
-        pytest.param({"addressList": {"size": 1}}, State(Kind.ABSENT, "Has no pod yet"), id="new"),
+        pytest.param({"addressList": {"size": 1}}, State(Kind.ABSENT, "No pod yet"), id="new"),
         pytest.param({"succeededRanks": "0-1"}, State(Kind.DONE, "Completed"), id="succeeded"),
-        pytest.param({"phase": "Failed"}, State(Kind.ABSENT, "Its pod is gone"), id="job over"),
+        pytest.param({"phase": "Failed"}, State(Kind.ABSENT, "Pod was deleted"), id="job over"),
         pytest.param({"phase": "Suspended"}, State(Kind.ABSENT, "Suspended"), id="suspended"),
     ],
 )
@@ -170,14 +170,14 @@ def test_the_page_of_a_job() -> None:
     assert found["ranks"][1] == {
         "rank": 1,
         "kind": "failed",
-        "state": "Started again after exit code 137",
+        "state": "Restarted after exit code 137",
         "task": "",
         "pod": "test-1",
         "node": "n1",
         "ip": "10.0.0.1",
         "restarts": 1,
         "list": 1,
-        "again": "rank 2 starts again with it",
+        "again": "rank 2 restarts with it",
     }
     assert (found["graph"]["up"], found["graph"]["total"]) == (0, 3)
     assert "recovers by itself" in found["remedy"]
@@ -190,8 +190,8 @@ def test_a_rank_that_runs_with_a_dead_list_is_not_shown_as_well() -> None:
     found = page(Seen(now, Memory(CREATED)))
     assert [(one["kind"], one["state"]) for one in found["ranks"]] == [
         ("ready", "Ready"),
-        ("failed", "Lost: it has no pod now"),
-        ("renewing", "Runs until the next list is there"),
+        ("failed", "Lost: its pod is gone"),
+        ("renewing", "Running until the next peer list"),
     ]
     # Its connections stand until then.
     assert (found["graph"]["up"], found["graph"]["total"]) == (1, 3)
@@ -200,7 +200,7 @@ def test_a_rank_that_runs_with_a_dead_list_is_not_shown_as_well() -> None:
 def test_who_may_not_see_pods_is_told_no_lie() -> None:
     why = 'pods is forbidden: User "x" cannot list resource "pods" in API group ""'
     found = seen_page(pods=[], unseen=(why,))
-    assert {one["state"] for one in found["ranks"]} == {"Cannot be seen"}
+    assert {one["state"] for one in found["ranks"]} == {"Unknown: no permission to list pods"}
     assert found["unseen"] == [why]
 
 
@@ -208,7 +208,7 @@ def test_a_job_that_cannot_be_read_has_a_page_too() -> None:
     broken = job(spec={"replicas": -1}, desired=0, phase="Pending")
     found = page(Seen(Snapshot(broken), Memory(CREATED)))
     assert found["ranks"] == []
-    assert "cannot be read" in found["graph"]["note"]
+    assert "the spec is invalid" in found["graph"]["note"]
 
 
 def test_a_status_that_wants_ten_million_ranks_has_a_page() -> None:

@@ -1,4 +1,4 @@
-"""The ranks and who connects to whom, as the page draws it. Pure."""
+"""Computes the connections between ranks that the page draws. No I/O."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -10,18 +10,22 @@ from dijob.cli.topology.expected import SERVER, World, world_of
 from dijob.client import Job
 from dijob.core.members import Gang, count, expand, gang_of, say
 
-# Lines of more ranks than this are a grey area on a screen.
+# The lines between more ranks would cover the screen.
 MOST_DRAWN: Final = 48
-# Each worker of a mesh has a listener for each rank: more is not worked out for a picture.
+# In a mesh, the number of connections grows with the square of the processes. A limit keeps the
+# page responsive.
 _MOST_PROCESSES: Final = 400
 
 
 def graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
-    """Pairs of ranks with their connections: `up` where both ends are Ready."""
+    """Return the pairs of ranks that connect to each other. A pair is up if both are Ready.
+
+    The real sockets are not inspected: that would be an exec in each pod for each update.
+    """
     try:
         model = job.model
     except SpecError as error:
-        return _none(f"the job cannot be read: {error}")
+        return _none(f"the spec is invalid: {error}")
     gang = gang_of(model)
     if gang.size > MOST_DRAWN or gang.size * gang.workers > _MOST_PROCESSES:
         return _none(f"connections of {count(gang.size, 'rank')} are not drawn")
@@ -52,8 +56,9 @@ def _pairs(world: World) -> Counter[tuple[int, int]]:
 
 
 def restarts(model: DIJob) -> list[str]:
-    """For each rank, who starts again when it is lost, as a sentence; [] for jobs whose lines are
-    not drawn.
+    """Return a sentence for each rank: which other ranks restart if it is lost.
+
+    The list is empty for jobs whose lines are not drawn.
     """
     gang = gang_of(model)
     if gang.size > MOST_DRAWN:
@@ -63,14 +68,17 @@ def restarts(model: DIJob) -> list[str]:
 
 def _restart(gang: Gang, rank: int) -> str:
     if gang.renews_all_on_loss and gang.size > 1:
-        return "all ranks start again with it"
+        return "all ranks restart with it"
     others = gang.dialers(rank)
-    verb = "starts" if len(others) == 1 else "start"
-    return f"{say(others)} {verb} again with it" if others else "no other rank starts again"
+    verb = "restarts" if len(others) == 1 else "restart"
+    return f"{say(others)} {verb} with it" if others else "no other rank restarts"
 
 
 def renewed(job: Job) -> frozenset[int]:
-    """The ranks that a loss has start again, while the list that died has no successor yet."""
+    """Return the ranks of a re-rendezvous in progress: the peer list is stale, with no successor.
+
+    An empty `lastRenewal.ranks` means all ranks.
+    """
     last = job.status.last_renewal
     if last is None or last.list_number != job.status.list_number:
         return frozenset()

@@ -1,7 +1,8 @@
-"""Who may ask the page's server: whoever knows the token, by this machine's own name.
+"""Access control of the page's server: a token, and the host names of this machine.
 
-The page keeps the token and sends it with each request. It is no cookie: those of 127.0.0.1 go to
-the servers of all its ports, whoever runs them.
+Other users of the machine, and any web page in the user's browser, can reach a port on loopback.
+The page sends the token in a header. A cookie would not do: browsers send cookies of 127.0.0.1 to
+the servers on all of its ports, which may belong to other users (docs/decisions/036).
 """
 
 import secrets
@@ -11,12 +12,13 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-# A page of another name that leads to this address (DNS rebinding) names that in Host.
+# A foreign name that resolves to 127.0.0.1 (DNS rebinding) appears in the Host header.
 _NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SCHEME: Final = "Bearer "
 API: Final = "/api/"
 HEADERS: Final = {
-    # Nothing is loaded but from this server, no script or style stands in the page itself.
+    # Everything is loaded from this server, and there are no inline scripts or styles. So a text
+    # from the cluster cannot run code, even if it were inserted as HTML by mistake.
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'; object-src 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -29,24 +31,27 @@ HEADERS: Final = {
 
 
 def token() -> str:
-    """A new token."""
+    """Return a new random token of 256 bits."""
     return secrets.token_urlsafe(32)
 
 
 def refusal(request: web.BaseRequest, expected: str) -> tuple[int, str] | None:
-    """Status and sentence for a request that is not answered; None for others."""
+    """Return the status and the message of a rejection, or None if the request is allowed."""
     if not _is_local(request.headers.get("Host", "")):
-        return 403, "this server answers to 127.0.0.1 and localhost alone"
+        return 403, "this server responds only to the host names 127.0.0.1, localhost and ::1"
     if request.method != "GET":
-        return 405, "nothing can be changed here"
+        return 405, "only GET is allowed: this server is read-only"
     given = request.headers.get("Authorization", "")
+    # Compared in constant time, so that the token cannot be guessed byte by byte.
     right = secrets.compare_digest(given.encode(), f"{_SCHEME}{expected}".encode())
+    # The files of the page are the same for all users, and need no token.
     if request.path.startswith(API) and not right:
-        return 401, "open the address that `kubectl dijob ui` has printed: its key is not this one"
+        return 401, "open the URL that `kubectl dijob ui` has printed: the key is missing or wrong"
     return None
 
 
 def _is_local(host: str) -> bool:
+    # Any port is allowed, because ssh may forward another one.
     try:
         return urlsplit(f"//{host}").hostname in _NAMES
     except ValueError:
@@ -54,7 +59,7 @@ def _is_local(host: str) -> bool:
 
 
 def middleware(expected: str) -> Middleware:
-    """Refuses what `refusal` says."""
+    """Return the middleware that rejects requests according to `refusal`."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -66,5 +71,5 @@ def middleware(expected: str) -> Middleware:
 
 
 async def protect(request: web.Request, response: web.StreamResponse) -> None:
-    """Puts HEADERS into each answer."""
+    """Add HEADERS to a response. Errors of aiohttp itself also pass through here."""
     response.headers.update(HEADERS)

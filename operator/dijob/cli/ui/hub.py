@@ -1,5 +1,7 @@
-"""What the cluster says, for all tabs of the page: one watch of the jobs, and for each open job the
-feed of `kubectl dijob watch`.
+"""Distributes the state of the cluster to all tabs of the page.
+
+There is one watch of the jobs, and for each open job the feed of `kubectl dijob watch`. The hub
+also remembers what it has seen, because a status has only the last progress and the last loss.
 """
 
 import asyncio
@@ -21,16 +23,18 @@ from dijob.client.resources import DIJOBS
 from dijob.client.watching import watched
 
 _AGAIN_SECONDS: Final = 2.0
-# How often the apiserver is asked whether it is there: a watch may be silent for long.
+# How often the apiserver's version is requested. A watch can be silent for minutes, so it does not
+# show whether the apiserver responds.
 _PULSE_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 4.0
+# The longest time between two updates, which also carry new problems.
 _BEAT_SECONDS: Final = 1.0
-# Between two states of a page.
+# The shortest time between two updates of a page. A starting job changes many times per second.
 _PACE_SECONDS: Final = 0.2
 
 
 class Hub:
-    """The jobs of a namespace, or of all, and what was seen of them since the command began."""
+    """The jobs of one or all namespaces, and what was seen of them since the command started."""
 
     def __init__(self, client: AsyncClient, everywhere: bool = False) -> None:
         self.client, self.everywhere = client, everywhere
@@ -41,7 +45,7 @@ class Hub:
         self._troubles: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Keep up to date, until it is cancelled."""
+        """Follow the cluster until the task is cancelled."""
         work = [asyncio.ensure_future(one) for one in (self._watch(), self._pulse())]
         try:
             await asyncio.gather(*work)
@@ -64,7 +68,7 @@ class Hub:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def _note_watch(self, trouble: str) -> None:
-        # The page has it with its next beat.
+        # Not announced: the page receives it with its next update.
         self._troubles["watch"] = trouble
 
     async def _take(self, found: Mapping[str, Mapping[str, Any]]) -> None:
@@ -72,6 +76,7 @@ class Hub:
         self._jobs = {}
         for key, body in found.items():
             known = before.get(key)
+            # `watched` keeps the identity of unchanged objects. Then the parsed job is reused.
             self._jobs[key] = known if known and known.body is body else Job(body)
             if self._jobs[key] is not known:
                 self.memory(self._jobs[key]).see(self._jobs[key], now)
@@ -90,15 +95,15 @@ class Hub:
             await asyncio.sleep(_PULSE_SECONDS)
 
     async def _ill(self) -> str:
-        """What is wrong with the apiserver, in a sentence."""
+        """Return the problem with the apiserver, or ""."""
         connection = self.client.connection
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await connection.json(Call("GET", "/version"))
         except TimeoutError:
-            return f"the cluster at {connection.target.settings.host} does not answer"
+            return f"the cluster at {connection.target.settings.host} does not respond"
         except ApiError as error:
-            # Who is told "no" is heard, but for credentials that have ended.
+            # Any other rejection shows that the apiserver works. 401 means expired credentials.
             return str(error) if error.status == 401 or error.status >= 500 else ""
         except DijobError as error:
             return str(error)
@@ -106,7 +111,7 @@ class Hub:
 
     @property
     def trouble(self) -> str:
-        """Why what is shown may be old; "" while the apiserver answers and watches last."""
+        """The reason why the data may be old, or ""."""
         return self._troubles.get("answer") or self._troubles.get("watch") or ""
 
     async def _tell(self) -> None:
@@ -114,13 +119,13 @@ class Hub:
             self._changed.notify_all()
 
     def memory(self, job: Job) -> Memory:
-        """What was seen of a job."""
+        """Return what was seen of a job."""
         since = timestamp(datetime.now(UTC))
         return self._memories.setdefault(job.metadata.uid, Memory(since))
 
     @property
     def scope(self) -> str:
-        """Whose jobs these are."""
+        """The namespaces of the jobs, for the page."""
         return "all namespaces" if self.everywhere else f"namespace {self.client.namespace}"
 
     def _about(self) -> Message:
@@ -128,7 +133,7 @@ class Hub:
         return Message("about", {"scope": self.scope, "cluster": host})
 
     async def jobs(self) -> Messages:
-        """The list of jobs after each change."""
+        """Yield the list of jobs after each change."""
         yield self._about()
         while True:
             rows = [row(job) for _, job in sorted(self._jobs.items())]
@@ -139,7 +144,7 @@ class Hub:
             await self._next()
 
     async def _next(self) -> None:
-        """Until something changes, or a moment has gone by."""
+        """Wait until something changes, at most _BEAT_SECONDS."""
         try:
             async with asyncio.timeout(_BEAT_SECONDS), self._changed:
                 await self._changed.wait()
@@ -147,8 +152,9 @@ class Hub:
             return
 
     async def job(self, namespace: str, name: str) -> Messages:
-        """A job after each change of it, of its pods or of its events; also when it is deleted and
-        made anew.
+        """Yield a job after each change of it, its pods or its events.
+
+        The stream continues if the job is deleted and created again.
         """
         client = self.client.within(namespace)
         yield self._about()
@@ -164,10 +170,11 @@ class Hub:
             except DijobError as error:
                 last = Message("trouble", {"sentence": self.trouble or str(error)})
             yield last
+            # The job may be created again, or the apiserver may come back.
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def log(self, namespace: str, name: str, rank: int | None) -> Messages:
-        """The log of a rank, None: of all, until the job has ended."""
+        """Yield the log of a rank, or of all ranks (None), until the job has finished."""
         return tail(self.client.within(namespace), name, rank)
 
     async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[dict[str, Any]]:

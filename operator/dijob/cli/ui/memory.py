@@ -1,5 +1,6 @@
-"""What the command has seen of a job since it began: progress, phases, lists, and programs that
-have just ended badly. The cluster keeps the last of each. Pure: the caller gives the time.
+"""Remembers what the command has seen of a job: progress, phases, revisions and recent failures.
+
+The cluster stores only the last value of each. No I/O: the caller provides the time.
 """
 
 from collections.abc import Iterable
@@ -11,16 +12,17 @@ from dijob.api.status import timestamp
 from dijob.client import Job, RankPod
 from dijob.pod import RENEWAL_CODE
 
-# A curve of more has every second point of it left out.
+# A longer curve is thinned to every second point, so that a job of days fits into the memory.
 MOST_POINTS: Final = 1000
 MOST_STEPS: Final = 200
-# How long a program that ended badly is shown so: its container may run again within a second.
+# How long a rank is shown as failed. Its container may run again within a second, which nobody
+# would see.
 FELL_SECONDS: Final = 4.0
 
 
 @dataclass(frozen=True)
 class Step:
-    """A value that was seen first at a time."""
+    """A value and the time when it was first seen."""
 
     time: str
     value: str
@@ -28,7 +30,7 @@ class Step:
 
 @dataclass
 class Memory:
-    """What was seen of one job."""
+    """What was seen of one job, from the time `since`."""
 
     since: str
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -36,7 +38,7 @@ class Memory:
     lists: list[Step] = field(default_factory=list)
 
     def see(self, job: Job, now: datetime) -> None:
-        """Take up a state of the job."""
+        """Record a state of the job."""
         _step(self.phases, job.phase, now)
         _step(self.lists, str(job.status.list_number), now)
         if (progress := job.progress) is None:
@@ -47,6 +49,7 @@ class Memory:
             "step": progress.env_step,
             "return": progress.episode_return,
         }
+        # The same report arrives again with every other change of the job.
         if not self.points or self.points[-1] != point:
             self.points.append(point)
         if len(self.points) > MOST_POINTS:
@@ -55,17 +58,18 @@ class Memory:
 
 @dataclass
 class Ends:
-    """Which ranks' programs were seen to end badly, and when (seconds of any one clock)."""
+    """Remembers which ranks failed, and when (in seconds of one clock)."""
 
     _restarts: dict[str, int] = field(default_factory=dict)
     _fell: dict[str, float] = field(default_factory=dict)
 
     def see(self, pods: Iterable[RankPod], now: float) -> frozenset[int]:
-        """Take up the pods; the ranks whose program has ended badly within FELL_SECONDS."""
+        """Record the pods, and return the ranks that failed within FELL_SECONDS."""
         found = set[int]()
         for pod in pods:
             before = self._restarts.get(pod.uid, pod.restarts)
             self._restarts[pod.uid] = pod.restarts
+            # An exit for a re-rendezvous is not a failure.
             if pod.restarts > before and pod.last_exit not in (None, 0, RENEWAL_CODE):
                 self._fell[pod.uid] = now
             if now - self._fell.get(pod.uid, -FELL_SECONDS) < FELL_SECONDS:
@@ -74,11 +78,12 @@ class Ends:
 
 
 def thinned(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every second point of a curve, with its last one."""
+    """Return every second point of a curve, and its last one."""
     return points[::2] + ([] if len(points) % 2 else points[-1:])
 
 
 def _step(steps: list[Step], value: str, now: datetime) -> None:
+    # The number is limited, because a faulty job can alternate between two phases for days.
     if not steps or steps[-1].value != value:
         steps.append(Step(timestamp(now), value))
         del steps[:-MOST_STEPS]

@@ -1,5 +1,6 @@
-"""The page's HTTP server: its files for everybody on this machine, what the cluster says for
-whoever has the token.
+"""The HTTP server of the page: static files for everyone, and data for the holder of the token.
+
+The page is plain JavaScript without a build step, so its files are served as they are.
 """
 
 import asyncio
@@ -21,33 +22,35 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 START: Final = "index.html"
-# A name of a job or namespace: nothing else gets into a path of the API.
+# The form of a name of a job or a namespace. Nothing else may get into a path of the API.
 _NAME: Final = "[a-z0-9][-a-z0-9]*"
 
 
 class Source(Protocol):
-    """What the page shows."""
+    """The data of the page. Tests replace it."""
 
     async def run(self) -> None:
-        """Keep up to date, until it is cancelled."""
+        """Follow the cluster until the task is cancelled."""
 
     def jobs(self) -> Messages:
-        """The list of jobs after each change."""
+        """Yield the list of jobs after each change."""
 
     def job(self, namespace: str, name: str) -> Messages:
-        """One job after each change."""
+        """Yield one job after each change."""
 
     def log(self, namespace: str, name: str, rank: int | None) -> Messages:
-        """The log of a rank, None: of all."""
+        """Yield the log of a rank, or of all ranks (None)."""
 
 
 def application(source: Source, token: str) -> web.Application:
-    """The server for one user, who knows the token."""
+    """Return the server for one user, who has the token."""
     app = web.Application(middlewares=[middleware(token)])
     app.on_response_prepare.append(protect)
     app.cleanup_ctx.append(_running(source))
+    # One route per file: no path from a request is ever opened.
     for file in sorted(_FOLDER.iterdir()):
         path = "/" if file.name == START else f"/{file.name}"
+        # By default, aiohttp would also respond to HEAD, which `guard` rejects.
         app.router.add_get(path, _file(file.read_bytes(), _TYPES[file.suffix]), allow_head=False)
     job = f"/api/jobs/{{namespace:{_NAME}}}/{{name:{_NAME}}}"
     for path, handler in (

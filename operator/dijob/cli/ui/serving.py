@@ -1,4 +1,4 @@
-"""The command itself: the server on loopback, and the user's browser."""
+"""Runs the command: starts the server on loopback, and opens the user's browser."""
 
 import asyncio
 import errno
@@ -22,7 +22,7 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command line asks for; port 0: a free one."""
+    """The options of the command. Port 0 means a free one."""
 
     everywhere: bool = False
     port: int = 0
@@ -30,12 +30,14 @@ class Wish:
 
 
 async def serve(client: AsyncClient, wish: Wish) -> None:
-    """Serve the page until Ctrl-C. Raises what a list of the jobs raises: then there is nothing to
-    show; CliError where the port is taken.
+    """Serve the page until Ctrl-C. Raises CliError if the port is in use.
+
+    Also raises the error of a list of the jobs, because then there is nothing to show.
     """
     await client.list(everywhere=wish.everywhere)
     key = token()
     app = application(Hub(client, wish.everywhere), key)
+    # The streams never end by themselves, so the shutdown must not wait for them.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     try:
@@ -44,6 +46,7 @@ async def serve(client: AsyncClient, wish: Wish) -> None:
             await site.start()
         except OSError as error:
             raise _no_port(wish.port, error) from error
+        # The key is in the fragment, which browsers never send to a server.
         address = f"http://{_HOST}:{runner.addresses[0][1]}/#token={key}"
         click.echo(address)
         click.echo(_hint(runner.addresses[0][1], os.environ), err=True)
@@ -56,23 +59,26 @@ async def serve(client: AsyncClient, wish: Wish) -> None:
 
 def _no_port(port: int, error: OSError) -> CliError:
     if error.errno == errno.EADDRINUSE:
-        why = f"port {port} is taken on {_HOST}"
+        why = f"port {port} is in use on {_HOST}"
     else:
         why = f"port {port} cannot be used on {_HOST}: {error.strerror}"
-    return CliError(f"{why}; name another one with --port, or leave it out", Exit.USAGE)
+    return CliError(f"{why}: choose another one with --port, or omit the option", Exit.USAGE)
 
 
 def _hint(port: int, environment: Mapping[str, str]) -> str:
-    """What to do with the address."""
+    """Return advice about the URL."""
     if "SSH_CONNECTION" in environment:
         return (
-            f"On your own machine: ssh -L {port}:{_HOST}:{port} THIS-HOST, then open the address"
-            " there. Ctrl-C ends the page."
+            f"On your own machine, run ssh -L {port}:{_HOST}:{port} THIS-HOST, and open the URL"
+            " there. Press Ctrl-C to stop."
         )
-    return "The address is a key to all that you may read: give it to nobody. Ctrl-C ends the page."
+    return "This URL grants your read access: do not share it. Press Ctrl-C to stop."
 
 
 def has_screen(platform: str, environment: Mapping[str, str]) -> bool:
-    """Whether a browser can open a window: one that runs in the terminal would take it over."""
+    """Return whether a browser can open a window.
+
+    Without a screen, webbrowser would start a text browser in this terminal.
+    """
     screens = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME"}
     return platform in ("darwin", "win32") or bool(screens & environment.keys())

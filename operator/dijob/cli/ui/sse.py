@@ -1,4 +1,7 @@
-"""Server-sent events: the frames of a stream (HTML standard, section 9.2)."""
+"""Sends server-sent events (HTML standard, section 9.2).
+
+Data flows only from the server to the page, so a WebSocket would have no advantage.
+"""
 
 import asyncio
 import json
@@ -11,30 +14,30 @@ from aiohttp import web
 
 from dijob.cli.ui.words import safe
 
-# A page that hears nothing for three of these knows that nobody is there.
+# A silent stream sends a comment this often. After three missing ones, the page reconnects.
 QUIET_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
 class Message:
-    """An event of a stream: its name, and its data as JSON."""
+    """An event of a stream: its name and its data for JSON."""
 
     event: str
     data: Any
 
 
-# None: nothing new, which is said from time to time.
+# None means that nothing is new. It gives `send` the chance to send a comment.
 Messages = AsyncGenerator[Message | None]
 
 
 def frame(message: Message) -> bytes:
-    """A message as it goes over the wire."""
+    """Return the bytes of a message."""
     data = json.dumps(safe(message.data), ensure_ascii=False, separators=(",", ":"))
     return f"event: {message.event}\ndata: {data}\n\n".encode()
 
 
 async def send(request: web.Request, messages: Messages) -> web.StreamResponse:
-    """Answer with all messages; one that says what the last of its event has said is left out."""
+    """Send all messages, except those that repeat the last one of the same event."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
     loop = asyncio.get_running_loop()
@@ -53,5 +56,5 @@ async def send(request: web.Request, messages: Messages) -> web.StreamResponse:
     return response
 
 
-# Lines of a log may be the same twice.
+# This event is never left out, because a program may print the same lines again.
 LINES: Final = "lines"

@@ -1,4 +1,4 @@
-"""How a rank is shown: one of a few kinds, each with a colour and a shape, and words. Pure."""
+"""Determines how a rank is shown: a kind with its own colour and shape, and a text. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from dijob.pod import RENEWAL_CODE
 
 
 class Kind(StrEnum):
-    """What the page draws."""
+    """The kinds of ranks that the page draws differently."""
 
     READY = "ready"
     DONE = "done"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class State:
-    """A kind, and what is said of it."""
+    """A kind and the text next to it."""
 
     kind: Kind
     words: str
@@ -33,43 +33,46 @@ _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 
 
 def of_pod(pod: RankPod, fell: bool) -> State:
-    """The state of a rank that has a pod. `fell`: its program was seen to end badly a moment ago,
-    and may run again since.
+    """Return the state of a rank with a pod.
+
+    `fell` means that its program failed a moment ago. It may run again already.
     """
     word, code = pod.state, pod.last_exit
     bad = code not in (None, 0, RENEWAL_CODE)
     if bad and (word == "Running" or (fell and word == "Ready")):
-        return State(Kind.FAILED, f"Started again after exit code {code}")
+        return State(Kind.FAILED, f"Restarted after exit code {code}")
     match word:
         case "Ready":
             return State(Kind.READY, "Ready")
+        # RankPod.state shows a container that has ended as "REASON (EXIT CODE)".
         case _ if word.endswith(" (0)"):
             return State(Kind.DONE, "Completed")
         case "Renewing":
-            return State(Kind.RENEWING, "Starts again with the next list")
+            return State(Kind.RENEWING, "Restarting with the next peer list")
         case "Terminating":
-            return State(Kind.RENEWING, "Its pod is ending")
+            return State(Kind.RENEWING, "Pod is terminating")
         case "Running" if code == RENEWAL_CODE:
-            return State(Kind.RENEWING, "Started again, not Ready yet")
+            return State(Kind.RENEWING, "Restarted, not Ready yet")
         case "Running":
-            return State(Kind.WAITING, "Runs, not Ready yet")
+            return State(Kind.WAITING, "Running, not Ready yet")
         case "Gate":
-            return State(Kind.WAITING, "Waits for its peers' addresses")
+            return State(Kind.WAITING, "Waiting for the peer list")
         case "Pending":
-            return State(Kind.WAITING, "Starting" if pod.node else "Has no node yet")
+            return State(Kind.WAITING, "Starting" if pod.node else "Not scheduled yet")
+    # Everything else is a problem that the kubelet reports, such as ImagePullBackOff.
     return State(Kind.FAILED, word)
 
 
 def without_pod(rank: int, status: Status) -> State:
-    """The state of a rank that has no pod."""
+    """Return the state of a rank without a pod."""
     if rank in expand(status.succeeded_ranks):
         return State(Kind.DONE, "Completed")
     if status.phase in _OVER:
-        return State(Kind.ABSENT, "Its pod is gone")
+        return State(Kind.ABSENT, "Pod was deleted")
     if status.phase == Phase.SUSPENDED:
         return State(Kind.ABSENT, "Suspended")
     known = status.address_list.size if status.address_list else 0
-    # Whoever is in a list that was given out had a pod.
+    # Every rank of a published peer list has had a pod.
     if rank < known:
-        return State(Kind.FAILED, "Lost: it has no pod now")
-    return State(Kind.ABSENT, "Has no pod yet")
+        return State(Kind.FAILED, "Lost: its pod is gone")
+    return State(Kind.ABSENT, "No pod yet")

@@ -1,7 +1,8 @@
-"""What has happened to a job, in the order of time: phases, lists, losses, events. Pure.
+"""Builds the history of a job: phases, peer lists, losses and events, ordered by time. No I/O.
 
-The cluster forgets: a condition knows its last change, events are gone after an hour. What the
-command has seen itself (memory.py) goes before what is concluded from these.
+The cluster keeps little of it: a condition has only its last change, and events are deleted after
+an hour. What the command has seen itself (memory.py) takes precedence over what can be concluded
+from these.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that has happened."""
+    """An entry of the history."""
 
     time: str
     tone: str
@@ -34,7 +35,7 @@ class Item:
 
 
 def told(job: Job, events: Sequence[Event], memory: Memory) -> list[dict[str, Any]]:
-    """All of it, the newest last."""
+    """Return the history, oldest first."""
     items = [*_milestones(job), *_lists(memory), *_losses(job, events), *_events(events)]
     seen = dict.fromkeys(item for item in items if item.time)
     return [asdict(item) for item in sorted(seen, key=lambda item: item.time)]
@@ -51,24 +52,25 @@ def _milestones(job: Job) -> Iterator[Item]:
 
 
 def _lists(memory: Memory) -> Iterator[Item]:
-    # The first one was there before the command was, who knows since when.
+    # The first one is older than the command, so its time is unknown.
     for step in memory.lists[1:]:
-        yield Item(step.time, "plain", f"Address list {step.value}", "is in force")
+        yield Item(step.time, "plain", f"Peer list revision {step.value}", "is active")
 
 
 def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
     last, first = job.status.last_renewal, job.status.first_failure
     if last and last.time and not any(_tells_of(event, last) for event in events):
-        who = say(expand(last.ranks)) if last.ranks else "all ranks"
-        text = f"{last.message}; renewed: {who}" if last.message else f"renewed: {who}"
-        yield Item(last.time, "problem", f"List {last.list_number} died: {last.reason}", text)
+        text = f"re-rendezvous of {say(expand(last.ranks)) if last.ranks else 'all ranks'}"
+        text = f"{last.message}; {text}" if last.message else text
+        title = f"Peer list revision {last.list_number} is stale: {last.reason}"
+        yield Item(last.time, "problem", title, text)
     if first and first.time:
         words = failure_in_words(first).removeprefix(f"{_FIRST}: ")
         yield Item(first.time, "problem", _FIRST, short(words))
 
 
 def _tells_of(event: Event, loss: Renewal) -> bool:
-    """Whether an event is about this loss: it comes after the status, within the second mostly."""
+    """Return whether an event is about this loss. The operator sends it after the status."""
     return event.get("reason") == loss.reason and event_time(event) >= loss.time
 
 
@@ -78,22 +80,24 @@ def _events(events: Sequence[Event]) -> Iterator[Item]:
         time = event_time(event)
         times = int(event.get("count") or 1)
         again = f" ({times} times)" if times > 1 else ""
-        said = short(str(event.get("message", "")))
-        yield Item(time, tone, str(event.get("reason", "")), f"{said}{again}")
+        message = short(str(event.get("message", "")))
+        yield Item(time, tone, str(event.get("reason", "")), f"{message}{again}")
 
 
 def phases(job: Job, events: Sequence[Event], memory: Memory) -> list[dict[str, str]]:
-    """The job's phases, each from a time on."""
-    # Of the same second, what was seen goes first: stamps are rounded down.
+    """Return the job's phases, each with its start."""
+    # Within one second, phases that were seen come first, because times in a status are rounded
+    # down.
     steps, found = [*memory.phases, *_before(job, events)], list[Step]()
     for step in sorted((step for step in steps if step.time), key=lambda step: step.time):
+        # Both sources can have the same phase at slightly different times.
         if not found or found[-1].value != step.value:
             found.append(step)
     return [asdict(step) for step in found]
 
 
 def _before(job: Job, events: Sequence[Event]) -> Iterator[Step]:
-    """Phases that the status and the events tell of."""
+    """Yield the phases that follow from the status and the events."""
     status = job.status
     yield Step(job.metadata.creation_timestamp, Phase.PENDING)
     begun = [str(e.get("firstTimestamp") or "") for e in events if e.get("reason") == _BEGUN]
@@ -106,5 +110,5 @@ def _before(job: Job, events: Sequence[Event]) -> Iterator[Step]:
     yield Step(status.completion_time or "", job.phase)
 
 
-# The event about a good reason has the name of its condition (core/report/summary.py).
+# The reason of the event about a condition that became True (core/report/summary.py).
 _BEGUN: Final = Running.__name__

@@ -1,4 +1,4 @@
-"""The log of one rank, or of all, as messages for the page."""
+"""Sends the log of one rank, or of all ranks, to the page."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,15 +9,16 @@ from dijob.api.printed import plain
 from dijob.cli.ui.sse import LINES, Message, Messages
 from dijob.client import AsyncClient, DijobError, Line, LogOptions
 
-# Of each rank, when the page opens its log.
+# The lines of each rank that the page shows when it opens a log.
 TAIL_LINES: Final = 500
+# Lines are sent in batches: a message per line would keep the browser busy with a chatty program.
 _ONE_MESSAGE: Final = 200
 _HELD_LINES: Final = 5000
 _BEAT_SECONDS: Final = 1.0
 
 
 def shown(line: Line) -> dict[str, Any]:
-    """A line for the page: of a progress bar its last state."""
+    """Return a line for the page. A progress bar (with carriage returns) is reduced to its end."""
     return {
         "time": line.stamp,
         "rank": line.rank,
@@ -26,7 +27,7 @@ def shown(line: Line) -> dict[str, Any]:
 
 
 async def tail(client: AsyncClient, name: str, rank: int | None) -> Messages:
-    """The last lines of a rank (None: of all), and all that follow until the job has ended."""
+    """Yield the last lines of a rank (None for all), then new ones until the job has finished."""
     try:
         over = (await client.get(name)).finished
         ranks = None if rank is None else frozenset({rank})
@@ -40,7 +41,7 @@ async def tail(client: AsyncClient, name: str, rank: int | None) -> Messages:
 
 
 async def _batches(lines: AsyncGenerator[Line]) -> AsyncGenerator[list[Line]]:
-    """Lines that come together, together; [] where none has come for a moment."""
+    """Yield batches of lines that arrive together; [] after a second without a line."""
     queue: asyncio.Queue[Line | None] = asyncio.Queue(_HELD_LINES)
 
     async def pump() -> None:
@@ -49,6 +50,7 @@ async def _batches(lines: AsyncGenerator[Line]) -> AsyncGenerator[list[Line]]:
                 async for line in lines:
                     await queue.put(line)
         finally:
+            # Even after an error, the reader must not wait for a line that never comes.
             await queue.put(None)
 
     work = asyncio.ensure_future(pump())

@@ -1,4 +1,4 @@
-"""Jobs as the page gets them. Pure."""
+"""Builds the data of jobs for the page. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from dijob.reasons import ReasonKind
 
 Json = dict[str, Any]
 
-# As the apiserver says which right is missing.
+# The apiserver's message about a missing permission contains this.
 _NO_PODS: Final = 'resource "pods"'
 
 
 def row(job: Job) -> Json:
-    """A job's row in the list."""
+    """Return a job's row in the list."""
     status, progress = job.status, job.progress
     return {
         "namespace": job.metadata.namespace,
@@ -39,18 +39,19 @@ def row(job: Job) -> Json:
 
 
 def problems(job: Job) -> list[tuple[str, str]]:
-    """What is wrong, as sentence and remedy, by the catalogue of reasons."""
+    """Return the problems as pairs of message and remedy, from the catalogue of reasons."""
     found = []
     for one in job.status.conditions:
         reason = reasons.find(one.type, one.reason)
         entry = reason.entry if reason else None
+        # A reason is a problem only with the status that the catalogue has for it.
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
             found.append((" ".join(one.message.split()), entry.remedy))
     return found
 
 
 def tone(job: Job) -> str:
-    """How a job does: good, waiting, problem."""
+    """Return the tone of a job, which decides its colour: good, waiting or problem."""
     if job.phase == Phase.FAILED or (problems(job) and not job.finished):
         return "problem"
     if job.phase == Phase.SUCCEEDED or (job.is_true("Running") and job.is_true("PeersReady")):
@@ -60,9 +61,7 @@ def tone(job: Job) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """A snapshot with what the command remembers: `fell` are the ranks whose program has just ended
-    badly.
-    """
+    """A snapshot, and what the command remembers. `fell` are the ranks that have just failed."""
 
     now: Snapshot
     memory: Memory
@@ -70,7 +69,7 @@ class Seen:
 
 
 def page(seen: Seen) -> Json:
-    """A job's page."""
+    """Return the data of a job's page."""
     job, status = seen.now.job, seen.now.job.status
     ranks = _ranks(seen)
     ready = {pod.rank for pod in seen.now.pods if pod.ready and pod.rank not in seen.fell}
@@ -96,7 +95,7 @@ def page(seen: Seen) -> Json:
 
 
 def _ranks(seen: Seen) -> list[Json]:
-    """A row for each rank that the job wants, and for each that is still there."""
+    """Return a row for each rank that the job wants, or that still has a pod."""
     job = seen.now.job
     pods: Mapping[int, RankPod] = {pod.rank: pod for pod in seen.now.pods}
     try:
@@ -115,9 +114,10 @@ def _state(rank: int, pod: RankPod | None, seen: Seen) -> State:
     if pod is not None:
         state = of_pod(pod, rank in seen.fell)
         old = state.kind is Kind.READY and rank in graph.renewed(seen.now.job)
-        return State(Kind.RENEWING, "Runs until the next list is there") if old else state
+        # The rank works, but will be restarted as soon as the next peer list is complete.
+        return State(Kind.RENEWING, "Running until the next peer list") if old else state
     if any(_NO_PODS in why for why in seen.now.unseen):
-        return State(Kind.ABSENT, "Cannot be seen")
+        return State(Kind.ABSENT, "Unknown: no permission to list pods")
     return without_pod(rank, seen.now.job.status)
 
 

@@ -1,4 +1,4 @@
-"""Text from a cluster, made safe for the page. Pure."""
+"""Makes text from the cluster safe for the page. No I/O."""
 
 from typing import Any, Final
 
@@ -8,13 +8,13 @@ _MOST: Final = 300
 
 
 def short(text: str) -> str:
-    """A text in one line of bounded length: its beginning."""
+    """Return the beginning of a text, as one line."""
     line = one_line(text)
     return line if len(line) <= _MOST else f"{line[: _MOST - 1]}…"
 
 
 def safe(data: Any) -> Any:
-    """Data for the page, each text without what reorders or hides a part of it."""
+    """Return data with each text cleaned of characters that reorder or hide other characters."""
     if isinstance(data, str):
         return plain(data)
     if isinstance(data, dict):

@@ -1,4 +1,5 @@
-// The progress that the job has reported while the command ran, as small curves and as a table.
+// The progress that the job reported while the command was running, as small curves and as a table.
+// The table is for screen readers, and for exact values.
 
 import { changes, clock, h, number, s } from "./dom.js";
 
@@ -37,8 +38,8 @@ export class Progress {
       ),
     );
     this.note.textContent = points.length
-      ? `Collected by this command since ${clock(since)}; it is kept nowhere else.`
-      : line || "The job has reported no progress. With the HTTP server a program can: dijob_runtime.report.";
+      ? `Recorded by this command since ${clock(since)}; not stored anywhere else.`
+      : line || "The job has not reported progress. A program can report it with dijob_runtime.report, which needs the HTTP server.";
   }
 }
 
@@ -48,6 +49,7 @@ function curve(title, points, name) {
   const last = values[values.length - 1];
   const head = h("div", { class: "curve-head" }, h("span", {}, title), h("strong", {}, number(last)));
   if (points.length < 2) return h("div", { class: "curve" }, head);
+  // The picture is stretched to its container, so the width is only a unit.
   const width = 300;
   const times = points.map((one) => Date.parse(one.time) || 0);
   const [low, high] = [Math.min(...values), Math.max(...values)];

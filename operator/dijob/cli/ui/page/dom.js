@@ -1,4 +1,5 @@
-// Elements, and the few ways in which times and numbers are said. Text is only ever set as text.
+// Creates and updates elements, and formats times and numbers. Text is only ever set as text, never
+// as HTML, because names and messages come from the cluster.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -11,22 +12,22 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** An element of HTML with attributes and children. */
+/** Create an HTML element with attributes and children. */
 export function h(tag, attributes, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An element of SVG. */
+/** Create an SVG element. */
 export function s(tag, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** Set a text where it has changed: a screen reader hears no change that is none. */
+/** Set a text if it has changed. Otherwise a screen reader would announce it again. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Set or remove an attribute where it has changed. */
+/** Set or remove an attribute if it has changed. */
 export function mark(element, name, value) {
   const wanted = value === false || value === null || value === undefined ? null : String(value);
   if (wanted === null) element.removeAttribute(name);
@@ -34,8 +35,8 @@ export function mark(element, name, value) {
 }
 
 /**
- * Children in the order of items, one for each key: known ones are kept, so that what has the focus
- * keeps it.
+ * Update the children to match items, one for each key. Existing children are kept, so that the
+ * focus and the selection of the user survive an update.
  */
 export function keyed(parent, items, key, make, update) {
   const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
@@ -52,10 +53,11 @@ export function keyed(parent, items, key, make, update) {
     if (parent.children[at] !== child) parent.insertBefore(child, parent.children[at] || null);
   });
   for (const child of known.values()) child.remove();
+  // Moving an element takes the focus away.
   if (focus !== document.activeElement && focus && focus.isConnected) focus.focus();
 }
 
-/** Run `draw` only when what it draws has changed. */
+/** Return a function that calls `draw` only if its arguments have changed. */
 export function changes(draw) {
   let last = "";
   return (...given) => {
@@ -66,7 +68,7 @@ export function changes(draw) {
   };
 }
 
-/** Seconds as kubectl says them: 90s, 12m, 3h, 4d. */
+/** Format seconds as kubectl does: 90s, 12m, 3h, 4d. */
 export function duration(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < 120) return `${whole}s`;
@@ -78,14 +80,14 @@ export function duration(seconds) {
   return hours < 48 ? `${hours}h` : `${Math.floor(hours / 24)}d`;
 }
 
-/** Seconds from one stamp to another, or until now. */
+/** Return the seconds from one timestamp to another, or until now. */
 export function between(from, to) {
   const begin = Date.parse(from);
   const end = to ? Date.parse(to) : Date.now();
   return Number.isNaN(begin) || Number.isNaN(end) ? 0 : (end - begin) / 1000;
 }
 
-/** A stamp as the time of day here, with the day where that is not today. */
+/** Format a timestamp as local time, with the date unless it is today. */
 export function clock(stamp) {
   const time = new Date(stamp);
   if (Number.isNaN(time.getTime())) return stamp;
@@ -93,7 +95,7 @@ export function clock(stamp) {
   return day + time.toLocaleTimeString("en-GB");
 }
 
-/** A number in at most five digits and a unit. */
+/** Format a number with at most four significant digits. */
 export function number(value) {
   if (Math.abs(value) >= 1e6) return `${(value / 1e6).toPrecision(3)}M`;
   if (Math.abs(value) >= 1e4) return `${(value / 1e3).toPrecision(3)}k`;

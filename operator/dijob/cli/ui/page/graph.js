@@ -1,4 +1,5 @@
-// The ranks and their connections as a picture. All of it is in the table of ranks too, in words.
+// Draws the ranks and their connections. The table of ranks has the same information as text, for
+// screen readers and for jobs that are too large to draw.
 
 import { changes, h, s, say } from "./dom.js";
 import { KINDS, icon, shape } from "./shapes.js";
@@ -39,7 +40,7 @@ export class Graph {
     this.words(ranks, graph, this.selected, job.phase);
   }
 
-  /** Show one rank's connections, and who starts again with it. */
+  /** Show the connections of one rank, and which ranks restart with it. */
   select(rank) {
     this.selected = rank;
     if (this.job) this.show(this.job);
@@ -57,6 +58,7 @@ export class Graph {
     const height = Math.min(400, Math.max(ranks.length > 4 ? 310 : 240, width * 0.62));
     const middle = [width / 2, height / 2];
     const hub = kind === "redis" ? SERVER : kind === "star" || kind === "torch" ? 0 : null;
+    // In a star, the hub is in the middle. It has no place on the ring.
     const around = ranks.filter(([rank]) => rank !== hub || ranks.length === 1);
     const far = [width / 2 - 62, height / 2 - 52];
     const r = Math.max(9, Math.min(25, (Math.PI * Math.min(...far)) / Math.max(around.length, 1) / 1.25));
@@ -75,6 +77,7 @@ export class Graph {
 
   line(from, to, count, at) {
     const [a, b] = [at.get(from), at.get(to)];
+    // The width grows slowly, because a pair can have hundreds of connections.
     const more = { "data-from": from, "data-to": to, "stroke-width": (1 + Math.log2(count) / 2).toFixed(1) };
     if (from === to || !a || !b) return s("g", more);
     return s("line", { class: "edge", x1: a[0], y1: a[1], x2: b[0], y2: b[1], ...more });
@@ -143,15 +146,15 @@ function sentences(ranks, graph, selected) {
   const chosen = ranks.find((one) => one.rank === selected);
   if (chosen) {
     const where = [chosen.node && `on ${chosen.node}`, chosen.ip].filter(Boolean).join(", ");
-    said.push(`Rank ${chosen.rank}${chosen.task ? ` (${chosen.task})` : ""}: ${chosen.state}${where ? ` ${where}` : ""}.`);
+    said.push(`Rank ${chosen.rank}${chosen.task ? ` (${chosen.task})` : ""}: ${chosen.state}${where ? ` (${where})` : ""}.`);
     if (chosen.again) said.push(`If its pod is lost, ${chosen.again}.`);
   }
   const bad = ranks.filter((one) => one.kind === "failed" && one.rank !== selected);
   for (const one of bad.slice(0, 5)) said.push(`Rank ${one.rank}: ${one.state}.`);
   if (bad.length > 5) said.push(`And ${bad.length - 5} more.`);
   const renewed = ranks.filter((one) => one.kind === "renewing").map((one) => one.rank);
-  if (renewed.length) said.push(`${renewed.length === 1 ? "This rank starts" : "These ranks start"} again with the next list of addresses: ${renewed.join(", ")}.`);
-  if (graph.total) said.push(`${graph.up} of ${graph.atLeast ? "at least " : ""}${graph.total} connections (${graph.shape}), by readiness; kubectl dijob topology looks at the sockets.`);
+  if (renewed.length) said.push(`${renewed.length === 1 ? "Rank" : "Ranks"} ${renewed.join(", ")}: restarting with the next peer list.`);
+  if (graph.total) said.push(`${graph.up} of ${graph.atLeast ? "at least " : ""}${graph.total} connections (${graph.shape}), derived from readiness; kubectl dijob topology inspects the sockets.`);
   if (graph.note) said.push(`${graph.note[0].toUpperCase()}${graph.note.slice(1)}.`);
   return said;
 }

@@ -9,8 +9,8 @@ import { badge, show } from "./list.js";
 import { icon } from "./shapes.js";
 
 const MOST_ROWS = 100;
-const FIGURES = ["Ready", "Connections", "List", "Restarts", "Renewals", "Elapsed"];
-const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "List"];
+const FIGURES = ["Ready", "Connections", "Revision", "Restarts", "Re-rendezvous", "Elapsed"];
+const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Revision"];
 
 export class JobView {
   constructor(namespace, name, announce) {
@@ -20,7 +20,7 @@ export class JobView {
     this.base = `#/${namespace}/${name}`;
     this.title = h("h1", { tabindex: -1 }, name);
     this.badge = badge();
-    this.message = h("p", { class: "sentence" }, "Asking the cluster.");
+    this.message = h("p", { class: "sentence" }, "Loading.");
     this.remedy = h("p", { class: "remedy", hidden: true });
     this.figures = new Map(FIGURES.map((label) => [label, h("dd", {}, "–")]));
     this.graph = new Graph((rank) => this.graph.select(this.graph.selected === rank ? null : rank));
@@ -56,7 +56,7 @@ export class JobView {
       "div",
       { class: "cards" },
       h("div", { class: "side" }, card("Ranks and connections", "map", this.graph.element), card("Ranks", "table", this.rights, scroll, this.more), this.log.element),
-      h("div", { class: "side" }, card("Progress", "curves-card", this.progress.element), card("Story", "told", this.story.element)),
+      h("div", { class: "side" }, card("Progress", "curves-card", this.progress.element), card("History", "told", this.story.element)),
     );
   }
 
@@ -71,9 +71,9 @@ export class JobView {
     say(this.remedy, advice ? `${job.phase === "Failed" ? "" : "What to do: "}${advice}` : "");
     this.figure("Ready", `${job.ready} of ${job.desired}`);
     this.figure("Connections", job.graph.total ? `${job.graph.up} of ${job.graph.total}` : "–");
-    this.figure("List", String(job.list || "–"));
+    this.figure("Revision", String(job.list || "–"));
     this.figure("Restarts", String(job.restarts));
-    this.figure("Renewals", String(job.renewals));
+    this.figure("Re-rendezvous", String(job.renewals));
     this.graph.show(job);
     this.progress.show(job);
     this.story.show(job);
@@ -89,11 +89,12 @@ export class JobView {
   }
 
   table(ranks) {
+    // Of a large job, the ranks with problems come first.
     const order = (one) => ["failed", "renewing", "waiting", "absent", "ready", "done"].indexOf(one.kind);
     const shown = ranks.length > MOST_ROWS ? [...ranks].sort((a, b) => order(a) - order(b) || a.rank - b.rank).slice(0, MOST_ROWS) : ranks;
     keyed(this.rows, shown, (one) => one.rank, () => this.row(), (row, one) => this.fill(row, one));
     mark(this.element, "data-tasks", ranks.some((one) => one.task) ? "" : null);
-    say(this.more, shown.length < ranks.length ? `And ${ranks.length - shown.length} more, in better states.` : "");
+    say(this.more, shown.length < ranks.length ? `Not listed: ${ranks.length - shown.length} ranks in better states.` : "");
   }
 
   row() {
@@ -117,7 +118,7 @@ export class JobView {
     mark(log.firstChild, "aria-label", `Log of rank ${one.rank}`);
   }
 
-  /** What has changed, for those who do not see it. */
+  /** Announce changes to screen readers. */
   news(job, first) {
     const said = [];
     if (first || this.phase !== job.phase) said.push(`${job.name} is ${job.phase}. ${job.message}`);
@@ -144,7 +145,7 @@ export class JobView {
 
   openLog(rank) {
     if (this.log.rank !== rank) this.log.open(rank);
-    // Whoever goes through the ranks with the arrow keys stays there.
+    // Users who go through the ranks with the arrow keys keep the focus on the list of ranks.
     if (rank === null || document.activeElement === this.log.select) return;
     this.log.title.focus({ preventScroll: true });
     this.log.element.scrollIntoView({ block: "nearest" });

@@ -8,11 +8,12 @@ const OVER = new Set(["Succeeded", "Failed"]);
 export class List {
   constructor() {
     this.title = h("h1", { tabindex: -1 }, "Jobs");
-    this.summary = h("p", { class: "lead" }, "Asking the cluster.");
+    this.summary = h("p", { class: "lead" }, "Loading.");
     this.body = h("tbody", { role: "rowgroup" });
     const head = h("tr", { role: "row" }, ...HEAD.map((text) => h("th", { scope: "col", role: "columnheader" }, text)));
-    // What shows a row as a card takes the roles of a table away; they are said again.
-    this.table = h("table", { class: "jobs", role: "table", hidden: true }, h("caption", { class: "unseen" }, "Jobs, the newest first"), h("thead", { role: "rowgroup" }, head), this.body);
+    // On a phone, CSS shows each row as a card (display: grid). That removes the roles of a table,
+    // so they are set explicitly.
+    this.table = h("table", { class: "jobs", role: "table", hidden: true }, h("caption", { class: "unseen" }, "Jobs, newest first"), h("thead", { role: "rowgroup" }, head), this.body);
     this.element = h("div", { class: "view list" }, this.title, this.summary, this.table);
     this.jobs = [];
   }
@@ -21,7 +22,7 @@ export class List {
     this.jobs = [...jobs].sort((a, b) => OVER.has(a.phase) - OVER.has(b.phase) || (a.created < b.created ? 1 : -1));
     this.table.hidden = !jobs.length;
     mark(this.table, "data-one", scope.startsWith("namespace ") ? "" : null);
-    say(this.summary, jobs.length ? summary(jobs) : `No jobs in ${scope}. kubectl dijob run or apply makes one; it appears here by itself.`);
+    say(this.summary, jobs.length ? summary(jobs) : `No jobs in ${scope}. Create one with kubectl dijob run or apply; it appears here automatically.`);
     keyed(this.body, this.jobs, (job) => `${job.namespace}/${job.name}`, make, update);
   }
 
@@ -37,7 +38,7 @@ function summary(jobs) {
     .map((phase) => [count(phase), phase.toLowerCase()])
     .filter(([many]) => many)
     .map(([many, phase]) => `${many} ${phase}`);
-  const trouble = wrong ? `; ${wrong} with a problem now` : "";
+  const trouble = wrong ? `; ${wrong} with a problem` : "";
   return `${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}: ${parts.join(", ")}${trouble}.`;
 }
 
@@ -66,12 +67,12 @@ function update(row, job) {
   say(row.querySelector(".age"), duration(between(job.created)));
 }
 
-/** A phase with its colour, a shape and its word. */
+/** Create a badge, which shows a phase as a colour, a shape and a word. */
 export function badge() {
   return h("span", { class: "badge" }, h("i", { "aria-hidden": "true" }), h("b", {}));
 }
 
-/** Put a job's phase into a badge. */
+/** Show a job's phase in a badge. */
 export function show(element, job) {
   mark(element, "data-phase", job.phase);
   mark(element, "data-tone", job.tone);

@@ -1,8 +1,9 @@
-// The log of a rank, or of all, as it is printed.
+// Shows the log of a rank, or of all ranks, as it is printed.
 
 import { h, say } from "./dom.js";
 import { follow } from "./stream.js";
 
+// The browser would become slow with more elements.
 const MOST_LINES = 3000;
 
 export class Log {
@@ -15,6 +16,7 @@ export class Log {
     this.stick.addEventListener("change", () => this.scroll());
     this.lines = h("div", { class: "lines", role: "log", "aria-live": "off", "aria-labelledby": "log-title", tabindex: 0 });
     this.lines.addEventListener("scroll", () => {
+      // Scrolling up stops following, and scrolling to the end starts it again.
       const { scrollTop, scrollHeight, clientHeight } = this.lines;
       this.stick.checked = scrollTop + clientHeight >= scrollHeight - 24;
     });
@@ -24,7 +26,7 @@ export class Log {
     this.element = h("section", { class: "card log", "aria-labelledby": "log-title" }, h("div", { class: "card-head" }, this.title, choice), this.lines, this.state);
   }
 
-  /** The ranks to choose from. */
+  /** Offer the ranks in the list. */
   offer(ranks) {
     const names = ["", "all", ...ranks.map((one) => String(one.rank))];
     const known = [...this.select.options].map((one) => one.value);
@@ -34,7 +36,7 @@ export class Log {
     this.select.value = this.rank === null ? "" : this.rank;
   }
 
-  /** Show the log of a rank, "all" of all; null: none. */
+  /** Show the log of a rank, of all ranks ("all"), or none (null). */
   open(rank) {
     this.stream?.close();
     this.rank = rank;
@@ -42,7 +44,7 @@ export class Log {
     this.lines.hidden = rank === null;
     this.select.value = rank === null ? "" : rank;
     say(this.title, rank === null ? "Log" : rank === "all" ? "Log of all ranks" : `Log of rank ${rank}`);
-    say(this.state, rank === null ? "Choose a rank to see what it prints." : "The last 500 lines, and what follows.");
+    say(this.state, rank === null ? "Choose a rank to see its log." : "The last 500 lines, and all new ones.");
     if (rank === null) return;
     const path = `/api/jobs/${this.job.namespace}/${this.job.name}/log${rank === "all" ? "" : `/${rank}`}`;
     this.stream = follow(path, {
@@ -58,7 +60,7 @@ export class Log {
 
   link(state, words) {
     if (state === "refused") say(this.state, sentence(words));
-    // It is sent again from its last 500 lines.
+    // A new stream sends the last 500 lines again.
     else if (state === "live") this.lines.replaceChildren();
   }
 

@@ -1,4 +1,4 @@
-// Which view is shown, and how it hears from the server.
+// Chooses the view by the URL, and passes the server's events to it.
 
 import { clock, mark, say } from "./dom.js";
 import { JobView } from "./job.js";
@@ -17,13 +17,14 @@ function announce(text) {
   say(byId("said"), text);
 }
 
-/** The address after the #: nothing for the list, or NAMESPACE/NAME, and /log/RANK. */
+/** Parse the URL's fragment: empty for the list, else NAMESPACE/NAME with an optional /log/RANK. */
 function place() {
   const [namespace, name, log, rank] = location.hash.replace(/^#\/?/, "").split("/");
   return name ? { namespace, name, rank: log === "log" && rank ? rank : null } : null;
 }
 
 function route() {
+  // With a new key, all data is requested again.
   if (takeKey()) view = null;
   if (location.hash && !location.hash.startsWith("#/")) return;
   const at = place();
@@ -42,7 +43,7 @@ function open(at, wanted) {
   content.replaceChildren(view.element);
   document.title = at ? `${at.name} – DIJobs` : "DIJobs";
   stream = follow(at ? `/api/jobs/${wanted}` : "/api/jobs", { heard, link });
-  // Whoever has followed a link begins to read at the heading.
+  // After a link, screen readers should start at the heading of the new view.
   if (!first) view.title.focus();
 }
 
@@ -56,7 +57,7 @@ function heard(event, data) {
   tell();
 }
 
-const AWAY = "The command kubectl dijob ui does not answer: it has ended, or this machine has slept. Start it again, and open the address that it prints.";
+const AWAY = "The command kubectl dijob ui does not respond: it has ended, or this machine was asleep. Start it again, and open the URL that it prints.";
 
 function link(state, sentence) {
   troubles.link = { live: "", lost: AWAY, refused: sentence }[state];
@@ -66,7 +67,7 @@ function link(state, sentence) {
 function tell() {
   const wrong = troubles.link || troubles.cluster;
   const box = byId("trouble");
-  const old = heardAt && wrong ? ` What is shown is of ${clock(heardAt.toISOString())}.` : "";
+  const old = heardAt && wrong ? ` The data is from ${clock(heardAt.toISOString())}.` : "";
   box.hidden = !wrong;
   say(box, wrong ? `${wrong[0].toUpperCase()}${wrong.slice(1)}${/[.!?]$/.test(wrong) ? "" : "."}${old}` : "");
   mark(byId("link"), "data-state", wrong ? "off" : "live");

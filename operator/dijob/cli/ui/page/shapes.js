@@ -1,17 +1,17 @@
-// What stands for a rank: each kind has a colour and a shape, so that neither is needed alone.
+// Draws a rank. Each kind has both a colour and a shape, for users who cannot tell colours apart.
 
 import { s } from "./dom.js";
 
 export const KINDS = {
   ready: "ready",
   done: "completed",
-  waiting: "on its way",
-  renewing: "starts again",
+  waiting: "starting",
+  renewing: "restarting",
   failed: "failed or lost",
   absent: "no pod",
 };
 
-/** The shape of a kind around 0,0, as large as a circle of radius r. */
+/** Create the shape of a kind around 0,0, with the size of a circle of radius r. */
 export function shape(kind, r) {
   const group = s("g", { class: `shape ${kind}` });
   if (kind === "failed") {
@@ -31,7 +31,7 @@ export function shape(kind, r) {
   return group;
 }
 
-/** A kind as a small picture in a line of text. */
+/** Create a small picture of a kind for a line of text. */
 export function icon(kind) {
   return s("svg", { class: "icon", viewBox: "-10 -10 20 20", "aria-hidden": "true" }, shape(kind, 6.5));
 }

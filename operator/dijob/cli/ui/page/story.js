@@ -1,11 +1,11 @@
-// What has happened: phases as a strip, and everything else as a list, the newest first.
+// Shows the history of a job: phases as a strip, and everything else as a list, newest first.
 
 import { between, changes, clock, duration, h, say } from "./dom.js";
 
 export class Story {
   constructor() {
     this.strip = h("ol", { class: "strip", "aria-label": "Phases" });
-    this.list = h("ol", { class: "story", tabindex: 0, "aria-label": "What has happened, the newest first" });
+    this.list = h("ol", { class: "story", tabindex: 0, "aria-label": "History, newest first" });
     this.element = h("div", {}, this.strip, this.list);
     this.tell = changes((items) => this.retell(items));
     this.bars = changes((phases) => this.rebar(phases));
@@ -18,7 +18,7 @@ export class Story {
     this.tell(job.story);
   }
 
-  /** As time goes by the last phase gets longer. */
+  /** Update the durations: the current phase gets longer. */
   tick() {
     const { phases, ended } = this.job;
     const last = phases.length - 1;
@@ -27,6 +27,7 @@ export class Story {
     phases.forEach((one, at) => {
       const bar = this.strip.children[at];
       const end = over && at === last;
+      // Each bar gets a minimum width, so that short phases stay readable.
       bar.style.flexGrow = end ? "0" : String(Math.max(spans[at], 0.001) + spans.reduce((a, b) => a + b, 0) / 12);
       say(bar.querySelector("span"), end ? clock(one.time) : duration(spans[at]));
     });

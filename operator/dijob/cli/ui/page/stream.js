@@ -1,12 +1,13 @@
-// Server-sent events by fetch, which, unlike EventSource, can send the key and tell why it is refused.
+// Reads server-sent events with fetch. Unlike EventSource, it can send the key in a header, and it
+// reports why a request was rejected.
 
 const KEPT = "dijob-key";
 const AGAIN_MS = 2000;
-// The server says something every 5 s.
+// The server sends something at least every 5 s.
 const SILENT_MS = 16000;
 let held = "";
 
-/** Take the key out of the address, so that it is in no history and on no screen; whether it had one. */
+/** Remove the key from the URL, so that it is not in the history or on the screen. Return whether there was one. */
 export function takeKey() {
   const found = /^#token=([\w-]+)/.exec(location.hash);
   if (!found) return false;
@@ -14,7 +15,7 @@ export function takeKey() {
   try {
     localStorage.setItem(KEPT, held);
   } catch {
-    // Without storage it holds for this tab.
+    // Without storage, the key is valid for this tab only.
   }
   history.replaceState(null, "", "/#/");
   return true;
@@ -30,8 +31,9 @@ function key() {
 }
 
 /**
- * Follow a stream until close(): `heard(event, data)` for each event, `link(state, sentence)` with
- * live, lost or refused. It begins again by itself, save where it is refused or `once` and ended.
+ * Follow a stream until close() is called. `heard(event, data)` is called for each event, and
+ * `link(state, sentence)` with the states live, lost and refused. The stream reconnects by itself,
+ * unless it was refused, or `once` is set and it has ended.
  */
 export function follow(path, { heard, link, once = false }) {
   const whole = new AbortController();
