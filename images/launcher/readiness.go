@@ -94,5 +94,5 @@ func lackingPeers() string {
 	return ""
 }
 
-// besideTopology returns the path of a file in the folder of topology.json.
+// besideTopology returns the path of a file in the directory of topology.json.
 func besideTopology(name string) string { return filepath.Join(filepath.Dir(topologyPath()), name) }

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Usage: rootfs.sh GO ARCH DIR: the launcher for ARCH (amd64, arm64), under all its names, as DIR/rootfs.tar.
+# Usage: rootfs.sh GO ARCH DIR. Builds the launcher for ARCH (amd64, arm64), with links for its other names, as DIR/rootfs.tar.
 set -eu
 go=$1 dir=$3 root=$3/rootfs
 export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
 umask 022
 
-# The root holds what belongs into /run/dijob/bin and nothing else: it can be mounted there as an image volume.
+# The root contains only the files of /run/dijob/bin, so that it can also be mounted there as an image volume.
 mkdir -p "$root/python" "$root/path"
 "$go" -C "$(dirname "$0")" build -trimpath -ldflags '-s -w' -o "$root/launch" .
 for name in gate reach install hold; do

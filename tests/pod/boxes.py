@@ -1,4 +1,4 @@
-"""Runs the launcher's programs as a container would: a folder with them, an environment,
+"""Runs the launcher's programs as in a container: with their directory, an environment and
 namespaces.
 """
 
@@ -15,18 +15,18 @@ from typing import Any, NoReturn
 import pytest
 from dijob import names
 
-# What runs a user's command where it is a line of shell: Debian's sh, that of Red Hat and SUSE,
-# Alpine's.
+# The shells for commands that are one line of shell: sh of Debian, of Red Hat and SUSE, and of
+# Alpine.
 SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
 MARK = "DIJOB_TEST_RUN"
-# The tests start namespaces: as root, or as the root of a user namespace.
+# The tests create namespaces, as root or as root of a user namespace.
 UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 PID_NAMESPACE = [*UNSHARE, "--pid", "--fork", "--mount-proc"]
 NET_NAMESPACE = [*UNSHARE, "--net"]
-# A network in which nobody answers (what comes by the loopback device for others is dropped): a
-# command of the shell.
+# A shell command that sets up a network in which no host answers: packets to other hosts are routed
+# to the loopback device and dropped.
 FARAWAY = "ip link set lo up; ip addr add 10.9.9.1/32 dev lo; ip route add 10.9.9.0/24 dev lo; "
-# A command before another one: the pod's /proc cannot be read.
+# A prefix for commands, with which they cannot read /proc.
 WITHOUT_PROC = [
     *(*UNSHARE, "--mount", "sh", "-c"),
     *('mount -t tmpfs none /proc && exec "$@"', "sh"),
@@ -35,28 +35,28 @@ ENTER = ["/usr/bin/nsenter", *([] if os.geteuid() == 0 else ["--user", "--preser
 
 
 def missing(what: str) -> NoReturn:
-    """Skip the test, for want of something that this machine lacks; in CI (.ci/run) it fails."""
+    """Skip the test because this machine lacks something. In CI (.ci/run) it fails instead."""
     if os.environ.get("DIJOB_SKIP_NOTHING"):
         pytest.fail(f"missing: {what}")
     pytest.skip(f"missing: {what}")
 
 
 def program(name: str) -> str:
-    """Path of a program of this machine; the test is skipped where it is missing."""
+    """Return the path of a program of this machine. Skips the test if it is missing."""
     return shutil.which(name) or missing(f"{name} (make tools)")
 
 
 @cache
 def may_unshare() -> bool:
-    """Whether this user may start namespaces: some systems let only root do so."""
+    """Whether this user may create namespaces. On some systems only root may."""
     return (
         subprocess.run([*PID_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
     )
 
 
 def shown(number: str, ips: str, renew_from: str = "", **more: str) -> str:
-    """The pod's annotations as the kubelet writes them to a file (Kubernetes' pkg/fieldpath:
-    FormatMap), with one of the user's own among them. `more` have hyphens for underscores.
+    """Return the pod's annotations as the kubelet writes them to a file (Kubernetes' pkg/fieldpath:
+    FormatMap), including one of the user. Underscores in the names of `more` become hyphens.
     """
     ours = {"list-number": number, "node-ips": ips, "renew-from": renew_from}
     ours |= {name.replace("_", "-"): text for name, text in more.items()}
@@ -67,7 +67,7 @@ def shown(number: str, ips: str, renew_from: str = "", **more: str) -> str:
 
 @dataclass
 class Box:
-    """A folder with /run/dijob's in it, and the environment of a container."""
+    """A directory with the content of /run/dijob, and the environment of a container."""
 
     path: Path
     env: dict[str, str]
@@ -86,7 +86,7 @@ class Box:
         return str(self.bin / "path/ditask")
 
     def start(self, command: list[str], **env: str) -> subprocess.Popen[str]:
-        """Starts `command`; stderr goes to the file `err`, stdin and stdout are pipes."""
+        """Start `command`. stderr is the file `err`; stdin and stdout are pipes."""
         if command[0] == UNSHARE[0] and not may_unshare():
             missing("the right to start namespaces (root has it)")
         with (self.path / "err").open("w") as err:
@@ -103,20 +103,20 @@ class Box:
         return process
 
     def run(self, command: list[str], stdin: str = "", **env: str) -> tuple[int, str, str]:
-        """Runs `command` to its end: exit code, stdout, stderr. The pipes close only when nobody
-        holds them.
+        """Run `command` to its end, and return its exit code, stdout and stderr. It returns only
+        when no process holds the pipes.
         """
         process = self.start(command, **env)
         out, _ = process.communicate(stdin, timeout=20)
         return process.returncode, out, self.err()
 
     def err(self) -> str:
-        """What went to stderr so far."""
+        """Return what has been written to stderr so far."""
         return (self.path / "err").read_text()
 
     def shows(self, number: str, ips: str, renew_from: str = "", **more: str) -> None:
-        """Write the pod's file as a kubelet does: in a new folder each time, and one link that is
-        moved to it.
+        """Write the annotations file like a kubelet: into a new directory, to which a link is then
+        moved.
         """
         pod = self.path / "pod"
         pod.mkdir(exist_ok=True)
@@ -128,25 +128,27 @@ class Box:
         (pod / "..data_tmp").rename(pod / "..data")
 
     def topology(self) -> dict[str, Any]:
-        """topology.json as it is now."""
+        """Return the current content of topology.json."""
         found: dict[str, Any] = json.loads((self.path / "topology.json").read_text())
         return found
 
     def pipe(self) -> Path:
-        """Put a pipe in the place of the pod's file: who reads it waits for `processes.answer`."""
+        """Replace the annotations file with a pipe. A reader then blocks until `processes.answer`
+        writes.
+        """
         new = self.path / "new-pipe"
         os.mkfifo(new)
         (self.path / "pod").mkdir(exist_ok=True)
         return new.rename(self.path / "pod/annotations")
 
     def said_last(self) -> str:
-        """The termination message, "" where there is none."""
+        """Return the termination message; "" if there is none."""
         file = self.path / "said-last"
         return file.read_text() if file.exists() else ""
 
     def script(self, name: str, text: str) -> Path:
-        """An executable file below the box. Renamed into place: one that runs just then cannot be
-        written to.
+        """Create an executable file in the box. It is renamed into place, because a program that is
+        running cannot be written to.
         """
         file = self.path / name
         file.parent.mkdir(exist_ok=True, parents=True)
@@ -156,7 +158,9 @@ class Box:
         return new.rename(file)
 
     def alive(self) -> dict[int, str]:
-        """The processes that descend from this box's runs (they inherit its mark)."""
+        """Return the processes that this box has started and their descendants, which inherit its
+        mark.
+        """
         mark = f"{MARK}={self.env[MARK]}".encode()
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -172,7 +176,8 @@ class Box:
         return found
 
 
-# The seed's own command, what a mesh adds to it, and a job of three ranks on the loopback device.
+# The seed's own command, the options that a mesh adds to it, and a job of three ranks on the
+# loopback device.
 SEED = ["--package", "my_module", "--main", "my_module.main", "--parallel-workers", "2"]
 WORLD = ["--platform", "k8s", "--topology", "mesh"]
 ALONE = ["--parallel-workers", "1"]
@@ -186,12 +191,12 @@ JOB = {
 
 
 def told(box: Box, args: list[str], **env: str) -> tuple[list[str], str]:
-    """What the image's ditask was told, and what was said on the way."""
+    """Return the arguments that the image's ditask got, and what was logged."""
     rc, out, err = box.run([box.ditask, *args], **env)
     assert rc == 0, err
     return arguments(out), err
 
 
 def arguments(out: str) -> list[str]:
-    """What the image's ditask wrote: each argument, ended by a NUL."""
+    """Parse the output of the image's ditask: its arguments, each terminated by NUL."""
     return out.split("\0")[:-1]

@@ -1,4 +1,4 @@
-"""The fixtures of these tests: the launcher as pods get it, and the shells of users' commands."""
+"""Fixtures: the launcher as in a pod, and the shells of users' commands."""
 
 import os
 import shutil
@@ -19,21 +19,21 @@ from pod.boxes import MARK, SHELLS, Box, program
 
 @pytest.fixture(scope="session")
 def launcher() -> Path:
-    """The program of images/launcher."""
+    """The compiled program of images/launcher."""
     return gobuild.launcher()
 
 
 @pytest.fixture(params=list(SHELLS))
 def shell(request: pytest.FixtureRequest) -> list[str]:
-    """A shell that a user's command may be written for."""
+    """A shell that users may use for their commands."""
     name, *words = SHELLS[request.param]
     return [program(name), *words]
 
 
 @pytest.fixture
 def box(launcher: Path) -> Iterator[Box]:
-    """The launcher as an init container has installed it; nothing outlives the test."""
-    # Not pytest's tmp_path: other users must be able to enter.
+    """The launcher as an init container installs it. All processes are killed after the test."""
+    # Not pytest's tmp_path, because other users must be able to enter the directory.
     path = Path(tempfile.mkdtemp(prefix="dijob-pod-"))
     path.chmod(0o755)
     python = path / "python"
@@ -62,7 +62,9 @@ def box(launcher: Path) -> Iterator[Box]:
 
 @pytest.fixture
 def image(box: Box) -> Path:
-    """The image's ditask says its arguments, each ended by a NUL; its folder comes late in PATH."""
+    """The image's ditask, which prints its arguments, each terminated by NUL. Its directory is late
+    in PATH.
+    """
     ditask = box.script(
         "image/ditask", """#!/bin/sh\nfor a in "$@"; do printf '%s\\0' "$a"; done\n"""
     )

@@ -1,4 +1,4 @@
-"""Builds the static launcher of images/launcher, once for each content of its sources."""
+"""Builds the static launcher of images/launcher, once for each version of its sources."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ STACKS = SOURCES.parent / "stacks"
 
 
 def go(*arguments: str, sources: Path = SOURCES) -> subprocess.CompletedProcess[str]:
-    """Run Go on the launcher's sources, or on others."""
+    """Run Go in the directory of the launcher's sources, or of other sources."""
     return subprocess.run(
         [find_go(Progress(10)), *arguments],
         cwd=sources,
@@ -25,8 +25,8 @@ def go(*arguments: str, sources: Path = SOURCES) -> subprocess.CompletedProcess[
 
 
 def launcher() -> Path:
-    """Path of the program; it is built where the cache lacks it (some seconds, or half a minute
-    where Go has never compiled its own library here).
+    """Return the path of the program. Builds it if the cache does not have it, which takes some
+    seconds, or half a minute if Go has never compiled its standard library on this machine.
     """
     digest = hashlib.sha256()
     for path in sorted([*SOURCES.glob("*.go"), SOURCES / "go.mod"]):
@@ -35,7 +35,7 @@ def launcher() -> Path:
     with one_at_a_time(cache() / "launcher.lock"):
         if not program.exists():
             new = program.with_suffix(".new")
-            # In the image it has beside it what DI-engine is told (images/launcher/rootfs.sh).
+            # In the image, the runtime hook is next to the program (images/launcher/rootfs.sh).
             (program.parent / "python").mkdir(parents=True, exist_ok=True)
             done = go("build", "-trimpath", "-ldflags=-s -w", "-o", str(new), ".")
             assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,6 @@
-"""The user's program and the processes round it, as the tests of the launcher look at them."""
+"""Starts and inspects the user's program and the processes around it, for the tests of the
+launcher.
+"""
 
 import os
 import select
@@ -11,12 +13,12 @@ import pytest
 from cluster.waiting import Wait, until_true
 from pod.boxes import PID_NAMESPACE
 
-# How long a look may take, and the pause between two tries (both seconds).
+# How long to wait for an observation, and the pause between two attempts (in seconds).
 LOOK_SECONDS, TRY_SECONDS = 60.0, 0.005
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
-# Says which signals came, a line each, and ends after the first TERM as a program that saves its
-# state would. sigwait, not handlers and a sleep: Python sees a signal that comes right before it
-# sleeps only when it wakes up.
+# Prints the signals that it receives, one per line, and ends after the first TERM, like a program
+# that saves its state. It uses sigwait and not handlers with a sleep, because Python notices a
+# signal that arrives right before it sleeps only after the sleep.
 LISTEN = """
 import os, signal, sys, time
 def say(text):
@@ -36,25 +38,27 @@ while True:
 
 
 def python(text: str, *args: str) -> list[str]:
-    """A command that is this program in Python."""
-    return ["python3", "-S", "-c", text, *args]  # -S: half of the start is the search for packages
+    """Return a command that runs this program in Python."""
+    return ["python3", "-S", "-c", text, *args]  # -S: the search for packages is half of the start
 
 
 def first_process(process: subprocess.Popen[str], namespace: list[str]) -> int:
-    """The pid of launch as seen from here: below `unshare` when there is a namespace."""
+    """Return the launcher's process ID in the tests' namespace. With a namespace, it is a child of
+    `unshare`.
+    """
     if not namespace:
         return process.pid
     return int(until_true("unshare has a child", lambda: children(process.pid))[0])
 
 
 def children(pid: int) -> list[str]:
-    """The children of a process, whichever of its threads has started them."""
+    """Return the children of a process, whichever of its threads has started them."""
     files = Path(f"/proc/{pid}/task").glob("*/children")
     return [child for file in files for child in file.read_text().split()]
 
 
 def line(process: subprocess.Popen[str], seconds: float = 60.0) -> str:
-    """The next line that the program writes; "" when it has ended without."""
+    """Return the next line that the program writes; "" if it has ended."""
     assert process.stdout
     file, text = process.stdout.fileno(), b""
     while not text.endswith(b"\n"):
@@ -67,13 +71,13 @@ def line(process: subprocess.Popen[str], seconds: float = 60.0) -> str:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
-    """Exit code and the lines left of a process that ends, or does so when its stdin is closed."""
+    """Close stdin, wait until the process ends, and return its exit code and remaining output."""
     out, _ = process.communicate(timeout=10)
     return process.returncode, out.splitlines()
 
 
 def writer(pipe: Path) -> int | None:
-    """The end of a pipe that is written to; None if no process reads it."""
+    """Return the writing end of a pipe; None if no process reads the pipe."""
     try:
         return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
@@ -81,8 +85,8 @@ def writer(pipe: Path) -> int | None:
 
 
 def answer(pipe: Path, texts: Sequence[str]) -> None:
-    """Give each text to somebody who reads the pipe, the next when that one has read. The pipe is
-    gone with the last, so that nobody waits for it.
+    """Write each text to a reader of the pipe, the next one only when the last has been read. The
+    pipe is removed with the last text, so that no reader blocks on it.
     """
 
     def nobody_reads() -> bool:
@@ -97,8 +101,8 @@ def answer(pipe: Path, texts: Sequence[str]) -> None:
         os.write(end, text.encode())
         os.close(end)
         if left:
-            # Each try wakes who reads, which then naps for 20 ms: with pauses that grow beyond
-            # that, as those of until_true do, a try would always find the next look.
+            # Each attempt wakes the reader, which then sleeps for 20 ms. With growing pauses, as in
+            # until_true, an attempt would always be followed by the next read.
             wait = Wait("the look is over", LOOK_SECONDS, None, TRY_SECONDS)
             while not nobody_reads():
                 wait.again("it reads")

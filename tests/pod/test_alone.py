@@ -1,5 +1,5 @@
-"""The launcher sees who goes round it: a rank that works alone, or contradicts its job, is
-named.
+"""The launcher reports processes that bypass it: a rank that does not join the job, or whose
+arguments conflict with the job.
 """
 
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 from pod.boxes import NET_NAMESPACE, Box, shown
 from pod.processes import answer, end, line
 
-# An interpreter that is called like Python, so that the command line is what it is in an image; it
-# ends with stdin.
+# An interpreter with the name of Python, so that the command line looks as in an image. It ends
+# when its stdin is closed.
 FAKE = "#!{python}\nimport os, sys\nos.write(1, b'ready\\n')\nsys.stdin.read()\n"
 
 
@@ -20,8 +20,8 @@ def looked(
     namespace: tuple[str, ...] = (),
     nodes: str = "127.0.0.1",
 ) -> str:
-    """stderr of launch when its watcher has looked twice at what runs: at its fifth and thirtieth
-    look for a new list. The programs run all the while.
+    """Return stderr of launch after its watcher has inspected the processes twice, at its fifth and
+    its thirtieth check. The programs run all the time.
     """
     pipe = box.pipe()
     process = box.start([*namespace, box.launch, *command], DI_RANK="0", DIJOB_NAP="0.02")
@@ -57,7 +57,7 @@ IS_RIGHT = [
 
 @pytest.fixture
 def image(box: Box) -> Path:
-    """A folder with a ditask and another program, in PATH."""
+    """A directory in PATH with a ditask and another program."""
     fake = FAKE.format(python=box.path / "python" / "python3")
     box.script("image/train", fake)
     box.script("ding/entry/cli_ditask.py", fake)
@@ -96,7 +96,7 @@ sys.stdin.read()
 def test_who_listens_where_no_other_pod_can_reach_works_alone(box: Box) -> None:
     program = IPC
     box.env["HOME"] = str(box.path)
-    # The sockets of a network namespace are those of one pod.
+    # A network namespace has the sockets of one pod.
     err = looked(box, ["python3", "-c", program], namespace=tuple(NET_NAMESPACE))
     assert "listens on an ipc:// address" in err
     assert box.said_last().startswith("dijob: this rank works alone: DI-engine's Parallel listens")
@@ -117,7 +117,7 @@ def test_r10_a_socket_of_another_pod_on_the_node_is_not_this_ranks(box: Box) -> 
 def test_c5_a_command_that_leaves_the_job_is_named_if_it_may_have_wanted_peers(
     box: Box, image: Path
 ) -> None:
-    """C5: the log says so at once, and the job's condition when the program has succeeded."""
+    """C5: the log reports it at once, and a condition of the job when the program has succeeded."""
     command = f"{image}/ditask --package a --address 127.0.0.1"
     err = looked(box, ["sh", "-c", command], nodes="10.0.0.1,10.0.0.2")
     assert err.count("dijob: WARNING: this rank has not joined the job: ") == 1
@@ -127,7 +127,7 @@ def test_c5_a_command_that_leaves_the_job_is_named_if_it_may_have_wanted_peers(
 
 @pytest.mark.parametrize("more", ["--topology alone", "--attach-to tcp://127.0.0.1:50516"])
 def test_c5_a_command_that_needs_no_peers_is_not_named(box: Box, image: Path, more: str) -> None:
-    """C5: such a command does what its user wants."""
+    """C5: such a command does what its user intends."""
     command = f"{image}/ditask --package a --address 127.0.0.1 {more}"
     assert "WARNING" not in looked(box, ["sh", "-c", command], nodes="10.0.0.1,10.0.0.2")
     assert box.said_last() == ""
@@ -137,7 +137,7 @@ def test_c5_a_command_that_needs_no_peers_is_not_named(box: Box, image: Path, mo
 def test_a_program_that_contradicts_its_job_is_named_where_it_succeeds(
     box: Box, code: int, said: str
 ) -> None:
-    """dijob_runtime.parallel writes it beside topology.json."""
+    """dijob_runtime.parallel writes the file next to topology.json."""
     box.shows("1", "10.0.0.1")
     program = f"echo x > {box.path}/says-otherwise; exit {code}"
     box.run([box.launch, "sh", "-c", program], DI_RANK="0")

@@ -1,4 +1,4 @@
-"""The tests' own surroundings."""
+"""Tests of the test environment itself."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Our ditask tells the image's own what the DIJob knows, lets the user win."""
+"""The launcher's ditask passes the job's options to the image's ditask. The user's options take
+precedence.
+"""
 
 from pathlib import Path
 
@@ -70,7 +72,7 @@ NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\
 def test_adds_what_the_user_did_not_say(
     box: Box, image: Path, args: list[str], env: dict[str, str], added: list[str]
 ) -> None:
-    unasked = {"DIJOB_REACH_SECONDS": "0"}  # there is no Redis here
+    unasked = {"DIJOB_REACH_SECONDS": "0"}  # there is no Redis server here
     assert told(box, args, **JOB | env | unasked) == (added + args, "")
 
 
@@ -121,7 +123,8 @@ def test_warns_of_what_cannot_work(box: Box, image: Path, args: list[str], says:
 WARNS = "dijob: WARNING: with {}, ditask runs as outside a job: this rank does not connect"
 IS_FINE = "dijob: {} is given: no options are added and no addresses are checked\n"
 ON_LOOPBACK = ["--protocol", "tcp", "--address", "127.0.0.1", "--ports", "50515"]
-# What a command says of where ditask listens, the job's variables, and what the log then says.
+# For each case: the options that determine where ditask listens, the job's variables, and the
+# expected log.
 OWN_WORLD: dict[str, tuple[list[str], dict[str, str], str]] = {
     "C5": ([*ON_LOOPBACK, "--node-ids", "0", "--topology", "alone"], {}, IS_FINE),
     "attached": ([*ON_LOOPBACK, "--attach-to", "tcp://127.0.0.1:50516"], {}, IS_FINE),
@@ -168,7 +171,7 @@ IN_THE_JOB: dict[str, tuple[list[str], dict[str, str], list[str]]] = {
 def test_c5_all_other_options_leave_ditask_in_the_job(
     box: Box, image: Path, args: list[str], env: dict[str, str], added: list[str]
 ) -> None:
-    """C5, the other side: with redis no process listens, so an address changes nothing."""
+    """C5: with Redis no process listens, so an address has no effect."""
     found, err = told(box, args, **JOB | env | {"DIJOB_REACH_SECONDS": "0"})
     assert found[: len(added)] == added
     assert found[-len(args) :] == args
@@ -216,7 +219,9 @@ def test_every_shell_finds_it_and_hands_its_arguments_on(
 
 @pytest.fixture
 def runtime(box: Box, image: Path) -> Path:
-    """The image's ditask is Python, and dijob_runtime is there; its `ditask` says its arguments."""
+    """An image whose ditask is a Python script, with dijob_runtime. The module `ditask` prints its
+    arguments.
+    """
     image.write_text(f"#!{box.path}/python/python3\nraise SystemExit('not this one')\n")
     package = box.path / "site" / "dijob_runtime"
     (package / "torchrpc").mkdir(parents=True)

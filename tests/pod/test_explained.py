@@ -1,5 +1,4 @@
-"""The variables that `kubectl dijob explain` promises are those that the real launcher gives a
-program."""
+"""`kubectl dijob explain` prints the variables that the launcher sets for a program."""
 
 from typing import Any
 
@@ -54,12 +53,12 @@ def test_the_launcher_gives_what_is_explained(box: Box, spec: dict[str, Any]) ->
 
 
 def _annotations(made: dict[str, str], traits: Any) -> dict[str, str]:
-    """Those that the operator writes for the runtime, by their names without the prefix."""
+    """Return the annotations that the operator writes for the runtime, without their prefix."""
     return {key.rpartition("/")[2].replace("-", "_"): made[key] for key in traits.annotations}
 
 
 def _by_the_kubelet(pod: dict[str, Any]) -> dict[str, str]:
-    """The main container's variables as a kubelet sets them."""
+    """Return the main container's variables as the kubelet sets them."""
     main = next(c for c in pod["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
     env: dict[str, str] = {}
     for one in main["env"]:

@@ -1,4 +1,6 @@
-"""What the launcher says of a command that cannot start or fails, and that the user can correct."""
+"""The launcher's messages about commands that cannot start or that fail for a reason that the user
+can correct.
+"""
 
 import pytest
 from pod.boxes import JOB, Box
@@ -21,8 +23,8 @@ SCRIPT = "cd /tmp\r\nls --no-such-option\r\n"
 def test_c48_windows_line_endings_are_named_if_the_command_fails(
     box: Box, command: list[str], says: bool
 ) -> None:
-    """C48: the shell's words (`$'/tmp\\r': No such file`) do not name the cause. The log's last
-    line does, which the job's status quotes.
+    """C48: the shell's message (`$'/tmp\\r': No such file`) does not name the cause. The last line
+    of the log does, and the job's status quotes it.
     """
     rc, _, err = box.run([box.launch, *command])
     assert bool(rc) or not says
@@ -46,7 +48,7 @@ NOT_STARTED = {
 def test_c48_a_program_that_is_there_and_cannot_start_is_explained(
     box: Box, word: str, text: str, says: str
 ) -> None:
-    """C48: for a script with Windows line endings Linux reports that the file does not exist."""
+    """C48: for a script with Windows line endings, Linux reports that the file does not exist."""
     if text:
         box.script("it", text)
     rc, _, err = box.run([box.launch, word])
@@ -55,9 +57,9 @@ def test_c48_a_program_that_is_there_and_cannot_start_is_explained(
 
 
 def test_c42_too_large_an_environment_names_the_variables_of_services(box: Box) -> None:
-    """C42: the kubelet adds seven variables for each Service of the namespace. Linux bounds all
-    variables and arguments at a quarter of the stack's limit. Here launch itself still fits, and
-    its program, which also gets the list of 1,500 ranks, does not.
+    """C42: the kubelet adds seven variables for each Service of the namespace. Linux limits the
+    size of all variables and arguments to a quarter of the stack limit. Here launch itself still
+    fits, but its program, which also gets a peer list of 1,500 ranks, does not.
     """
     box.shows("1", ",".join(["fd00:1111:2222:3333:4444:5555:6666:7777"] * 1500))
     services = {f"S{i}_SERVICE_HOST": "x" * 1000 for i in range(2000)}
@@ -69,8 +71,8 @@ def test_c42_too_large_an_environment_names_the_variables_of_services(box: Box) 
 
 
 def test_c48_an_image_without_ditask_is_not_named_as_the_cause_of_line_endings(box: Box) -> None:
-    """C48: of `ditask \\` with a carriage return behind it, the shell runs ditask with that as its
-    argument. The last line names what is wrong.
+    """C48: for `ditask \\` followed by a carriage return, the shell runs ditask with the carriage
+    return as its argument. The last line names the cause.
     """
     box.shows("1", JOB["DI_NODES"])
     script = "ditask \\\r\n  --topology mesh\r\n"

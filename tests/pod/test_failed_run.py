@@ -1,5 +1,5 @@
-"""X2: after a failure the launcher waits with the next start until the operator has counted it. If
-its container is ended instead, its log shows what the failed run wrote.
+"""X2: after a failure, the restarted launcher waits until the operator has counted it. If the
+container is ended instead, its log shows the output of the failed run.
 """
 
 import os
@@ -13,7 +13,8 @@ from pod.boxes import PID_NAMESPACE, Box
 from pod.processes import LISTEN, WHERE, end, first_process, line, python
 
 IPS = "10.0.0.1,10.0.0.2"
-# In a container whose pod restarts it (restartPolicy OnFailure), and with a wait that no test sees.
+# A container that the kubelet restarts (restartPolicy OnFailure), with a timeout that no test
+# reaches.
 RANK = {"DI_RANK": "1", "DIJOB_RESTART_POLICY": "OnFailure", "DIJOB_CONFIRM_SECONDS": "60"}
 FAILS = ["sh", "-c", "echo start; echo here is what went wrong >&2; exit 3"]
 
@@ -23,7 +24,7 @@ def run(box: Box, command: list[str], **env: str) -> tuple[int, str, str]:
 
 
 def waiting(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
-    """The launcher after a failure, as it waits."""
+    """Start the launcher after a failure, and return it while it waits."""
     process = box.start(command, **RANK | env)
     until_true("it waits", lambda: "waiting until the operator has counted" in box.err())
     return process
@@ -39,7 +40,7 @@ def test_after_a_failure_the_program_starts_when_it_is_counted(
     process = waiting(box, command)
     box.shows("3", IPS, ends_counted="1")
     assert end(process) == (3, ["start"])
-    # The next one waits for the next count, and not for the one that it knows.
+    # The next launcher waits for the next count, and not for the one that has already been reached.
     process = waiting(box, command)
     box.shows("3", IPS, ends_counted="2")
     assert end(process) == (3, ["start"])
@@ -74,7 +75,7 @@ if not os.path.exists("crashed"):
 def test_a_later_run_that_is_told_to_end_shows_what_the_failed_one_wrote(
     box: Box, namespace: list[str]
 ) -> None:
-    """Another rank's failure was the last one: this rank's program runs again by then."""
+    """Another rank had the last failure, and by then this rank's program runs again."""
     box.shows("3", IPS)
     command = [*namespace, box.launch, *python(FAILS_THEN_LISTENS)]
     assert run(box, command)[0] == 3
@@ -122,7 +123,7 @@ def test_a_start_for_a_new_list_waits_for_nothing(box: Box, namespace: list[str]
     assert end(process)[0] == 85
     process = box.start(command, **RANK)
     assert line(process) == "ready"
-    # That end is counted as well, and a failure after it needs a count of its own.
+    # A requested restart is counted, too. A failure after it needs another count.
     box.shows("5", IPS, "5", ends_counted="1")
     os.kill(first_process(process, namespace), signal.SIGTERM)
     assert end(process)[0] == 7
@@ -134,7 +135,7 @@ def test_a_start_for_a_new_list_waits_for_nothing(box: Box, namespace: list[str]
 
 
 def test_a_program_that_was_killed_with_its_launcher_is_waited_for_too(box: Box) -> None:
-    """Out of memory: the kernel kills all of the container."""
+    """When memory is exhausted, the kernel kills all processes of the container."""
     box.shows("3", IPS)
     process = box.start([*PID_NAMESPACE, box.launch, *python(LISTEN)], **RANK)
     assert line(process) == "ready"
@@ -189,7 +190,7 @@ def test_of_much_output_the_end_is_kept(box: Box) -> None:
 
 
 def test_a_process_that_is_left_behind_does_not_hold_the_container(box: Box) -> None:
-    """It holds the pipe. What the program itself wrote is there all the same."""
+    """The process holds the pipe open. The program's own output is complete nevertheless."""
     box.shows("3", IPS)
     began = time.monotonic()
     leaves = "import subprocess, sys; subprocess.Popen(['sleep', '5']); print('x' * 60_000)"
@@ -200,7 +201,7 @@ def test_a_process_that_is_left_behind_does_not_hold_the_container(box: Box) -> 
 
 
 def test_a_log_that_nobody_reads_ends_the_program_and_not_the_launcher(box: Box) -> None:
-    """As without a launcher: a write to it fails, or kills."""
+    """As without a launcher, a write to the log fails or kills the program."""
     box.shows("3", IPS)
     endless = f"{box.launch} sh -c 'yes' | head -1; echo ${{PIPESTATUS[0]}}"
     code, out, _ = run(box, ["bash", "-c", endless])

@@ -1,5 +1,5 @@
-"""The gate, run as the kubelet runs it, and how the launcher comes into the pod. What the gate says
-while it waits, and how it waits for names, is in images/launcher/gate_test.go.
+"""The gate, run as by the kubelet, and the installation of the launcher into the pod. Its messages
+while it waits and the wait for names are tested in images/launcher/gate_test.go.
 """
 
 import os
@@ -14,7 +14,7 @@ from pod.boxes import FARAWAY, NET_NAMESPACE, UNSHARE, Box, shown
 from pod.processes import WHERE, first_process, line
 
 IPS = "10.0.0.1,10.0.0.2,10.0.0.3"
-NAMES = "127.0.0.2,world-1.world,world-2.world"  # rank 0 has succeeded: it needs no name
+NAMES = "127.0.0.2,world-1.world,world-2.world"  # rank 0 has succeeded, so its name is not needed
 
 
 def gate(box: Box) -> list[str]:
@@ -26,7 +26,7 @@ def environment(rank: int = 1, ip: str = "10.0.0.2") -> dict[str, str]:
 
 
 def project(box: Box, ips: str) -> None:
-    """As the kubelet does it."""
+    """Write the annotations file, as the kubelet does."""
     box.shows("1", ips)
 
 
@@ -60,7 +60,9 @@ def test_opens_once_the_list_has_come(box: Box) -> None:
 
 
 def with_dns(box: Box, hosts: str, resolver: str, network: str = "") -> list[str]:
-    """A command before another one: names are looked up by these files, in a network of its own."""
+    """Return a prefix for commands, with which names are looked up in these files, in a separate
+    network.
+    """
     files = {"hosts": hosts, "resolv.conf": resolver}
     for name, text in files.items():
         (box.path / name).write_text(text)
@@ -144,7 +146,7 @@ def test_a_container_that_holds_the_image_ends_when_it_is_told(
 
 
 def test_where_the_kubelet_makes_topology_json_it_is_linked_to(box: Box) -> None:
-    """In a pod without a launcher."""
+    """This applies to pods without a launcher."""
     project(box, IPS)
     (box.path / "pod/topology.json").write_text("{}")
     for _ in range(2):
@@ -164,7 +166,7 @@ def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box, launcher
     os.geteuid() != 0, reason="needs root: a user namespace of one's own has one user"
 )
 def test_as_nobody_on_a_read_only_root_without_any_other_program(box: Box, launcher: Path) -> None:
-    """An image from scratch: a root with nothing in it but what is mounted."""
+    """The root is empty except for the mounts, as with an image FROM scratch."""
     root = box.path / "root"
     for folder in ("run/dijob", "proc", "python"):
         (root / folder).mkdir(parents=True)
@@ -181,6 +183,6 @@ def test_as_nobody_on_a_read_only_root_without_any_other_program(box: Box, launc
     run = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts, "sh", str(root), *nobody]
     rc, out, err = box.run(run, **environment())
     assert "open after 0 s: the address of rank 1 is 10.0.0.2" in out, err
-    # The user's own program has run behind the launcher, and its exit code is the container's.
+    # The launcher has run the user's program, whose exit code is the container's.
     assert rc == 2
     assert err.startswith("usage: dijob-launcher install"), err

@@ -1,5 +1,5 @@
-"""The sources in Go, the launcher's and those of the image dijob/stacks: what takes time or fails
-in odd ways is tested there, on a clock of its own.
+"""Runs the Go tests of the launcher and of the image dijob/stacks. They cover timeouts, with a
+simulated clock, and unusual errors.
 """
 
 import subprocess

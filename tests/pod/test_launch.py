@@ -1,4 +1,4 @@
-"""The launcher stands in for the command: arguments, stdin, exit code, and what it costs."""
+"""The launcher behaves like the command that it runs: arguments, stdin, exit code and costs."""
 
 import json
 import signal
@@ -72,7 +72,7 @@ def test_stdin_goes_to_the_command(box: Box, namespace: list[str]) -> None:
     [
         ("no-such-program", 127, "program not found (PATH={bin}/path:"),
         ("./no-such-file", 127, "program not found (PATH={bin}/path:"),
-        ("cd", 127, "program not found (PATH={bin}/path:"),  # it is of the shell alone
+        ("cd", 127, "program not found (PATH={bin}/path:"),  # it exists only as a shell builtin
         ("./plain", 126, "permission denied\n"),
         ("./bare", 126, "exec format error\n"),
     ],
@@ -142,7 +142,7 @@ def test_costs_next_to_nothing(box: Box) -> None:
 
     alone = [cost(["true"]) for _ in range(9)]
     launched = [cost([box.launch, "true"]) for _ in range(9)]
-    more = min(launched) - min(alone)  # what it takes when nobody else wants the CPU
+    more = min(launched) - min(alone)  # the time if no other process uses the CPU
     print(f"launch adds {more * 1000:.1f} ms to a program's start and end ({sys.platform})")
     assert more < 0.5
 

@@ -1,6 +1,4 @@
-"""The launcher makes a program's variables true: those of the list, of its tasks, of its
-runtime.
-"""
+"""The launcher sets the variables of the peer list, of the job's tasks and of its runtime."""
 
 import pytest
 from pod.boxes import Box
@@ -22,7 +20,7 @@ TOLD = ("DI_LIST_NUMBER", "DI_NODES", "DI_NODE_IPS", "DI_NUM_NODES", "DI_WORLD_S
     ids=["empty", "older", "the-same", "newer", "another-folder"],
 )
 def test_h39_the_annotations_win_over_the_environment(box: Box, env: dict[str, str]) -> None:
-    """H39: envFrom, the image, or a kubelet with an older view of the pod can set the variables
+    """H39: envFrom, the image, or a kubelet with an older version of the pod can set the variables
     that the launcher takes from the pod's annotations.
     """
     box.shows(*NEW)
@@ -36,7 +34,7 @@ def test_h39_the_annotations_win_over_the_environment(box: Box, env: dict[str, s
 
 
 def test_h39_a_list_of_names_leaves_no_forged_addresses(box: Box) -> None:
-    """H39: the operator sets no DI_NODE_IPS with `addressing: Hostname`."""
+    """H39: with `addressing: Hostname`, the operator does not set DI_NODE_IPS."""
     box.shows("3", "world-0.world,127.0.0.2")
     program = "import os; print(os.environ['DI_NODES'], os.environ.get('DI_NODE_IPS'))"
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODE_IPS="6.6.6.6")
@@ -114,7 +112,7 @@ def test_outside_a_dijob_the_files_are_nothing(box: Box) -> None:
     ids=["IPv6", "IPv4"],
 )
 def test_ipv6_gets_the_brackets_that_a_url_needs(box: Box, given: str, expected: str) -> None:
-    """DI-engine forms tcp://ADDRESS:PORT from DI_NODES; DI_NODE_IPS is bare."""
+    """DI-engine makes tcp://ADDRESS:PORT of each entry of DI_NODES. DI_NODE_IPS has no brackets."""
     box.shows("1", given)
     program = "import os; print(os.environ['DI_NODES'], os.environ['DI_NODE_IPS'])"
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0")

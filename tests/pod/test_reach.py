@@ -1,5 +1,5 @@
-"""Our ditask looks whether this rank reaches every peer that it will dial, and never leaves it to
-hang.
+"""ditask checks whether this rank reaches every peer to which it will connect, so that it never
+hangs.
 """
 
 import os
@@ -18,9 +18,7 @@ from pod.boxes import ALONE, ENTER, FARAWAY, JOB, NET_NAMESPACE, SEED, WORLD, Bo
 
 @contextmanager
 def listeners(count: int) -> Iterator[tuple[int, list[int]]]:
-    """`count` neighbouring ports on which somebody listens; the list grows by a port per
-    connection.
-    """
+    """Listen on `count` consecutive ports. Each connection adds its port to the returned list."""
     seen: list[int] = []
 
     def accept(server: socket.socket, port: int) -> None:
@@ -61,7 +59,8 @@ def test_tries_each_address_once_that_it_will_dial(
     with listeners(3) as (port, seen):
         _, err = told(box, ["--ports", str(port)], **env)
         until_true(f"{tried} connections", lambda: len(seen) >= tried)
-        # The third port is the proof that nobody else comes: one worker more than the job has.
+        # A third port, for one worker more than the job has, shows that there are no other
+        # connections.
         socket.create_connection(("127.0.0.1", port + 2)).close()
         until_true("the last connection is ours", lambda: port + 2 in seen)
     assert sorted(seen) == sorted([port, port + 1] * (tried // 2) + [port + 2])
@@ -83,7 +82,7 @@ def test_who_refuses_is_reached(box: Box, image: Path) -> None:
 
 @contextmanager
 def redis(answer: bytes) -> Iterator[int]:
-    """A port on which everybody who says PING gets this answer."""
+    """Listen on a port, and send this response to each PING."""
 
     def serve(server: socket.socket) -> None:
         while True:
@@ -179,7 +178,7 @@ def test_an_unreachable_peer_ends_it_with_the_ranks_named(
 def test_a_peer_that_comes_within_the_bound_is_waited_for(box: Box, image: Path) -> None:
     namespace = [*NET_NAMESPACE, "/bin/sh", "-c", 'exec "$@"', "sh"]
     process = box.start([*namespace, box.ditask, "-m", "a"], **JOB | {"DI_RANK": "1"})
-    # Without its loopback device the namespace knows no way to 127.0.0.1.
+    # Without its loopback device, the namespace has no route to 127.0.0.1.
     until_true(
         "said",
         lambda: (
@@ -209,7 +208,7 @@ def test_term_ends_the_wait_for_peers(box: Box, image: Path) -> None:
     process = box.start([*NET_NAMESPACE, box.launch, "ditask", "-m", "a"], **JOB | {"DI_RANK": "1"})
     until_true("said", lambda: "cannot reach rank 0" in box.err())
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)  # of the 60 s that it would wait
+    process.communicate(timeout=30)  # much sooner than the limit of 60 s
     assert process.returncode == 128 + signal.SIGTERM
 
 
@@ -248,7 +247,9 @@ ASKED = {
 
 @pytest.mark.parametrize("words", ASKED)
 def test_programs_that_dial_without_ditask_may_ask(box: Box, words: str) -> None:
-    """As dijob-runtime does: 3 is the answer, any other code a failure of the look itself."""
+    """dijob-runtime does so. Exit code 3 means unreachable; any other code but 0 is a failure of
+    the check.
+    """
     code, said = ASKED[words]
     (box.path / "said-last").touch()
     env = JOB | {"DI_RANK": "2", "DIJOB_REACH_SECONDS": "0.1"}
@@ -266,7 +267,7 @@ def test_they_learn_too_that_all_are_reached(box: Box) -> None:
 
 
 def test_who_still_looks_for_its_peers_works_not_alone(box: Box, image: Path) -> None:
-    """The job's ditask has no --platform of its own before it becomes the image's."""
+    """The launcher's ditask has no --platform option until it becomes the image's ditask."""
     box.shows("1", "10.9.9.7,10.9.9.8", pod_ip="10.9.9.8")
     env = JOB | {"DI_NODES": "10.9.9.7,10.9.9.8", "DI_RANK": "1", "DIJOB_REACH_SECONDS": "2"}
     command = [*NET_NAMESPACE, box.launch, "ditask", *SEED]

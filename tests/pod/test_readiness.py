@@ -1,6 +1,8 @@
-"""The launcher answers the kubelet's readiness probe: does its program listen, with its peers?
+"""The launcher answers the kubelet's readiness probe if its program listens and is connected to its
+peers.
 
-C23: a proxy accepts every connection, and a program begins without a rank that it waited for.
+C23: with a proxy that accepts every connection, a program starts without a rank for which it has
+waited.
 """
 
 import socket
@@ -12,7 +14,7 @@ from cluster.waiting import until_true
 from pod.boxes import NET_NAMESPACE, Box
 from pod.processes import end, line
 
-# Listens on the port that it reads, and then says what it reads next.
+# Listens on the port that it reads from stdin, and then prints the next line that it reads.
 PROGRAM = """
 import socket, sys
 port = int(sys.argv[1])
@@ -30,7 +32,7 @@ def free_ports() -> tuple[int, int]:
 
 
 def is_open(port: int) -> bool:
-    """Whether a probe of the kubelet's would succeed."""
+    """Whether a probe of the kubelet would succeed."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
     except OSError:
@@ -39,7 +41,7 @@ def is_open(port: int) -> bool:
 
 
 class Rank:
-    """A launcher with a program, and the port that the kubelet asks."""
+    """A launcher with a program, and the port to which the kubelet connects."""
 
     def __init__(self, box: Box) -> None:
         self.asked, listens = free_ports()
@@ -54,7 +56,7 @@ class Rank:
         return is_open(self.asked)
 
     def begins(self) -> None:
-        """The program listens."""
+        """Let the program listen."""
         self.tell()
         assert line(self.process) == "listens"
         until_true("the rank is ready", self.is_ready)
@@ -74,15 +76,15 @@ def rank(box: Box) -> Iterator[Rank]:
 
 
 def test_c23_a_rank_is_ready_once_its_program_listens(rank: Rank, box: Box) -> None:
-    """C23: as with a probe of the program's own port."""
+    """C23: this is the same as with a probe of the program's own port."""
     until_true("the launcher looks", lambda: (box.path / "launch.lock").exists())
     assert not rank.is_ready()
     rank.begins()
-    assert end(rank.process)[0] == 1  # at the end of its input
+    assert end(rank.process)[0] == 1  # when its stdin is closed
 
 
 def test_c23_a_rank_without_its_peers_is_not_ready_until_they_have_come(rank: Rank) -> None:
-    """C23: dijob_runtime writes the file as long as they are not connected."""
+    """C23: the file of dijob_runtime exists as long as peers are missing."""
     rank.begins()
     rank.file.write_text("rank 0\n")
     until_true("the rank is not ready", lambda: not rank.is_ready())
@@ -91,7 +93,7 @@ def test_c23_a_rank_without_its_peers_is_not_ready_until_they_have_come(rank: Ra
 
 
 def test_c23_a_success_without_its_peers_is_named(rank: Rank, box: Box) -> None:
-    """C23: the condition LauncherBypassed quotes it."""
+    """C23: the condition LauncherBypassed quotes the termination message."""
     rank.begins()
     rank.file.write_text("rank 0\n")
     rank.tell()
@@ -103,7 +105,7 @@ def test_c23_a_success_without_its_peers_is_named(rank: Rank, box: Box) -> None:
 
 
 def test_c23_what_a_start_before_has_written_is_forgotten(box: Box) -> None:
-    """C23: the folder outlives the container."""
+    """C23: the directory outlives the container."""
     (box.path / "without-peers-0").write_text("rank 1\n")
     rank = Rank(box)
     rank.begins()
@@ -121,7 +123,7 @@ def test_c23_a_second_launcher_in_the_container_answers_nothing(rank: Rank, box:
 
 
 def test_c23_without_a_probe_nothing_listens(box: Box) -> None:
-    """C23: a pod whose probe is the template's own."""
+    """C23: the template of such a pod has its own probe."""
     box.shows("1", "127.0.0.1")
     show = ["sh", "-c", "cat /proc/net/tcp"]
     env = {"DI_RANK": "0", "DI_POD_IP": "127.0.0.1"}

@@ -1,5 +1,5 @@
-"""The launcher ends its program when a new list is due, and says so: the kubelet starts it again
-with that list.
+"""The launcher ends its program when a re-rendezvous requires it, and reports that. The kubelet
+restarts it with the new peer list.
 """
 
 import os
@@ -14,7 +14,7 @@ from pod.processes import LISTEN, WHERE, answer, children, end, first_process, l
 
 OLD = {"DI_RANK": "1", "DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DIJOB_NAP": "0.05"}
 NEW = "10.0.0.7,10.0.0.2"
-# Hears nothing, and says when it is there.
+# Ignores signals, and reports when it is ready.
 DEAF = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready',"
     " flush=True); time.sleep(3600)"
@@ -22,7 +22,7 @@ DEAF = (
 
 
 def started(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
-    """The launcher with a program that has said that it is ready, under list 3."""
+    """Start the launcher with revision 3 of the peer list, and wait until its program is ready."""
     box.shows("3", OLD["DI_NODES"])
     process = box.start(command, **OLD | env)
     assert line(process) == "ready"
@@ -30,7 +30,7 @@ def started(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
 
 
 def states(pid: int) -> str:
-    """What the children of a process do."""
+    """Return the states of a process's children."""
     return "".join(Path(f"/proc/{child}/status").read_text() for child in children(pid))
 
 
@@ -44,8 +44,8 @@ def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: l
     assert "revision 5, the program has 3" in box.err()
 
 
-# Writes a termination message of its own when it is told to end, as a program may that says where
-# its checkpoint is.
+# Writes its own termination message when it is ended, like a program that reports the path of its
+# checkpoint.
 WRITES = """
 import os, signal, sys, time
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -92,10 +92,10 @@ def test_what_does_not_end_is_killed(box: Box) -> None:
     begin = time.monotonic()
     box.shows("4", NEW, "4")
     assert end(process)[0] == 85
-    assert 0.9 < time.monotonic() - begin < 40  # the program itself takes 60
+    assert 0.9 < time.monotonic() - begin < 40  # the program itself would take 60
 
 
-# A list for growth, this very list, an older one, somebody's edit.
+# Annotations after growth, with the same revision, with an older one, and after a manual edit.
 IDLE = ("", "3", "2", "nonsense")
 
 
@@ -109,10 +109,12 @@ def test_no_other_list_ends_it(box: Box) -> None:
 
 
 def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
-    """Launch is held until its program has ended, and the renewal comes just then."""
+    """The launcher is stopped until its program has ended, and the new revision arrives during this
+    time.
+    """
     process = started(box, [box.launch, *python("print('ready', flush=True); input()")])
     os.kill(process.pid, signal.SIGSTOP)
-    # It stops when it is scheduled next: until then it can still take the program's end away.
+    # A process stops only when it is scheduled next. Until then it can still reap the program.
     until_true(
         "launch is held", lambda: "T (stopped)" in Path(f"/proc/{process.pid}/status").read_text()
     )
@@ -127,12 +129,14 @@ def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
 
 
 def test_a_start_with_variables_of_a_dead_list_takes_the_files_and_is_not_ended(box: Box) -> None:
-    """The kubelet's view of the pod can be older than the files that it shows."""
+    """The kubelet may start a container with an older version of the pod than the one in the
+    volume.
+    """
     box.shows("4", NEW, "4")
     due = box.pipe()
     program = "import os, sys; print(os.environ['DI_NODES'], flush=True); sys.stdin.read()"
     process = box.start([box.launch, *python(program)], **OLD)
-    # Read once before the program begins, and then each second.
+    # The file is read once before the program starts, and then each second.
     answer(due, [shown("4", NEW, "4")] * 4)
     assert line(process) == NEW
     assert end(process)[0] == 0

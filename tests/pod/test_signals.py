@@ -1,6 +1,4 @@
-"""Signals that reach a container: the launcher passes them on to its program, and ends with its
-code.
-"""
+"""Signals: the launcher forwards them to its program, and exits with the program's code."""
 
 import os
 import signal
@@ -35,7 +33,8 @@ def test_also_below_a_shell_which_dies_of_it_at_once(
 def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(
     box: Box, namespace: list[str]
 ) -> None:
-    # `sleep` has no handler: a broadcast USR1 would kill it, and the shell would say so.
+    # `sleep` has no handler. A USR1 to all processes would kill it, and the shell would report
+    # that.
     both = f"sleep 3600 & exec python3 -c '{LISTEN}'"
     process = box.start([*namespace, box.launch, "sh", "-c", both])
     assert line(process) == "ready"
@@ -92,8 +91,9 @@ sys.exit({code})
 def test_h44_a_signal_that_comes_before_the_program_is_not_lost(
     box: Box, namespace: list[str]
 ) -> None:
-    """H44, R18: launch replaced itself by another process once it had its list. What had come until
-    then was lost, and as process 1 it lost what came while the new one had no handler.
+    """H44, R18: the launcher used to replace itself with another process after it had read its peer
+    list. Signals before that were lost, and so were signals to PID 1 until the new process had a
+    handler.
     """
     pipe = box.pipe()
     process = box.start([*namespace, box.launch, *python(LISTEN)], DI_RANK="0")
@@ -120,7 +120,7 @@ def test_the_whole_container_hears_term(box: Box) -> None:
     process = box.start([*PID_NAMESPACE, box.launch, *python(LISTEN)])
     assert line(process) == "ready"
     launch = first_process(process, PID_NAMESPACE)
-    # As `kubectl exec` does it: in the container, but no descendant of launch.
+    # Like a process of `kubectl exec`: in the container, but not a descendant of launch.
     enter = [*ENTER, f"--target={launch}", "--pid", "--mount", "--wdns=/"]
     visitor = box.start([*enter, *python(LISTEN)])
     assert line(visitor) == "ready"
@@ -130,7 +130,7 @@ def test_the_whole_container_hears_term(box: Box) -> None:
     end(visitor)
 
 
-# Ends with this code as soon as it is told to.
+# Exits with this code as soon as it receives SIGTERM.
 ENDS = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}})
@@ -145,8 +145,8 @@ sys.exit({code})
 def test_told_to_end_it_ends_in_a_later_second_if_its_pod_is_over_then(
     box: Box, namespace: list[str], code: int, policy: str
 ) -> None:
-    """H18: a status has whole seconds, and by them the operator tells a dead sandbox from a program
-    that ended by itself.
+    """H18: a status has whole seconds, by which the operator distinguishes a dead sandbox from a
+    program that ended by itself.
     """
     command = [*namespace, box.launch, *python(ENDS.format(code=code))]
     process = box.start(command, DIJOB_RESTART_POLICY=policy)
@@ -160,7 +160,7 @@ def test_told_to_end_it_ends_in_a_later_second_if_its_pod_is_over_then(
 
 @WHERE
 def test_a_program_that_ends_by_itself_is_not_waited_for(box: Box, namespace: list[str]) -> None:
-    """H18: only who is told to end."""
+    """H18: the delay applies only after SIGTERM."""
     began = time.monotonic()
     for _ in range(4):
         assert box.run([*namespace, box.launch, "true"], DIJOB_RESTART_POLICY="Never")[0] == 0

@@ -1,4 +1,4 @@
-"""What the launcher makes of a pod's annotations: variables, and topology.json."""
+"""The launcher derives variables and topology.json from the pod's annotations."""
 
 import json
 import os
@@ -104,7 +104,7 @@ def test_topology_json_is_the_operators_and_follows_the_list(box: Box, addressin
 
 
 def test_topology_json_is_written_when_it_can_be_again(box: Box) -> None:
-    """A node's disk is full for a while. That is said once, not each second."""
+    """A node's disk is full for a while. The log reports that once, not each second."""
     box.shows("3", IPS)
     process = box.start([box.launch, *python(LISTEN)], **WORLD)
     assert line(process) == "ready"
@@ -145,7 +145,9 @@ def test_a_variable_of_the_users_own_is_left_to_him(box: Box) -> None:
     "text", ["nonsense", 'diengine.opendilab.org/node-ips="10.0.0.9', "=\n=\n", "\0"], ids=repr
 )
 def test_a_file_that_says_nothing_is_no_list(box: Box, text: str) -> None:
-    """The kubelet writes no such file; a list of nobody would be worse than none."""
+    """The kubelet does not write such a file. A program with an empty peer list would be worse than
+    a launcher that waits.
+    """
     box.shows("3", IPS)
     (box.path / "pod/annotations").resolve().write_text(f"{text}\n{shown('3', IPS)}")
     program = "import os; print(os.environ['DI_NODES'])"

@@ -1,4 +1,4 @@
-"""Stand-ins of the shape of what DI-engine (ding 0.5.3) and redis-py have: a Parallel, queues,
+"""Test doubles with the interfaces of DI-engine (ding 0.5.3) and redis-py: a Parallel, queues and
 subscriptions.
 """
 
@@ -9,7 +9,7 @@ from dijob_runtime.hook import parallel
 
 
 def di_engine() -> Any:
-    """A module with a Parallel whose runner notes its arguments in what it returns."""
+    """Return a module with a Parallel whose runner returns a function that has its arguments."""
 
     class Parallel:
         @classmethod
@@ -47,14 +47,14 @@ def di_engine() -> Any:
 
 
 def queue(*hosts: str, dials: int = 0) -> Any:
-    """DI-engine's NNGMQ with connections to these hosts."""
+    """Return DI-engine's NNGMQ with connections to these hosts."""
     pipes = [SimpleNamespace(remote_address=f"{host}:1234") for host in hosts]
     links = [f"tcp://x:{port}" for port in range(dials)]
     return SimpleNamespace(_running=True, _sock=SimpleNamespace(pipes=pipes), attach_to=links)
 
 
 class PubSub:
-    """redis-py's, with these messages; what is subscribed to is noted."""
+    """redis-py's PubSub with these messages. It records subscriptions."""
 
     def __init__(self, *messages: tuple[str, bytes, bytes]) -> None:
         kinds = ("type", "channel", "data")

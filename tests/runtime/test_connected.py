@@ -1,4 +1,4 @@
-"""Which processes one waits for before its program begins."""
+"""The processes for which a process waits before its program starts."""
 
 import threading
 from pathlib import Path
@@ -13,7 +13,7 @@ Processes = set[tuple[int, int]]
 
 
 def world(topology: str, rank: int, worker: int, **more: str) -> World:
-    """One process of a job of three pods with two workers each."""
+    """Return the world of one process in a job of three pods with two workers each."""
     return World(rank, ("a", "b", "c"), 2, topology, worker=worker, **more)  # type: ignore[arg-type]
 
 
@@ -50,7 +50,7 @@ def test_nobody_waits_for_a_rank_that_has_succeeded() -> None:
 
 
 class Queue:
-    """A message queue whose peers come when a test says so."""
+    """A message queue whose peers connect when the test says so."""
 
     def __init__(self) -> None:
         self.here = False
@@ -61,7 +61,7 @@ class Queue:
 
 @pytest.fixture
 def lacking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The file in which process 1, of rank 1 of two, says that it lacks peers."""
+    """The file in which process 1, of rank 1 of two, reports missing peers."""
     for name, value in {"DI_NODES": "a,b", "DI_RANK": "1", "DIJOB_CONNECT_SECONDS": "0.1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(connected, "LACKING", tmp_path / "without-peers")
@@ -72,7 +72,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_c23_a_program_that_begins_without_a_rank_tells_the_launcher_until_it_comes(
     lacking: Path,
 ) -> None:
-    """C23: the launcher then lets the rank not be Ready."""
+    """C23: as long as the file exists, the launcher keeps the rank not Ready."""
     over = threading.Event()
     listener = threading.Thread(target=over.wait, daemon=True)
     listener.start()
@@ -90,7 +90,7 @@ def test_c23_a_program_that_begins_without_a_rank_tells_the_launcher_until_it_co
 def test_c23_a_program_with_wiring_of_its_own_lacks_nothing(
     lacking: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C23: it says itself whom it connects to."""
+    """C23: the program itself determines to which addresses it connects."""
     monkeypatch.setenv("DIJOB_OWN_WIRING", "1")
     router = SimpleNamespace(_mq=Queue(), _listener=threading.current_thread(), node_id=1)
     connected.wait(router)

@@ -1,6 +1,5 @@
-"""H15: SIGTERM ends the processes of a program, and its `finally` blocks run first. The packages
-below have the shape of mpire 2.10 and of DI-engine 0.5.3; with the real ones it is in
-tests/e2e/test_ends.py.
+"""H15: SIGTERM ends the processes of a program, after their `finally` blocks. The packages below
+have the interfaces of mpire 2.10 and DI-engine 0.5.3. tests/e2e/test_ends.py tests the real ones.
 """
 
 import os
@@ -15,7 +14,7 @@ from cluster.waiting import until, until_true
 from dijob_runtime.hook.parallel import _with_exit_code
 
 RUNTIME = Path(__file__).parents[2] / "images/dijob-runtime"
-# Python starts again in each worker.
+# Each worker starts a new Python process.
 START_SECONDS = 30
 END_SECONDS = 3
 
@@ -162,7 +161,7 @@ if __name__ == "__main__":
 
 
 class Program:
-    """The processes of a pod, which have a process group in its place."""
+    """The processes of a pod, simulated by a process group."""
 
     def __init__(self, folder: Path, mode: str, workers: int) -> None:
         self.log, self.workers = folder / "log", workers
@@ -185,7 +184,7 @@ class Program:
         until_true(what, lambda: self.said(what) == self.workers, START_SECONDS, self.log.read_text)
 
     def end(self) -> int:
-        """SIGTERM to all, as the launcher sends it; the exit code of the first process."""
+        """Send SIGTERM to all processes, like the launcher. Return the first one's exit code."""
         os.killpg(self.main.pid, signal.SIGTERM)
         until("all processes end", self._left, END_SECONDS, self.log.read_text)
         return self.main.wait()
@@ -224,14 +223,14 @@ def program(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Program]
 
 @pytest.mark.parametrize("program", [("", 1), ("", 2)], indirect=True)
 def test_the_finally_blocks_of_each_process_run(program: Program) -> None:
-    """H15: with two workers each worker waited for its dead parent. `except Exception` around the
-    program does not catch the end, as it caught mpire's RuntimeError.
+    """H15: with two workers, each worker used to wait for its dead parent. `except Exception`
+    around the program does not catch the end, as it did catch mpire's RuntimeError.
     """
     program.has_begun()
     code = program.end()
     assert program.said("finally") == program.workers
     assert program.said("swallowed") == 0
-    # The parent of workers has Python's default action.
+    # The parent of workers keeps Python's default action.
     assert code == (143 if program.workers == 1 else -signal.SIGTERM)
 
 
@@ -245,7 +244,7 @@ def test_the_finally_blocks_of_each_process_run(program: Program) -> None:
     indirect=True,
 )
 def test_the_programs_own_handler_wins(program: Program) -> None:
-    """H15: also if the module sets it, where mpire replaces it in each worker."""
+    """H15: this includes a handler that the module sets and that mpire replaces in each worker."""
     program.has_begun()
     program.end()
     assert program.said("own handler") >= program.workers
@@ -254,7 +253,7 @@ def test_the_programs_own_handler_wins(program: Program) -> None:
 
 @pytest.mark.parametrize("program", [("before the program", 2)], indirect=True)
 def test_a_worker_that_has_not_begun_its_program_ends_too(program: Program) -> None:
-    """H15: mpire has set its handler, and DI-engine has not been called yet."""
+    """H15: mpire has set its handler, but has not yet called DI-engine."""
     program.has_begun()
     program.end()
     assert program.said("finally") == 0
@@ -262,7 +261,7 @@ def test_a_worker_that_has_not_begun_its_program_ends_too(program: Program) -> N
 
 @pytest.mark.parametrize("program", [("in C", 1), ("in C", 2)], indirect=True)
 def test_a_main_thread_in_a_c_library_holds_up_nothing(program: Program) -> None:
-    """H15: as in an allreduce whose peer is lost."""
+    """H15: this happens in an allreduce with a lost peer."""
     program.has_begun()
     program.end()
     assert "the main thread did not react to SIGTERM" in program.log.read_text()
@@ -286,8 +285,8 @@ def test_a_forked_child_has_pythons_default_action(program: Program) -> None:
 
 @pytest.mark.parametrize(("code", "found"), [(3, 3), ("no data", "no data"), (None, None), (0, 0)])
 def test_the_exit_code_of_a_worker_is_that_of_the_rank(code: object, found: object) -> None:
-    """mpire makes the worker's SystemExit again by __new__, which sets no code, so that
-    sys.exit(3) was a success.
+    """mpire recreates the worker's SystemExit with __new__, which does not set the code. So
+    sys.exit(3) used to be a success.
     """
 
     def run() -> None:

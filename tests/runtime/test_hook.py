@@ -1,5 +1,5 @@
-"""What DI-engine's runner and queues are told, on stand-ins of their shape (ding 0.5.3). With
-DI-engine itself it is in tests/e2e/test_runtimes.py.
+"""The patches of DI-engine's runner and queues, on test doubles with their interfaces (ding 0.5.3).
+tests/e2e/test_runtimes.py tests them with DI-engine itself.
 """
 
 import os
@@ -28,7 +28,7 @@ MESH = {
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """That of rank 1 of two, and nothing of it left afterwards."""
+    """The environment of rank 1 of two. Changes are reverted after the test."""
     before = dict(os.environ)
     for name, value in MESH.items():
         monkeypatch.setenv(name, value)
@@ -54,7 +54,7 @@ def test_a_plain_runner_dials_the_other_pods_with_its_own_number_of_workers(
 def test_the_number_of_processes_is_reported(
     workers: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """N1: if only the script states it, `topology` and `doctor` read it in the pod."""
+    """N1: if only the script states the number, `topology` and `doctor` read it in the pod."""
     monkeypatch.setenv("DIJOB_WORKERS_ASSUMED", "1")
     monkeypatch.setattr("dijob_runtime.parallel.WORKERS", tmp_path / "workers")
     di_engine().Parallel.runner(workers)
@@ -162,7 +162,7 @@ def test_own_wiring_waits_for_what_it_dials() -> None:
 def test_the_last_word_is_said_until_all_have_gone(
     heard: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DI-engine stops a queue once more when it is collected (nng.py, __del__)."""
+    """DI-engine stops a queue a second time when it is garbage collected (nng.py, __del__)."""
 
     class Queue:
         dijob_finish_heard = False
@@ -172,7 +172,7 @@ def test_the_last_word_is_said_until_all_have_gone(
 
         def publish(self, topic: str, data: bytes) -> None:
             self.said.append(topic)
-            if len(self.said) > 1:  # a peer has heard it, and goes
+            if len(self.said) > 1:  # a peer has received it and leaves
                 self._sock.pipes.pop()
 
         def stop(self) -> None:
@@ -203,7 +203,7 @@ def test_the_last_word_is_said_until_all_have_gone(
 def test_a_process_that_fails_does_not_end_the_others(
     error: BaseException | None, said: str
 ) -> None:
-    """ding 0.5.3, ding/framework/task.py: __exit__ stops, and stop emits."""
+    """ding 0.5.3, ding/framework/task.py: __exit__ calls stop, which emits the end of the task."""
     told: list[str] = []
 
     class Task:
@@ -229,7 +229,7 @@ def test_a_process_that_fails_does_not_end_the_others(
 def test_a_step_waits_for_others_as_long_as_the_task_runs(
     ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ding 0.5.3, ding/framework/middleware/distributer.py: a loop around sleep."""
+    """ding 0.5.3, ding/framework/middleware/distributer.py: a loop that sleeps."""
     monkeypatch.setattr(distributer, "GRACE_SECONDS", 0.0)
 
     class Task:

@@ -1,4 +1,4 @@
-"""The defaults of DI-engine's ditask in a job, on a command of its shape."""
+"""The defaults of DI-engine's ditask in a job, on a command with its interface."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from dijob_runtime.hook.kept import OWN_WIRING
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """That of rank 1 of two, and nothing of it left afterwards."""
+    """The environment of rank 1 of two. Changes are reverted after the test."""
     before = dict(os.environ)
     monkeypatch.setenv("DI_NODES", "10.0.0.1,10.0.0.2")
     monkeypatch.setenv("DI_RANK", "1")
@@ -42,7 +42,7 @@ OPTIONS = (
 
 
 def ditask_with(*words: str) -> dict[str, Any]:
-    """What DI-engine's ditask gets of this command line, once it has been patched."""
+    """Return what DI-engine's ditask gets from this command line, after the patch."""
     options = [click.Option(["--" + name.replace("_", "-")]) for name in OPTIONS]
     options[2].type, options[2].default = click.INT, 1
     found: dict[str, Any] = {}
@@ -72,9 +72,9 @@ def ditask_with(*words: str) -> dict[str, Any]:
 def test_c5_a_ditask_that_says_where_it_listens_runs_as_outside_of_a_job(
     monkeypatch: pytest.MonkeyPatch, words: list[str], queue_: str, own: bool
 ) -> None:
-    """C5: also if the command goes round the launcher's ditask."""
+    """C5: this also applies to commands that bypass the launcher's ditask."""
     monkeypatch.setenv("DI_MQ_TYPE", queue_)
     monkeypatch.setenv("DI_REDIS_HOST", "10.0.0.9")
-    with suppress(click.UsageError):  # an argument behind `--`
+    with suppress(click.UsageError):  # an argument after `--`
         assert (ditask_with(*words)["platform"] is None) is own
     assert (OWN_WIRING in os.environ) is own

@@ -1,4 +1,4 @@
-"""Events that arrive before their listener."""
+"""Events that arrive before their listener is registered."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class Loop:
 
 
 class Queue:
-    """A message queue that notes what is published."""
+    """A message queue that records published messages."""
 
     def __init__(self) -> None:
         self.published: list[tuple[str, bytes]] = []
@@ -65,7 +65,7 @@ class Queue:
 
 
 def parallel() -> Any:
-    """A class with the part of DI-engine's Parallel that is patched."""
+    """A class with the patched part of DI-engine's Parallel."""
 
     class Parallel:
         def __init__(self) -> None:
@@ -111,7 +111,7 @@ def test_the_hub_of_a_star_passes_the_finish_on_once(hub: bool) -> None:
         router._handle_message("task.finish", b"true")
     assert router._mq.published == [("task.finish", b"true")] * hub
     assert router._mq.dijob_finish_heard
-    # The next task has an end of its own.
+    # The next task has its own end.
     router.on("task.finish", lambda _: None)
     assert (router._mq.dijob_finish_heard, router.dijob_relayed) == (False, False)
 
@@ -132,7 +132,7 @@ def test_who_listens_once_gets_the_oldest() -> None:
 
 
 def test_what_torchrpc_brings_is_kept_too() -> None:
-    """A large message is a view of a tensor's memory, one with GPU tensors has a size."""
+    """A large message is a view of a tensor's memory. A message with GPU tensors has a size."""
     router, heard = parallel(), list[Any]()
     view, packed = memoryview(b"large"), SimpleNamespace(size=3)
     router._handle_message("a", view)

@@ -1,5 +1,5 @@
-"""OneFlow's calls, recorded by a double: the engine itself cannot run here (its package on PyPI is
-a stub).
+"""The calls of OneFlow, recorded by a test double. OneFlow itself cannot run here, because its
+package on PyPI is a stub.
 """
 
 import json
@@ -18,7 +18,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
 
 def double(calls: list[tuple[str, Any]]) -> SimpleNamespace:
-    """The module oneflow, as its documentation of 0.3 uses it."""
+    """The module oneflow, as used in its documentation of 0.3."""
     return SimpleNamespace(
         config=SimpleNamespace(
             gpu_device_num=lambda count: calls.append(("gpu_device_num", count))

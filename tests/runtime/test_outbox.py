@@ -1,6 +1,4 @@
-"""What waits for one peer of the torchrpc queue: order, calls together, bounds, and a peer that
-goes.
-"""
+"""The queue of messages to one peer of torchrpc: order, batches, limits, and a peer that leaves."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +12,7 @@ MB = 2**20
 
 
 class Call:
-    """A call that is on its way until the test ends it; what it looks like to its maker is a torch
+    """A call that is in transit until the test ends it. For the caller it looks like a torch
     future.
     """
 
@@ -36,7 +34,7 @@ class Call:
 
 
 class Wire:
-    """Where calls go."""
+    """Records calls."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []

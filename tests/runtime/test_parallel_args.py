@@ -1,6 +1,4 @@
-"""The arguments that a script of the user's own gives Parallel.runner: those that ditask would have
-given.
-"""
+"""The arguments that a user's script passes to Parallel.runner are those that ditask would pass."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +16,7 @@ MESH = {
 
 @pytest.fixture(autouse=True)
 def outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable of a DIJob, whatever runs the tests."""
+    """Remove all variables of a DIJob, in whatever environment the tests run."""
     for name in (
         "DI_NODES",
         "DI_RANK",
@@ -36,8 +34,8 @@ def put(monkeypatch: pytest.MonkeyPatch, env: Mapping[str, str]) -> None:
 
 
 def test_as_ditask_in_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ding 0.5.3, k8s_parser.py: what it gives _cli_ditask for rank 2, and that gives
-    Parallel.runner.
+    """The expected values are those that k8s_parser.py of ding 0.5.3 passes to _cli_ditask for rank
+    2, and that _cli_ditask passes to Parallel.runner.
     """
     put(monkeypatch, MESH)
     assert parallel_args() == {
@@ -105,7 +103,7 @@ def test_what_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_follows_from_what_is_given(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every rank runs the same script: each has so many workers, on these ports."""
+    """Every rank runs the same script, so each has this number of workers on these ports."""
     put(monkeypatch, MESH)
     found = parallel_args(n_parallel_workers=1, topology="star", ports=6000)
     assert (found["n_parallel_workers"], found["node_ids"]) == (1, [2])
@@ -146,7 +144,7 @@ def test_none_is_as_good_as_not_given(
     env: Mapping[str, str],
     name: str,
 ) -> None:
-    """A script passes its options on, with the defaults that DI-engine itself has."""
+    """A script passes its own options on, with DI-engine's own defaults."""
     put(monkeypatch, env)
     assert parallel_args(**{name: None}) == parallel_args()
     assert capsys.readouterr().err == ""
@@ -198,8 +196,8 @@ def test_what_is_wrong_is_named(env: dict[str, str], words: str) -> None:
 
 @pytest.fixture
 def reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Stands for the launcher's `reach`: notes what it is asked in the file `asked` beside it, and
-    ends with the code in $CODE.
+    """Replaces the launcher's `reach`. It writes its arguments to the file `asked` next to it, and
+    exits with the code in $CODE.
     """
     program = tmp_path / "reach"
     program.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/asked\nexit $CODE\n')
@@ -220,8 +218,8 @@ QUEUE = {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "7
 def test_it_waits_until_what_it_dials_can_be_reached(
     monkeypatch: pytest.MonkeyPatch, reach: Path, env: dict[str, str], asked: str, code: int
 ) -> None:
-    """The launcher's own look, as ditask's: it says who cannot be reached. One that breaks down
-    stops nobody.
+    """This is the check of the launcher's ditask, which logs the unreachable ranks. If the check
+    itself fails, the program continues.
     """
     put(monkeypatch, {**env, "CODE": str(code)})
     if code == 3:

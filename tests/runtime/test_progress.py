@@ -1,18 +1,18 @@
-"""The figures in what DI-engine logs."""
+"""The values in the lines that DI-engine logs."""
 
 import pytest
 from dijob_runtime.hook import progress
 
-# As ding 0.5.3 logs them (ding/framework/middleware/functional).
+# The format of ding 0.5.3 (ding/framework/middleware/functional).
 LINES = {
     "Evaluation: Train Iter(640) Env Step(9600) Episode Return(200.000) ": (640, 9600, 200.0),
     "Evaluation: Train Iter(5)\tEnv Step(64)\tMean Episode Return(-1.500)": (5, 64, -1.5),
     "Evaluation: Train Iter(5) Eval Return(9.250) x": (5, None, 9.25),
-    # 0.4
+    # The format of 0.4.
     "Evaluation: Train Iter(5)\tEnv Step(64)\tEval Reward(9.250)": (5, 64, 9.25),
     "Training: Train Iter(7)\tLoss(0.500)": (7, None, None),
     "Train Iter(x) Env Step() Episode Return(nan)": (None, None, None),
-    # Python refuses to read that many digits.
+    # Python does not convert this many digits.
     f"Train Iter({'9' * 5000}) Env Step(3)": (None, 3, None),
 }
 

@@ -1,5 +1,5 @@
-"""T1: what a queue says if it cannot receive, in place of DI-engine's recv (ding 0.5.3, redis.py:62
-and nng.py:64), whose log call prints a traceback.
+"""T1: a queue that cannot receive logs one warning. DI-engine's own recv (ding 0.5.3, redis.py:62
+and nng.py:64) prints a traceback, because its log call is invalid.
 """
 
 import logging
@@ -14,11 +14,11 @@ SENDER, MINE = b"0" * 32, b"1" * 32
 
 
 class Broken(Exception):
-    """What the library of the queue raises."""
+    """The exception of the queue's library."""
 
 
 class Socket:
-    """pynng's socket and redis-py's subscriptions: each call gives the next of these."""
+    """pynng's socket and redis-py's subscriptions. Each call returns or raises the next item."""
 
     def __init__(self, *results: Any) -> None:
         self.results = list(results)
@@ -93,7 +93,7 @@ def in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_queue_that_cannot_receive_is_reported_once(
     make: Make, message: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """T1: while Redis is away, each attempt printed a traceback."""
+    """T1: while Redis was away, each attempt printed a traceback."""
     mq = make(Broken("away"), Broken("away"), message, message)
     assert [mq.recv(), mq.recv()] == [("hello", b"a::b")] * 2
     assert capsys.readouterr().err.splitlines() == [
@@ -106,7 +106,9 @@ def test_a_queue_that_cannot_receive_is_reported_once(
 def test_the_end_of_a_queue_is_no_failure(
     make: Make, message: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """T1: at the end of a job its own thread closes what the listening thread reads."""
+    """T1: at the end of a job, its own thread closes the connection from which the listening thread
+    reads.
+    """
 
     def closed() -> Exception:
         mq._running = False

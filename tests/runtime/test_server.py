@@ -1,4 +1,6 @@
-"""dijob_runtime asks the operator's HTTP server: an answer, a reason, or a sentence of its own."""
+"""dijob_runtime as a client of the operator's HTTP server: results, the server's reasons, and its
+own errors.
+"""
 
 import json
 import logging
@@ -20,7 +22,7 @@ JOB = "5d571f46-ffb7-46dc-92d2-29d6768afe1a"
 
 
 class Server(ThreadingHTTPServer):
-    """Answers with what the test says, and keeps what it was asked."""
+    """Responds as the test specifies, and records the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -36,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.headers["Authorization"] == "Bearer secret"
-        time.sleep(self.server.pause)  # the answer takes so long
+        time.sleep(self.server.pause)  # the server needs this long to respond
         self.server.asked.append((self.command, self.path, body))
         self.server.came.set()
         self.send_response(self.server.status)
@@ -46,12 +48,12 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
-    """The server, and the environment of a pod that knows it."""
+    """The server, and the environment of a pod that has its address."""
     (tmp_path / "token").write_text("secret\n")
     with Server() as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
@@ -59,7 +61,7 @@ def peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
         monkeypatch.setenv("DI_SERVER_URL", f"http://127.0.0.1:{made.server_port}")
         monkeypatch.setenv("DI_SERVER_TOKEN_FILE", str(tmp_path / "token"))
         monkeypatch.setenv("DI_JOB_ID", JOB)
-        # It would lead nowhere.
+        # It would fail: no proxy listens there.
         monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
         monkeypatch.setattr(server, "_reporter", server._Reporter())
         yield made
@@ -100,13 +102,13 @@ def test_without_a_server_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("DI_SERVER_URL", raising=False)
     with pytest.raises(ServerError, match=r"DI_SERVER_URL is not set.*server\.enabled"):
         server.request_replicas(2)
-    server.report(iteration=1)  # of no consequence
+    server.report(iteration=1)  # has no effect
 
 
 def test_the_end_of_a_process_waits_for_its_last_report(peer: Server) -> None:
     peer.pause = 0.3
     server.report(iteration=7)
-    server._reporter.send()  # as atexit does
+    server._reporter.send()  # like atexit
     assert [body for _, _, body in peer.asked] == [{"iteration": 7}]
 
 
@@ -126,12 +128,12 @@ threading.Thread(target=hold).start()
 locked.wait()
 if os.fork() == 0:
     server.report(iteration=2)
-    sys.exit(3)  # as a program ends: with what was registered
+    sys.exit(3)  # like the end of a program, with its registered functions
 _, status = os.wait()
 go.set()
 print(os.WEXITSTATUS(status))
 """
-# Python 3.12 and later start no thread once the main one has ended.
+# Python 3.12 and later cannot start threads after the main thread has ended.
 NO_THREADS = """
 import threading
 from dijob_runtime import server
@@ -166,7 +168,7 @@ import multiprocessing, sys, threading
 from dijob_runtime import server
 
 def work():
-    threading.Thread.start = lambda _: None  # nothing is sent before the end
+    threading.Thread.start = lambda _: None  # the thread sends nothing before the end
     server.report(iteration=5)
 
 if __name__ == "__main__":
@@ -202,14 +204,14 @@ def test_what_nobody_answers_stops_nobody(
 
 
 class Whole:
-    """As numpy's int64 and a tensor of an integer."""
+    """Like numpy's int64 or an integer tensor."""
 
     def __index__(self) -> int:
         return 3
 
 
 class Real:
-    """As numpy's float32 and a tensor of one number."""
+    """Like numpy's float32 or a tensor with one number."""
 
     def __init__(self, value: float) -> None:
         self.value = value

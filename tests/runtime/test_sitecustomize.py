@@ -1,5 +1,5 @@
-"""What each Python process of a pod does first: prepare for DI-engine, then what the image's own
-sitecustomize does.
+"""The start of each Python process of a pod: the import hook for DI-engine, and then the image's
+own sitecustomize.
 """
 
 import ast
@@ -17,7 +17,7 @@ SHOWS = "from ding.framework import parallel; print(parallel.Parallel.patched, e
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of modules with DI-engine's name, and a patch that leaves a mark."""
+    """A directory of modules with DI-engine's names, and a patch that leaves a trace."""
     for path, text in {
         "ding/__init__.py": "",
         "ding/framework/__init__.py": "",
@@ -33,7 +33,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(program: str, *folders: Path, options: tuple[str, ...] = ()) -> tuple[str, str]:
-    """stdout and stderr of a program under this Python, with these folders in PYTHONPATH."""
+    """Run a program with this Python and these directories in PYTHONPATH. Return its stdout and
+    stderr.
+    """
     done = subprocess.run(
         [sys.executable, *options, "-c", program],
         env={"PYTHONPATH": ":".join(map(str, folders))},
@@ -80,7 +82,7 @@ def test_an_isolated_python_sees_nothing_of_it(folder: Path) -> None:
     assert str(HOOK) not in out
 
 
-# What Python 2.7 cannot read, of all that ast knows.
+# The nodes of ast that Python 2.7 cannot parse.
 NEWER = (
     ast.AnnAssign,
     ast.AsyncFor,
@@ -98,7 +100,7 @@ NEWER = (
 
 
 def newer_than_2_7(node: ast.AST) -> bool:
-    """Whether Python 2.7 takes this for a SyntaxError."""
+    """Whether this node is a syntax error in Python 2.7."""
     match node:
         case ast.ImportFrom(module="__future__"):
             return True
@@ -125,7 +127,7 @@ def test_what_an_old_python_cannot_read(text: str) -> None:
     assert any(map(newer_than_2_7, ast.walk(ast.parse(text))))
 
 
-# What Python 2.7 has, and 3.12 no longer.
+# A module of Python 2.7 that 3.12 no longer has.
 IMP = """
 import sys, types
 def load(name, path):

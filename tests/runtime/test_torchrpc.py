@@ -1,4 +1,4 @@
-"""The parts of the torchrpc queue that need no torch: who is there, and the flags about GPUs."""
+"""The parts of torchrpc that do not need torch: discovery of peers, and options for GPUs."""
 
 import json
 import socket
@@ -19,7 +19,7 @@ def free_port() -> int:
 
 
 class Process:
-    """One neighbour, and whom it knows."""
+    """A process with its discovered peers."""
 
     def __init__(self, node: int, life: str = "first") -> None:
         self.card = Card(node, f"uv://127.0.0.1:{node}", f"{node}-{life}", gpus=node)
@@ -85,7 +85,7 @@ def test_two_that_dial_each_other_are_one_peer(process: Make) -> None:
 
 
 def test_a_peer_that_could_not_join_is_tried_again(process: Make) -> None:
-    """R15: it was counted as connected, and never joined."""
+    """R15: such a peer counted as connected, but never joined."""
     first, second = free_port(), free_port()
     a, failures = process(0), [RuntimeError("no room"), ValueError("no room")]
 
