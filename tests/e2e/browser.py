@@ -1,4 +1,4 @@
-"""`kubectl dijob ui` of a test's namespace, in a real headless Chromium."""
+"""Opens `kubectl dijob ui` for a test's namespace in a headless Chromium."""
 
 import os
 import signal
@@ -14,35 +14,35 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from space import Space
 
-# Debian's, by make tools: Playwright's own is a download of another 170 MB.
+# Debian's Chromium, installed by make tools. Playwright's own would be a download of 170 MB.
 CHROMIUM = "/usr/bin/chromium"
 WIDE, PHONE = (1280, 900), (390, 844)
-# Beside two other files of tests.
+# With two other test files running.
 SECONDS = 60.0
 GRAVE = {"serious", "critical"}
 
 
 @dataclass
 class Server:
-    """The command as a process, with the address that it has printed."""
+    """The command as a process, with the URL that it has printed."""
 
     process: subprocess.Popen[str]
     address: str
 
     @property
     def host(self) -> str:
-        """Name and port."""
+        """Host name and port of the URL."""
         return urlsplit(self.address).netloc
 
     def interrupt(self) -> int:
-        """Ctrl-C; its exit code."""
+        """Interrupt the process as Ctrl-C does, and return its exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(20)
 
 
 @contextmanager
 def served(space: Space, *flags: str) -> Iterator[Server]:
-    """The command while a test looks at its page."""
+    """Run the command during a test."""
     where = ("-n", space.name, "--kubeconfig", str(space.cluster.kubeconfig), "--no-browser")
     argv = [sys.executable, "-m", "dijob.cli.main", "ui", *where, *flags]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
@@ -58,7 +58,7 @@ def served(space: Space, *flags: str) -> Iterator[Server]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser. As root it has no sandbox: what it opens is this machine's own."""
+    """Yield the browser. As root it has no sandbox; it opens only pages of this machine."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
@@ -67,7 +67,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Tab:
-    """A tab, and what went on in it: whom it has asked, and what its console says."""
+    """A tab with its requests and console messages."""
 
     page: Page
     hosts: set[str] = field(default_factory=set)
@@ -75,7 +75,7 @@ class Tab:
 
     @staticmethod
     def of(context: BrowserContext) -> "Tab":
-        """A new one."""
+        """Open a new tab."""
         tab = Tab(context.new_page())
         tab.page.set_default_timeout(SECONDS * 1000)
         tab.page.on("request", lambda request: tab.hosts.add(urlsplit(request.url).netloc))
@@ -84,11 +84,11 @@ class Tab:
         return tab
 
     def size(self, width_height: tuple[int, int]) -> None:
-        """Give the tab a size, in pixels."""
+        """Set the size of the tab in pixels."""
         self.page.set_viewport_size({"width": width_height[0], "height": width_height[1]})
 
     def grave(self) -> list[str]:
-        """What axe finds serious or critical: its rule, and where."""
+        """Return serious and critical findings of axe with rule and place."""
         found = Axe().run(self.page).response["violations"]
         return [
             f"{one['id']}: {node['target']}: {node['failureSummary']}"
@@ -98,7 +98,7 @@ class Tab:
         ]
 
     def tab_to(self, selector: str, most: int = 60) -> None:
-        """Press Tab until what a selector finds has the focus."""
+        """Press Tab until the element of a selector has the focus."""
         for _ in range(most):
             self.page.keyboard.press("Tab")
             if self.page.evaluate("s => document.activeElement.matches(s)", selector):

@@ -1,5 +1,5 @@
-"""`python tests/e2e/notebook.py NOTEBOOK OUT` executes a notebook with a kernel of this Python, in
-the notebook's folder, and writes it with its outputs.
+"""`python tests/e2e/notebook.py NOTEBOOK OUT` executes a notebook with this Python in the
+notebook's folder, and writes it with its outputs.
 """
 
 import sys
@@ -15,9 +15,7 @@ SECONDS_PER_CELL = 400
 
 
 def cleaned(notebook: Any) -> Any:
-    """The notebook without what differs from run to run and says nothing: times of execution, ids
-    of displays.
-    """
+    """Return the notebook without execution times and display ids, which differ between runs."""
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", ()):
@@ -27,11 +25,11 @@ def cleaned(notebook: Any) -> Any:
 
 
 def main() -> None:
-    """Execute and write; nbclient's error names the cell that failed."""
+    """Execute and write the notebook. nbclient's error names a failed cell."""
     source, target = map(Path, sys.argv[1:])
     notebook = nbformat.read(source, as_version=4)
     place = {"metadata": {"path": str(source.resolve().parent)}}
-    # Sockets in a folder of the user's own: what is said over TCP, all on this machine can hear.
+    # Unix sockets in the user's own folder: all users of this machine could connect to TCP ports.
     with TemporaryDirectory() as sockets:
         way = {"transport": "ipc", "ip": f"{sockets}/kernel"}
         kernel = AsyncKernelManager(kernel_name="python3", **way)

@@ -1,16 +1,16 @@
-"""The commands that a page of the documentation tells its reader to type, as they are printed."""
+"""Reads the commands of a documentation page verbatim."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# In the place of what only the reader knows.
+# Placeholders for values that only the reader knows.
 _PLACEHOLDER = re.compile(r"\b(REGISTRY|FILE|NAME|INSTALLER)\b")
 
 
 def section(page: str, heading: str = "") -> str:
-    """The part of a page below a heading of the second level; without one, what comes before the
-    first.
+    """Return the part of a page below a heading of the second level, or the part before the first
+    heading.
     """
     parts = re.split(r"(?m)^## (.*)$", (ROOT / page).read_text())
     found = dict(zip(["", *parts[1::2]], parts[::2], strict=True))
@@ -18,7 +18,7 @@ def section(page: str, heading: str = "") -> str:
 
 
 def commands(text: str) -> list[str]:
-    """The blocks of shell lines, fenced or indented by four, but those with a placeholder."""
+    """Return the blocks of shell commands, fenced or indented, that have no placeholders."""
     fenced = re.findall(r"(?m)^```bash\n((?:.*\n)*?)```$", text)
     plain = re.sub(r"(?m)^```\w*\n(?:.*\n)*?```$", "", text)
     indented = [

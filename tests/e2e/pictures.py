@@ -1,8 +1,8 @@
-"""`make screenshots`: the pictures of docs/tools.md, taken of real pods in a cluster of their own.
+"""`make screenshots`: the pictures of docs/tools.md, taken with real pods in a separate cluster.
 
-DI-engine's DQN (examples/cartpole-tasks.yaml) learns on four pods; one of them is deleted, and the
-picture is taken while it heals. The others of the list are small jobs, of which each shows one
-thing.
+DI-engine's DQN (examples/cartpole-tasks.yaml) trains on four pods. One of them is deleted, and the
+picture is taken during the recovery. The other jobs in the list are small, and each shows one
+state.
 """
 
 import base64
@@ -38,7 +38,7 @@ EVALUATOR: Final = f"{NAME}-evaluator-0"
 EVALUATION: Final = re.compile(
     r"Train Iter\((\d+)\)\s+Env Step\((\d+)\)\s+Episode Return\(([0-9.]+)\)"
 )
-# Returns and iterations: it has learned much by then. No return is as high as this job's target.
+# Return and iteration at which the policy is well trained. No return reaches this job's target.
 ENOUGH, TARGET = [100, 1500], 'value: "501"'
 LEARNED: Final = """(least) => {
   const now = [...document.querySelectorAll(".curve strong")].map((one) => Number(one.textContent));
@@ -53,7 +53,7 @@ WEBP: Final = """async (png) => {
   canvas.getContext("2d").drawImage(picture, 0, 0);
   return canvas.toDataURL("image/webp", 0.92);
 }"""
-# Rank 2 is not there again, and rank 3, which dials it, has not started again.
+# Rank 2 has not been replaced yet, and rank 3, which dials it, has not restarted yet.
 HEALS: Final = """() => {
   const kind = (rank) => document.querySelector(`.node[data-rank="${rank}"]`)?.dataset.kind;
   return ["failed", "waiting"].includes(kind(2)) && kind(3) === "renewing";
@@ -61,7 +61,7 @@ HEALS: Final = """() => {
 
 
 def main() -> int:
-    """0 when both are taken."""
+    """Return 0 when both pictures are taken."""
     images = [archive(one) for one in IMAGES]
     cluster = up(Options(name="dijob-pictures", images=tuple(images)))
     try:
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def taken(space: Space) -> None:
-    """Take them."""
+    """Take the pictures."""
     expect.set_options(timeout=SECONDS * 1000)
     arranged(space)
     with reported(space), served(space) as server, chromium() as browser:
@@ -88,7 +88,7 @@ def taken(space: Space) -> None:
 
 
 def arranged(space: Space) -> None:
-    """Jobs of several kinds, as they are in the middle of a day."""
+    """Start jobs in several states."""
     space.apply(
         shell("evaluate", "echo done", replicas=2),
         shell("typo", "echo \"No module named 'dingo'\"; exit 1", backoffLimit=0, replicas=2),
@@ -107,8 +107,8 @@ def arranged(space: Space) -> None:
 
 @contextmanager
 def reported(space: Space) -> Iterator[None]:
-    """What the evaluator prints becomes the job's progress at once: the HTTP server writes it once
-    a minute.
+    """Write the evaluator's results to the job's progress at once. (The HTTP server writes them
+    once a minute.)
     """
     over = threading.Event()
 
@@ -130,7 +130,7 @@ def reported(space: Space) -> Iterator[None]:
 
 
 def report_one(space: Space, iteration: int, step: int, value: float) -> None:
-    """One line of its log as `status.progress`."""
+    """Write one line of the evaluator's log to `status.progress`."""
     line = f"iter {iteration}, step {step}, return {value:g}"
     progress: dict[str, Any] = {"line": line, "iteration": iteration, "envStep": step}
     progress |= {"episodeReturn": value, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
@@ -140,7 +140,7 @@ def report_one(space: Space, iteration: int, step: int, value: float) -> None:
 
 
 def healing(space: Space, browser: Browser, address: str) -> None:
-    """A job's page while a lost rank comes back."""
+    """Show a job's page during the recovery of a lost rank."""
     tab = Tab.of(browser.new_context(color_scheme="light"))
     tab.page.set_default_timeout(SECONDS * 1000)
     tab.size((1360, 1500))
@@ -157,7 +157,7 @@ def healing(space: Space, browser: Browser, address: str) -> None:
 
 
 def phone(browser: Browser, address: str) -> None:
-    """The list on a phone, in the dark."""
+    """Show the list on a phone in dark mode."""
     context = browser.new_context(color_scheme="dark", device_scale_factor=2)
     tab = Tab.of(context)
     tab.size((390, 760))
@@ -167,7 +167,7 @@ def phone(browser: Browser, address: str) -> None:
 
 
 def save(tab: Tab, name: str) -> None:
-    """Keep what is seen, as WebP: half of a PNG. The browser is the one that can write it."""
+    """Save the page as WebP, which is half as large as PNG and is encoded by the browser."""
     seen = base64.b64encode(tab.page.screenshot(animations="disabled")).decode()
     blank = tab.page.context.new_page()
     made = base64.b64decode(blank.evaluate(WEBP, seen).partition(",")[2])

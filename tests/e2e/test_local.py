@@ -1,5 +1,5 @@
-"""`kubectl dijob local` with DI-engine itself: an example trains to its target with no cluster, in
-the files of the ditask image, which has DI-engine and torch."""
+"""`kubectl dijob local` with real DI-engine: an example trains to its target without a cluster, in
+the file system of the ditask image, which has DI-engine and torch."""
 
 import importlib.util
 import os
@@ -15,14 +15,14 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="unpacking and entering an image needs root"),
 ]
 
-# What `pip install dijob[cli]` brings, and what these need.
+# The dependencies of `pip install dijob[cli]`.
 PACKAGES = ("click", "pydantic", "pydantic_core", "annotated_types", "typing_inspection", "yaml")
 MODULES = ("typing_extensions",)
 MAIN = "import sys; sys.path.insert(0, '/opt/dijob'); from dijob.cli.main import main; main()"
 
 
 def installed(target: Path) -> None:
-    """Put the command line into a folder, with what it imports: Debian's Python runs it."""
+    """Install the command line with its dependencies into a folder, for Debian's Python."""
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
         assert spec is not None

@@ -1,4 +1,4 @@
-"""examples/client.ipynb, executed as a person would, against real pods."""
+"""examples/client.ipynb, executed as a user would, with real pods."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SECONDS = 500
 
 
 def kubeconfig(space: Space, path: Path) -> Path:
-    """The cluster's, which leads to this namespace."""
+    """Write a kubeconfig of the cluster for this namespace."""
     config = yaml.safe_load(space.cluster.kubeconfig.read_text())
     for each in config["contexts"]:
         each["context"]["namespace"] = space.name
@@ -32,12 +32,12 @@ def code(notebook: Any) -> list[Any]:
 
 
 def sources(notebook: Any) -> list[str]:
-    """A cell's text is one string, or its lines."""
+    """Return the sources of the cells, which are strings or lists of lines."""
     return ["".join(cell["source"]) for cell in code(notebook)]
 
 
 def kinds(cell: Any) -> list[tuple[str, list[str]]]:
-    """What sort of outputs a cell has."""
+    """Return the types of a cell's outputs."""
     return [(each["output_type"], sorted(each.get("data", ()))) for each in cell["outputs"]]
 
 
@@ -65,7 +65,7 @@ def test_the_notebook_of_the_client_runs_and_its_outputs_are_those_that_it_shows
     found = re.search(r"(\d+) generations; generation \d+: return (\d+)", said)
     assert found, said
     assert int(found[2]) >= 475
-    # The bar is a picture in the notebook, in its last state.
+    # The bar is a picture in the notebook, with its last state.
     bar = next(cell for cell in code(executed) if cell["id"] == "running")["outputs"][0]
     assert "text/html" in bar["data"]
     assert "Running" in "".join(bar["data"]["text/plain"])

@@ -1,4 +1,4 @@
-"""`kubectl dijob doctor --stacks` against real pods: who waits for whom, or why it is not told."""
+"""`kubectl dijob doctor --stacks` with real pods: which rank blocks which, or why it is unknown."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from space import Body, Space
 
 pytestmark = pytest.mark.e2e
 
-# Rank 0 waits for a word of rank 1, which sleeps, and has a child that waits for its input.
+# Rank 0 waits for an event of rank 1, which sleeps, and has a child that waits for its input.
 PROGRAM = """
 import os, socket, subprocess, sys, time
 rank, nodes = int(os.environ["DI_RANK"]), os.environ["DI_NODES"].split(",")
@@ -55,7 +55,7 @@ metadata: {name: editor}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
 subjects: [{kind: ServiceAccount, name: editor}]
 """
-# Of a user of its own, as many namespaces want it.
+# Runs as another user than root, as many namespaces require.
 PLAIN = {"securityContext": {"runAsUser": 1000, "runAsNonRoot": True}}
 
 
@@ -67,7 +67,7 @@ def stuck(name: str) -> list[Body]:
 
 @pytest.fixture(scope="module")
 def space(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[Space]:
-    """A job that is stuck, for all tests."""
+    """Yield a space with a job that hangs, for all tests."""
     with open_space("stacks") as space:
         space.apply(*stuck("stuck"))
         space.until_true("stuck", "Running")
@@ -75,7 +75,7 @@ def space(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterato
 
 
 def found(space: Space, *more: str) -> dict[str, str]:
-    """Where each process stands, by its rank and innermost own function."""
+    """Return the position of each process by rank and innermost own function."""
     code, told = asked(space, "doctor", "stuck", "--stacks", "-o", "json", *more)
     data, _, note = told.rpartition("}\n")
     assert code in (0, 1), told
@@ -89,7 +89,7 @@ def found(space: Space, *more: str) -> dict[str, str]:
 
 
 def missing(space: Space) -> str:
-    """What is not yet as it will be: the programs have just begun."""
+    """Return a probe: "" when the programs have reached their final position."""
     seen = found(space)
     wanted = {"0waits for a socket in hear", "1sleeps in nap", "1waits for a pipe in idle"}
     return "" if set(seen) == wanted else str(seen)
@@ -101,14 +101,14 @@ def test_the_ranks_are_grouped_by_where_they_stand(space: Space) -> None:
     code, told = asked(space, "doctor", "stuck", "--stacks")
     assert "rank 0: waits for a socket in hear (main.py:6)" in told, (code, told)
     assert "rank 1 (process " in told, told
-    # Neither the programs nor the operator mind.
+    # The programs and the operator are not affected.
     assert (space.status("stuck").get("restarts", 0), restarts) == (0, 0)
     space.until_true("stuck", "Running", 5)
 
 
 def test_why_there_are_no_stacks_is_said(space: Space, tmp_path: Path) -> None:
     absent = "127.0.0.1:9/absent:1"
-    # containerd tries for a quarter of a minute.
+    # containerd retries for 15 s.
     with ThreadPoolExecutor(1) as beside:
         pulled = beside.submit(asked, space, "doctor", "stuck", "--stacks-image", absent)
         told_to_who_may_not(space, tmp_path / "kubeconfig")
@@ -123,7 +123,7 @@ def test_why_there_are_no_stacks_is_said(space: Space, tmp_path: Path) -> None:
 
 
 def told_to_who_may_not(space: Space, config: Path) -> None:
-    """By Kubernetes' own role edit, which may not add containers."""
+    """Check the message for a user with the built-in role edit, which cannot add containers."""
     space.kubectl("apply", "-f", "-", stdin=EDITOR)
     raw = json.loads(space.kubectl("config", "view", "--raw", "-o", "json"))
     raw["users"][0]["user"] = {"token": space.kubectl("create", "token", "editor").strip()}

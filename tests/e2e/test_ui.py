@@ -1,5 +1,5 @@
-"""`kubectl dijob ui` in a real browser, over real pods: a job from Pending to Succeeded without a
-reload, a killed rank, the keyboard, a phone, the dark.
+"""`kubectl dijob ui` in a real browser with real pods: a job from Pending to Succeeded without a
+reload, a killed rank, the keyboard, a phone, dark mode.
 """
 
 import json
@@ -16,7 +16,7 @@ from space import Space
 pytestmark = pytest.mark.e2e
 
 PAUSED = "diengine.opendilab.org/paused"
-# Its ranks hold their edges and print, until they are told to go.
+# Its ranks keep their connections and print until a file appears.
 WALK = """
 light-peer --forever >/dev/null &
 peer=$! step=0
@@ -24,7 +24,7 @@ while [ ! -e /tmp/go ]; do echo step $((step += 1)); sleep 0.3; done
 kill $peer
 echo arrived
 """
-# What a tab has seen, in its order: changes that are over before a test looks are there too.
+# Records the changes in a tab in order, also short ones.
 WATCH = """
 window.seen = [];
 new MutationObserver(() => {
@@ -71,7 +71,7 @@ def test_a_job_on_the_page_from_pending_over_a_killed_rank_to_succeeded(
 
 
 def appears(space: Space, tab: Tab) -> None:
-    """A job is in the list by itself; the keyboard leads to it."""
+    """A job appears in the list without a reload, and can be opened with the keyboard."""
     page, walk = tab.page, shell("walk", WALK, replicas=3)
     walk["metadata"]["annotations"] = {PAUSED: "true"}
     space.apply(walk)
@@ -85,7 +85,7 @@ def appears(space: Space, tab: Tab) -> None:
 
 
 def runs(space: Space, tab: Tab) -> None:
-    """It begins; the keyboard leads to the log of a rank."""
+    """The job starts, and the log of a rank can be opened with the keyboard."""
     page = tab.page
     space.kubectl("annotate", "dijob", "walk", f"{PAUSED}-")
     expect(page.locator(".job .badge")).to_have_attribute("data-phase", "Running")
@@ -99,7 +99,7 @@ def runs(space: Space, tab: Tab) -> None:
 
 
 def heals(space: Space, tab: Tab) -> None:
-    """A killed rank is red, and green again; its log goes on, and what it reports is a curve."""
+    """A killed rank becomes red and green again, its log continues, and its reports are a curve."""
     page = tab.page
     kill_program(space, "walk-1")
     page.wait_for_function(SEEN, arg=["rank 1 failed"])
@@ -113,7 +113,7 @@ def heals(space: Space, tab: Tab) -> None:
 
 
 def ends(space: Space, tab: Tab) -> None:
-    """It succeeds, on the same page."""
+    """The job succeeds on the same page."""
     page = tab.page
     for pod in space.names("walk"):
         space.execute(pod, "touch", "/tmp/go")
@@ -126,7 +126,7 @@ def ends(space: Space, tab: Tab) -> None:
 
 
 def graves(tab: Tab) -> list[str]:
-    """What is not well for those who see little, or on a phone."""
+    """Return accessibility findings, also on a phone."""
     found = []
     for scheme in SCHEMES:
         tab.page.emulate_media(color_scheme=scheme)
@@ -139,7 +139,7 @@ def graves(tab: Tab) -> list[str]:
 
 
 def report(space: Space, number: int) -> None:
-    """A report of progress, as the HTTP server writes it."""
+    """Write a progress report, as the HTTP server does."""
     progress = {"line": f"iter {number}", "iteration": number, "episodeReturn": 48.75 * number}
     progress |= {"time": f"2026-11-25T12:00:0{number}Z"}
     patch = json.dumps({"status": {"progress": progress}})
