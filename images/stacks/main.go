@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -25,6 +26,8 @@ const (
 	pySpy = "/py-spy"
 	// The time limit for one process. py-spy needs less to read the symbols of a large interpreter.
 	patience = 10 * time.Second
+	// The time between two looks at a process in state D.
+	again = 200 * time.Millisecond
 	// Limits of the output, so that a container with many processes cannot flood the log.
 	mostProcesses = 64
 	mostThreads   = 256
@@ -36,6 +39,7 @@ const (
 type process struct {
 	Pid     int               `json:"pid"`
 	Parent  int               `json:"parent"`
+	State   string            `json:"state"` // the kernel's letter, such as S, T or Z
 	Command []string          `json:"command"`
 	Waits   map[string]string `json:"waits"`             // the kernel function by thread; without running threads
 	Threads json.RawMessage   `json:"threads,omitempty"` // in py-spy's format
@@ -63,7 +67,8 @@ func main() {
 	}
 }
 
-// pythons returns the sorted IDs of the processes that run Python and have all these variables in their environment.
+// pythons returns the sorted IDs of the processes that run Python and have all these variables in their environment,
+// and of their children that have ended and that they have not waited for.
 func pythons(proc string, variables []string) []int {
 	var found []int
 	links, _ := filepath.Glob(proc + "/[0-9]*/exe")
@@ -74,8 +79,56 @@ func pythons(proc string, variables []string) []int {
 			found = append(found, pid)
 		}
 	}
+	found = append(found, zombies(proc, found)...)
 	sort.Ints(found)
 	return found
+}
+
+// zombies returns the ended Python processes among the children of these processes. The kernel keeps only the name and
+// the parent of such a process, and neither its program nor its environment.
+func zombies(proc string, parents []int) []int {
+	var found []int
+	files, _ := filepath.Glob(proc + "/[0-9]*/stat")
+	for _, file := range files {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		name, state := stat(proc, pid)
+		if state == "Z" && strings.HasPrefix(name, "python") && slices.Contains(parents, parent(proc, pid)) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// stat returns the name of a process and the letter of its state. The name may contain spaces and parentheses.
+func stat(proc string, pid int) (string, string) {
+	text := read(fmt.Sprintf("%s/%d/stat", proc, pid))
+	from, to := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if from < 0 || to < from || to+2 >= len(text) {
+		return "", ""
+	}
+	return text[from+1 : to], text[to+2 : to+3]
+}
+
+// settled returns the letter of the state. A process that reads a file is in state D for milliseconds, which tells
+// nothing, so that state is read a second time.
+func settled(proc string, pid int) string {
+	_, state := stat(proc, pid)
+	if state == "D" {
+		time.Sleep(again)
+		_, state = stat(proc, pid)
+	}
+	return state
+}
+
+// halted returns whether a process cannot be paused by py-spy: it is stopped (T), a debugger holds it (t), it sleeps
+// uninterruptibly (D), or the cgroup freezer holds it.
+func halted(state string, waits map[string]string) bool {
+	for _, function := range waits {
+		if strings.Contains(function, "freezer_trap") || strings.Contains(function, "refrigerator") {
+			return true
+		}
+	}
+	return state != "" && strings.Contains("TtD", state)
 }
 
 func has(proc string, pid int, variables []string) bool {
@@ -90,9 +143,16 @@ func has(proc string, pid int, variables []string) bool {
 
 func look(pid int) process {
 	found := process{Pid: pid, Parent: parent("/proc", pid), Command: command("/proc", pid), Waits: waits("/proc", pid)}
+	if found.State = settled("/proc", pid); found.State == "Z" {
+		return found // it has no memory any more
+	}
+	arguments := []string{"dump", "--json", "--pid", strconv.Itoa(pid)}
+	if halted(found.State, found.Waits) {
+		arguments = append(arguments, "--nonblocking") // it does not move, so it need not be paused
+	}
 	limit, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	said, err := exec.CommandContext(limit, pySpy, "dump", "--json", "--pid", strconv.Itoa(pid)).Output()
+	said, err := exec.CommandContext(limit, pySpy, arguments...).Output()
 	switch {
 	case limit.Err() != nil:
 		found.Problem = fmt.Sprintf("py-spy did not finish within %s", patience)

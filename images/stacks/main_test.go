@@ -52,6 +52,60 @@ func TestPythonsAreChosenByTheirProgramAndVariables(t *testing.T) {
 	}
 }
 
+func TestEndedChildrenOfThePythonsAreIncluded(t *testing.T) {
+	root := proc(t, map[string][2]string{"7": {"/usr/bin/python3.11", "DI_RANK=1\x00"}})
+	for pid, text := range map[string][2]string{
+		"8":  {"8 (python3) Z 7 7 0", "7"},
+		"9":  {"9 (python3) Z 2 7 0", "2"},
+		"10": {"10 (sh) Z 7 7 0", "7"},
+	} {
+		if err := os.Mkdir(filepath.Join(root, pid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(root, pid, "stat"), text[0])
+		write(t, filepath.Join(root, pid, "status"), "PPid:\t"+text[1]+"\n")
+	}
+	if found := pythons(root, []string{"DI_RANK=1"}); !reflect.DeepEqual(found, []int{7, 8}) {
+		t.Error(found)
+	}
+}
+
+func TestTheStateIsReadAfterTheName(t *testing.T) {
+	root := t.TempDir()
+	for text, state := range map[string]string{
+		"12 (python3) T 1 12": "T", "12 (a) Z (b) S 1 12": "S", "12 (python3)": "", "": "",
+	} {
+		if err := os.MkdirAll(filepath.Join(root, "12"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(root, "12/stat"), text)
+		if found := settled(root, 12); found != state {
+			t.Errorf("%q: %q instead of %q", text, found, state)
+		}
+	}
+}
+
+func TestAHaltedProcessIsNotPaused(t *testing.T) {
+	for _, row := range []struct {
+		state    string
+		function string
+		halted   bool
+	}{
+		{"S", "futex_wait", false},
+		{"R", "0", false},
+		{"", "0", false},
+		{"T", "do_signal_stop", true},
+		{"t", "ptrace_stop", true},
+		{"D", "nfs_wait_bit_killable", true},
+		{"S", "do_freezer_trap", true},
+		{"D", "__refrigerator", true},
+	} {
+		if found := halted(row.state, map[string]string{"12": row.function}); found != row.halted {
+			t.Errorf("%v: %v", row, found)
+		}
+	}
+}
+
 func TestWhatTheKernelSaysOfAProcess(t *testing.T) {
 	root := proc(t, map[string][2]string{"12": {"/usr/bin/python3", ""}})
 	write(t, filepath.Join(root, "12/task/12/wchan"), "hrtimer_nanosleep")

@@ -1,6 +1,7 @@
 """`kubectl dijob doctor --stacks` with real pods: which rank blocks which, or why it is unknown."""
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -104,6 +105,36 @@ def test_the_ranks_are_grouped_by_where_they_stand(space: Space) -> None:
     # The programs and the operator are not affected.
     assert (space.status("stuck").get("restarts", 0), restarts) == (0, 0)
     space.until_true("stuck", "Running", 5)
+
+
+SIGNAL = """
+import glob, os, sys
+for name in glob.glob("/proc/[0-9]*/cmdline"):
+    if b"/code/main.py" in open(name, "rb").read().split(b"\\0"):
+        pid = int(name.split("/")[2])
+        os.kill(pid, int(sys.argv[1]))
+        print(pid)
+"""
+
+
+def signalled(space: Space, number: int) -> list[str]:
+    """Send a signal to the programs of rank 1, and return their process IDs."""
+    return space.execute("stuck-1", "python3", "-c", SIGNAL, str(number)).split()
+
+
+def test_stopped_processes_are_a_problem_and_rank_0_is_not_suspected(space: Space) -> None:
+    """P8."""
+    space.until("stacks", partial(missing, space), 60)
+    pids = sorted(map(int, signalled(space, signal.SIGSTOP)))
+    try:
+        code, told = asked(space, "doctor", "stuck", "--stacks")
+    finally:
+        signalled(space, signal.SIGCONT)
+    assert code == 1, told
+    assert f"processes {pids[0]} and {pids[1]} are stopped (state T) in nap (main.py:" in told, told
+    assert f"kill -CONT {pids[0]} {pids[1]}" in told, told
+    assert "may wait for" not in told, told
+    assert "Failed to get stack traces" not in told, told
 
 
 def test_why_there_are_no_stacks_is_said(space: Space, tmp_path: Path) -> None:

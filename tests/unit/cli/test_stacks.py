@@ -167,6 +167,89 @@ def test_a_process_that_py_spy_cannot_read_is_named_with_its_rank() -> None:
     assert places.groups(looks) == []
 
 
+def dumped(*rows: Any) -> Look:
+    """Return the processes of a container that printed these rows."""
+    rows = tuple({"parent": 1, "command": ["python3"], "waits": {}, **row} for row in rows)
+    end = json.dumps({"processes": len(rows)})
+    return read("\n".join([*map(json.dumps, rows), end]))
+
+
+AT_MAIN = [
+    {
+        "thread_name": "MainThread",
+        "active": False,
+        "os_thread_id": 1,
+        "frames": [{"name": "main", "filename": "/a.py", "short_filename": "a.py", "line": 3}],
+    }
+]
+CONTINUE = (
+    "find out what sent SIGSTOP, and continue: kubectl -n default exec test-1 -c di-container --"
+    " sh -c 'kill -CONT 26 27'"
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "status", "text", "remedy"),
+    [
+        pytest.param(
+            [{"pid": 26, "state": "T", "threads": AT_MAIN}, {"pid": 27, "state": "T"}],
+            Status.PROBLEM,
+            "rank 1: processes 26 and 27 are stopped (state T) in main (a.py:3)",
+            CONTINUE,
+            id="stopped",
+        ),
+        pytest.param(
+            [{"pid": 26, "state": "T", "problem": "py-spy"}, {"pid": 27, "state": "T"}],
+            Status.PROBLEM,
+            "rank 1: processes 26 and 27 are stopped (state T)",
+            CONTINUE,
+            id="stopped, and not readable",
+        ),
+        pytest.param(
+            [{"pid": 26, "state": "t"}, {"pid": 27, "state": "S", "threads": AT_MAIN}],
+            Status.PROBLEM,
+            "rank 1: process 26 is held by a debugger (state t)",
+            "detach the debugger, or end it",
+            id="a debugger",
+        ),
+        pytest.param(
+            [{"pid": 26, "state": "S", "waits": {"26": "do_freezer_trap"}, "threads": AT_MAIN}],
+            Status.PROBLEM,
+            "rank 1: process 26 is frozen by the cgroup freezer in main (a.py:3)",
+            "find out what froze the container on its node (`ctr task pause`, `docker pause`, a"
+            " checkpoint), and resume it",
+            id="frozen",
+        ),
+        pytest.param(
+            [{"pid": 26, "state": "Z"}, {"pid": 27, "state": "S", "threads": AT_MAIN}],
+            Status.OK,
+            "rank 1: process 26 is in state Z (zombie): ended, but the parent process has not"
+            " waited for it",
+            "",
+            id="a zombie",
+        ),
+        pytest.param(
+            [{"pid": 26, "state": "D", "threads": AT_MAIN}],
+            Status.OK,
+            "rank 1: process 26 is in state D (uninterruptible sleep), usually because a disk or a"
+            " network file system does not respond",
+            "",
+            id="uninterruptible",
+        ),
+    ],
+)
+def test_the_state_of_a_process_comes_first(
+    rows: list[Any], status: Status, text: str, remedy: str
+) -> None:
+    """P8: a stopped process was unknown, and the rank that waited for it was suspected."""
+    others = look(process(RECV, MAIN, pid=26), process(STEP, MAIN, pid=27))
+    found = list(of_stacks.stands(evidence(stacks={0: others, 1: dumped(*rows)})))
+    assert (found[0].status, found[0].text, found[0].remedy) == (status, text, remedy)
+    assert not any(one.status is Status.UNKNOWN for one in found)
+    suspects = [one.text for one in found if "may wait" in one.text or "positions" in one.text]
+    assert bool(suspects) == (status is Status.OK)
+
+
 def test_the_container_shares_the_processes_of_the_main_one() -> None:
     (made,) = container.patch(pod(1), WANTED, "u")["spec"]["ephemeralContainers"]
     assert (made["targetContainerName"], made["image"]) == ("di-container", "r/stacks:1")

@@ -55,8 +55,8 @@ CHECKS: Final = (
     Row("barrier", of_programs.barrier),
 )
 
-# These never find a problem, and print nothing if all is well. They are listed last because they
-# only say what the checks above could not see.
+# These print nothing if all is well. They are listed last because they mostly say what the checks
+# above could not see. Only `stacks` can find a problem: a process that is stopped.
 _UNCHECKED: Final = (
     Row("exec", of_programs.answers),
     Row("stacks", of_stacks.stands, live=False),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dijob.cli.doctor.evidence import Evidence
-from dijob.cli.doctor.verdict import Finding, ok, unknown
+from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.cli.stacks import places
 from dijob.core.members import say
 
@@ -12,20 +12,34 @@ from dijob.core.members import say
 def stands(evidence: Evidence) -> Iterator[Finding]:
     """Yield a summary and a line for each group of processes at the same position.
 
-    None of them is a problem: no position in a program is wrong by itself.
+    None of them is a problem: no position in a program is wrong by itself. A process that is
+    stopped is one, and the ranks that are elsewhere are then not suspected.
     """
     # None means that no stacks were requested, an empty mapping that there were no pods.
     if evidence.stacks is None:
         return
     if not evidence.stacks:
         yield unknown("no stacks: the job has no pods")
+    halted = list(places.halted(evidence.stacks))
+    for rank, text, remedy in halted:
+        yield problem(text, _of_pod(remedy, evidence, rank))
+    for text in places.noted(evidence.stacks):
+        yield ok(text)
     found = places.groups(evidence.stacks)
-    if found:
+    if found and not halted:
         yield ok(places.verdict(found))
     for group in found:
         yield ok(f"{group.who}: {group.where}")
     for why, ranks in places.problems(evidence.stacks):
         yield unknown(f"{say(ranks)}: {why}")
+
+
+def _of_pod(remedy: str, evidence: Evidence, rank: int) -> str:
+    """Return a remedy with the names of a rank's pod in its command."""
+    for pod in evidence.pods:
+        if pod.rank == rank:
+            remedy = remedy.replace("POD", pod.name).replace("CONTAINER", pod.container)
+    return remedy.replace("NAMESPACE", evidence.job.metadata.namespace)
 
 
 def data(evidence: Evidence) -> dict[str, Any]:

@@ -29,6 +29,22 @@ _WAITS: Final = (
 )
 _IDLE: Final = ("wait", "waits")
 _BUSY: Final = ("run", "runs")
+# The kernel's letters for two states that may explain a hang, and prove nothing.
+_ENDED: Final = "Z"
+_ASLEEP: Final = "D"
+# Why a process cannot run, and what lets it run again.
+_STOPPED: Final = (
+    "stopped (state T)",
+    "find out what sent SIGSTOP, and continue: kubectl -n NAMESPACE exec POD -c CONTAINER --"
+    " sh -c 'kill -CONT PIDS'",
+)
+_TRACED: Final = ("held by a debugger (state t)", "detach the debugger, or end it")
+_FROZEN: Final = (
+    "frozen by the cgroup freezer",
+    "find out what froze the container on its node (`ctr task pause`, `docker pause`, a"
+    " checkpoint), and resume it",
+)
+_HALTS: Final = {"T": _STOPPED, "t": _TRACED}
 _NOWHERE: Final = Frame("no Python frame", "<none>", "", 0)
 
 
@@ -108,8 +124,7 @@ def _telling(processes: Sequence[Process]) -> list[Process]:
     return [
         one
         for one in processes
-        if not one.problem
-        and not one.tracks
+        if not (one.problem or one.tracks or one.state == _ENDED or halt(one))
         and not (one.pid in parents and not (one.thread and one.thread.own))
     ]
 
@@ -151,13 +166,59 @@ def verdict(found: Sequence[Group]) -> str:
     return f"the processes are at {len(found)} different positions, none of which has most of them"
 
 
+def halt(process: Process) -> tuple[str, str] | None:
+    """Return why a process cannot run, and the remedy; None if it can."""
+    return _FROZEN if process.frozen else _HALTS.get(process.state)
+
+
+def halted(looks: Mapping[int, Look]) -> Iterable[tuple[int, str, str]]:
+    """Return the rank, a sentence and a remedy for processes that cannot run."""
+    for rank, look in sorted(looks.items()):
+        found: dict[tuple[str, str], list[Process]] = {}
+        for one in look.processes:
+            if halts := halt(one):
+                found.setdefault(halts, []).append(one)
+        for (why, remedy), ones in found.items():
+            pids = " ".join(str(one.pid) for one in ones)
+            text = f"rank {rank}: {_are(ones)} {why}{_positions(ones)}"
+            yield rank, text, remedy.replace("PIDS", pids)
+
+
+def noted(looks: Mapping[int, Look]) -> Iterable[str]:
+    """Return a sentence for processes in a state that may explain a hang."""
+    for rank, look in sorted(looks.items()):
+        if ended := [one for one in look.processes if one.state == _ENDED]:
+            yield (
+                f"rank {rank}: {_are(ended)} in state Z (zombie): ended, but the parent process has"
+                " not waited for it"
+            )
+        if asleep := [one for one in look.processes if one.state == _ASLEEP and not one.frozen]:
+            yield (
+                f"rank {rank}: {_are(asleep)} in state D (uninterruptible sleep), usually because"
+                " a disk or a network file system does not respond"
+            )
+
+
+def _are(ones: Sequence[Process]) -> str:
+    *first, last = [str(one.pid) for one in ones]
+    return f"processes {', '.join(first)} and {last} are" if first else f"process {last} is"
+
+
+def _positions(ones: Sequence[Process]) -> str:
+    """Return the functions in which processes are, as far as py-spy could read them."""
+    frames = (own or inner for inner, own in map(_place, ones))
+    known = dict.fromkeys(str(one) for one in frames if one is not _NOWHERE)
+    return f" in {', '.join(known)}" if known else ""
+
+
 def problems(looks: Mapping[int, Look]) -> Iterable[tuple[str, list[int]]]:
     """Return each problem that prevented a stack dump, with the ranks that have it."""
     causes: dict[str, list[int]] = {}
     for rank, look in sorted(looks.items()):
         texts = [
             look.problem,
-            *(f"process {p.pid}: {p.problem}" for p in look.processes if p.problem),
+            # That a process is halted is reported, and explains why it cannot be read.
+            *(f"process {p.pid}: {p.problem}" for p in look.processes if p.problem and not halt(p)),
         ]
         for why in filter(None, texts):
             causes.setdefault(why, []).append(rank)

@@ -19,6 +19,9 @@ _MAIN: Final = "MainThread"
 # multiprocessing starts this process, which waits for the end of its program.
 _TRACKER: Final = "multiprocessing/resource_tracker.py"
 
+# The kernel's functions in which the cgroup freezer holds a thread (version 2 and 1).
+_FROZEN: Final = ("freezer_trap", "refrigerator")
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -57,13 +60,17 @@ class Thread:
 
 @dataclass(frozen=True)
 class Process:
-    """A Python process. `problem` explains why its threads are unknown."""
+    """A Python process. `problem` explains why its threads are unknown. `state` is the kernel's
+    letter for its state, and `frozen` is whether the cgroup freezer holds it.
+    """
 
     pid: int
     parent: int
     command: tuple[str, ...] = ()
     threads: tuple[Thread, ...] = ()
     problem: str = ""
+    state: str = ""
+    frozen: bool = False
 
     @property
     def thread(self) -> Thread | None:
@@ -111,7 +118,15 @@ def _process(said: Mapping[str, Any]) -> Process:
     threads = tuple(_thread(one, waits) for one in said.get("threads") or ())
     words = tuple(map(str, said["command"]))
     problem = str(said.get("problem") or "")
-    return Process(said["pid"], said["parent"], words, threads=threads, problem=problem)
+    return Process(
+        said["pid"],
+        said["parent"],
+        words,
+        threads=threads,
+        problem=problem,
+        state=str(said.get("state") or ""),
+        frozen=any(part in str(one) for one in waits.values() for part in _FROZEN),
+    )
 
 
 def _thread(said: Mapping[str, Any], waits: Mapping[str, str]) -> Thread:
