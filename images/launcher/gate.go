@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// How often the gate reads the peer list. It is part of the start time of every job.
+	// How often the gate reads the peer list. This interval adds to the start time of every job.
 	gateLook    = 200 * time.Millisecond
 	gateSayEach = 10 * time.Second
 )

@@ -116,7 +116,7 @@ func reachesAll(targets []target) bool {
 	if targets[0].broker {
 		look = "the Redis server (spec.messageQueue)"
 	}
-	text := fmt.Sprintf("rank %s cannot reach %s. It gave up after %g s, because it would hang without a message. Check %s",
+	text := fmt.Sprintf("rank %s cannot reach %s. Gave up after %g s, because the job would hang otherwise. Check %s",
 		os.Getenv("DI_RANK"), lost, bound.Seconds(), look)
 	say("%s", text)
 	// Outside a container this file does not exist, and it must not be created there.

@@ -101,7 +101,7 @@ def as_bytes(data: torch.Tensor) -> memoryview:
 
 def tensor_in_slot(number: int, requires_grad: bool) -> torch.Tensor:
     """Placeholder in the pickle, which _Unpickler replaces by the tensor."""
-    raise pickle.UnpicklingError("an event's tensors travel apart from it")
+    raise pickle.UnpicklingError("the tensors of a packed event are not in its pickle")
 
 
 class _Unpickler(pickle.Unpickler):
