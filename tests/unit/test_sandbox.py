@@ -7,6 +7,7 @@ import pytest
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.observed.views import Pod
+from dijob.shell.children import Children
 from unit.builders import Body, container, job, job_body, pod_body, read
 from unit.simulated import simulated
 from unit.statuses import condition, main_status, terminated
@@ -153,6 +154,94 @@ def test_a_program_that_ended_after_its_sandbox_has_neither_failed_nor_succeeded
         assert pod.failed is (code != 0 or lost)
 
 
+@pytest.mark.parametrize(
+    ("reported", "succeeded"), [(BEFORE, True), ("", True), (SAME, False), (AFTER, False)]
+)
+def test_without_a_launcher_an_exit_0_that_is_reported_with_the_dead_sandbox_is_no_success(
+    reported: str, succeeded: bool
+) -> None:
+    """A kubelet reports a normal end a second before it stops the sandbox."""
+    owner = job({**COMMANDLESS, "restartPolicy": "Never"})
+    ended = main_status(state=terminated(0, finishedAt=SAME))
+    unready = condition("ContainersReady", "False", lastTransitionTime=reported)
+    shown = pod_body(
+        0,
+        owner,
+        phase="Succeeded",
+        conditions=[FOUND_DEAD, *([unready] if reported else [])],
+        containerStatuses=[ended],
+    )
+    found = read(shown).containers
+    assert (found.succeeded, found.sandbox) == (succeeded, succeeded)
+
+
+def following(owner: DIJob, *statuses: Body) -> Pod:
+    """Return the view of a pod that has had these statuses one after the other."""
+    store = Children.of(()).pods
+    for version, status in enumerate(statuses):
+        body = pod_body(0, owner, **status)
+        body["metadata"]["resourceVersion"] = str(7 + version)
+        store.show(body)
+    (pod,) = store
+    return pod
+
+
+SINCE = {"lastTransitionTime": BEFORE}
+RUNS = main_status(state={"running": {"startedAt": BEFORE}})
+ALIVE: Body = {
+    "phase": "Running",
+    "conditions": [condition("PodReadyToStartContainers", "True", **SINCE)],
+    "containerStatuses": [RUNS],
+}
+DEAD: Body = {**ALIVE, "conditions": [FOUND_DEAD]}
+
+
+def ended_at_once(phase: str, code: int, restarts: int = 0) -> Body:
+    """A status of a container that ended in the second in which its sandbox was found dead."""
+    state = terminated(code, finishedAt=SAME)
+    return {
+        "phase": phase,
+        "conditions": [FOUND_DEAD],
+        "containerStatuses": [main_status(restarts, state=state)],
+    }
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_an_exit_0_after_the_sandbox_was_observed_dead_is_no_success(policy: str) -> None:
+    """The end and the sandbox's death have the same second, and no condition tells them apart."""
+    owner = job({**COMMANDLESS, "restartPolicy": policy})
+    over_, again = ended_at_once("Running", 0), ended_at_once("Succeeded", 0)
+    pod = following(owner, ALIVE, DEAD, over_, again)
+    assert (pod.containers.sandbox, pod.containers.succeeded, pod.failed) == (False, False, True)
+    assert following(owner, ALIVE, over_, again).containers.succeeded
+
+
+def test_a_failure_after_the_sandbox_was_observed_dead_does_not_count() -> None:
+    owner = job({**COMMANDLESS, "restartPolicy": "Never"})
+    over_ = ended_at_once("Failed", 3)
+    assert not following(owner, ALIVE, DEAD, over_).containers.sandbox
+    assert following(owner, ALIVE, over_).containers.sandbox
+
+
+def test_a_container_that_restarts_in_a_new_sandbox_can_succeed() -> None:
+    owner = job({**COMMANDLESS, "restartPolicy": "OnFailure"})
+    failed = ended_at_once("Running", 3)
+    anew = {**ALIVE, "containerStatuses": [main_status(1, state={"running": {"startedAt": AFTER}})]}
+    done = {**ended_at_once("Succeeded", 0, 1), "conditions": ALIVE["conditions"]}
+    assert following(owner, DEAD, failed, anew).containers.sandbox
+    assert following(owner, DEAD, failed, anew, done).containers.succeeded
+
+
+def test_a_success_before_the_sandbox_died_counts() -> None:
+    """A second container keeps the pod alive until its sandbox dies."""
+    owner = job({**COMMANDLESS, "restartPolicy": "Never"})
+    done = terminated(0, finishedAt=BEFORE)
+    alive = {**ALIVE, "containerStatuses": [main_status(state=done)]}
+    dead = {**alive, "conditions": [FOUND_DEAD]}
+    pod = following(owner, alive, dead, {**dead, "phase": "Succeeded"})
+    assert pod.containers.succeeded
+
+
 @pytest.mark.parametrize(("code", "lost"), [(137, True), (143, True), (1, False), (128, False)])
 def test_without_a_launcher_a_kill_in_the_same_second_counts_as_the_sandboxs_death(
     code: int, lost: bool
@@ -204,10 +293,11 @@ LOST = [name for name in RECORDED if name.startswith("its sandbox died")]
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_statuses_of_ended_pods_are_classified(name: str) -> None:
     """H16, H18: real pods of 1.37.2 with restartPolicy Never."""
-    body = pod_body(0, job({"restartPolicy": "Never"}), **RECORDED[name]["status"])
+    spec: Body = {"launcher": "Off"} if "without a launcher" in name else {}
+    body = pod_body(0, job({"restartPolicy": "Never"}, **spec), **RECORDED[name]["status"])
     pod = read(body)
     costs = pod.containers.failures if pod.containers.sandbox else 0
     assert costs == (1 if name.startswith("it exited") else 0)
-    assert pod.containers.succeeded is (name == "it succeeded")
-    assert pod.failed is (name != "it succeeded")
+    assert pod.containers.succeeded is name.startswith("it succeeded")
+    assert pod.failed is not name.startswith("it succeeded")
     assert pod.containers.sandbox is (name not in LOST)

@@ -9,16 +9,21 @@ import asyncio
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.reflector import Reflector
-from dijob.shell.store import Store, T, View
+from dijob.shell.store import Merge, Store, T, View
 
 
 class Informer(Store[T]):
     """The objects of one kind, from the watches `streams`."""
 
     def __init__(
-        self, kind: str, streams: tuple[Stream, ...], view: View[T], clock: Clock = SYSTEM
+        self,
+        kind: str,
+        streams: tuple[Stream, ...],
+        view: View[T],
+        clock: Clock = SYSTEM,
+        merge: Merge[T] | None = None,
     ) -> None:
-        super().__init__(kind, view, frozenset(stream.path for stream in streams))
+        super().__init__(kind, view, frozenset(stream.path for stream in streams), merge)
         self._clock = clock
         self.reflectors = tuple(Reflector(stream, self, clock) for stream in streams)
 

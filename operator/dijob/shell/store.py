@@ -33,6 +33,8 @@ class Viewed(Protocol):
 
 T = TypeVar("T", bound=Viewed)
 View = Callable[[Mapping[str, Any]], T]
+# Returns the newer of two views of one object, with what only the older one shows.
+Merge = Callable[[T, T], T]
 
 
 class Store(Generic[T]):
@@ -42,10 +44,13 @@ class Store(Generic[T]):
     list or watch has changed an object.
     """
 
-    def __init__(self, kind: str, view: View[T], paths: frozenset[str]) -> None:
+    def __init__(
+        self, kind: str, view: View[T], paths: frozenset[str], merge: Merge[T] | None = None
+    ) -> None:
         self.kind = kind
         self.on_change: Callable[[str], None] = lambda owner: None
         self._view = view
+        self._merge = merge
         self._paths = paths
         self._aside = Aside(kind)
         self._by_owner: dict[str, dict[str, T]] = {}
@@ -81,6 +86,7 @@ class Store(Generic[T]):
         least = order(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
         if order(view.version) < least:
             return
+        view = self._merged(known, view)
         self._gone.pop(view.uid, None)
         former = self._owners.get(view.uid)
         # No list or watch has shown the object yet; see take_never_shown.
@@ -127,7 +133,7 @@ class Store(Generic[T]):
         known = self._by_owner.get(former, {}).get(view.uid)
         # Kubelets often write pods without changing anything that the operator uses. If the views
         # are equal, no reconciliation is needed.
-        concerned = set() if known == view else {view.owner, former}
+        concerned = set() if known == self._merged(known, view) else {view.owner, former}
         self.put(view)
         self._unshown.pop(view.uid, None)
         return concerned
@@ -159,6 +165,10 @@ class Store(Generic[T]):
         self._by_owner[owner].pop(uid, None)
         if not self._by_owner[owner]:
             del self._by_owner[owner]
+
+    def _merged(self, known: T | None, view: T) -> T:
+        """Return the view to store in place of the known one."""
+        return view if known is None or self._merge is None else self._merge(known, view)
 
     def _viewed(self, body: Mapping[str, Any]) -> T | None:
         """Return the view of an object. If parsing raises, quarantine the object and return None;

@@ -53,17 +53,19 @@ class Containers:
     be on the node yet (unless another pod of the job uses it there, ranked.py). `gated`: the gate
     runs. `gate_started` is when it started last.
 
-    The main container: `broken` means that it has failed and is not restarted (restartPolicy
-    Never), although another container may keep the pod alive. `started` and `ended` are when it
-    started and when it last ended, `restarts` is how often it has been restarted. `ended_for` is
-    the revision for which it was last restarted on request; 0 if it ended for another reason.
-    `unrecorded`: its last end is no longer known. `last_end` is its last end, or that of another
-    container that failed.
+    The main container: `outlived_sandbox`: the operator has observed that it ended after its
+    sandbox had died (sandbox.py). `broken` means that it has failed and is not restarted
+    (restartPolicy Never), although another container may keep the pod alive. `started` and `ended`
+    are when it started and when it last ended, `restarts` is how often it has been restarted.
+    `ended_for` is the revision for which it was last restarted on request; 0 if it ended for
+    another reason. `unrecorded`: its last end is no longer known. `last_end` is its last end, or
+    that of another container that failed.
     """
 
     failures: int = 0
     init_failures: int = 0
     sandbox: bool = True
+    outlived_sandbox: bool = False
     broken: bool = False
     all_ended: bool = False
     succeeded: bool = False

@@ -6,15 +6,21 @@ creates a new sandbox in the same pod. With Never, or if the program exits 0 on 
 ends, and only time stamps show what happened: the kubelet reports that the sandbox is not ready
 (PodReadyToStartContainers) before it ends the containers, while in any other pod the containers end
 first. These stamps have whole seconds. So the launcher does not exit before the next second after
-SIGTERM (images/launcher/told.go). If a container without a launcher ends by SIGTERM or SIGKILL in
-the same second, it counts as ended with its sandbox.
+SIGTERM (images/launcher/told.go).
+
+A container without a launcher can end in the second in which its sandbox died. The operator usually
+observes both states one after the other, and remembers the order (`remembered`). Otherwise, an end
+by SIGTERM or SIGKILL counts as an end with the sandbox, and so does an exit 0 that the kubelet
+reported within that second (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dijob.core.observed import containers
 from dijob.core.observed.scheduling import condition
+from dijob.core.observed.views import Pod
 
 Body = Mapping[str, Any]
 
@@ -43,7 +49,38 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
     since, at = str(ready.get("lastTransitionTime") or ""), str(ended.get("finishedAt") or "")
     if ready.get("status") != "False" or not (since and at):
         return False
-    return at > since or (at == since and ended.get("exitCode") in KILLED and not launched)
+    if at != since or launched:
+        return at > since
+    code = ended.get("exitCode")
+    return code in KILLED or (code == 0 and _reported_at_once(status, since))
+
+
+def remembered(before: Pod, now: Pod) -> Pod:
+    """Return the newer view of a pod, with what only the older view shows: that the sandbox died
+    while the main container still ran. Whatever exit code that container then ends with, it has
+    neither succeeded nor failed. This ends when the container starts again.
+    """
+    then, after = before.containers, now.containers
+    died_first = then.outlived_sandbox or (not then.sandbox and then.started)
+    if before.uid != now.uid or after.restarts != then.restarts or not died_first:
+        return now
+    # A container that the kubelet will start again in a new sandbox is judged by that sandbox.
+    if not (after.succeeded or after.broken):
+        return now
+    ended = replace(after, sandbox=False, succeeded=False, outlived_sandbox=True)
+    return replace(now, containers=ended)
+
+
+def _reported_at_once(status: Body, since: str) -> bool:
+    """Whether the kubelet reported the end of the containers in the second in which it found the
+    sandbox dead, or later.
+
+    After a normal end it reports the end first. It then stops the sandbox, but only after it has
+    listed all containers again, which takes another second (1.30 to 1.37, pkg/kubelet: GetNewerThan
+    before SyncTerminatingPod). A pod that was not Ready before shows no such time.
+    """
+    ready = condition(status, "ContainersReady")
+    return ready.get("status") == "False" and str(ready.get("lastTransitionTime") or "") >= since
 
 
 def _died_under_it(status: Body, main: Body) -> bool:
