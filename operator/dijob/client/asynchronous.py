@@ -30,7 +30,7 @@ class AsyncClient(Reader):
 
         Fields that the object omits and other managers own are not changed. A DIJob is checked
         before it is sent. With `dry_run`, the apiserver returns what it would store. `force` takes
-        over fields that other managers own, instead of a conflict.
+        over fields of other managers. Without it, such a field is a conflict.
         """
         body = manifest(what)
         if is_job(body):

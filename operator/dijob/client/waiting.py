@@ -49,7 +49,7 @@ async def states(
             job = Job(objects[name]) if name in objects else None
             if job is None and not uid:
                 raise missing(namespace, name)
-            # Another uid is a new job of the same name. The one that is waited for is gone.
+            # Another uid is a new job of the same name, so the watched job is gone.
             if job is None or (uid and job.metadata.uid != uid):
                 yield None
                 return

@@ -14,7 +14,7 @@ from unit.cli.local_runs import MARKED, ROOT, alive
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Any]:
-    """Starts `dijob local` on a file; in the end none of its processes is there."""
+    """Start `dijob local` with a file. At the end, check that none of its processes is left."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "operator"), MARKED: str(tmp_path)}
 

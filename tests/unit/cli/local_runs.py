@@ -1,4 +1,4 @@
-"""Jobs that `dijob local` runs in tests: their files, its process, and what that leaves."""
+"""Helpers for tests of `dijob local`: files of jobs, its process, and processes left behind."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ MARKED = "TEST_OF_LOCAL"
 
 
 def script(name: str, text: str, **more: Any) -> str:
-    """The YAML of a job that runs a Python program, which a ConfigMap holds."""
+    """Return the YAML of a job that runs a Python program from a ConfigMap."""
     main = {
         "image": "none",
         "command": ["python3", "main.py"],
@@ -26,7 +26,7 @@ def script(name: str, text: str, **more: Any) -> str:
 
 
 def alive(mark: Path) -> list[str]:
-    """The processes of a test's runs."""
+    """Return the processes of a test's runs."""
     wanted, found = f"{MARKED}={mark}".encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

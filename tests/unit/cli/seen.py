@@ -1,4 +1,4 @@
-"""Jobs, pods and events as the apiserver gives them, for what the page shows of them."""
+"""Builds jobs, pods and events as the apiserver returns them, for tests of the page."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ PREFIX = "diengine.opendilab.org"
 
 
 def job(name: str = "test", *, spec: Body | None = None, **status: Any) -> Job:
-    """A job of three ranks that runs, unless `spec` and `status` say otherwise."""
+    """Return a running job of three ranks, changed by `spec` and `status`."""
     body = dijob(name, {"image": "x", "command": ["a"]}, **{"replicas": 3, **(spec or {})})
     body["metadata"] |= {"namespace": "ns", "uid": f"uid-{name}", "creationTimestamp": CREATED}
     known = {"phase": "Running", "desired": 3, "readyReplicas": 3, "listNumber": 1}
@@ -21,13 +21,13 @@ def job(name: str = "test", *, spec: Body | None = None, **status: Any) -> Job:
 
 
 def condition(kind: str, reason: str, *, true: bool = True, **more: str) -> Body:
-    """One condition of a status."""
+    """Return a condition."""
     at = {"lastTransitionTime": "2026-11-25T11:58:20Z"}
     return {"type": kind, "status": str(true), "reason": reason, **at, **more}
 
 
 def pod(rank: int, *, state: Body | None = None, task: str = "", **main: Any) -> RankPod:
-    """A rank's pod, which is Ready unless its container's `state` and the rest say otherwise."""
+    """Return the pod of a rank. It is Ready, unless the other arguments change that."""
     labels = {f"{PREFIX}/rank": str(rank)} | ({"diengine/task-name": task} if task else {})
     meta = {"name": f"test-{rank}", "namespace": "ns", "uid": f"pod-{rank}", "labels": labels}
     meta |= {"annotations": {f"{PREFIX}/list-number": "1"}}
@@ -39,12 +39,12 @@ def pod(rank: int, *, state: Body | None = None, task: str = "", **main: Any) ->
 
 
 def ended(code: int) -> Body:
-    """How a container ended, as a state."""
+    """Return the state of a container that has ended."""
     return {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
 
 
 def event(reason: str, message: str = "", *, at: str = CREATED, **more: Any) -> Body:
-    """An event about the job."""
+    """Return an event about the job."""
     return {
         "type": "Normal",
         "reason": reason,

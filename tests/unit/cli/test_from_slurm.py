@@ -37,7 +37,7 @@ def test_there_are_ten_scripts() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_becomes_the_dijob_beside_it(name: str) -> None:
+def test_a_script_is_converted_to_the_expected_dijob(name: str) -> None:
     found = converted(name)
     assert found == (SCRIPTS / f"{name}.yaml").read_text()
     job_of(parsed(name, found))
@@ -53,13 +53,13 @@ def test_a_line_without_a_counterpart_is_quoted(name: str) -> None:
             assert f"# line {option.number}: {option.text}" in comments
 
 
-def test_an_image_is_asked_for() -> None:
+def test_from_slurm_requires_an_image() -> None:
     done = CliRunner().invoke(group, ["from-slurm", "-"], input="srun hostname")
     assert done.exit_code == Exit.USAGE
     assert "add --image" in done.output
 
 
-def test_too_many_pods_are_refused_with_the_field() -> None:
+def test_too_many_pods_are_rejected_with_the_field() -> None:
     done = CliRunner().invoke(
         group, ["from-slurm", "-", "--image", "img"], input="#SBATCH -n 2000\nsrun hostname"
     )
@@ -67,7 +67,7 @@ def test_too_many_pods_are_refused_with_the_field() -> None:
     assert "spec.replicas: is 2000; it must be at most 1500" in done.output
 
 
-def test_a_file_is_written(tmp_path: Path) -> None:
+def test_from_slurm_writes_a_file(tmp_path: Path) -> None:
     out = tmp_path / "job.yaml"
     args = ["from-slurm", str(SCRIPTS / "peers.sbatch"), "--image", "img", "--to", str(out)]
     done = CliRunner().invoke(group, args)

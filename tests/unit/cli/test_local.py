@@ -1,5 +1,5 @@
-"""A DIJob on this machine: real processes that open sockets to each other by what they are told,
-and are started again by the operator's rules.
+"""`dijob local` runs a DIJob with real processes, which connect to each other by the variables that
+they get, and are restarted by the operator's rules.
 """
 
 import json
@@ -38,7 +38,7 @@ print(json.dumps({"rank": rank, "heard": heard, "ids": os.environ["DI_NODE_IDS"]
 """
 
 
-def test_ranks_open_sockets_to_each_other_by_di_nodes(run: Any, tmp_path: Path) -> None:
+def test_ranks_connect_by_the_addresses_in_di_nodes(run: Any, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     text = script("meet", MEET, replicas=4, parallelWorkers=2)
     code, out, err = finished(run(text, "--logs", str(logs)))
@@ -60,14 +60,14 @@ if os.environ["DI_RANK"] == "1" and not seen.exists():
 
 
 def with_env(text: str, **env: str) -> str:
-    """The YAML with variables in the main container."""
+    """Return the YAML with variables in the main container."""
     bodies = list(yaml.safe_load_all(text))
     main = bodies[0]["spec"]["template"]["spec"]["containers"][0]
     main["env"] = [{"name": name, "value": value} for name, value in env.items()]
     return yaml.safe_dump_all(bodies)
 
 
-def test_a_rank_that_fails_starts_again_and_is_charged(run: Any, tmp_path: Path) -> None:
+def test_a_failed_rank_is_restarted_and_counted(run: Any, tmp_path: Path) -> None:
     text = with_env(script("again", FAILS_ONCE), SEEN=str(tmp_path / "seen"))
     code, _, err = finished(run(text))
     assert code == 0, err
@@ -76,14 +76,14 @@ def test_a_rank_that_fails_starts_again_and_is_charged(run: Any, tmp_path: Path)
     )
 
 
-def test_more_failures_than_the_limit_fail_the_job(run: Any) -> None:
+def test_exceeding_the_backoff_limit_fails_the_job(run: Any) -> None:
     code, _, err = finished(run(script("bad", "raise SystemExit(3)", replicas=1, backoffLimit=1)))
     assert code == Exit.FAILED
     last = err.splitlines()[-1]
     assert last == "Error: the job failed: rank 0 (bad-0) exited 3; backoffLimit is 1"
 
 
-def test_ranks_that_fail_together_are_charged_as_one(run: Any) -> None:
+def test_simultaneous_failures_of_a_gang_count_once(run: Any) -> None:
     """As in one reconciliation of the operator, one failure restarts all ranks."""
     text = script("group", "print('up', flush=True)\nraise SystemExit(3)", runtime="torch")
     bodies = list(yaml.safe_load_all(text))
@@ -95,13 +95,13 @@ def test_ranks_that_fail_together_are_charged_as_one(run: Any) -> None:
     assert out.count("up") > 1
 
 
-def test_rank_0s_success_ends_the_others(run: Any) -> None:
+def test_the_success_of_rank_0_ends_the_others(run: Any) -> None:
     text = "import os, time\nif os.environ['DI_RANK'] != '0':\n    time.sleep(600)\n"
     code, _, err = finished(run(script("first", text, replicas=3, successPolicy="Rank0")))
     assert (code, err) == (0, "dijob: Succeeded: rank 0 has exited 0\n")
 
 
-def test_a_program_that_is_not_here_is_named_before_any_rank_starts(run: Any) -> None:
+def test_a_missing_program_is_reported_before_any_rank_starts(run: Any) -> None:
     main = {"image": "none", "command": ["ditask-of-nobody"]}
     text = yaml.safe_dump(dijob("away", main, replicas=2))
     code, out, errors = finished(run(text))
@@ -109,7 +109,7 @@ def test_a_program_that_is_not_here_is_named_before_any_rank_starts(run: Any) ->
     assert "rank 0 runs ditask-of-nobody, which is not in PATH" in errors
 
 
-def test_the_hook_is_in_the_path_of_each_program(run: Any) -> None:
+def test_every_program_has_the_import_hook(run: Any) -> None:
     text = (
         "import sys, dijob_runtime\nprint(sys.meta_path[0].__module__, sys.meta_path[0].__name__)"
     )
@@ -117,7 +117,7 @@ def test_the_hook_is_in_the_path_of_each_program(run: Any) -> None:
     assert (code, out) == (0, "rank 0 | sitecustomize Finder\n")
 
 
-def test_ranks_know_each_other_by_name_where_the_runtime_wants_that(run: Any) -> None:
+def test_ranks_resolve_each_others_names_if_the_runtime_uses_names(run: Any) -> None:
     if os.geteuid() != 0:
         pytest.skip("a private /etc/hosts needs root or a user namespace")
     text = "import os, socket\nname = os.environ['SLURMD_NODENAME']\n" + (
@@ -131,23 +131,23 @@ def test_ranks_know_each_other_by_name_where_the_runtime_wants_that(run: Any) ->
     )
 
 
-def test_two_runs_have_other_addresses() -> None:
+def test_two_runs_have_different_addresses() -> None:
     with places.addresses(3) as first, places.addresses(300) as second:
         assert len({*first, *second}) == 303
         assert first[0].endswith(".0.3")
         assert second[250].endswith(".1.3")
 
 
-def test_no_rank_has_the_address_of_those_who_have_succeeded() -> None:
-    """The others would begin without it, and what they say first would be lost."""
+def test_no_rank_has_the_placeholder_address() -> None:
+    """The others would not wait for this rank, and their first messages would be lost."""
     found = {places.address(run, rank) for run in range(places.RUNS) for rank in range(600)}
     assert not found & {address_list.NOBODY, connected.NOBODY}
 
 
 RULES = [
-    pytest.param({}, [(1, 3)], {1}, None, id="the rank that fails starts again"),
+    pytest.param({}, [(1, 3)], {1}, None, id="the failed rank is restarted"),
     pytest.param({"backoffLimit": 0}, [(1, 3)], set(), Outcome.FAILED, id="no failure is allowed"),
-    pytest.param({"runtime": "torch"}, [(0, 0), (1, 3)], {0, 1, 2}, None, id="a group as a whole"),
+    pytest.param({"runtime": "torch"}, [(0, 0), (1, 3)], {0, 1, 2}, None, id="a gang restart"),
     pytest.param(
         {"preemptible": True, "backoffLimit": 0}, [(1, -15)], {1}, None, id="ended on demand"
     ),
@@ -159,21 +159,21 @@ RULES = [
         [(1, 3), (1, 3)],
         {1},
         None,
-        id="a rule forgives",
+        id="a rule ignores the failure",
     ),
     pytest.param(
         {"failurePolicy": {"rules": [{"action": "FailJob"}]}},
         [(1, 3)],
         set(),
         Outcome.FAILED,
-        id="a rule ends the job",
+        id="a rule fails the job",
     ),
     pytest.param(
         {"failurePolicy": {"rules": [{"action": "RestartJob"}]}},
         [(0, 0), (1, 3)],
         {1, 2},
         None,
-        id="a rule restarts all that have not succeeded",
+        id="a rule restarts all ranks that have not completed",
     ),
     pytest.param({}, [(0, 0), (1, 0), (2, 0)], set(), Outcome.SUCCEEDED, id="all succeed"),
     pytest.param({"successPolicy": "Rank0"}, [(0, 0)], set(), Outcome.SUCCEEDED, id="rank 0's"),
@@ -181,7 +181,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("spec", "ends", "restart", "outcome"), RULES)
-def test_the_rules_are_the_operators(
+def test_failures_are_handled_by_the_operators_rules(
     spec: dict[str, Any], ends: list[tuple[int, int]], restart: set[int], outcome: Outcome | None
 ) -> None:
     ledger = Ledger(job(**spec))

@@ -24,15 +24,17 @@ print("up", flush=True)
 """
 
 
-@pytest.mark.parametrize("tail", ["", "time.sleep(600)"], ids=["the rank ends", "it is ended"])
-def test_a_process_that_left_its_group_is_ended_too(run: Any, tail: str) -> None:
+@pytest.mark.parametrize(
+    "tail", ["", "time.sleep(600)"], ids=["the rank ends", "the rank is killed"]
+)
+def test_a_process_that_left_its_group_is_killed(run: Any, tail: str) -> None:
     limit = ["--timeout", "2"] if tail else []
     code, out, err = finished(run(script("stays", STAYS + tail), *limit))
     assert code == (Exit.TIMED_OUT if tail else Exit.OK), err
     assert out.count("up") == 2
 
 
-def test_a_timeout_ends_it(run: Any) -> None:
+def test_a_timeout_ends_the_run(run: Any) -> None:
     code, _, err = finished(run(script("slow", "import time; time.sleep(600)"), "--timeout", "1"))
     said = (
         r"Error: the job did not finish within --timeout 1; still running: rank 0"
@@ -41,7 +43,7 @@ def test_a_timeout_ends_it(run: Any) -> None:
     assert (code, bool(re.fullmatch(said, err))) == (Exit.TIMED_OUT, True), err
 
 
-def test_the_jobs_own_deadline_fails_it(run: Any) -> None:
+def test_the_jobs_deadline_fails_the_run(run: Any) -> None:
     text = script("late", "import time; time.sleep(600)", activeDeadlineSeconds=1)
     code, _, err = finished(run(text))
     assert code == Exit.FAILED
@@ -56,7 +58,7 @@ time.sleep(600)
 """
 
 
-def test_ctrl_c_ends_all_ranks_gently(run: Any) -> None:
+def test_ctrl_c_ends_all_ranks_gracefully(run: Any) -> None:
     process = run(script("told", SAVES))
     for _ in range(2):
         assert process.stdout.readline().endswith("| up\n")
@@ -71,7 +73,7 @@ DEAF = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + 
 )
 
 
-def test_a_second_ctrl_c_ends_who_does_not_listen(run: Any, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_kills_ranks_that_ignore_sigterm(run: Any, tmp_path: Path) -> None:
     process = run(script("deaf", DEAF, replicas=1))
     assert process.stdout.readline().endswith("| up\n")
     process.send_signal(signal.SIGINT)
@@ -85,7 +87,7 @@ def test_a_second_ctrl_c_ends_who_does_not_listen(run: Any, tmp_path: Path) -> N
 
 
 STILL = [
-    pytest.param([], "SIGTERM", "", "", id="nobody"),
+    pytest.param([], "SIGTERM", "", "", id="none"),
     pytest.param(
         [Running(1, 71, 65.4)],
         "rank 0 (a-0) exited 0",
@@ -99,18 +101,20 @@ STILL = [
         "they are killed after 40 s",
         "30 s after SIGTERM, still running: rank 0 (process 70, for 7 s),"
         " rank 2 (process 72, for 6 s); they are killed after 40 s",
-        id="two that are told to end",
+        id="two after SIGTERM",
     ),
 ]
 
 
 @pytest.mark.parametrize(("left", "since", "then", "said"), STILL)
-def test_who_still_runs_in_words(left: list[Running], since: str, then: str, said: str) -> None:
+def test_the_report_about_running_ranks(
+    left: list[Running], since: str, then: str, said: str
+) -> None:
     assert waiting.still(left, since, 30, then) == said
 
 
 def started(text: str) -> list[plan.Start]:
-    """Two ranks that run a Python program."""
+    """Return two ranks that run a Python program."""
     found = []
     for rank in range(2):
         mark = {plan.MARK: f"test-{os.getpid()}-{rank}.", "R": str(rank)}
@@ -124,7 +128,7 @@ ONE_STAYS = "import os, time\nif os.environ['R'] == '1':\n    time.sleep(600)"
 
 
 def said_until(text: str, marked: str, grace: float) -> list[str]:
-    """What a run of it says; Ctrl-C comes with the second line that has the mark."""
+    """Return the messages of a run. Ctrl-C is sent at the second line that contains `marked`."""
     said: list[str] = []
 
     def show(_: plan.Start | None, line: str) -> None:
@@ -138,14 +142,14 @@ def said_until(text: str, marked: str, grace: float) -> list[str]:
     return said
 
 
-def test_who_does_not_end_is_named_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_keeps_running_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_run, "FIRST_SECONDS", 0.2)
     said = said_until(ONE_STAYS, "still running", 30)
     form = r"\d s after rank 0 \(a-0\) exited 0, still running: rank 1 \(process \d+, for \d+ s\)"
     assert all(re.fullmatch(form, one) for one in said[:2]), said
 
 
-def test_who_does_not_hear_sigterm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_ignores_sigterm_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_run, "ENDING_SECONDS", 0.2)
     said = said_until(DEAF, "up", 1)
     form = (
@@ -155,7 +159,7 @@ def test_who_does_not_hear_sigterm_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert any(re.fullmatch(form, one) for one in said), said
 
 
-def test_it_ends_when_nobody_reads_its_output_any_more(run: Any) -> None:
+def test_the_run_ends_when_stdout_is_closed(run: Any) -> None:
     process = run(script("talks", "while True:\n    print('word' * 1000, flush=True)\n"))
     assert process.stdout.readline()
     process.stdout.close()

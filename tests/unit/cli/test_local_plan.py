@@ -1,6 +1,4 @@
-"""What `dijob local` makes of a job before it runs: the folders of volumes, variables, and what it
-refuses.
-"""
+"""How `dijob local` prepares a job: folders of volumes, variables, and jobs that it rejects."""
 
 from pathlib import Path
 from typing import Any
@@ -30,23 +28,23 @@ def test_paths_below_a_mount_are_replaced(words: str, here: str) -> None:
     assert paths.translated(words) == here
 
 
-def test_a_path_of_this_machine_is_not_taken_for_a_mount() -> None:
-    """R4."""
+def test_a_local_path_is_not_mistaken_for_a_mount() -> None:
+    """R4: a path that was already replaced was replaced again."""
     found = {"/data": Path("/tmp/work/data"), "/tmp": Path("/tmp/work/tmp")}
     paths = Paths(Path("/tmp/work"), tuple(found), found)
     assert paths.translated("/data/a:/tmp/b") == "/tmp/work/data/a:/tmp/work/tmp/b"
 
 
 def mounted(root: Path, folder: Path, *paths: str) -> Paths:
-    """What a rank has whose volume `data` is a folder of the user's, with others inside."""
+    """Return the paths of a rank whose volume `data` is a user's folder with mounts inside."""
     file = parsed("job.yaml", script("inside", "pass"))
     outer = Mount(paths[0], {"name": "data"})
     inner = [Mount(path, {"name": f"v{n}", "emptyDir": {}}) for n, path in enumerate(paths[1:])]
     return prepared(root, [outer, *inner], file, {"data": folder})
 
 
-def test_a_mount_inside_a_folder_of_the_users_leaves_nothing_there(tmp_path: Path) -> None:
-    """R4: it left a link in the folder, at which the second rank ended with a traceback."""
+def test_a_mount_inside_a_users_folder_leaves_nothing_there(tmp_path: Path) -> None:
+    """R4: a link was left in the folder, and the second rank ended with a traceback."""
     mine = tmp_path / "mine"
     mine.mkdir()
     for rank in ("0", "1"):
@@ -58,14 +56,14 @@ def test_a_mount_inside_a_folder_of_the_users_leaves_nothing_there(tmp_path: Pat
     assert list(mine.iterdir()) == []
 
 
-def test_two_mounts_at_one_path_are_refused(tmp_path: Path) -> None:
-    """R4."""
+def test_two_mounts_at_one_path_are_rejected(tmp_path: Path) -> None:
+    """R4: this ended with a traceback."""
     with pytest.raises(CliError, match="two mounts have the path /data"):
         mounted(tmp_path / "0", tmp_path, "/data", "/data")
 
 
-def test_a_mount_is_never_outside_of_the_ranks_folder() -> None:
-    """R4."""
+def test_a_mount_is_never_outside_the_ranks_folder() -> None:
+    """R4: a path with `..` led out of the folder."""
     main = {"volumeMounts": [{"name": "v", "mountPath": "//../../etc/./x/"}]}
     (found,) = mounts({"volumes": [{"name": "v"}]}, main, [])
     assert found.path == "/etc/x"
@@ -95,20 +93,22 @@ WRONG = [
     pytest.param(
         [{"name": "code", "configMap": {"name": "other"}}],
         "job.yaml does not contain ConfigMap other",
-        id="a ConfigMap that is not there",
+        id="a missing ConfigMap",
     ),
     pytest.param([], "names a missing volume", id="no volume"),
 ]
 
 
 @pytest.mark.parametrize(("volumes", "said"), WRONG)
-def test_a_volume_of_a_cluster_is_a_sentence(tmp_path: Path, volumes: list[Any], said: str) -> None:
+def test_a_volume_that_needs_a_cluster_is_rejected(
+    tmp_path: Path, volumes: list[Any], said: str
+) -> None:
     with pytest.raises(CliError, match=said) as error:
         plan.starts(request_of(changed(script("v", ""), volumes=volumes), tmp_path))
     assert error.value.code == Exit.USAGE
 
 
-def test_a_folder_stands_for_a_volume_of_a_cluster(tmp_path: Path) -> None:
+def test_a_folder_replaces_a_volume_of_a_cluster(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     claim = {"name": "code", "persistentVolumeClaim": {"claimName": "c"}}
@@ -117,7 +117,7 @@ def test_a_folder_stands_for_a_volume_of_a_cluster(tmp_path: Path) -> None:
     assert first.folder.resolve() == second.folder.resolve() == data
 
 
-def test_an_empty_dir_is_each_ranks_own(tmp_path: Path) -> None:
+def test_each_rank_has_its_own_empty_dir(tmp_path: Path) -> None:
     text = changed(script("v", ""), volumes=[{"name": "code", "emptyDir": {}}])
     first, second = plan.starts(request_of(text, tmp_path))
     assert first.folder.resolve() != second.folder.resolve()
@@ -132,7 +132,7 @@ def test_an_empty_dir_is_each_ranks_own(tmp_path: Path) -> None:
     ],
     ids=["a Secret", "a resource"],
 )
-def test_a_variable_that_only_a_cluster_knows_is_a_sentence(
+def test_a_variable_that_needs_a_cluster_is_rejected(
     tmp_path: Path, env: dict[str, Any], said: str
 ) -> None:
     bodies = list(yaml.safe_load_all(script("v", "")))
@@ -142,7 +142,7 @@ def test_a_variable_that_only_a_cluster_knows_is_a_sentence(
         plan.starts(request_of(yaml.safe_dump_all(bodies), tmp_path))
 
 
-def test_of_the_machines_variables_only_those_of_another_job_are_left_out(
+def test_the_machines_variables_are_kept_except_those_of_another_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"DI_RANK": "7", "SLURM_PROCID": "7", "PET_REDIRECTS": "9:1", "EDITOR": "ed"}
@@ -157,7 +157,7 @@ def test_of_the_machines_variables_only_those_of_another_job_are_left_out(
     }
 
 
-def test_the_users_python_path_is_meant_from_where_they_stand(
+def test_relative_entries_of_pythonpath_are_made_absolute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "mine:/other")
@@ -176,11 +176,13 @@ def test_the_users_python_path_is_meant_from_where_they_stand(
         pytest.param({}, {"messageQueue": {"type": "torchrpc"}}, "dijob_runtime.ditask", id="rpc"),
     ],
 )
-def test_what_cannot_run_here(main: dict[str, Any], spec: dict[str, Any], said: str) -> None:
+def test_jobs_that_cannot_run_locally(
+    main: dict[str, Any], spec: dict[str, Any], said: str
+) -> None:
     (found,) = plan.refusals(job({"containers": [container(**main)]}, **spec))
     assert said in found
 
 
-def test_what_is_not_run_is_said() -> None:
+def test_containers_that_do_not_run_are_named() -> None:
     pod = {"containers": [container(), {"name": "sidecar"}], "initContainers": [{"name": "first"}]}
     assert plan.remarks(job(pod)) == ["spec.template: these containers do not run: first, sidecar"]

@@ -1,5 +1,5 @@
-"""make recording (docs/site/recording.py): which pictures there are, for how long, and that the SVG
-needs nobody else.
+"""make recording (docs/site/recording.py): selection and duration of the frames, and the SVG that
+plays them without other files.
 """
 
 import re
@@ -48,21 +48,21 @@ FRAMES = [
 ]
 
 
-def test_a_picture_that_differs_by_its_time_alone_is_left_out() -> None:
+def test_a_frame_that_differs_only_by_its_time_is_dropped() -> None:
     assert [each.at for each in recording.chosen(FRAMES)] == [0, 9, 9.1]
 
 
-def test_of_those_that_only_look_different_there_is_one_a_second_and_the_last() -> None:
+def test_similar_frames_are_reduced_to_one_per_second_and_the_last() -> None:
     frames = [frame(at / 10, at % 3) for at in range(25)]
     assert [each.at for each in recording.chosen(frames)] == [0, 1.0, 2.0, 2.4]
 
 
-def test_nothing_is_seen_too_shortly_or_for_too_long() -> None:
+def test_frames_have_a_shortest_and_a_longest_duration() -> None:
     least, most, last = recording.LEAST_SECONDS, recording.MOST_SECONDS, recording.LAST_SECONDS
     assert recording.lasting(recording.chosen(FRAMES)) == [most, least, last]
 
 
-def test_the_pictures_are_one_that_plays_them_and_asks_nobody() -> None:
+def test_the_svg_plays_the_frames_without_foreign_content() -> None:
     frames = recording.chosen(FRAMES)
     drawn = [recording.drawn(each, number) for number, each in enumerate(frames)]
     text = recording.joined(drawn, recording.lasting(frames))
@@ -83,7 +83,7 @@ def self_contained(text: str) -> bool:
     )
 
 
-def test_the_recording_that_the_docs_show_is_whole_and_small() -> None:
+def test_the_recording_in_the_docs_is_complete_and_small() -> None:
     path = ROOT / "docs/pictures/watch.svg"
     text = path.read_text()
     assert len(text.encode()) < LIMIT_BYTES

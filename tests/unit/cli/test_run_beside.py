@@ -1,4 +1,4 @@
-"""`run --code` writes over no ConfigMap of somebody else's."""
+"""`run --code` does not overwrite a ConfigMap of another owner."""
 
 import asyncio
 import json
@@ -29,7 +29,9 @@ async def run(kubeconfig: str, code: Path) -> Result:
 
 
 @pytest.mark.parametrize(("owners", "taken"), OWNERS.values(), ids=OWNERS)
-async def test_whose_config_map_it_is(tmp_path: Path, owners: list[Body], taken: bool) -> None:
+async def test_run_only_overwrites_its_own_config_map(
+    tmp_path: Path, owners: list[Body], taken: bool
+) -> None:
     applied: list[str] = []
     (tmp_path / "main.py").write_text("print(1)")
 

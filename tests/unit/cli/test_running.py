@@ -1,4 +1,4 @@
-"""`run`: the objects that it makes of a command line and a folder."""
+"""`run`: the objects that it creates from a command line and a folder."""
 
 import base64
 from pathlib import Path
@@ -25,7 +25,7 @@ def made(*words: str) -> list[Body]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Code with a package, a binary file, a script and what nobody means to send."""
+    """Code with a package, a binary file, a script and files that are ignored."""
     (tmp_path / "pkg/__pycache__").mkdir(parents=True)
     (tmp_path / "main.py").write_text("import pkg\n")
     (tmp_path / "pkg/__init__.py").write_text("")
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_command_and_nothing_else() -> None:
+def test_run_with_only_a_command() -> None:
     (job,) = made("--", "ditask", "-m", "a.main")
     main = {
         "name": "di-container",
@@ -47,7 +47,7 @@ def test_a_command_and_nothing_else() -> None:
     assert job["spec"] == {"replicas": 1, "template": {"spec": {"containers": [main]}}}
 
 
-def test_all_options_of_the_job() -> None:
+def test_run_with_all_options() -> None:
     words = "--replicas 4 --workers 2 --cpu 2 --memory 4Gi --gpus 1 --topology star --mq redis"
     (job,) = made(*words.split(), "--env", "A=b=c", "--volume", "out:/out", "--", "x")
     spec = job["spec"]
@@ -71,18 +71,18 @@ def test_all_options_of_the_job() -> None:
 @pytest.mark.parametrize(
     ("claims", "names"),
     [
-        pytest.param(["data", "out"], ["data", "out"], id="their own"),
-        pytest.param(["out", "out"], ["out", "out"], id="one claim, mounted twice"),
-        pytest.param(["my.claim", "b" * 64], ["volume-0", "volume-1"], id="no labels"),
+        pytest.param(["data", "out"], ["data", "out"], id="the claims' names"),
+        pytest.param(["out", "out"], ["out", "out"], id="one claim with two mounts"),
+        pytest.param(
+            ["my.claim", "b" * 64], ["volume-0", "volume-1"], id="not valid as a volume's name"
+        ),
         pytest.param(["code", "work"], ["volume-0", "volume-1"], id="those of the code"),
         pytest.param(["dijob-bin"], ["volume-0"], id="the operator's"),
         pytest.param(["volume-0", "a.b"], ["volume-0", "volume-1"], id="a number that is taken"),
         pytest.param(["a.b", "volume-0"], ["volume-0", "volume-1"], id="a name that is taken"),
     ],
 )
-def test_a_volume_is_named_after_its_claim_where_it_can_be(
-    claims: list[str], names: list[str]
-) -> None:
+def test_a_volume_is_named_after_its_claim_if_possible(claims: list[str], names: list[str]) -> None:
     words = [word for n, one in enumerate(claims) for word in ("--volume", f"{one}:/{n}")]
     (job,) = made(*words, "--", "x")
     pod = job["spec"]["template"]["spec"]
@@ -96,7 +96,7 @@ def test_a_volume_is_named_after_its_claim_where_it_can_be(
     assert len(pod["volumes"]) == len(set(names))
 
 
-def test_a_line_for_a_shell_that_is_asked_for_is_taken() -> None:
+def test_an_explicit_shell_gets_its_command_line() -> None:
     (job,) = made("--", "bash", "-c", "echo hi; python3 -V")
     (main,) = job["spec"]["template"]["spec"]["containers"]
     assert main["command"] == ["bash", "-c", "echo hi; python3 -V"]
@@ -115,13 +115,13 @@ def test_a_line_for_a_shell_that_is_asked_for_is_taken() -> None:
         )
     ],
 )
-def test_quantities_are_kept_as_they_are_written(words: tuple[str, ...]) -> None:
+def test_quantities_are_kept_as_written(words: tuple[str, ...]) -> None:
     (job,) = made(*words, "--", "x")
     (main,) = job["spec"]["template"]["spec"]["containers"]
     assert main["resources"]["requests"] == {"memory": words[1], "cpu": words[3]}
 
 
-def test_code_is_in_the_folder_where_the_command_starts(folder: Path) -> None:
+def test_code_is_in_the_working_directory(folder: Path) -> None:
     job, config_map = made("--code", str(folder), "--", "python", "main.py")
     pod = job["spec"]["template"]["spec"]
     (main,) = pod["containers"]
@@ -146,19 +146,19 @@ def test_code_is_in_the_folder_where_the_command_starts(folder: Path) -> None:
     assert [item["path"] for item in source["items"] if item.get("mode") == 0o755] == ["a file!.sh"]
 
 
-def test_one_file_is_code_too(folder: Path) -> None:
+def test_code_can_be_a_single_file(folder: Path) -> None:
     job, config_map = made("--code", str(folder / "main.py"), "--", "python", "main.py")
     assert config_map["data"] == {"main.py": "import pkg\n"}
     assert job["spec"]["template"]["spec"]["containers"][0]["workingDir"] == "/work"
 
 
-def test_keys_are_valid_and_differ() -> None:
+def test_keys_of_the_config_map_are_valid_and_distinct() -> None:
     keys = {File(path, b"").key for path in ("a/b.py", "a__b.py", "a b.py", "ä.py", "a/b/c")}
     assert len(keys) == 5
     assert all(key.isascii() and " " not in key and "/" not in key for key in keys)
 
 
-def test_too_much_code_is_a_sentence_with_the_way_out(folder: Path) -> None:
+def test_too_much_code_is_rejected_with_alternatives(folder: Path) -> None:
     (folder / "weights.pth").write_bytes(b"\xff" * (MOST_BYTES + 1))
     result = run("--code", str(folder), "--", "x")
     assert result.exit_code == 2
@@ -206,6 +206,6 @@ def test_too_much_code_is_a_sentence_with_the_way_out(folder: Path) -> None:
         pytest.param(("--cpu=-1", "--", "x"), "write 2 or 500m", id="less than no CPU"),
     ],
 )
-def test_wrong_options(words: tuple[str, ...], said: str) -> None:
+def test_invalid_options_of_run(words: tuple[str, ...], said: str) -> None:
     result = run("--dry-run", *words)
     assert (result.exit_code, said in result.stderr) == (2, True), result.output

@@ -1,4 +1,4 @@
-"""A DIJob of a batch script names the paths that its pods may not have."""
+"""A converted batch script lists the paths that its pods may not have."""
 
 from typing import Any
 
@@ -26,13 +26,11 @@ PLACES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("container", "paths"), PLACES.values(), ids=PLACES)
-def test_paths_that_an_image_does_not_have_itself(
-    container: dict[str, Any], paths: list[str]
-) -> None:
+def test_paths_that_images_do_not_contain(container: dict[str, Any], paths: list[str]) -> None:
     assert foreign_paths(container) == paths
 
 
-def test_they_are_named_at_the_head_of_the_file() -> None:
+def test_such_paths_are_listed_at_the_top_of_the_file() -> None:
     script = "#!/bin/bash\n#SBATCH --ntasks=2\ncd /home/me\nsrun ditask --package x --main {}\n"
     wishes = Wishes(image="img", name="job")
     text = written("a", convert(read(script.format("/scratch/y.main")), wishes))

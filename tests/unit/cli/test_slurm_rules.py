@@ -167,7 +167,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("lines", "said"), REFUSED)
-def test_what_cannot_be_a_dijob_is_one_sentence(lines: str, said: str) -> None:
+def test_a_script_that_cannot_be_converted_is_reported_in_one_sentence(
+    lines: str, said: str
+) -> None:
     done = CliRunner().invoke(group, ["from-slurm", "-", "--image", "img"], input=lines)
     assert done.exit_code == Exit.USAGE
     assert said in done.output
@@ -190,7 +192,7 @@ CONTAINERS = [
 
 
 @pytest.mark.parametrize(("options", "image"), CONTAINERS)
-def test_a_pod_is_the_container(options: str, image: str) -> None:
+def test_the_command_of_a_container_becomes_the_pods_command(options: str, image: str) -> None:
     text = f"srun -n 2 apptainer exec {options} torchrun --nnodes=2 a.py"
     made = convert(read(text), Wishes(image="" if image != "img" else "img", name="job"))
     spec = made.job["spec"]
@@ -229,13 +231,13 @@ def test_names(given: str, name: str) -> None:
     assert job_name(given) == name
 
 
-def test_the_variables_of_slurm_are_those_that_the_runtime_sets() -> None:
+def test_slurm_variables_match_the_runtime() -> None:
     gang = gang_of(job(runtime="slurm"))
     known = slurm.env(gang.member(0), gang).keys() | RUNTIMES[Runtime.SLURM].list_env.keys()
     assert known == SLURM_VARIABLES
 
 
-def test_a_broken_script_is_a_sentence() -> None:
+def test_a_broken_script_is_reported() -> None:
     with pytest.raises(CliError, match=r"No closing quotation|does not end"):
         read("#SBATCH --comment='x\nsrun a")
 
@@ -250,7 +252,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
-def test_any_text_is_a_dijob_or_refused_by_an_error_of_the_command_line(text: str) -> None:
+def test_any_text_is_converted_or_rejected(text: str) -> None:
     try:
         found = convert(read(text), Wishes(image="img", name="job"))
     except CliError:
@@ -260,7 +262,7 @@ def test_any_text_is_a_dijob_or_refused_by_an_error_of_the_command_line(text: st
 
 
 @pytest.mark.timed
-def test_a_long_line_is_read_in_time() -> None:
+def test_long_lines_are_read_quickly() -> None:
     begin = time.process_time()
     for text in (">" * 5000, "$(" * 2000, "| tee " * 2000, "&" * 5000, "a=" * 3000):
         with suppress(CliError):

@@ -1,4 +1,4 @@
-"""H2, R6: from-slurm takes time in proportion to the script, whatever is in it."""
+"""H2, R6: the time of from-slurm is proportional to the length of any script."""
 
 import time
 from contextlib import suppress
@@ -32,7 +32,7 @@ SECONDS = 30.0
         ("&", "", "&"),
     ],
 )
-def test_the_tail_of_a_line(line: str, command: str, tail: str) -> None:
+def test_cutting_the_tail_of_a_line(line: str, command: str, tail: str) -> None:
     text, found = cut(line)
     assert (text.strip(), found) == (command, tail)
 
@@ -56,16 +56,16 @@ def test_the_tail_of_a_line(line: str, command: str, tail: str) -> None:
         pytest.param("a=1; " * MANY + "srun a", id="commands of a line"),
     ],
 )
-def test_a_long_line_takes_no_long_time(line: str) -> None:
+def test_a_long_line_is_converted_in_linear_time(line: str) -> None:
     begin = time.monotonic()
-    # It may be no script that can become a job.
+    # Some of the scripts cannot be converted.
     with suppress(CliError):
         convert(read(f"#!/bin/sh\n{line}\n"), Wishes(image="img", name="job"))
     assert time.monotonic() - begin < SECONDS
 
 
 @pytest.mark.parametrize("quoted", ["'it\\'", '"say \\"so\\""', "a#'b", "x # don't", "it\\'s"])
-def test_a_quote_that_is_closed_ends_with_its_line(quoted: str) -> None:
+def test_a_closed_quote_ends_with_its_line(quoted: str) -> None:
     text = f"#!/bin/sh\necho {quoted}" + ("'" if "#'" in quoted else "") + "\nsrun a\n"
     assert [line.text.split()[0] for line in read(text).lines] == ["echo", "srun"]
 
@@ -76,8 +76,8 @@ def test_a_quote_that_is_closed_ends_with_its_line(quoted: str) -> None:
 @pytest.mark.parametrize(
     "digits", ["9" * 5000, "\u00b2", "\u0663"], ids=["long", "power", "arabic"]
 )
-def test_a_number_that_int_does_not_take(option: str, digits: str) -> None:
-    """H3: more than 4,300 digits, and what only looks like one, were bugs of the program."""
+def test_numbers_that_int_rejects(option: str, digits: str) -> None:
+    """H3: more than 4,300 digits, and characters that only look like digits, raised exceptions."""
     with suppress(CliError):
         convert(
             read(f"#!/bin/sh\n#SBATCH {option.format(digits)}\nsrun a\n"),

@@ -1,8 +1,8 @@
-"""`doctor --stacks`: from what the image dijob/stacks has said to groups and a sentence.
+"""`doctor --stacks`: from the output of the image dijob/stacks to groups and a summary.
 
-The files of the folder stacks are recorded: examples/events.yaml with 3 ranks of 2 processes, ended
-too early (one of rank 0 begins later than the others), each thread but the main one and the
-listener left out.
+The files of the folder stacks were recorded from examples/events.yaml with 3 ranks of 2 processes,
+before all had started (one of rank 0 starts later). All threads except the main one and the
+listener were removed.
 """
 
 import json
@@ -46,8 +46,8 @@ def told(*looks: Look) -> list[str]:
     return [places.verdict(found), *(f"{one.who}: {one.where}" for one in found)]
 
 
-def test_a_recorded_job_is_grouped_by_where_its_processes_stand() -> None:
-    """Neither the pools that wait for these, nor multiprocessing's own processes are named."""
+def test_a_recorded_job_is_grouped_by_position() -> None:
+    """Neither the pools that wait for these processes, nor those of multiprocessing are named."""
     assert told(*(read(RECORDED[rank]) for rank in range(3))) == [
         "most processes are at the same position, and may wait for rank 0 (process 60)",
         "ranks 1-2, rank 0 (process 59): sleep in together (events.py:70)",
@@ -64,7 +64,7 @@ ROWS = [
             "ranks 0-1: wait for another thread in Socket.recv (pynng/nng.py:470), called by main"
             " (main.py:30)",
         ],
-        id="all at one place",
+        id="all at one position",
     ),
     pytest.param(
         [process(RECV, MAIN), process(STEP, MAIN, active=True), process(RECV, MAIN)],
@@ -73,7 +73,7 @@ ROWS = [
             "ranks 0,2: wait in Socket.recv (pynng/nng.py:470), called by main (main.py:30)",
             "rank 1: runs in Env.step (envs.py:7)",
         ],
-        id="one elsewhere",
+        id="one at another position",
     ),
     pytest.param(
         [process(MAIN, waits="sk_wait_data"), process(STEP, waits="hrtimer_nanosleep")],
@@ -100,25 +100,25 @@ ROWS = [
             "rank 0: starting or exiting: no Python code runs",
             "rank 1: waits in main (main.py:30)",
         ],
-        id="one that ends",
+        id="one that exits",
     ),
 ]
 
 
 @pytest.mark.parametrize(("processes", "lines"), ROWS)
-def test_groups_in_words(processes: list[Process], lines: list[str]) -> None:
+def test_the_description_of_groups(processes: list[Process], lines: list[str]) -> None:
     assert told(*map(look, processes)) == lines
 
 
-def test_a_pool_that_waits_for_its_workers_is_not_named_and_one_at_work_is() -> None:
+def test_a_pool_is_named_only_if_it_works_itself() -> None:
     pool, worker = process(POLL, pid=5), process(STEP, pid=6, parent=5)
     assert told(look(pool, worker))[1:] == ["rank 0: waits in Env.step (envs.py:7)"]
     busy = process(POLL, MAIN, pid=5)
     assert len(told(look(busy, worker))) == 3
 
 
-def test_a_process_stands_where_its_own_code_is_in_whichever_thread() -> None:
-    """Else in its main one."""
+def test_the_position_is_in_the_thread_with_the_programs_own_code() -> None:
+    """Otherwise the position is in the main thread."""
     threads = (Thread("MainThread", (POLL,), False), Thread("Thread-1", (RECV, STEP), False))
     assert Process(1, 0, (), threads).thread == threads[1]
     assert Process(1, 0, (), (Thread("a", (RECV,), False), threads[0])).thread == threads[0]
@@ -140,7 +140,7 @@ def test_a_process_stands_where_its_own_code_is_in_whichever_thread() -> None:
         ("<string>", False),
     ],
 )
-def test_whose_code_it_is(path: str, own: bool) -> None:
+def test_which_files_are_the_programs_own_code(path: str, own: bool) -> None:
     assert Frame("f", path, path, 1).own is own
 
 
@@ -153,11 +153,11 @@ def test_whose_code_it_is(path: str, own: bool) -> None:
         pytest.param('{"processes":0}\n', "no Python process was found", id="no Python"),
     ],
 )
-def test_what_cannot_be_read_is_said(text: str, said: str) -> None:
+def test_invalid_output_of_the_stacks_image_is_reported(text: str, said: str) -> None:
     assert said in read(text).problem
 
 
-def test_a_process_that_py_spy_cannot_read_is_named_with_its_rank() -> None:
+def test_an_unreadable_process_is_named_with_its_rank() -> None:
     line = {"pid": 7, "parent": 1, "command": ["python3"], "waits": {}, "problem": "too new"}
     looks = {0: read(f'{json.dumps(line)}\n{{"processes":1}}'), 2: Look(problem="it does not run")}
     assert list(places.problems(looks)) == [
@@ -250,7 +250,7 @@ def test_the_state_of_a_process_comes_first(
     assert bool(suspects) == (status is Status.OK)
 
 
-def test_the_container_shares_the_processes_of_the_main_one() -> None:
+def test_the_stacks_container_shares_the_main_containers_processes() -> None:
     (made,) = container.patch(pod(1), WANTED, "u")["spec"]["ephemeralContainers"]
     assert (made["targetContainerName"], made["image"]) == ("di-container", "r/stacks:1")
     assert made["securityContext"]["capabilities"]["add"] == ["SYS_PTRACE", "DAC_READ_SEARCH"]
@@ -258,7 +258,7 @@ def test_the_container_shares_the_processes_of_the_main_one() -> None:
 
 
 @pytest.mark.parametrize("field", ["hostPID", "shareProcessNamespace"])
-def test_of_pods_that_see_others_processes_only_the_ranks_are_looked_at(field: str) -> None:
+def test_in_a_shared_process_namespace_only_the_rank_is_inspected(field: str) -> None:
     body = container.patch(pod(1, spec={field: True}), WANTED, "u")
     assert body["spec"]["ephemeralContainers"][0]["args"] == ["DI_JOB_ID=u", "DI_RANK=1"]
 
@@ -271,7 +271,7 @@ def test_of_pods_that_see_others_processes_only_the_ranks_are_looked_at(field: s
         ("ContainerCreating", ""),
     ],
 )
-def test_what_keeps_it_from_running(reason: str, said: str) -> None:
+def test_why_the_stacks_container_does_not_run(reason: str, said: str) -> None:
     waiting = {"waiting": {"reason": reason, "message": "why\nnot"}}
     row = {"name": WANTED.name, "state": waiting}
     found = container.stuck(pod(1, status={"ephemeralContainerStatuses": [row]}), WANTED)
@@ -279,13 +279,13 @@ def test_what_keeps_it_from_running(reason: str, said: str) -> None:
     assert bool(found) == bool(said)
 
 
-# As an apiserver 1.37 has said them.
+# Messages of an apiserver 1.37.
 REFUSED = [
     pytest.param(
         'pods "test-0" is forbidden: User "eve" cannot patch resource "pods/ephemeralcontainers"'
         ' in API group "" in the namespace "ns"',
         "ask for the verb patch on pods/ephemeralcontainers",
-        id="no right",
+        id="no permission",
     ),
     pytest.param(
         'pods "test-0" is forbidden: violates PodSecurity "baseline:latest": non-default'
@@ -299,7 +299,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("message", "said"), REFUSED)
-def test_refusals_say_what_to_do(message: str, said: str) -> None:
+def test_rejections_of_the_stacks_container_say_what_to_do(message: str, said: str) -> None:
     error = api_error(403, {"reason": "Forbidden", "message": message}, "PATCH")
     assert isinstance(error, ApiError)
     assert said in container.refusal(error, "ns")
@@ -309,7 +309,7 @@ async def looks(client: AsyncClient) -> Mapping[int, Look]:
     return await take.take(client, await client.get("test"), await client.pods("test"), WANTED)
 
 
-async def test_each_pod_is_looked_at_by_a_container_of_its_own(tmp_path: Path) -> None:
+async def test_each_pod_gets_its_own_stacks_container(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         await made.start(1)
@@ -320,7 +320,7 @@ async def test_each_pod_is_looked_at_by_a_container_of_its_own(tmp_path: Path) -
     assert found[1].problem == "not running (Ended (0))"
 
 
-async def test_one_that_does_not_end_in_time_is_said(
+async def test_a_stacks_container_that_does_not_finish_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(take, "_SECONDS", 0.3)
@@ -330,7 +330,7 @@ async def test_one_that_does_not_end_in_time_is_said(
     assert found[0].problem == f"the container {WANTED.name} did not finish within 0 s (waiting)"
 
 
-def test_the_doctor_says_them_last_and_as_data() -> None:
+def test_doctor_reports_stacks_last_and_as_data() -> None:
     looks = {0: look(process(MAIN)), 1: Look(problem="not running (Gate)")}
     given = evidence(stacks=looks)
     rows = [found for name, found in checks.findings(given) if name == "stacks"]

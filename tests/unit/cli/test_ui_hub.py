@@ -1,4 +1,4 @@
-"""What `ui` hears from an apiserver: changes, deletions, refusals, silence."""
+"""How `ui` follows an apiserver: changes, deletions, rejections, outages."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -29,7 +29,7 @@ async def world(
 
 
 async def until(messages: Messages, event: str, wanted: Callable[[Any], bool]) -> Any:
-    """The first message of this event whose data are as wanted; what was heard instead."""
+    """Return the data of the first message of this event that satisfy the condition."""
     heard = list[Message]()
     try:
         async with asyncio.timeout(SECONDS):
@@ -47,7 +47,7 @@ def names(data: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("everywhere", [False, True], ids=["namespace", "all namespaces"])
-async def test_the_list_follows_its_jobs(
+async def test_the_list_follows_changes_of_jobs(
     world: tuple[Kubelets, AsyncClient], everywhere: bool
 ) -> None:
     made, client = world
@@ -66,7 +66,7 @@ async def test_the_list_follows_its_jobs(
     await asyncio.gather(work, return_exceptions=True)
 
 
-async def test_an_apiserver_that_is_ill_is_told_and_that_it_is_well_again(
+async def test_an_unhealthy_apiserver_is_reported_until_it_recovers(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -82,7 +82,7 @@ async def test_an_apiserver_that_is_ill_is_told_and_that_it_is_well_again(
     await asyncio.gather(work, return_exceptions=True)
 
 
-async def test_a_job_from_its_start_over_its_end_to_its_deletion(
+async def test_a_job_from_its_start_to_its_deletion(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -104,7 +104,7 @@ async def test_a_job_from_its_start_over_its_end_to_its_deletion(
         await until(messages, "job", lambda data: data["name"] == "test")
 
 
-async def test_a_job_that_was_never_there(world: tuple[Kubelets, AsyncClient]) -> None:
+async def test_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:
     made, client = world
     made.job = None
     async with aclosing(Hub(client).job("default", "test")) as messages:
@@ -112,7 +112,7 @@ async def test_a_job_that_was_never_there(world: tuple[Kubelets, AsyncClient]) -
         assert gone == {"sentence": "there is no DIJob test in namespace default"}
 
 
-async def test_a_job_is_shown_to_whom_its_events_are_not(
+async def test_a_job_is_shown_without_permission_to_list_events(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -124,7 +124,7 @@ async def test_a_job_is_shown_to_whom_its_events_are_not(
         assert told["ranks"][0]["kind"] == "waiting"
 
 
-async def test_a_log_is_followed_to_the_jobs_end(world: tuple[Kubelets, AsyncClient]) -> None:
+async def test_a_log_is_followed_until_the_job_ends(world: tuple[Kubelets, AsyncClient]) -> None:
     made, client = world
     await made.start(0)
     await made.start(1)
@@ -146,7 +146,7 @@ async def test_a_log_is_followed_to_the_jobs_end(world: tuple[Kubelets, AsyncCli
         assert [line["text"] for line in lines] == ["not this one", "hello", "bye"]
 
 
-async def test_the_log_of_a_job_that_is_not_there(world: tuple[Kubelets, AsyncClient]) -> None:
+async def test_the_log_of_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:
     made, client = world
     made.job = None
     async with aclosing(Hub(client).log("default", "test", 0)) as messages:
@@ -154,10 +154,10 @@ async def test_the_log_of_a_job_that_is_not_there(world: tuple[Kubelets, AsyncCl
         assert ended == {"sentence": "there is no DIJob test in namespace default"}
 
 
-async def test_watches_that_do_not_last_are_a_trouble_of_the_page(
+async def test_the_page_reports_watches_that_do_not_last(
     world: tuple[Kubelets, AsyncClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H12: /version was answered, so the page showed nothing wrong."""
+    """H12: requests of /version succeeded, so the page showed no problem."""
 
     async def ended(self: Kubelets, request: web.Request) -> web.StreamResponse:
         return web.Response()

@@ -1,4 +1,4 @@
-"""The server of `ui`: whom it answers, with what, and how its streams look on the wire."""
+"""The server of `ui`: access control, static files, and the format of its streams."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ PAGE = Path(server.__file__).with_name("page")
 
 
 class Recorded:
-    """What was seen at the boundary: a list of two states, a job that is gone, and a log."""
+    """A source with a list of two states, a job that was deleted, and a log."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -95,7 +95,7 @@ async def client(source: Recorded) -> AsyncGenerator[Client]:
         pytest.param("GET", "/..%2Fserver.py", {}, 404, id="no file of the page"),
     ],
 )
-async def test_who_is_answered(
+async def test_which_requests_are_answered(
     client: Client, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     async with client.request(method, path, headers=headers) as answer:
@@ -103,7 +103,7 @@ async def test_who_is_answered(
         assert {name: answer.headers[name] for name in guard.HEADERS} == guard.HEADERS
 
 
-def test_nothing_in_the_page_comes_from_elsewhere_or_stands_inline() -> None:
+def test_the_page_has_no_foreign_and_no_inline_content() -> None:
     assert "default-src 'self'" in guard.HEADERS["Content-Security-Policy"]
     assert "unsafe" not in guard.HEADERS["Content-Security-Policy"]
     texts = {file.name: file.read_text() for file in PAGE.iterdir()}
@@ -116,7 +116,7 @@ def test_nothing_in_the_page_comes_from_elsewhere_or_stands_inline() -> None:
     assert not any("innerHTML" in text for text in texts.values())
 
 
-async def test_each_file_that_the_page_names_is_served(client: Client) -> None:
+async def test_every_file_of_the_page_is_served(client: Client) -> None:
     todo, done = ["/"], set[str]()
     while todo:
         path = todo.pop()
@@ -131,7 +131,7 @@ async def test_each_file_that_the_page_names_is_served(client: Client) -> None:
 
 
 async def frames(answer: ClientResponse, most: int = 100) -> list[tuple[str, Any]]:
-    """The events of a stream, to its end or to as many."""
+    """Return the events of a stream up to its end, at most `most`."""
     assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     found = list[tuple[str, Any]]()
     while len(found) < most and (line := await answer.content.readline()):
@@ -142,7 +142,7 @@ async def frames(answer: ClientResponse, most: int = 100) -> list[tuple[str, Any
     return found
 
 
-async def test_a_state_is_sent_once(client: Client) -> None:
+async def test_equal_states_are_sent_once(client: Client) -> None:
     async with client.get("/api/jobs", headers=GIVEN) as answer:
         assert await frames(answer) == [
             ("trouble", {"sentence": ""}),
@@ -151,7 +151,7 @@ async def test_a_state_is_sent_once(client: Client) -> None:
         ]
 
 
-async def test_equal_lines_of_a_log_are_sent_each(client: Client, source: Recorded) -> None:
+async def test_equal_lines_of_a_log_are_all_sent(client: Client, source: Recorded) -> None:
     async with client.get("/api/jobs/ns/test/log/12", headers=GIVEN) as answer:
         assert await frames(answer) == [("lines", [{"text": "same"}])] * 2
     async with client.get("/api/jobs/ns/test/log", headers=GIVEN) as answer:
@@ -159,9 +159,7 @@ async def test_equal_lines_of_a_log_are_sent_each(client: Client, source: Record
     assert source.asked == [("ns", "test", 12), ("ns", "test", None)]
 
 
-async def test_a_tab_that_is_closed_ends_what_it_has_asked_for(
-    client: Client, source: Recorded
-) -> None:
+async def test_closing_a_tab_ends_its_requests(client: Client, source: Recorded) -> None:
     answer = await client.get("/api/jobs/ns/test", headers=GIVEN)
     assert await frames(answer, 1) == [("job", {"name": "test\nü"})]
     assert source.asked == [("ns", "test")]
@@ -170,7 +168,7 @@ async def test_a_tab_that_is_closed_ends_what_it_has_asked_for(
     await asyncio.wait_for(source.closed.wait(), 5)
 
 
-async def test_a_quiet_stream_says_that_it_is_there(
+async def test_a_quiet_stream_sends_comments(
     client: Client, source: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "QUIET_SECONDS", 0.05)
@@ -190,7 +188,7 @@ async def test_a_quiet_stream_says_that_it_is_there(
         pytest.param("<b>&amp;</b>", "<b>&amp;</b>", id="no HTML"),
     ],
 )
-def test_a_line_without_its_terminal(printed: str, text: str) -> None:
+def test_lines_are_shown_without_control_characters(printed: str, text: str) -> None:
     line = tail.shown(Line(1_500_000_000, 3, "test-3", printed))
     assert line == {"time": "1970-01-01T00:00:01.500Z", "rank": 3, "text": text}
 
@@ -204,20 +202,20 @@ def test_a_line_without_its_terminal(printed: str, text: str) -> None:
         pytest.param("darwin", {}, True, id="macOS"),
     ],
 )
-def test_a_browser_is_opened_where_there_is_a_screen(
+def test_a_browser_is_opened_if_there_is_a_screen(
     platform: str, environment: dict[str, str], there: bool
 ) -> None:
     assert serving.has_screen(platform, environment) is there
 
 
 class Empty:
-    """A client of a cluster without jobs."""
+    """The client of a cluster without jobs."""
 
     async def list(self, *, everywhere: bool = False) -> list[Any]:
         return []
 
 
-async def test_a_port_that_is_taken_is_named(client: Client) -> None:
+async def test_a_port_in_use_is_reported(client: Client) -> None:
     assert client.port is not None
     wish = serving.Wish(port=client.port, browser=False)
     with pytest.raises(CliError, match=rf"port {client.port} is in use .* --port") as refused:

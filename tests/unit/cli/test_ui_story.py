@@ -1,4 +1,4 @@
-"""Connections, losses, phases and what `ui` remembers of a job."""
+"""Connections, losses, phases and the memory of `ui` for a job."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -43,7 +43,9 @@ def edges(spec: dict[str, Any], ready: set[int], **status: Any) -> list[list[Any
         ),
     ],
 )
-def test_the_edges(spec: dict[str, Any], ready: set[int], pairs: list[list[Any]]) -> None:
+def test_the_connections_between_ranks(
+    spec: dict[str, Any], ready: set[int], pairs: list[list[Any]]
+) -> None:
     assert edges(spec, ready) == pairs
 
 
@@ -65,7 +67,7 @@ FINISHED = [condition("Finished", "Succeeded"), condition("Succeeded", "AllRanks
         pytest.param(job(spec={"replicas": -1}), "the spec is invalid: ", id="invalid"),
     ],
 )
-def test_where_no_edges_are_drawn(seen: Job, note: str) -> None:
+def test_jobs_without_drawn_connections(seen: Job, note: str) -> None:
     drawn = graph.graph(seen, set())
     assert (drawn["edges"], drawn["total"]) == ([], 0)
     assert drawn["note"].startswith(note)
@@ -84,13 +86,15 @@ def test_where_no_edges_are_drawn(seen: Job, note: str) -> None:
             id="mesh",
         ),
         pytest.param(
-            {"restart": {"scope": "Job"}}, ["all ranks restart with it"] * 3, id="together"
+            {"restart": {"scope": "Job"}},
+            ["all ranks restart with it"] * 3,
+            id="a restart of all ranks",
         ),
         pytest.param({"addressing": "Hostname"}, ["no other rank restarts"] * 3, id="by name"),
         pytest.param({"replicas": 49}, [], id="large"),
     ],
 )
-def test_who_restarts_with_a_rank(spec: dict[str, Any], said: list[str]) -> None:
+def test_which_ranks_restart_with_a_rank(spec: dict[str, Any], said: list[str]) -> None:
     assert graph.restarts(job(spec=spec).model) == said
 
 
@@ -101,12 +105,14 @@ LOSS = {"listNumber": 1, "reason": "PodDeleted", "message": "rank 1 was deleted"
     ("status", "ranks"),
     [
         pytest.param({}, set(), id="no loss"),
-        pytest.param({"lastRenewal": LOSS}, {1, 2}, id="the list is dead"),
-        pytest.param({"lastRenewal": LOSS, "listNumber": 2}, set(), id="the next one is there"),
+        pytest.param({"lastRenewal": LOSS}, {1, 2}, id="the peer list is stale"),
+        pytest.param(
+            {"lastRenewal": LOSS, "listNumber": 2}, set(), id="the next peer list is active"
+        ),
         pytest.param({"lastRenewal": {**LOSS, "ranks": ""}}, {0, 1, 2}, id="all"),
     ],
 )
-def test_who_is_renewed_now(status: dict[str, Any], ranks: set[int]) -> None:
+def test_which_ranks_are_in_a_re_rendezvous(status: dict[str, Any], ranks: set[int]) -> None:
     assert graph.renewed(job(**status)) == ranks
 
 
@@ -157,7 +163,7 @@ BEGUN = event("Running", "all 3 ranks are running", at=at(1))
         ),
     ],
 )
-def test_the_phases(
+def test_the_phases_of_a_job(
     status: dict[str, Any],
     events: Sequence[Mapping[str, Any]],
     steps: list[Step],
@@ -167,7 +173,7 @@ def test_the_phases(
     assert [(one["time"], one["value"]) for one in found] == shown
 
 
-def test_the_story_is_in_the_order_of_time_and_says_nothing_twice() -> None:
+def test_the_history_is_ordered_by_time_without_duplicates() -> None:
     told = story.told(
         job(
             lastRenewal={**LOSS, "time": at(10)},
@@ -189,7 +195,7 @@ def test_the_story_is_in_the_order_of_time_and_says_nothing_twice() -> None:
     assert told[-3]["text"] == "rank 1 (test-1), exit code 3"
 
 
-def test_a_loss_of_which_an_event_tells_is_told_once() -> None:
+def test_a_loss_with_an_event_is_shown_once() -> None:
     lost = job(lastRenewal={**LOSS, "time": at(10)})
     event_of_it = event("PodDeleted", "rank 1 is being deleted", at=at(10), type="Warning")
     told = story.told(lost, [event_of_it], Memory(CREATED))
@@ -199,7 +205,7 @@ def test_a_loss_of_which_an_event_tells_is_told_once() -> None:
     assert titles == ["Created", "PodDeleted", "Peer list revision 1 is stale: PodDeleted"]
 
 
-def test_what_is_remembered() -> None:
+def test_the_memory_of_a_job() -> None:
     seen = Memory("")
     reported = {"iteration": 3, "envStep": 40, "episodeReturn": 1.5, "time": at(3)}
     for status in (
@@ -213,7 +219,7 @@ def test_what_is_remembered() -> None:
     assert seen.points == [{"time": at(3), "iteration": 3, "step": 40, "return": 1.5}]
 
 
-def test_a_long_curve_loses_every_second_point_but_the_last() -> None:
+def test_a_long_curve_is_thinned_and_keeps_its_last_point() -> None:
     seen = Memory("")
     for number in range(memory.MOST_POINTS + 1):
         reported = {"iteration": number, "time": f"{NOW + timedelta(seconds=number):%FT%TZ}"}
@@ -227,17 +233,17 @@ def test_a_long_curve_loses_every_second_point_but_the_last() -> None:
     ("code", "fell"),
     [
         pytest.param(137, [set(), {0}, {0}, set()], id="killed"),
-        pytest.param(85, [set(), set(), set(), set()], id="renewed"),
+        pytest.param(85, [set(), set(), set(), set()], id="a re-rendezvous"),
     ],
 )
-def test_a_bad_end_is_remembered_for_a_moment(code: int, fell: list[set[int]]) -> None:
+def test_a_failure_is_remembered_for_some_seconds(code: int, fell: list[set[int]]) -> None:
     ends, before = Ends(), pod(0)
     after = pod(0, restartCount=1, lastState=ended(code))
     seen = [ends.see([before], 0), ends.see([after], 1), ends.see([after], 4), ends.see([after], 6)]
     assert seen == fell
 
 
-def test_ends_before_the_command_began_are_no_news() -> None:
+def test_failures_before_the_command_started_are_ignored() -> None:
     assert not Ends().see([pod(0, restartCount=3, lastState=ended(1))], 0)
 
 
@@ -249,7 +255,7 @@ def test_ends_before_the_command_began_are_no_news() -> None:
         pytest.param("x" * 301, f"{'x' * 299}…", id="long"),
     ],
 )
-def test_what_programs_have_said_is_short_in_the_story(text: str, said: str) -> None:
+def test_messages_of_programs_are_short_in_the_history(text: str, said: str) -> None:
     assert short(text) == said
     failed = job(firstFailure={"rank": 1, "pod": "p", "signal": 9, "message": text, "time": at(5)})
     (_, first) = story.told(failed, [], Memory(CREATED))

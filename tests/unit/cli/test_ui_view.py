@@ -1,4 +1,4 @@
-"""What `ui` shows of a job, its pods and events."""
+"""The data of a job, its pods and events that `ui` shows."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -61,15 +61,20 @@ STATES = [
         pod(0, state=ended(85)),
         False,
         State(Kind.RENEWING, "Restarting with the next peer list"),
-        id="ended for a renewal",
+        id="exited for a re-rendezvous",
     ),
     pytest.param(
         pod(0, state=RUNS, lastState=ended(85)),
         False,
         State(Kind.RENEWING, "Restarted, not Ready yet"),
-        id="runs again after a renewal",
+        id="runs again after a re-rendezvous",
     ),
-    pytest.param(pod(0, lastState=ended(85)), True, State(Kind.READY, "Ready"), id="renewed"),
+    pytest.param(
+        pod(0, lastState=ended(85)),
+        True,
+        State(Kind.READY, "Ready"),
+        id="ready after a re-rendezvous",
+    ),
     pytest.param(
         pod(0, state={"waiting": {"reason": "ImagePullBackOff"}}),
         False,
@@ -99,11 +104,11 @@ def test_the_state_of_a_rank(one: RankPod, fell: bool, state: State) -> None:
         pytest.param(
             {"addressList": None, "phase": "Pending"},
             State(Kind.ABSENT, "No pod yet"),
-            id="not made yet",
+            id="not created yet",
         ),
         pytest.param({"addressList": {"size": 1}}, State(Kind.ABSENT, "No pod yet"), id="new"),
         pytest.param({"succeededRanks": "0-1"}, State(Kind.DONE, "Completed"), id="succeeded"),
-        pytest.param({"phase": "Failed"}, State(Kind.ABSENT, "Pod was deleted"), id="job over"),
+        pytest.param({"phase": "Failed"}, State(Kind.ABSENT, "Pod was deleted"), id="job finished"),
         pytest.param({"phase": "Suspended"}, State(Kind.ABSENT, "Suspended"), id="suspended"),
     ],
 )
@@ -126,7 +131,7 @@ WHOLE = (condition("Running", "Begun"), condition("PeersReady", "AllRanksReady")
         pytest.param(
             job(conditions=[condition("AddressesReady", "Gathering", true=False)], phase="Pending"),
             "waiting",
-            id="on its way",
+            id="starting",
         ),
     ],
 )
@@ -184,7 +189,7 @@ def test_the_page_of_a_job() -> None:
     assert found["failure"] == ""
 
 
-def test_a_rank_that_runs_with_a_dead_list_is_not_shown_as_well() -> None:
+def test_a_rank_with_a_stale_peer_list_is_not_shown_as_ready() -> None:
     loss = {"listNumber": 1, "reason": "PodDeleted", "ranks": "1-2"}
     now = Snapshot(job(lastRenewal=loss), [pod(0), pod(2)])
     found = page(Seen(now, Memory(CREATED)))
@@ -193,25 +198,25 @@ def test_a_rank_that_runs_with_a_dead_list_is_not_shown_as_well() -> None:
         ("failed", "Lost: its pod is gone"),
         ("renewing", "Running until the next peer list"),
     ]
-    # Its connections stand until then.
+    # The rank keeps its connections until then.
     assert (found["graph"]["up"], found["graph"]["total"]) == (1, 3)
 
 
-def test_who_may_not_see_pods_is_told_no_lie() -> None:
+def test_without_permission_to_list_pods_ranks_are_unknown() -> None:
     why = 'pods is forbidden: User "x" cannot list resource "pods" in API group ""'
     found = seen_page(pods=[], unseen=(why,))
     assert {one["state"] for one in found["ranks"]} == {"Unknown: no permission to list pods"}
     assert found["unseen"] == [why]
 
 
-def test_a_job_that_cannot_be_read_has_a_page_too() -> None:
+def test_an_invalid_job_has_a_page() -> None:
     broken = job(spec={"replicas": -1}, desired=0, phase="Pending")
     found = page(Seen(Snapshot(broken), Memory(CREATED)))
     assert found["ranks"] == []
     assert "the spec is invalid" in found["graph"]["note"]
 
 
-def test_a_status_that_wants_ten_million_ranks_has_a_page() -> None:
-    """R7: a status can be edited by hand; the ranks took all of the memory."""
+def test_a_status_with_ten_million_ranks_has_a_page() -> None:
+    """R7: a status can be edited by hand, and the ranks used up the memory."""
     found = seen_page(job=job(desired=10**7))
     assert len(found["ranks"]) == MAX_REPLICAS

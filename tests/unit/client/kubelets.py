@@ -1,4 +1,4 @@
-"""An apiserver on loopback with one job, whose pods' logs a test writes line by line."""
+"""A simulated apiserver on loopback with one job. Tests write the logs of its pods line by line."""
 
 import asyncio
 import json
@@ -26,14 +26,14 @@ OWNER |= {"controller": True}
 
 @dataclass
 class Log:
-    """What one run of a container has printed, and whether it has ended."""
+    """The output of one run of a container, and whether it has ended."""
 
     lines: list[str] = field(default_factory=list)
     ended: bool = False
 
 
 class Kubelets:
-    """Job and pods, each change of which wakes all watches and logs."""
+    """A job and its pods. Each change wakes all watches and logs."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -45,15 +45,15 @@ class Kubelets:
         self.broken = 0
         """How often a log's connection is cut after its next line."""
         self.busy = 0
-        """How often the job is refused with 429."""
+        """How many requests for the job are rejected with 429."""
         self.programs: tuple[str, ...] = ("tar", "test")
-        """What containers have of this machine."""
+        """The programs of this machine that containers can run."""
         self.looked = ""
-        """What an ephemeral container says; "" for one that never runs."""
+        """The output of an ephemeral container; "" for one that never runs."""
         self.forbidden: set[str] = set()
         """Paths that the user may not list."""
         self.down = ""
-        """What every request for the version is answered with; "" while the apiserver is well."""
+        """The error of every request for the version; "" while the apiserver is healthy."""
 
     async def change(self) -> None:
         self.version += 1
@@ -61,7 +61,7 @@ class Kubelets:
             self.changed.notify_all()
 
     async def start(self, rank: int, uid: str = "") -> None:
-        """A pod of this rank runs, or runs once more."""
+        """Start the pod of a rank, or restart its container."""
         name = f"test-{rank}"
         uid = uid or f"uid-{rank}"
         before = self.pods.get(name)
@@ -82,26 +82,26 @@ class Kubelets:
         await self.change()
 
     async def say(self, rank: int, at: float, text: str) -> None:
-        """A line at a time, in seconds."""
+        """Print a line at a time, in seconds."""
         moment = datetime.fromtimestamp(at, UTC)
         self.logs[f"test-{rank}"][-1].lines.append(f"{moment:%Y-%m-%dT%H:%M:%S.%fZ} {text}")
         await self.change()
 
     async def stop(self, rank: int) -> None:
-        """The container ends."""
+        """End the container."""
         self.logs[f"test-{rank}"][-1].ended = True
         state = self.pods[f"test-{rank}"]["status"]["containerStatuses"][0]
         state["state"] = {"terminated": {"exitCode": 0}}
         await self.change()
 
     async def remove(self, rank: int) -> None:
-        """The pod is gone, and with it what it runs."""
+        """Remove the pod, and end its container."""
         self.logs[f"test-{rank}"][-1].ended = True
         del self.pods[f"test-{rank}"]
         await self.change()
 
     async def finish(self) -> None:
-        """The job has succeeded."""
+        """Let the job succeed."""
         assert self.job is not None
         kinds = ("Succeeded", "Finished")
         conditions = [{"type": kind, "status": "True", "message": "done"} for kind in kinds]
@@ -109,7 +109,7 @@ class Kubelets:
         await self.change()
 
     async def objects(self, request: web.Request) -> web.StreamResponse:
-        """A list, or a watch that says all of it again after each change."""
+        """Serve a list, or a watch that sends all objects again after each change."""
         if request.path in self.forbidden:
             message = f'events is forbidden: User "u" cannot list {request.path}'
             return web.json_response({"message": message, "reason": "Forbidden"}, status=403)
@@ -154,7 +154,7 @@ class Kubelets:
                     await self.changed.wait()
 
     async def add(self, request: web.Request) -> web.StreamResponse:
-        """An ephemeral container, which ends at once if it has something to say."""
+        """Add an ephemeral container, which ends immediately if it has an output."""
         (made,) = (await request.json())["spec"]["ephemeralContainers"]
         pod = self.pods[request.match_info["name"]]
         state: Body = {"terminated": {"exitCode": 0}} if self.looked else {"waiting": {}}
@@ -164,8 +164,9 @@ class Kubelets:
         return web.json_response(pod)
 
     async def execute(self, request: web.Request) -> web.StreamResponse:
-        """`cat` gives its input back; `false` fails; `tar` and `test` are this machine's; anything
-        else is refused."""
+        """Run a command: `cat` returns its input, `false` fails, `tar` and `test` are those of this
+        machine, and anything else is rejected.
+        """
         command = request.query.getall("command")
         if "*/*" not in request.headers["Accept"]:
             return web.json_response({"message": "Not Acceptable"}, status=406)
@@ -217,7 +218,7 @@ class Kubelets:
 
 
 async def _run(socket: web.WebSocketResponse, command: list[str]) -> Body:
-    """A program of this machine, with the input that comes; how it has ended."""
+    """Run a program of this machine with the input of the socket, and return its status."""
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stdin is not None
 

@@ -1,4 +1,4 @@
-"""A job as a progress bar: what is shown, and where."""
+"""The progress bar of a job: its content in terminals, notebooks and files."""
 
 import io
 import os
@@ -50,12 +50,12 @@ CASES = {
 
 
 @pytest.mark.parametrize(("state", "of", "phase", "part"), CASES.values(), ids=CASES)
-def test_how_much_is_done(state: Job, of: str, phase: str, part: float | None) -> None:
+def test_completed_part(state: Job, of: str, phase: str, part: float | None) -> None:
     found = shown(state, of, 100.0)
     assert (found.phase, found.part) == (phase, part)
 
 
-def test_what_a_program_reports_is_told() -> None:
+def test_the_line_contains_the_reported_progress() -> None:
     found = shown(job("Running", **reported(envStep=30)), "env_step", 100.0)
     assert found.line == "test: Running 30%: so it is, step 30"
 
@@ -68,12 +68,12 @@ def test_what_a_program_reports_is_told() -> None:
         pytest.param({"iteration": 0}, "the number must be positive", id="nothing"),
     ],
 )
-def test_a_target_that_there_is_not_is_refused(target: dict[str, float], said: str) -> None:
+def test_an_invalid_target_of_a_bar_is_rejected(target: dict[str, float], said: str) -> None:
     with pytest.raises(DijobError, match=said):
         Bar(**target)
 
 
-def test_without_a_terminal_each_change_is_a_line() -> None:
+def test_without_a_terminal_each_change_prints_a_line() -> None:
     out = io.StringIO()
     with Bar(env_step=100, file=out) as bar:
         for state in (job("Starting", desired=4), job("Starting", desired=4), job("Succeeded")):
@@ -84,7 +84,7 @@ def test_without_a_terminal_each_change_is_a_line() -> None:
     ]
 
 
-def test_in_a_terminal_the_line_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_terminal_the_line_is_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     reader, writer = os.openpty()
     with os.fdopen(writer, "w") as file, Bar(env_step=100, file=file) as bar:
@@ -106,25 +106,27 @@ PARTS = {
 
 
 @pytest.mark.parametrize(("part", "moves", "width"), PARTS.values(), ids=PARTS)
-def test_a_bar_has_the_width_of_its_part(part: float | None, moves: bool, width: int) -> None:
+def test_a_bar_is_as_wide_as_the_completed_part(
+    part: float | None, moves: bool, width: int
+) -> None:
     line = text(drawn(Shown("test", "Running", part, "so it is"), moves=moves))
     assert line.count("\u2501") == width
     assert ("%" in line) == (part is not None)
     assert "so it is" in line
 
 
-def test_a_bar_moves_in_a_terminal_where_nobody_knows() -> None:
+def test_a_bar_without_a_known_part_moves_in_a_terminal() -> None:
     assert "\u2501" in text(drawn(Shown("test", "Running", None, "so it is")))
 
 
 def text(shown: Any) -> str:
-    """Without colour, what is left of a bar is blank."""
+    """Return the text of a bar. Without colours, the bar itself is blank."""
     console = Console(file=io.StringIO(), width=100, record=True, color_system=None)
     console.print(shown)
     return console.export_text()
 
 
-def test_the_client_is_imported_without_rich() -> None:
+def test_the_client_does_not_import_rich() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
     code = "import sys, dijob.client; print('rich' in sys.modules)"
     said = subprocess.check_output([sys.executable, "-c", code], text=True, env=env)

@@ -1,4 +1,4 @@
-"""A job is deleted with its pods: who is waited for, and what is said of who stays."""
+"""Deleting a job waits for the job and its pods, and names those that remain."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -23,7 +23,7 @@ async def world(tmp_path: Path) -> AsyncGenerator[tuple[Kubelets, AsyncClient]]:
         yield made, client
 
 
-async def test_a_job_that_is_gone_is_waited_for_until_its_own_pods_are(
+async def test_delete_waits_until_the_jobs_own_pods_are_gone(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -35,7 +35,7 @@ async def test_a_job_that_is_gone_is_waited_for_until_its_own_pods_are(
     await waiting
 
 
-async def test_a_job_that_is_held_is_named(world: tuple[Kubelets, AsyncClient]) -> None:
+async def test_a_job_held_by_a_finalizer_is_named(world: tuple[Kubelets, AsyncClient]) -> None:
     made, client = world
     assert made.job is not None
     held = Deleted("default", "test", made.job["metadata"]["uid"])
@@ -43,7 +43,7 @@ async def test_a_job_that_is_held_is_named(world: tuple[Kubelets, AsyncClient]) 
         await until_gone(client.connection, held, 0.5)
 
 
-async def test_who_may_not_list_pods_waits_for_the_job(
+async def test_without_permission_to_list_pods_delete_waits_for_the_job(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -55,19 +55,23 @@ async def test_who_may_not_list_pods_waits_for_the_job(
 @pytest.mark.parametrize(
     ("answer", "uid"),
     [
-        pytest.param({"kind": "DIJob", "metadata": {"uid": "u"}}, "u", id="the object that goes"),
-        pytest.param({"kind": "Status", "details": {"uid": "u"}}, "u", id="it is gone at once"),
+        pytest.param({"kind": "DIJob", "metadata": {"uid": "u"}}, "u", id="the deleted object"),
+        pytest.param(
+            {"kind": "Status", "details": {"uid": "u"}}, "u", id="a Status of a job that is gone"
+        ),
         pytest.param({}, "", id="neither"),
     ],
 )
-def test_whose_pods_are_meant(answer: dict[str, object], uid: str) -> None:
+def test_the_uid_of_the_deleted_job_comes_from_the_response(
+    answer: dict[str, object], uid: str
+) -> None:
     assert Deleted.of("default", "test", answer).uid == uid
 
 
-async def test_an_answer_without_a_uid_waits_for_the_job(
+async def test_a_response_without_a_uid_waits_for_the_job(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
-    """R19: the job counted as gone at once."""
+    """R19: the job counted as deleted immediately."""
     _, client = world
     with pytest.raises(TimedOut, match="test still exists"):
         await until_gone(client.connection, Deleted("default", "test", ""), 0.5)

@@ -1,4 +1,4 @@
-"""Files of users: what is read, what is refused, and the sentences that say so."""
+"""Files of users: reading, validation, and the messages about invalid files."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {day: 2026-11
     ("text", "words"),
     [
         pytest.param(LAUGHS, ("line ", "aliases", "make it smaller"), id="a billion laughs"),
-        pytest.param("a: &a [*a]", ("line 1", "an alias of itself"), id="an alias in itself"),
+        pytest.param("a: &a [*a]", ("line 1", "an alias of itself"), id="an alias of itself"),
         pytest.param("a: {b: 1", ("invalid YAML", "line 1"), id="no YAML"),
         pytest.param("a: " + "[" * 3000, ("nested too deeply",), id="deep"),
-        pytest.param("kind: A\nkind: B", ("line 2", "duplicate key kind"), id="a key twice"),
+        pytest.param("kind: A\nkind: B", ("line 2", "duplicate key kind"), id="a duplicate key"),
         pytest.param("hello", ("not a Kubernetes object",), id="a word"),
         pytest.param("{kind: DIJob, apiVersion: v1}", ("metadata.name",), id="no name"),
         pytest.param("{kind: A, metadata: {name: b}}", ("A b has no apiVersion",), id="no version"),
@@ -30,7 +30,7 @@ MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {day: 2026-11
         ),
     ],
 )
-def test_what_cannot_be_read_is_a_sentence(text: str, words: tuple[str, ...]) -> None:
+def test_an_invalid_file_is_reported_in_one_sentence(text: str, words: tuple[str, ...]) -> None:
     with pytest.raises(BadFile) as caught:
         tuple(loads(text, "job.yaml"))
     said = str(caught.value)
@@ -40,7 +40,7 @@ def test_what_cannot_be_read_is_a_sentence(text: str, words: tuple[str, ...]) ->
         assert word in said
 
 
-def test_a_file_has_several_documents_and_lists(tmp_path: Path) -> None:
+def test_a_file_can_have_several_documents_and_lists(tmp_path: Path) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [JOB, *loads(MAP)]}
     file = tmp_path / "all.yaml"
     file.write_text(f"---\n{MAP}---\n---\n{yaml.safe_dump(listed)}")
@@ -57,7 +57,9 @@ def test_a_file_has_several_documents_and_lists(tmp_path: Path) -> None:
         pytest.param(b"# nothing", "no objects found", id="empty"),
     ],
 )
-def test_a_file_that_holds_nothing(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_a_file_without_objects_is_rejected(
+    tmp_path: Path, content: bytes | None, words: str
+) -> None:
     file = tmp_path / "job.yaml"
     if content is not None:
         file.write_bytes(content)
@@ -65,7 +67,7 @@ def test_a_file_that_holds_nothing(tmp_path: Path, content: bytes | None, words:
         load(file)
 
 
-def test_a_job_is_checked_as_the_operator_does() -> None:
+def test_a_job_is_checked_as_in_the_operator() -> None:
     wrong = dijob("test", {"image": "x", "command": ["x"]}, replicas=0, topologie="mesh")
     with pytest.raises(BadFile) as caught:
         check(wrong, "job.yaml")
@@ -77,13 +79,13 @@ def test_a_job_is_checked_as_the_operator_does() -> None:
         check({**JOB, "apiVersion": "diengine.opendilab.org/v1"})
 
 
-def test_warnings_are_no_errors() -> None:
+def test_warnings_are_not_errors() -> None:
     found = check(dijob("test", {"image": "x", "command": ["ditask"]}, launcher="Off", replicas=2))
     assert [warning.field for warning in found] == ["spec.launcher"]
 
 
-def test_nulls_of_a_spec_are_not_sent() -> None:
-    """C4: `replicas: null` is the one null that a server-side apply would be refused for."""
+def test_nulls_in_a_spec_are_not_sent() -> None:
+    """C4: `replicas: null` is the only null that server-side apply rejects."""
     nulls = {**JOB["spec"], "replicas": None, "suspend": None, "minReplicas": 1}
     sent = manifest({**JOB, "spec": nulls})["spec"]
     assert sent == {
@@ -98,5 +100,5 @@ def test_a_job_is_written_as_it_was_built() -> None:
     assert tuple(loads(dump(job))) == (JOB,)
 
 
-def test_text_of_several_lines_is_readable_yaml() -> None:
+def test_multi_line_text_stays_readable_in_yaml() -> None:
     assert "main.py: |-\n" in dump({"data": {"main.py": "import os\nprint(os)"}})

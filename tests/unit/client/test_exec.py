@@ -1,4 +1,4 @@
-"""Commands in a rank's container, and what the connection makes of an apiserver's answers."""
+"""Commands in a rank's container, and how the connection handles the apiserver's responses."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ from dijob.client.executing import execute
 from unit.client.kubelets import kubelets
 
 
-async def test_commands_in_a_container(tmp_path: Path) -> None:
+async def test_exec_returns_output_and_exit_code(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         data = bytes(range(256)) * 400
@@ -22,8 +22,8 @@ async def test_commands_in_a_container(tmp_path: Path) -> None:
             await client.exec("test", 1, ["cat"])
 
 
-async def test_the_client_without_async_works_where_a_loop_runs(tmp_path: Path) -> None:
-    """As in a notebook."""
+async def test_the_synchronous_client_works_inside_a_running_loop(tmp_path: Path) -> None:
+    """A notebook runs a loop."""
     async with kubelets(tmp_path) as (made, kubeconfig):
         await made.finish()
 
@@ -35,7 +35,7 @@ async def test_the_client_without_async_works_where_a_loop_runs(tmp_path: Path) 
         assert await asyncio.to_thread(plain) == ["Succeeded", "test: Succeeded: done"]
 
 
-async def test_a_busy_apiserver_is_asked_again(tmp_path: Path) -> None:
+async def test_a_429_is_retried(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         made.busy = 3
         assert (await client.get("test")).name == "test"
@@ -44,8 +44,8 @@ async def test_a_busy_apiserver_is_asked_again(tmp_path: Path) -> None:
             await client.get("test")
 
 
-async def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
-    """The program that answers is the tenant's: `doctor` and `topology` bound what they read."""
+async def test_endless_output_is_cut_off(tmp_path: Path) -> None:
+    """The program belongs to the tenant, so `doctor` and `topology` limit its output."""
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         place = await client.place("test", 0)

@@ -1,4 +1,4 @@
-"""A kubeconfig that acts as another user acts with that user's rights alone."""
+"""A kubeconfig that impersonates a user acts only with the permissions of that user."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("user", "expected"), [({}, []), (AS, HEADERS)], ids=["no", "as"])
-async def test_each_request_says_as_whom(
+async def test_each_request_has_the_impersonation_headers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: dict[str, Any], expected: list[Any]
 ) -> None:
     seen = list[list[tuple[str, str]]]()

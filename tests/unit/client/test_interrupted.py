@@ -1,4 +1,4 @@
-"""Ctrl-C in a loop over what the client without `async` gives is Ctrl-C, and nothing else."""
+"""Ctrl-C in a loop over results of the synchronous client raises only KeyboardInterrupt."""
 
 import asyncio
 import signal
@@ -28,7 +28,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 class Lines:
-    """Lines that never come; `waits` once the first is waited for, `closed` in the end."""
+    """Lines that never arrive. `waits` is set once the first is awaited, `closed` at the end."""
 
     def __init__(self) -> None:
         self.waits, self.closed = threading.Event(), False
@@ -42,7 +42,7 @@ class Lines:
             self.closed = True
 
 
-def test_ctrl_c_while_the_next_line_is_waited_for(client: Client) -> None:
+def test_ctrl_c_while_waiting_for_the_next_line(client: Client) -> None:
     lines, main = Lines(), threading.get_ident()
 
     def interrupt() -> None:
@@ -55,10 +55,10 @@ def test_ctrl_c_while_the_next_line_is_waited_for(client: Client) -> None:
     assert lines.closed
 
 
-def test_ctrl_c_as_the_next_line_is_asked_for(
+def test_ctrl_c_while_requesting_the_next_line(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step has begun, and nobody has its future yet."""
+    """Ctrl-C arrives when the step has started, but its future is not stored yet."""
     lines, real = Lines(), asyncio.run_coroutine_threadsafe
 
     def interrupted(*args: Any) -> None:
@@ -73,10 +73,10 @@ def test_ctrl_c_as_the_next_line_is_asked_for(
     assert lines.closed
 
 
-def test_an_error_as_the_connection_closes_leaves_no_thread(
+def test_an_error_while_closing_leaves_no_thread(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R16."""
+    """R16: the thread was left running."""
 
     close = client._client.__aexit__
 

@@ -1,4 +1,4 @@
-"""What a status means to the client: outcome, sentences, and what a wait ends with."""
+"""How the client interprets a status: outcome, messages, and the end of a wait."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ FIRST = {"rank": 2, "pod": "test-2", "node": "n1", "exitCode": 3, "reason": "Err
 
 
 def seen(*true: str, **status: Any) -> Job:
-    """A job whose status has these conditions, with a message each."""
+    """Return a job with these conditions, each with a message."""
     body = dijob("test", {"image": "x"})
     body["metadata"] |= {"namespace": "ns", "uid": "u"}
     conditions = [{"type": t, "status": "True", "message": f"{t} it is"} for t in true]
@@ -52,13 +52,13 @@ def test_outcome(job: Job, said: str) -> None:
     assert str(job.outcome) == said
 
 
-def test_a_first_failure_is_said_once() -> None:
+def test_the_first_failure_is_not_repeated() -> None:
     body = seen("Finished", "Failed", phase="Failed", firstFailure=FIRST).body
     body["status"]["conditions"][1]["message"] = "the first failure: rank 2 exited 3"
     assert str(Job(body).outcome) == "test: Failed: the first failure: rank 2 exited 3"
 
 
-def test_events_of_an_earlier_job_of_the_name_are_not_this_ones() -> None:
+def test_events_of_an_earlier_job_with_the_same_name_are_excluded() -> None:
     def event(uid: str, time: str) -> Body:
         return {"involvedObject": {"uid": uid}, "lastTimestamp": time}
 
@@ -66,14 +66,14 @@ def test_events_of_an_earlier_job_of_the_name_are_not_this_ones() -> None:
     assert found == [event("u", "1"), event("u", "2")]
 
 
-def test_a_job_without_a_status_waits_for_an_operator() -> None:
+def test_a_job_without_a_status_is_pending() -> None:
     assert (seen().phase, seen().message) == (
         "Pending",
         "the operator has not processed this job yet",
     )
 
 
-def test_progress_is_what_the_program_reported() -> None:
+def test_progress_is_read_from_the_status() -> None:
     assert seen().progress is None
     progress = seen(progress={"line": "iter 3", "iteration": 3}).progress
     assert progress is not None
@@ -96,7 +96,7 @@ async def changes(*jobs: Job | None) -> AsyncGenerator[Job | None]:
         pytest.param("finished", [seen(), None], "Deleted", 1, id="deleted"),
     ],
 )
-async def test_what_a_wait_ends_with(
+async def test_the_outcome_of_a_wait(
     goal: str, jobs: list[Job | None], phase: str, told: int
 ) -> None:
     states: list[Job] = []
@@ -104,7 +104,7 @@ async def test_what_a_wait_ends_with(
     assert (outcome.phase, len(states)) == (phase, told)
 
 
-async def test_a_wait_that_is_over_says_what_the_job_does() -> None:
+async def test_a_wait_that_times_out_reports_the_phase() -> None:
     async def stuck() -> AsyncGenerator[Job | None]:
         yield seen(phase="Starting", message="rank 1 has no node")
         await asyncio.Event().wait()
@@ -126,7 +126,7 @@ async def test_a_wait_that_is_over_says_what_the_job_does() -> None:
         pytest.param(502, "gone", ApiError, "failed with 502 Bad Gateway: gone", id="5xx"),
     ],
 )
-def test_errors_have_the_apiservers_sentence(
+def test_errors_have_the_apiservers_message(
     status: int, answer: Any, kind: type[Exception], words: str
 ) -> None:
     error = api_error(status, answer, "GET /x")
@@ -170,12 +170,12 @@ WAITING = {"waiting": {"reason": "PodInitializing"}}
         pytest.param(pod({"running": {}}, deletionTimestamp="x"), "Terminating", id="deleted"),
     ],
 )
-def test_state_of_a_pod(shown: RankPod, state: str) -> None:
+def test_the_state_of_a_pod(shown: RankPod, state: str) -> None:
     assert shown.state == state
     assert (shown.rank, shown.task, shown.container) == (3, "learner", "di-container")
 
 
-def test_a_job_made_anew_has_what_was_written_and_its_config_maps() -> None:
+def test_a_recreated_job_has_the_written_fields_and_its_config_maps() -> None:
     body = dijob("test", {"image": "x"}, {"volumes": [{"configMap": {"name": "code"}}]})
     added = {"uid": "u", "resourceVersion": "3", "managedFields": [], "namespace": "ns"}
     stored = {**body, "metadata": body["metadata"] | added, "status": {"phase": "Failed"}}

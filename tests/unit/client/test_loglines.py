@@ -1,4 +1,4 @@
-"""Lines of logs: stamps of any kubelet, and a log that is read on without a line twice."""
+"""Lines of logs: timestamps of all kubelets, and logs that are reopened without duplicates."""
 
 import pytest
 from dijob.client.loglines import Cursor, Line, parsed, ranks_in
@@ -17,11 +17,11 @@ SECOND = 10**9
         pytest.param("no stamp", (0, "no stamp"), id="no stamp"),
     ],
 )
-def test_stamp_and_text(raw: str, expected: tuple[int, str]) -> None:
+def test_parsing_of_timestamp_and_text(raw: str, expected: tuple[int, str]) -> None:
     assert parsed(raw) == expected
 
 
-def test_a_stamp_is_said_in_milliseconds() -> None:
+def test_a_timestamp_has_milliseconds() -> None:
     assert Line(1_234_567_890, 0, "a-0", "x").stamp == "1970-01-01T00:00:01.234Z"
 
 
@@ -29,8 +29,10 @@ def test_a_stamp_is_said_in_milliseconds() -> None:
     st.lists(st.tuples(st.integers(1, 40), st.sampled_from("ab")), max_size=30),
     st.lists(st.integers(0, 30), max_size=4),
 )
-def test_no_line_twice_and_none_left_out(steps: list[tuple[int, str]], breaks: list[int]) -> None:
-    """The kubelet gives whole seconds from sinceTime on; the connection breaks anywhere."""
+def test_reopened_logs_neither_repeat_nor_lose_lines(
+    steps: list[tuple[int, str]], breaks: list[int]
+) -> None:
+    """A log starts at a whole second (sinceTime), and the connection breaks at any line."""
     at, log = 0, []
     for step, text in steps:
         at += step * SECOND // 20
@@ -65,8 +67,8 @@ def test_no_ranks(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["0-99999999", "0-1500", "1500", "0-" + "9" * 15, "0-" + "9" * 5000]
 )
-def test_a_range_that_no_job_has_is_refused_before_it_is_made(text: str) -> None:
-    """H3, R7: 0-99999999 took all of the memory."""
+def test_a_too_large_range_is_rejected_before_it_is_built(text: str) -> None:
+    """H3, R7: 0-99999999 used up the memory."""
     with pytest.raises(ValueError, match=r"cannot exist|is not a rank") as caught:
         ranks_in(text)
     assert len(str(caught.value)) < 200

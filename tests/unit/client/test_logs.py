@@ -1,4 +1,4 @@
-"""Logs that are followed: over restarts, replaced pods and broken connections, to the job's end."""
+"""Followed logs continue over restarts, recreated pods and lost connections, until the job ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -24,7 +24,7 @@ async def world(
 
 
 class Reader:
-    """What `logs -f` has said so far."""
+    """Collects the lines of `logs -f`."""
 
     def __init__(self, client: AsyncClient, options: LogOptions) -> None:
         self.lines: list[Line] = []
@@ -54,7 +54,7 @@ class Reader:
         return self.said
 
 
-async def test_followed_over_a_restart_in_place_and_a_replaced_pod(
+async def test_a_followed_log_continues_over_restarts_and_recreated_pods(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -78,7 +78,7 @@ async def test_followed_over_a_restart_in_place_and_a_replaced_pod(
     assert await reader.end() == ["0 zero begins", "1 one begins", "1 one again", "1 one anew"]
 
 
-async def test_a_connection_that_breaks_loses_no_line_and_says_none_twice(
+async def test_a_broken_connection_neither_loses_nor_repeats_lines(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -94,12 +94,10 @@ async def test_a_connection_that_breaks_loses_no_line_and_says_none_twice(
     assert await reader.end() == [f"0 line {number}" for number in range(4)]
 
 
-async def test_what_a_restarted_program_said_last_is_not_lost(
+async def test_the_last_lines_before_a_restart_are_not_lost(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
-    """The connection is cut, the container prints on, ends and starts again, all before it is
-    read on.
-    """
+    """The connection breaks. Before it is reopened, the container prints, ends and restarts."""
     made, client = world
     await made.start(0)
     reader = Reader(client, LogOptions(follow=True))
@@ -116,7 +114,7 @@ async def test_what_a_restarted_program_said_last_is_not_lost(
     assert await reader.end() == ["0 first", "0 last words", "0 again"]
 
 
-async def test_a_deleted_job_ends_it(world: tuple[Kubelets, AsyncClient]) -> None:
+async def test_a_deleted_job_ends_a_followed_log(world: tuple[Kubelets, AsyncClient]) -> None:
     made, client = world
     await made.start(0)
     await made.say(0, 10, "hello")
@@ -127,7 +125,7 @@ async def test_a_deleted_job_ends_it(world: tuple[Kubelets, AsyncClient]) -> Non
     assert await reader.end() == ["0 hello"]
 
 
-async def test_logs_that_end_are_in_the_order_of_time(
+async def test_complete_logs_are_merged_by_time(
     world: tuple[Kubelets, AsyncClient],
 ) -> None:
     made, client = world
@@ -141,7 +139,7 @@ async def test_logs_that_end_are_in_the_order_of_time(
     assert [line async for line in client.logs("test", previous)] == []
 
 
-async def test_a_rank_whose_clock_jumps_keeps_its_order() -> None:
+async def test_lines_of_a_rank_keep_their_order_if_its_clock_jumps() -> None:
     async def log(rank: int, *times: int) -> AsyncGenerator[Line]:
         for number, time in enumerate(times):
             yield Line(time, rank, f"test-{rank}", str(number))
@@ -151,7 +149,7 @@ async def test_a_rank_whose_clock_jumps_keeps_its_order() -> None:
     assert found == [(1, "0"), (0, "0"), (0, "1"), (1, "1"), (0, "2")]
 
 
-async def test_an_error_of_one_log_ends_all() -> None:
+async def test_an_error_of_one_log_ends_all_logs() -> None:
     async def broken() -> AsyncGenerator[Line]:
         raise Unreachable("no kubelet")
         yield
@@ -164,10 +162,10 @@ async def test_an_error_of_one_log_ends_all() -> None:
         [line async for line in merged([slow(), broken()])]
 
 
-async def test_a_log_that_never_lasts_is_asked_for_less_and_less(
+async def test_a_log_that_ends_at_once_is_requested_with_backoff(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """H12: a proxy that ends each log at once; it was asked for four times per second and rank."""
+    """H12: behind a proxy that ends each log, it was requested four times per second and rank."""
     pauses, failed = list[float](), Retries.failed
     enough = asyncio.Event()
 

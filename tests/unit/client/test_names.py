@@ -1,4 +1,4 @@
-"""What is given as a name reaches the apiserver as one object's name, or not at all."""
+"""A name from the user reaches the apiserver as the name of one object, or not at all."""
 
 import re
 from typing import Any, cast
@@ -12,7 +12,7 @@ NO_NAMES = ["", ".", "..", "a/../", "../b", "a/b", "a%2fb"]
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
-def test_what_can_be_no_name_has_no_path(name: str) -> None:
+def test_an_invalid_name_has_no_path(name: str) -> None:
     with pytest.raises(BadName, match="is not a valid object name"):
         DIJOBS.path_of("default", name)
     with pytest.raises(BadName):
@@ -36,7 +36,7 @@ def test_paths(found: str, path: str) -> None:
     ("kind", "words"),
     [("Dijob", "did you mean DIJob?"), ("Other", "check that its CRD is installed")],
 )
-async def test_a_kind_that_is_misspelt(kind: str, words: str) -> None:
+async def test_a_misspelled_kind_is_reported(kind: str, words: str) -> None:
     """The error for `kind: Dijob` once asked for the CRD, which is installed."""
 
     class Api:

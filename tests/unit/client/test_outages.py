@@ -1,4 +1,4 @@
-"""Connections that say nothing any more, kubelets that do not answer, logs that are forbidden."""
+"""Connections that become silent, kubelets that do not respond, logs that are forbidden."""
 
 import asyncio
 import ssl
@@ -19,13 +19,13 @@ Body = dict[str, Any]
 BOUND = 30.0
 
 
-async def test_a_watch_that_says_nothing_any_more_begins_anew(
+async def test_the_client_restarts_a_silent_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "_SILENCE_SECONDS", 0.2)
 
     async def silent(self: Kubelets, request: web.Request) -> web.StreamResponse:
-        """The job ends, and no event comes of it."""
+        """End the job without sending an event."""
         response = web.StreamResponse()
         await response.prepare(request)
         await self.finish()
@@ -38,13 +38,13 @@ async def test_a_watch_that_says_nothing_any_more_begins_anew(
     assert outcome.ok
 
 
-async def test_a_wait_without_time_looks_once(tmp_path: Path) -> None:
+async def test_a_wait_with_timeout_0_checks_once(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.finish()
         assert (await client.wait("test", timeout=0)).ok
 
 
-async def test_the_first_look_has_the_bound_of_the_wait() -> None:
+async def test_the_first_state_is_subject_to_the_timeout() -> None:
     async def nothing() -> AsyncGenerator[None]:
         await asyncio.Event().wait()
         yield None
@@ -62,7 +62,7 @@ async def followed(client: AsyncClient) -> list[str]:
 async def answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: list[web.Response]
 ) -> AsyncGenerator[tuple[Kubelets, AsyncClient]]:
-    """The logs of rank 1 are refused with these, one after the other, before they are given."""
+    """Reject requests for the logs of rank 1 with these errors in turn, then serve them."""
     log = Kubelets.log
 
     async def refused(self: Kubelets, request: web.Request) -> web.StreamResponse:
@@ -79,7 +79,7 @@ async def answered(
         yield made, client
 
 
-async def test_a_kubelet_that_did_not_answer_is_asked_again(
+async def test_a_kubelet_without_a_response_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusals = [web.json_response({"message": "connection refused"}, status=500) for _ in range(3)]
@@ -91,7 +91,7 @@ async def test_a_kubelet_that_did_not_answer_is_asked_again(
     assert not refusals
 
 
-async def test_logs_that_are_forbidden_end_with_the_apiservers_sentence(
+async def test_forbidden_logs_end_with_the_apiservers_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no = {"message": 'pods "test-1" is forbidden: cannot get "pods/log"', "reason": "Forbidden"}
@@ -103,7 +103,7 @@ async def test_logs_that_are_forbidden_end_with_the_apiservers_sentence(
 
 @asynccontextmanager
 async def behind_a_tunnel(tmp_path: Path, made: Kubelets) -> AsyncGenerator[str]:
-    """A kubeconfig whose apiserver has a certificate for another name than its address."""
+    """Provide a kubeconfig whose apiserver has a certificate for another name than its address."""
     ca = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     ca.issue_cert("kubernetes").configure_cert(context)
@@ -135,7 +135,7 @@ async def behind_a_tunnel(tmp_path: Path, made: Kubelets) -> AsyncGenerator[str]
         await runner.cleanup()
 
 
-async def test_a_command_runs_behind_a_tunnel_too(tmp_path: Path) -> None:
+async def test_exec_works_through_a_tunnel(tmp_path: Path) -> None:
     made = Kubelets()
     await made.start(0)
     async with (
@@ -145,7 +145,7 @@ async def test_a_command_runs_behind_a_tunnel_too(tmp_path: Path) -> None:
         assert (await client.exec("test", 0, ["cat"], b"hello")).stdout == b"hello"
 
 
-async def test_a_command_is_asked_for_again_with_a_new_token(
+async def test_exec_is_retried_with_a_new_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execute, tokens = Kubelets.execute, list[str]()

@@ -1,4 +1,4 @@
-"""H33: which pods are ranks of a job. A label is no proof: a tenant can write it."""
+"""H33: which pods are ranks of a job. A label does not prove it, because a tenant can set it."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def found(of: Job, *bodies: Body) -> list[tuple[int, str]]:
     return [(one.rank, one.name) for one in ranks_of(of, bodies)]
 
 
-def test_the_name_is_the_rank_whatever_the_label_says() -> None:
+def test_the_rank_comes_from_the_name_and_not_from_the_label() -> None:
     assert found(job(), pod("test-1", 0), pod("test-0", "x")) == [(0, "test-0"), (1, "test-1")]
 
 
@@ -43,16 +43,16 @@ def test_the_name_is_the_rank_whatever_the_label_says() -> None:
     "other",
     [
         pytest.param(pod("mine", 0), id="another name"),
-        pytest.param(pod("test-00", "00"), id="a number as we do not write it"),
+        pytest.param(pod("test-00", "00"), id="a number with a leading zero"),
         pytest.param(pod("test-x-0", 0), id="a task that the job does not have"),
         pytest.param(pod("test-" + "9" * 61, "9" * 61), id="too large"),
-        pytest.param(pod("test-0", 0, uid="before"), id="of a former job of the name"),
-        pytest.param(pod("test-0", 0, controller=False), id="owned and not controlled"),
+        pytest.param(pod("test-0", 0, uid="before"), id="of an earlier job with the name"),
+        pytest.param(pod("test-0", 0, controller=False), id="owned, but not controlled"),
         pytest.param(pod("test-0", 0, kind="Job", apiVersion="batch/v1"), id="of another kind"),
-        pytest.param({"metadata": {"name": "test-0", "namespace": "ns"}}, id="of no owner"),
+        pytest.param({"metadata": {"name": "test-0", "namespace": "ns"}}, id="without an owner"),
     ],
 )
-def test_what_is_not_a_rank(other: Body) -> None:
+def test_pods_that_are_not_ranks(other: Body) -> None:
     assert found(job(), other, pod("test-1", 1)) == [(1, "test-1")]
 
 
@@ -62,11 +62,11 @@ TASKS = [
 ]
 
 
-def test_the_ranks_of_a_job_with_tasks() -> None:
+def test_ranks_of_a_job_with_tasks() -> None:
     given = [pod("test-collector-1", 0), pod("test-learner-0", 0), pod("test-learner-1", 0)]
     tasks = job(tasks=TASKS)
     assert found(tasks, *given) == [(0, "test-learner-0"), (2, "test-collector-1")]
 
 
-def test_the_ranks_of_a_job_whose_spec_cannot_be_read_now() -> None:
+def test_ranks_of_a_job_with_an_invalid_spec() -> None:
     assert found(job(replicas=-1), pod("test-1", 1), pod("mine", 0)) == [(1, "test-1")]

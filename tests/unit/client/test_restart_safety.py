@@ -1,5 +1,5 @@
-"""A restart touches no other job, and loses none: neither by pods that stay nor by an error between
-the deletion and the new job.
+"""A restart affects no other job, and loses no job, even if pods remain or an error occurs between
+the deletion and the creation.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def meta_of(made: Kubelets) -> Body:
     ],
     ids=["another namespace", "another name"],
 )
-async def test_another_job_is_not_restarted(
+async def test_restart_rejects_the_file_of_another_job(
     world: tuple[Kubelets, str], change: Body, said: str
 ) -> None:
     made, kubeconfig = world
@@ -55,7 +55,7 @@ async def test_another_job_is_not_restarted(
     assert meta_of(made)["uid"] == "old"
 
 
-async def test_the_new_job_waits_for_pods_that_stay(world: tuple[Kubelets, str]) -> None:
+async def test_the_new_job_waits_for_remaining_pods(world: tuple[Kubelets, str]) -> None:
     made, kubeconfig = world
     await made.start(0)
     made.pods["test-0"]["metadata"]["ownerReferences"] = [{"uid": "old"}]
@@ -73,7 +73,7 @@ async def test_a_restarted_job_keeps_its_owner(world: tuple[Kubelets, str]) -> N
 
 
 def found(folder: Path) -> list[Path]:
-    """The files of jobs that were to be made."""
+    """Return the files with objects that could not be created."""
     return sorted(folder.glob("dijob-restart-*/*"))
 
 
@@ -87,10 +87,10 @@ async def restarted(kubeconfig: str, *words: str) -> Result:
     return await asyncio.to_thread(lambda: CliRunner().invoke(group, args))
 
 
-async def test_what_was_to_be_made_is_kept_in_a_file(
+async def test_objects_of_an_interrupted_restart_are_kept_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The apiserver goes away between the deletion and the new job."""
+    """The apiserver becomes unreachable between the deletion and the creation."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     async def refuse(request: web.Request) -> web.Response:
@@ -114,7 +114,7 @@ async def test_what_was_to_be_made_is_kept_in_a_file(
     assert job_in(kept)["spec"] == mounting()["spec"]
 
 
-async def test_nothing_is_left_of_a_restart_that_went_well(
+async def test_a_successful_restart_leaves_no_file(
     world: tuple[Kubelets, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, kubeconfig = world
@@ -124,7 +124,7 @@ async def test_nothing_is_left_of_a_restart_that_went_well(
     assert found(tmp_path) == []
 
 
-async def test_the_files_namespace_is_that_of_the_restart(
+async def test_restart_uses_the_namespace_of_the_file(
     world: tuple[Kubelets, str], tmp_path: Path
 ) -> None:
     made, kubeconfig = world
@@ -135,7 +135,7 @@ async def test_the_files_namespace_is_that_of_the_restart(
     assert meta_of(made)["uid"] == "old"
 
 
-async def test_a_job_that_is_held_is_not_made_anew(tmp_path: Path) -> None:
+async def test_a_job_held_by_a_finalizer_is_not_recreated(tmp_path: Path) -> None:
     async def accept(_: web.Request) -> web.Response:
         return web.json_response({"metadata": {"uid": "old"}})
 
@@ -152,7 +152,7 @@ async def test_a_job_that_is_held_is_not_made_anew(tmp_path: Path) -> None:
         assert meta_of(made)["uid"] == "old"
 
 
-async def test_what_the_apiserver_refuses_is_said_with_the_jobs_own_name(tmp_path: Path) -> None:
+async def test_a_rejected_trial_names_the_job_itself(tmp_path: Path) -> None:
     async def refuse(request: web.Request) -> web.Response:
         name = request.match_info["name"]
         return web.json_response({"message": f'dijobs "{name}" is forbidden'}, status=403)
@@ -166,8 +166,8 @@ async def test_what_the_apiserver_refuses_is_said_with_the_jobs_own_name(tmp_pat
             await client.restart("test")
 
 
-def test_every_job_that_is_valid_can_be_tried() -> None:
-    """A task's name takes a part of the length that a pod's name may have."""
+def test_every_valid_job_can_be_tried() -> None:
+    """A pod's name contains that of its task, which limits the length of the job's name further."""
     body = mounting()
     template = body["spec"].pop("template")
     body["spec"].pop("replicas")
@@ -178,7 +178,7 @@ def test_every_job_that_is_valid_can_be_tried() -> None:
     check(trial(body))
 
 
-def test_the_job_of_a_file_is_made_as_it_is_written() -> None:
+def test_the_job_of_a_file_is_created_as_written() -> None:
     new = dijob("test", {"image": "y", "command": ["a"]}, replicas=1)
     old = mounting()
     old["metadata"] |= {"namespace": "default", "ownerReferences": OWNERS}

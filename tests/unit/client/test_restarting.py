@@ -1,4 +1,4 @@
-"""A job that is made anew: what else is in its file, and what stays its own."""
+"""The restart of a job: other objects in its file, and ConfigMaps that it owns."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -37,21 +37,21 @@ OTHER = config_map("other", "new")
 @pytest.mark.parametrize(
     ("beside", "kept", "first", "anew"),
     [
-        pytest.param([], [KEPT], [], [WRITTEN], id="kept as it is"),
-        pytest.param([NEW, OTHER], [KEPT], [OTHER], [NEW], id="kept as the file says"),
+        pytest.param([], [KEPT], [], [WRITTEN], id="kept unchanged"),
+        pytest.param([NEW, OTHER], [KEPT], [OTHER], [NEW], id="replaced by that of the file"),
         pytest.param([NEW], [], [NEW], [], id="not owned before"),
         pytest.param([ELSEWHERE], [KEPT], [ELSEWHERE], [WRITTEN], id="of another namespace"),
         pytest.param([SECRET], [KEPT], [SECRET], [WRITTEN], id="of another kind"),
     ],
 )
-def test_what_is_made_anew_with_the_job(
+def test_config_maps_that_are_recreated_with_the_job(
     beside: list[Body], kept: list[Body], first: list[Body], anew: list[Body]
 ) -> None:
     assert parted(beside, kept) == (first, anew)
 
 
 class Store:
-    """ConfigMaps, which go with their owner, and whether changes are refused."""
+    """ConfigMaps that are deleted with their owner. Changes can be rejected."""
 
     def __init__(self, *bodies: Body) -> None:
         self.bodies = {body["metadata"]["name"]: body for body in bodies}
@@ -102,7 +102,7 @@ def owners(body: Mapping[str, Any]) -> list[str]:
 
 
 def mounting() -> Body:
-    """The job, with the code on a volume."""
+    """Return the job with its code on a volume."""
     main = {"image": "y", "command": ["a"]}
     volumes = [{"name": "c", "configMap": {"name": "code"}}]
     return dijob("test", main, {"volumes": volumes}, replicas=1)
@@ -118,7 +118,7 @@ def owned() -> Body:
     return config_map("code", "old", namespace="default", ownerReferences=[{"uid": "old"}])
 
 
-async def test_the_code_in_the_file_belongs_to_the_new_job(tmp_path: Path) -> None:
+async def test_code_in_the_file_is_owned_by_the_new_job(tmp_path: Path) -> None:
     store = Store(owned())
     async with (
         kubelets(tmp_path, store.routes) as (made, kubeconfig),
@@ -134,7 +134,7 @@ async def test_the_code_in_the_file_belongs_to_the_new_job(tmp_path: Path) -> No
     assert owners(store.bodies["other"]) == []
 
 
-async def test_code_that_is_refused_costs_no_job(tmp_path: Path) -> None:
+async def test_rejected_code_does_not_delete_the_job(tmp_path: Path) -> None:
     store = Store(owned())
     store.refused = True
     async with (

@@ -1,4 +1,4 @@
-"""H12, R2: what a client sends, shows and says if no watch lasts. In virtual time."""
+"""H12, R2: backoff and messages of a client whose watches do not last. In virtual time."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ JOB = {"metadata": {"name": "test", "resourceVersion": "7"}}
 
 
 class Broken:
-    """An apiserver behind something that breaks watches: `body` is what each one brings."""
+    """An apiserver behind a proxy that breaks watches. `body` is the content of each watch."""
 
     def __init__(self, body: Callable[[], AsyncIterator[bytes]]) -> None:
         self.body, self.sent = body, Counter[str]()
@@ -79,7 +79,7 @@ async def lasting() -> AsyncIterator[bytes]:
 
 
 async def seen(api: Any, seconds: float, reports: list[str] | None = None) -> int:
-    """How often the objects are shown within these seconds."""
+    """Return how often the objects are yielded within these seconds."""
     count = 0
     report = warn if reports is None else reports.append
     try:
@@ -95,7 +95,7 @@ KINDS = [ended, expired, html, odd, reset, replayed]
 
 
 @pytest.mark.parametrize("body", KINDS)
-async def test_watches_that_end_at_once_are_not_repeated_at_once(
+async def test_watches_that_end_at_once_are_repeated_with_backoff(
     body: Callable[[], AsyncIterator[bytes]],
 ) -> None:
     api = Broken(body)
@@ -106,14 +106,16 @@ async def test_watches_that_end_at_once_are_not_repeated_at_once(
 
 
 @pytest.mark.parametrize("status", [410, 429, 500, 504])
-async def test_refused_watches_are_not_repeated_at_once(status: int) -> None:
+async def test_rejected_watches_are_repeated_with_backoff(status: int) -> None:
     api = Broken(ended)
     api.trouble = ApiError(status, "Refused", "no")
     assert await seen(api, 5) == 1
     assert api.sent["list"] <= 4
 
 
-async def test_the_user_is_told_after_some_seconds(caplog: pytest.LogCaptureFixture) -> None:
+async def test_repeated_failures_are_reported_after_some_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING)
     await seen(Broken(html), 2)
     assert not caplog.messages
@@ -125,7 +127,7 @@ async def test_the_user_is_told_after_some_seconds(caplog: pytest.LogCaptureFixt
     )
 
 
-async def test_a_watch_that_lasts_ends_the_trouble() -> None:
+async def test_a_watch_that_lasts_ends_the_report() -> None:
     bodies = [lasting, *[ended] * 4]
     api, reports = Broken(lambda: (bodies.pop() if bodies else lasting)()), list[str]()
     await seen(api, 1000, reports)
@@ -133,8 +135,8 @@ async def test_a_watch_that_lasts_ends_the_trouble() -> None:
     assert api.sent["list"] == 5, "after a watch that has lasted the next one begins at its end"
 
 
-async def test_patience_begins_with_the_first_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collection without events for a minute was given up as soon as its watch ended."""
+async def test_the_patience_starts_at_the_first_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch of a collection without events for a minute failed as soon as it ended."""
     api, loop = Broken(lasting), asyncio.get_running_loop()
 
     async def away(call: Call) -> Json:

@@ -1,4 +1,4 @@
-"""YAML as kubectl reads it: each expected value is what `kubectl patch --local -o json` prints."""
+"""YAML is read as in kubectl. The expected values are those of `kubectl patch --local -o json`."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from dijob.client.yaml_text import MOST_ALIASES, MOST_LEVELS, values
 from hypothesis import given
 from hypothesis import strategies as st
 
-# What kubectl 1.32 makes of each word.
+# The value that kubectl 1.32 reads for each text.
 WORDS: dict[str, Any] = {
     "1e3": 1000,
     "1E3": 1000,
@@ -61,17 +61,17 @@ WORDS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("word", "value"), WORDS.items(), ids=[f"<{word}>" for word in WORDS])
-def test_a_word_is_what_kubectl_takes_it_for(word: str, value: Any) -> None:
+def test_scalars_are_read_as_in_kubectl(word: str, value: Any) -> None:
     ((found,),) = values(f"- {word}", "f")
     assert json.dumps(found) == json.dumps(value)
 
 
-def test_keys_are_text() -> None:
+def test_keys_are_strings() -> None:
     (found,) = values("{1: a, 1.5: b, true: c, 1e3: d}", "f")
     assert found == {"1": "a", "1.5": "b", "true": "c", "1000": "d"}
 
 
-def test_aliases_and_merges_are_written_out() -> None:
+def test_aliases_and_merges_are_expanded() -> None:
     (found,) = values("a: &a {x: 1}\nb: *a\nc: {<<: *a, z: 2}", "f")
     assert found == {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "z": 2}}
 
@@ -92,17 +92,17 @@ STEPS = "\n".join(f"a{n}: &a{n} {'[' * 9}*a{n - 1}{']' * 9}" for n in range(1, 2
         pytest.param("a: !!set {b}", "invalid YAML", id="a set"),
         pytest.param("a: !!timestamp 2026-01-01", "invalid YAML", id="a date by its tag"),
         pytest.param("{[a]: b}", "invalid YAML", id="a list as a key"),
-        pytest.param("{a: 1, a: 2}", "duplicate key a", id="a key twice"),
+        pytest.param("{a: 1, a: 2}", "duplicate key a", id="a duplicate key"),
     ],
 )
-def test_what_is_refused(text: str, words: str) -> None:
+def test_texts_that_are_rejected(text: str, words: str) -> None:
     with pytest.raises(BadFile) as caught:
         tuple(values(text, "f"))
     assert str(caught.value).startswith("f: ")
     assert words in str(caught.value)
 
 
-def test_bounds_leave_room() -> None:
+def test_the_limits_allow_real_files() -> None:
     levels = MOST_LEVELS - 1
     tuple(values("[" * levels + "]" * levels, "f"))
     tuple(values("a: &a x\nb: [" + "*a, " * MOST_ALIASES + "]", "f"))
@@ -112,6 +112,6 @@ ODD = st.one_of(st.sampled_from(list(WORDS)), st.text(alphabet="0123456789.eExyn
 
 
 @given(st.lists(ODD))
-def test_what_is_written_is_read_as_it_was(words: list[str]) -> None:
+def test_written_text_is_read_back_unchanged(words: list[str]) -> None:
     body = {"kind": "A", "args": words}
     assert list(values(dump(body), "f")) == [body]

@@ -1,6 +1,6 @@
 """Runs the ranks until the job has finished, and leaves no process behind.
 
-All ends of programs, deadlines and signals go through one queue, so that they are handled one after
+Exits of programs, deadlines and signals go through one queue, so that they are handled one after
 the other, as in a reconciliation of the operator.
 """
 

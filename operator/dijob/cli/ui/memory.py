@@ -15,8 +15,8 @@ from dijob.pod import RENEWAL_CODE
 # A longer curve is thinned to every second point, so that a job of days fits into the memory.
 MOST_POINTS: Final = 1000
 MOST_STEPS: Final = 200
-# How long a rank is shown as failed. Its container may run again within a second, which nobody
-# would see.
+# How long a rank is shown as failed. Its container may run again within a second, too fast for a
+# user to notice.
 FELL_SECONDS: Final = 4.0
 
 
