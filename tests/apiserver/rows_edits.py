@@ -6,6 +6,12 @@ from apiserver.rows import EditRefused, patch
 
 _IMAGE = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "other"}]
 CANNOT = "cannot be changed"
+# A misspelt name of a declared field, which the schema keeps as an unknown field.
+_MAIN = "template/spec/containers/0"
+MISSPELT = [
+    {"op": "remove", "path": f"/spec/{_MAIN}/args"},
+    {"op": "add", "path": f"/spec/{_MAIN}/arg", "value": ["ditask -m a.main"]},
+]
 
 EDITS: dict[str, EditRefused] = {
     "the image": EditRefused(
@@ -14,6 +20,10 @@ EDITS: dict[str, EditRefused] = {
     ),
     "a field that only Kubernetes knows": EditRefused(
         patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ("spec.template", CANNOT)
+    ),
+    "a misspelt field": EditRefused(
+        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(MISSPELT)),
+        ("spec.template", CANNOT, "suspend the job"),
     ),
     "a label of the pods": EditRefused(
         patch(template={"metadata": {"labels": {"a": "b"}}}), ("spec.template", CANNOT)
@@ -49,6 +59,9 @@ EDITS_AFTER_THE_END: dict[str, EditRefused] = {
     ),
     "a field that only Kubernetes knows": EditRefused(
         patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ENDED
+    ),
+    "a misspelt field": EditRefused(
+        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(MISSPELT)), ENDED
     ),
     "topology": EditRefused(patch(topology="star"), ENDED),
     "suspend": EditRefused(patch(suspend=True), ENDED),

@@ -130,6 +130,11 @@ REFUSED: dict[str, Refused] = {
     "a group that is no label": Refused(job("bad", group="a b"), ("spec.group", "becomes a label")),
 }
 
+_TASK = "/spec/tasks/1/template/spec/containers/0"
+MISSPELT = [
+    {"op": "move", "from": f"{_TASK}/image", "path": f"{_TASK}/imge"},
+]
+
 # For a running job with tasks.
 EDITS: dict[str, EditRefused] = {
     "kubectl scale": EditRefused(
@@ -155,6 +160,10 @@ EDITS: dict[str, EditRefused] = {
     ),
     "a task's image": EditRefused(
         _change("1/template/spec/containers/0/image", "other"),
+        ("spec.tasks", "their templates cannot", "suspend the job"),
+    ),
+    "a misspelt field of a task's template": EditRefused(
+        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(MISSPELT)),
         ("spec.tasks", "their templates cannot", "suspend the job"),
     ),
     "the volumes": EditRefused(

@@ -2,6 +2,7 @@
 pods.
 """
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -91,6 +92,29 @@ def test_some_fields_can_be_changed_after_the_end(
     said = plane.ask(*(ended if word == "{}" else word for word in edit))
     assert said.ok, said.text
     assert plane.condition(ended, "Finished")["status"] == "True"
+
+
+def test_a_change_that_was_accepted_can_be_reverted_while_the_job_runs(plane: Plane) -> None:
+    made = changed(job("reverted"), "spec.template.spec.terminationGracePeriodSeconds", 5)
+    # The rule does not notice that one undeclared field replaces another one.
+    slip = changed(job("reverted"), "spec.template.spec.terminationGracePeriodSecond", 5)
+    # An older CRD may have accepted other changes too.
+    image = [{"op": "replace", "path": f"/{rows.CONTAINER.replace('.', '/')}/image", "value": "b"}]
+    try:
+        plane.apply(made)
+        plane.until_condition("reverted", "Running", "True")
+        before = plane.uids("reverted")
+        plane.apply(slip)
+        plane.until_condition("reverted", "Invalid", "True", "TemplateChanged")
+        plane.kubectl("patch", "dijob", "reverted", "--type=json", "-p", json.dumps(image))
+        assert plane.condition("reverted", "Invalid")["status"] == "True"
+        plane.apply(made)
+        plane.until_condition("reverted", "Invalid", "False", "Valid")
+        refused = plane.ask("patch", "dijob", "reverted", "--type=json", "-p", json.dumps(image))
+        assert rows_edits.CANNOT in refused.text
+        assert plane.uids("reverted") == before
+    finally:
+        plane.remove("dijob/reverted")
 
 
 def test_a_suspended_job_can_be_changed(plane: Plane) -> None:

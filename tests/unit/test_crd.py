@@ -139,6 +139,21 @@ def test_an_ended_job_is_immutable_except_for_fields_that_still_have_an_effect()
     assert fields - held == {"ttlSecondsAfterFinished", "cleanPodPolicy", "replicas"}
 
 
+@pytest.mark.parametrize(
+    "value", ["spec.template", "spec.volumes", "spec.tasks.map(t, t.template)"]
+)
+def test_parts_with_any_content_are_compared_in_both_directions(value: str) -> None:
+    # The apiserver skips an undeclared field on the left that the right does not have.
+    both = f"(self.{value} == oldSelf.{value} && oldSelf.{value} == self.{value})"
+    (rule,) = [
+        rule
+        for rule in RULES[""]
+        if f"self.{value} ==" in rule.rule and "has ended" not in rule.message
+    ]
+    assert both in rule.rule
+    assert "TemplateChanged" in rule.rule  # the user can revert a change that was accepted
+
+
 def test_all_transition_rules_are_at_the_root_where_they_see_the_phase() -> None:
     blind = [
         (path, rule.message)

@@ -14,6 +14,7 @@ from dijob.api import checks
 from dijob.api.spec import Spec
 from dijob.api.traits import Immutable, Mutable, defaulted, traits
 from dijob.crd.rule import Rule
+from dijob.reasons import Invalid
 
 ANEW: Final = "suspend the job first (spec.suspend: true), or create another job with another name"
 # CEL: whether the job had ended. An ended job has a rule of its own, and the others do not apply,
@@ -23,7 +24,28 @@ ENDED: Final = (
 )
 # CEL: whether the fields may change. A suspended job has no pods that were created from them.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
+# The fields with parts that may have any content.
+_OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
+# CEL: whether the operator has reported that the spec does not match the running pods. Some changes
+# of a template are not noticed by `==` (see _equal), and an older CRD accepted more of them. The
+# user must be able to revert them while the job runs.
+_MISMATCH: Final = (
+    "(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c,"
+    f" c.type == '{Invalid.TemplateChanged.condition}' && c.status == 'True'"
+    f" && c.reason == '{Invalid.TemplateChanged.name}'))"
+)
 _DEFAULTED: Final = defaulted(Spec)
+
+
+def _equal(was: str, now: str) -> str:
+    """Return CEL for the condition that two values with parts of any content are equal.
+
+    If a part may have any content, the apiserver skips an undeclared field on the left of `==` that
+    the right does not have. So `args` replaced by `arg` would be equal in one direction. If one
+    undeclared field replaces another one, both directions are equal, and the operator reports the
+    change.
+    """
+    return f"({now} == {was} && {was} == {now})"
 
 
 def _same(name: str) -> str:
@@ -38,8 +60,14 @@ def _same(name: str) -> str:
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
     if name in _DEFAULTED:
         return f"{now} == {was}"
+    same = _equal(was, now) if name in _OPEN else f"{now} == {was}"
     # Not `self.spec.?x == oldSelf.spec.?x`, because the apiserver cannot estimate its cost.
-    return f"(has({now}) ? has({was}) && {now} == {was} : !has({was}))"
+    return f"(has({now}) ? has({was}) && {same} : !has({was}))"
+
+
+def _changeable(name: str) -> str:
+    """Return CEL for the condition that an immutable field of the spec may change now."""
+    return f"{UNBOUND} || {_MISMATCH}" if name in _OPEN else UNBOUND
 
 
 def immutable_fields() -> Iterator[Rule]:
@@ -48,7 +76,7 @@ def immutable_fields() -> Iterator[Rule]:
         if not trait.in_part:
             field = to_camel(name)
             yield Rule(
-                rule=f"{_same(name)} || {UNBOUND}",
+                rule=f"{_same(name)} || {_changeable(name)}",
                 message=f"{field} cannot be changed: {trait.why}; {ANEW}",
                 field=f".spec.{field}",
             )
@@ -87,7 +115,8 @@ def tasks_unchanged(what: str, value: str) -> Rule:
     return Rule(
         rule=(
             "!has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
-            f"self.spec.tasks{each} == oldSelf.spec.tasks{each} || {UNBOUND}"
+            f"{_equal(f'oldSelf.spec.tasks{each}', f'self.spec.tasks{each}')}"
+            f" || {_changeable('tasks')}"
         ),
         message=f"tasks: {what} cannot be changed: the running pods were created from them; {ANEW}",
         field=".spec.tasks",
