@@ -72,7 +72,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "Running",
         False,
         "Starting",
-        "rank 0: its program is running but not Ready: kubectl logs job-0 may show why",
+        "rank 0: its program is running but not Ready: it may still be starting",
     ),
     "ready": (observed(*ALL), "Running", True, "Begun", "all 3 ranks are running"),
     "all ranks restart": (

@@ -37,10 +37,11 @@ def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
     pods = (listed(0), listed(1), listed(2, ready=False))
     decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
     owner = stored(running(), decided)
-    said = "rank 2: its program is running but not Ready: kubectl logs job-2 may show why"
+    said = "rank 2: its program is running but not Ready:"
+    usual, log = "it may be starting or ending", "kubectl logs job-2 may show why"
     assert decided.requeue_after == 60.5
-    assert peers(owner, *pods, seconds=59) == ("Starting", said)
-    assert peers(owner, *pods, seconds=60) == ("RankNotReady", said)
+    assert peers(owner, *pods, seconds=59) == ("Starting", f"{said} {usual}")
+    assert peers(owner, *pods, seconds=60) == ("RankNotReady", f"{said} {log}")
     owner = stored(owner, plan(owner, observed(*pods, services=frozenset({"job"})), later(60)))
     assert plan(owner, observed(*pods, services=frozenset({"job"})), later(61)).requeue_after == 300
 
@@ -68,7 +69,7 @@ NOT_READY = {
     "its last process crashed long ago": (
         (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(later(-60)))),
         "Starting",
-        "rank 2: its program is running but not Ready: kubectl logs job-2 may show why",
+        "rank 2: its program is running but not Ready: it may be starting or ending",
     ),
 }
 
@@ -94,6 +95,16 @@ FINISHED = {
         "1 of 3 ranks are running, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)",
     ),
 }
+
+
+def test_a_rank_that_is_not_ready_after_others_have_finished_is_probably_ending() -> None:
+    """P12: it has closed its port, and its container ends a moment later."""
+    reason, message = peers(running(), listed(0, ready=False), listed(1), done(2))
+    assert reason == "Starting"
+    assert message == (
+        "rank 0: its program is running but not Ready: it is probably ending, because rank 2 has"
+        " finished"
+    )
 
 
 @pytest.mark.parametrize(("pods", "words"), FINISHED.values(), ids=FINISHED)

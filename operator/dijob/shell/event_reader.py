@@ -15,7 +15,7 @@ from dijob.api.model import Metadata
 from dijob.core import pace
 from dijob.core.backoff import doubled
 from dijob.core.observed import patience, pod_events
-from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
+from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due, probes_due
 from dijob.core.observed.views import Pod, since
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
@@ -51,8 +51,8 @@ class EventReader:
         self._closed: dict[str, _Closed] = {}
 
     async def read(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
-        """Read why pods do not start (FailedMount, sandbox errors), and which probe killed a
-        container.
+        """Read why pods do not start (FailedMount, sandbox errors), which probe killed a container,
+        and why a probe fails.
         """
         pods, closed = tuple(pods), self._closed.get(job.namespace)
         if closed and closed.until > self._clock.monotonic():
@@ -60,6 +60,7 @@ class EventReader:
         try:
             await self._read_warnings(job, pods, news)
             await self._read_causes(job, pods, news)
+            await self._read_probes(job, pods, news)
         except ApiError as error:
             if error.status in (401, 403):
                 self._close(job.namespace, error)
@@ -96,6 +97,16 @@ class EventReader:
         for key, end, pod in list(ends)[:READ_AT_ONCE]:
             found = await self._events(job, pod)
             news.causes[key] = pod_events.failed_probe(found, key[1], end)
+
+    async def _read_probes(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        now = self._clock.now()
+        for probe, pod in probes_due(pods, news.probes, news.due, now)[:READ_AT_ONCE]:
+            if text := pod_events.failing_probe(await self._events(job, pod), pod):
+                # Read once, because the output of a probe may change each time.
+                news.probes[probe] = text
+            else:
+                again = pace.interval(READ_AGAIN_SECONDS, self._api.throttle.latency)
+                news.due[pod.uid] = now + timedelta(seconds=again)
 
     async def _events(self, job: Metadata, pod: Pod) -> list[dict[str, Any]]:
         selector = f"involvedObject.uid={pod.uid}"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from dijob.core.observed.complaints import is_retried
 from dijob.core.observed.patience import left
-from dijob.core.observed.pod_events import End
+from dijob.core.observed.pod_events import End, Probe, probe_of
 from dijob.core.observed.views import Pod
 
 
@@ -20,12 +20,14 @@ class News:
     `due` is when the events of a pod are read again, and `warnings` the newest warning among them.
     `noticed` is since when the status of a pod reports a problem that may resolve by itself.
     `causes` maps the end of a container to the probe that caused it, or to "" if no probe did.
+    `probes` has the results of the probes that keep pods of the job from being Ready.
     """
 
     due: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     noticed: dict[str, datetime] = field(default_factory=dict)
     causes: dict[End, str] = field(default_factory=dict)
+    probes: dict[Probe, str] = field(default_factory=dict)
 
     def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
         """Note which pods report a problem, and forget pods that are gone."""
@@ -36,6 +38,8 @@ class News:
         self.due = {uid: at for uid, at in self.due.items() if uid in there}
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
         self.causes = {end: cause for end, cause in self.causes.items() if end[0] in there}
+        failing = {probe_of(pod) for pod in pods}
+        self.probes = {probe: text for probe, text in self.probes.items() if probe in failing}
 
     def wait(self, now: datetime) -> float:
         """Return the seconds until events are read again, or until a problem has lasted long enough

@@ -67,8 +67,9 @@ class Observer:
         )
 
     def _explained(self, pod: Pod, memory: Memory, now: datetime) -> Pod:
-        """Return the pod with the probe that ended its container, and without a problem that is too
-        recent to report.
+        """Return the pod with the probe that ended its container or fails, and without a problem
+        that is too recent to report.
         """
         known = pod_events.with_causes(pod, memory.news.causes)
+        known = pod_events.with_probe(known, memory.news.probes)
         return patience.reported(known, memory.news.noticed, now)

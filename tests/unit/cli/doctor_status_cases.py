@@ -23,6 +23,7 @@ def ended(code: int, reason: str = "Error", message: str = "") -> Body:
 
 
 HOST = {"hostNetwork": True}
+BEGAN = "2026-11-25T11:58:00Z"
 NOW = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
 LEASE: Body = {
     "metadata": {"name": "dijob-operator", "creationTimestamp": "2026-11-25T11:00:00Z"},
@@ -41,6 +42,26 @@ def ending(
     meta |= {"finalizers": [*finalizers]}
     status = {**one.body["status"], "containerStatuses": states}
     return replace(one, body={**one.body, "metadata": meta, "status": status})
+
+
+NOT_READY: Body = {"type": "Ready", "status": "False"}
+
+
+def unready(rank: int, **spec: Any) -> RankPod:
+    """Return a pod that another container keeps from being Ready, or a field of its spec."""
+    main = {"name": "di-container", "ready": True, "state": {"running": {"startedAt": BEGAN}}}
+    proxy = {"name": "proxy", "ready": bool(spec), "state": {"running": {"startedAt": BEGAN}}}
+    status = {"conditions": [NOT_READY], "containerStatuses": [main, proxy]}
+    probed = {"name": "proxy", "readinessProbe": {"exec": {"command": ["false"]}}}
+    return pod(rank, status=status, spec={"containers": [{"name": "di-container"}, probed], **spec})
+
+
+def initializing(since: str = "2026-11-25T11:58:00Z") -> RankPod:
+    """Return a pod in which an init container runs."""
+    fetch = {"name": "fetch", "ready": False, "state": {"running": {"startedAt": since}}}
+    main = {"state": {"waiting": {"reason": "PodInitializing"}}, "ready": False}
+    status = {"conditions": [NOT_READY], "initContainerStatuses": [fetch]}
+    return pod(0, main=main, status=status, spec={"initContainers": [{"name": "fetch"}]})
 
 
 def deleted_job(finalizer: str = "example.com/hold") -> Job:
@@ -259,6 +280,40 @@ OF_STATUS: dict[str, Case] = {
         PROBLEM,
         "ran out of memory",
         "limits.memory",
+    ),
+    "a sidecar that exits with the launcher's code": Case(
+        "failures",
+        evidence(pods=[pod(0, status={"initContainerStatuses": [{"name": "p", **ended(85)}]})]),
+        PROBLEM,
+        "rank 0, container p, exited 85",
+        "logs test-0 -c p",
+    ),
+    "a main container that restarted for a new peer list": Case(
+        "failures", evidence(pods=[pod(0, main=ended(85))]), OK, "no container has failed"
+    ),
+    "a container whose probe fails": Case(
+        "readiness",
+        evidence(pods=[unready(0), unready(1)], now=NOW),
+        PROBLEM,
+        "ranks 0-1: container proxy is not Ready: its readinessProbe does not succeed",
+        "describe pod test-0 shows why",
+    ),
+    "an init container that does not end": Case(
+        "readiness",
+        evidence(pods=[initializing()], now=NOW),
+        PROBLEM,
+        "rank 0: init container fetch has been running since 2026-11-25T11:58:00Z",
+        "logs test-0 -c fetch",
+    ),
+    "an init container that has just started": Case(
+        "readiness", evidence(pods=[initializing("2026-11-25T11:59:40Z")], now=NOW), OK, "no other"
+    ),
+    "a readiness gate": Case(
+        "readiness",
+        evidence(pods=[unready(0, readinessGates=[{"conditionType": "a/b"}])], now=NOW),
+        PROBLEM,
+        "rank 0: readiness gate a/b is not set",
+        "remove readinessGates",
     ),
     "a tag that moved": Case(
         "same image",

@@ -35,6 +35,7 @@ CHECKS: Final = (
     Row("images", of_status.images, live=False),
     Row("quota", of_status.quota, live=False),
     Row("failures", of_status.ends, live=False),
+    Row("readiness", of_status.readiness, live=False),
     Row("same image", of_status.same_image, live=False),
     Row("host network", of_status.host_network, live=False),
     # These compare the pods with each other: a different program explains missing connections.

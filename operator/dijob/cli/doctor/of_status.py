@@ -8,10 +8,14 @@ from dijob import names, reasons
 from dijob.api.status import Condition, FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
+from dijob.client import RankPod
 from dijob.core.members import count, say
 from dijob.core.observed.complaints import wanted_image
 from dijob.core.observed.endings import ending, how_it_ended
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, termination
+from dijob.core.observed.unready import unready
+from dijob.core.observed.views import Unready
+from dijob.pod import RENEWAL_CODE
 from dijob.reasons import ReasonKind
 
 # How the catalogue's remedies begin if the user need not act (reasons/progress.py). While an old
@@ -23,8 +27,9 @@ _GC_FINALIZERS = ("foregroundDeletion", "orphan")
 # An old pod that ends within this time is normal, and needs no finding.
 _SOON_SECONDS = 30.0
 _PULL_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-# Exit codes that are not failures. 85: the launcher restarts for a new peer list. 143: SIGTERM.
-_EXPECTED_EXIT_CODES = (0, 85, 143)
+# Exit codes that are not failures. 143: SIGTERM. In a main container also 85, with which the
+# launcher restarts for a new peer list.
+_EXPECTED_EXIT_CODES = (0, 143)
 # Reasons of the kubelet. It reports the second one if it lost track of the container, for example
 # after a deadline. The job's status then knows more about the failure.
 _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
@@ -246,7 +251,7 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
             if (
                 not end
                 or reason == _UNKNOWN
-                or (code in _EXPECTED_EXIT_CODES and reason != _OUT_OF_MEMORY)
+                or (_is_expected(code, one["name"] == pod.container) and reason != _OUT_OF_MEMORY)
             ):
                 continue
             found = True
@@ -262,6 +267,49 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
         yield _first_failure(evidence, first)
     if not found:
         yield ok("no container has failed")
+
+
+def _is_expected(code: int, in_main: bool) -> bool:
+    return code in _EXPECTED_EXIT_CODES or (in_main and code == RENEWAL_CODE)
+
+
+def readiness(evidence: Evidence) -> Iterator[Finding]:
+    """Report what keeps pods from being Ready, other than their programs."""
+    causes = dict[str, list[RankPod]]()
+    for pod in evidence.pods:
+        spec, status = pod.body.get("spec") or {}, pod.body.get("status") or {}
+        found = unready(spec, status, pod.container)
+        if found and not pod.meta.get("deletionTimestamp") and _lasts(evidence, pod, found):
+            causes.setdefault(found.text, []).append(pod)
+    for text, pods in causes.items():
+        first = pods[0]
+        found = unready(first.body["spec"], first.body["status"], first.container)
+        yield problem(f"{say([pod.rank for pod in pods])}: {text}", _unready_remedy(first, found))
+    if not causes:
+        yield ok("no other container and no readiness gate keeps a pod from being Ready")
+
+
+def _lasts(evidence: Evidence, pod: RankPod, found: Unready) -> bool:
+    created = str(pod.meta.get("creationTimestamp") or "")
+    since = parse_time(found.since) or pod.begun or parse_time(created)
+    if since is None or evidence.now is None:
+        return True
+    return (evidence.now - since).total_seconds() > _SOON_SECONDS
+
+
+def _unready_remedy(pod: RankPod, found: Unready | None) -> str:
+    space = pod.meta.get("namespace") or "default"
+    if found and found.probe:
+        return (
+            f"kubectl -n {space} describe pod {pod.name} shows why the probe fails: correct the"
+            " probe in the template, or its container"
+        )
+    if found and found.container:
+        return f"kubectl -n {space} logs {pod.name} -c {found.container}"
+    return (
+        "install the controller that sets this condition of the pod, or remove readinessGates from"
+        " the template"
+    )
 
 
 def _failed_container(first: FirstFailure, main: str) -> tuple[int, str]:

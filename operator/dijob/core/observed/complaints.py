@@ -35,9 +35,9 @@ _ABOUT = re.compile(r"\{(.+)\}$")
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
-def complaint(spec: Body, status: Body) -> str:
+def complaint(spec: Body, status: Body, main: str = "") -> str:
     """Return why the pod does not start or run, in the words of the cluster; "" if nothing is
-    wrong.
+    wrong. `main` is the name of the main container.
     """
     if status.get("phase") == "Failed":
         # The event about the same rejection does not have this prefix.
@@ -46,13 +46,13 @@ def complaint(spec: Body, status: Body) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _sentence(condition.get("reason"), condition.get("message"))
-    main = status.get("containerStatuses") or ()
-    containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *main)
+    given = status.get("containerStatuses") or ()
+    containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *given)
     return next(
         (
-            with_remedy(f"container {_user_container(c, main)}{text}")
+            with_remedy(f"container {_user_container(c, given)}{text}")
             for c in containers
-            if (text := _complaint(spec, c))
+            if (text := _complaint(spec, c, main))
         ),
         "",
     )
@@ -95,8 +95,10 @@ def _user_container(container: Body, main: Iterable[Body]) -> str:
     )
 
 
-def _complaint(spec: Body, container: Body) -> str:
+def _complaint(spec: Body, container: Body, main: str) -> str:
     """Return the complaint about a container, to be put after its name; "" if nothing is wrong."""
+    # Only the launcher ends for a new peer list, and it runs in the main container.
+    on_request = container.get("name") == main
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
     reason, message = waiting.get("reason", ""), waiting.get("message") or ""
@@ -109,7 +111,7 @@ def _complaint(spec: Body, container: Body) -> str:
     if reason not in WAITING_IS_FINE:
         return f": {_sentence(reason, message)}"
     ended = state.get("terminated")
-    if ended and ended.get("exitCode") != 0 and not renewed(ended):
+    if ended and ended.get("exitCode") != 0 and not (on_request and renewed(ended)):
         return f" {ending(spec, container, ended).words}"
     return ""
 

@@ -5,6 +5,7 @@ the general state of the pod.
 """
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from dijob import names
@@ -20,6 +21,9 @@ from dijob.reasons import PodsCreated
 # is more likely that the restarted program does not listen.
 CRASHED_SECONDS = 60.0
 
+# A container that is not Ready for less than this time after its start is only starting.
+STARTS_SECONDS = 10.0
+
 LAUNCHER_IMAGE_REMEDY = (
     "set the chart's value launcher.image to an image that the nodes can pull; for a private"
     " registry the template also needs imagePullSecrets"
@@ -34,6 +38,20 @@ REFUSED_REASONS = {
 }
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What explains that ranks are not Ready. `restarting` are the ranks whose process has been
+    requested to restart. `usual` is why a program that runs may well not be Ready now; "" if this
+    is unusual, so that its log should be read.
+    """
+
+    restarting: Container[int] = ()
+    usual: str = ""
+
+
+NOTHING_EXPECTED = Expected()
+
+
 def without_address(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
     """Return why each of these ranks has no address."""
     return grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed, now))
@@ -44,14 +62,10 @@ def not_ready(
     ranks: Iterable[int],
     observed: Observed,
     now: datetime,
-    restarting: Container[int] = (),
+    expected: Expected = NOTHING_EXPECTED,
 ) -> str:
-    """Return why each of these ranks is not Ready. `restarting` are the ranks whose process has
-    been requested to restart.
-    """
-    return grouped(
-        gang, ranks, lambda rank: _why_not_ready(rank, observed, now, rank in restarting)
-    )
+    """Return why each of these ranks is not Ready."""
+    return grouped(gang, ranks, lambda rank: _why_not_ready(rank, observed, now, expected))
 
 
 def trouble(rank: int, observed: Observed, now: datetime) -> str:
@@ -157,9 +171,9 @@ def _api_error(refused: Refusal) -> str:
     return advice.about_rank(refused.message) if about_content else refused.message
 
 
-def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool) -> str:
+def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expected) -> str:
     pod = observed.pods.get(rank)
-    if pod and renewing and pod.containers.started:
+    if pod and rank in expected.restarting and pod.containers.started:
         return (
             f"its program has up to {pod.made.grace} s to end, and restarts with the new peer list"
         )
@@ -167,10 +181,19 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool)
         return problem
     if pod and pod.ready:
         return "it has not received the newest peer list yet"
+    if pod and pod.unready and _lasts(pod.unready.since, now):
+        return pod.unready.text
     if pod and pod.containers.started:
         # The launcher logs why: the program does not listen yet, or lacks a peer.
-        return f"its program is running but not Ready: kubectl logs {pod.name} may show why"
-    return "it is starting"
+        hint = expected.usual or f"kubectl logs {pod.name} may show why"
+        return f"its program is running but not Ready: {hint}"
+    return "its program has ended" if pod and pod.containers.ended else "it is starting"
+
+
+def _lasts(began: str, now: datetime) -> bool:
+    """Whether what began then is not part of a normal start. An unknown time counts as long ago."""
+    seconds = since(began, now)
+    return seconds is None or seconds >= STARTS_SECONDS
 
 
 def _hint(pod: Pod, observed: Observed) -> str:

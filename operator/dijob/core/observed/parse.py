@@ -19,6 +19,7 @@ from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.made import controller, launched, made_with, number
 from dijob.core.observed.scheduling import condition
 from dijob.core.observed.termination import termination
+from dijob.core.observed.unready import unready
 from dijob.core.observed.views import Child, Placement, Pod, Refused
 
 Body = Mapping[str, Any]
@@ -114,7 +115,8 @@ def pod(body: Body) -> Pod:
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
-        complaint=scheduling.gates(spec) or complaint(spec, status),
+        complaint=scheduling.gates(spec) or complaint(spec, status, made.main),
+        unready=unready(spec, status, made.main),
         copy=list_copy(annotations),
         containers=_containers(meta, spec, status, main),
         made=made,

@@ -15,13 +15,15 @@ from dijob.core.observed.views import Pod
 Body = Mapping[str, Any]
 # Pod uid, container, and when it ended.
 End = tuple[str, str, str]
+# Container, and the kind of its probe.
+Probe = tuple[str, str]
 
 # Reasons of events which show that an earlier warning no longer applies.
 PROGRESS = ("Pulling", "Pulled", "Created", "Started")
 # The messages of a kubelet that kills a container because of a probe (1.30 to 1.37,
 # pkg/kubelet/kuberuntime: computePodActions), and of a failed probe (pkg/kubelet/prober).
 KILLED = re.compile(r"Container (\S+) failed (liveness|startup) probe")
-PROBED = re.compile(r"(Liveness|Startup) probe (?:failed|errored[^:]*): *(.*)", re.DOTALL)
+PROBED = re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored[^:]*): *(.*)", re.DOTALL)
 
 
 def newest_warning(events: Iterable[Body], main: str) -> tuple[str, str]:
@@ -76,6 +78,34 @@ def with_causes(pod: Pod, causes: Mapping[End, str]) -> Pod:
             containers = replace(pod.containers, last_end=known)
             return replace(pod, complaint=complaint, containers=containers)
     return pod
+
+
+def probe_of(pod: Pod) -> Probe | None:
+    """Return the probe that keeps a pod from being Ready; None if no probe does."""
+    unready = pod.unready
+    return (unready.container, unready.probe) if unready and unready.probe else None
+
+
+def failing_probe(events: Iterable[Body], pod: Pod) -> str:
+    """Return the last result of the probe that keeps a pod from being Ready; "" if no event has
+    it. The pod's address is left out, because all ranks get the same message.
+    """
+    if (probe := probe_of(pod)) is None:
+        return ""
+    about = (one for one in sorted(events, key=_last, reverse=True) if _is_about(one, probe[0]))
+    results = (PROBED.match(str(event.get("message"))) for event in about)
+    found = next((one for one in results if one and one[1].lower() == probe[1]), None)
+    text = one_line(found[2]) if found else ""
+    return text.replace(pod.ip, "<pod IP>") if pod.ip else text
+
+
+def with_probe(pod: Pod, results: Mapping[Probe, str]) -> Pod:
+    """Return the pod with the result of its failing probe in the message."""
+    probe = probe_of(pod)
+    if pod.unready is None or probe is None or not (result := results.get(probe)):
+        return pod
+    text = f"{pod.unready.text}: {result}"
+    return replace(pod, unready=replace(pod.unready, text=text))
 
 
 def _is_about(event: Body, container: str) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from dijob.core import pace
-from dijob.core.observed.views import Pod, age
+from dijob.core.observed.pod_events import Probe, probe_of
+from dijob.core.observed.views import Pod, age, since
 
 # The events of a pod are read if its status gives no reason for this long after its creation. Most
 # pods have started by then.
@@ -16,6 +17,8 @@ UNEXPLAINED_SECONDS = 2.5
 # The interval between two readings of a pod's events. A kubelet repeats an event only after some
 # minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
+# A probe that has not succeeded for this long after its container started is not just starting.
+PROBE_SECONDS = 10.0
 
 
 def unexplained(
@@ -49,3 +52,19 @@ def events_due(
     silent = unexplained(pods, now, patience)
     overdue = (pod for pod in silent if due.get(pod.uid, now) <= now)
     return tuple(sorted(overdue, key=lambda pod: (pod.uid in due, due.get(pod.uid, now))))
+
+
+def probes_due(
+    pods: Iterable[Pod], known: Mapping[Probe, str], due: Mapping[str, datetime], now: datetime
+) -> tuple[tuple[Probe, Pod], ...]:
+    """Return one pod for each failing probe whose result is not known yet. Ranks have the same
+    containers, so one pod per probe is enough.
+    """
+    found = dict[Probe, Pod]()
+    for pod in pods:
+        probe = probe_of(pod)
+        if probe is None or probe in known or pod.unready is None or due.get(pod.uid, now) > now:
+            continue
+        if (since(pod.unready.since, now) or 0.0) > PROBE_SECONDS:
+            found.setdefault(probe, pod)
+    return tuple(found.items())

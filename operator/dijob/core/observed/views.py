@@ -81,11 +81,27 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Unready:
+    """What keeps a pod from being Ready.
+
+    `text` is the message. `container` is the container that is not ready ("": a readiness gate),
+    `probe` the kind of its probe that does not succeed ("": it has none). `since` is when this
+    began, as far as the status shows it.
+    """
+
+    text: str
+    container: str = ""
+    probe: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True)
 class Pod:
     """One pod of the job as last observed.
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is why it has no address or does not run, in the words of the cluster.
+    `unready` is what keeps it from being Ready, other than its program.
     `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is its copy of the
     peer list.
     """
@@ -101,6 +117,7 @@ class Pod:
     deleting: bool = False
     ending_soon: bool = False
     complaint: str = ""
+    unready: Unready | None = None
     copy: ListCopy = field(default_factory=ListCopy)
     containers: Containers = field(default_factory=Containers)
     made: MadeWith = MadeWith()

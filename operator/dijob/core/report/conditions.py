@@ -203,7 +203,10 @@ def _running(ctx: Pass) -> Fact:
         )
     wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
-    return Fact(reason, diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now))
+    young = age(ctx.job.status, ctx.now) < NOT_READY_SECONDS
+    expected = diagnose.Expected(usual="it may still be starting" if young else "")
+    message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, expected)
+    return Fact(reason, message)
 
 
 def _all_run(ctx: Pass) -> str:
@@ -240,13 +243,25 @@ def _peers_ready(ctx: Pass) -> Fact:
     restart = world.restarts.pending >= set(lagging)
     if not (restart or is_true(ctx.job.status, Running)):
         return Fact(PeersReady.Starting, "the job has not started, see Running")
-    message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, world.restarts.pending)
+    lasts = (left := until_problem(ctx.job.status, ctx.now)) is not None and left <= 0
+    usual = "" if lasts else _starting_or_ending(world)
+    expected = diagnose.Expected(world.restarts.pending, usual)
+    message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, expected)
     if restart:
         return Fact(PeersReady.Renewing, message)
     # Ranks that are only slow become a problem after NOT_READY_SECONDS.
-    wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
-    wrong = wrong or ((left := until_problem(ctx.job.status, ctx.now)) is not None and left <= 0)
+    wrong = lasts or any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     return Fact(PeersReady.RankNotReady if wrong else PeersReady.Starting, message)
+
+
+def _starting_or_ending(world: World) -> str:
+    """Return why a program that runs may well not be Ready for a moment: it closes its port shortly
+    before it exits.
+    """
+    if done := [rank for rank in sorted(world.succeeded) if rank < world.size]:
+        verb = "has" if len(done) == 1 else "have"
+        return f"it is probably ending, because {say(done)} {verb} finished"
+    return "it may be starting or ending"
 
 
 def until_problem(status: Status, now: datetime) -> float | None:

@@ -1,0 +1,129 @@
+"""Finds in a pod's raw status what keeps it from being Ready, other than the rank's own program.
+
+A pod is Ready only if all its containers and readiness gates are. Without this, a message could
+only say that the program is not Ready, and its log would show nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dijob import names
+from dijob.api.numbers import natural
+from dijob.core.observed.containers import OURS, sidecars
+from dijob.core.observed.scheduling import condition
+from dijob.core.observed.views import Unready
+
+Body = Mapping[str, Any]
+
+READINESS, STARTUP = "readiness", "startup"
+# The variable of the launcher with the port on which it answers the operator's own readiness probe.
+ANSWERING = "DIJOB_READY"
+
+
+def unready(spec: Body, status: Body, main: str) -> Unready | None:
+    """Return the first cause in the order in which the kubelet starts the containers; None if there
+    is none besides the program. `main` is the name of the main container.
+
+    A container that fails is not reported here (complaints.py).
+    """
+    if condition(status, "Ready").get("status") != "False":
+        return None
+    return next(_causes(spec, status, main), None)
+
+
+def _causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
+    given = {str(c.get("name")): c for c in _containers(spec)}
+    forever = sidecars(spec)
+    own: Body = {}
+    others = list[Body]()
+    for one in status.get("containerStatuses") or ():
+        if one.get("name") == main:
+            own = one
+        else:
+            others.append(one)
+    for one in status.get("initContainerStatuses") or ():
+        name = str(one.get("name"))
+        container = given.get(name) or {}
+        if name in forever:
+            # The containers after a sidecar wait until it has started, not until it is Ready.
+            if _running_since(own) or _failing_probe(container, one) == STARTUP:
+                yield from _of_container(container, one, restarts=True)
+        elif name not in OURS and (began := _running_since(one)):
+            text = f"init container {name} has been running since {began}"
+            yield Unready(text, name, since=began)
+    # Once the program has ended, the other containers are not what the pod waits for.
+    if not _running_since(own):
+        return
+    for one in others:
+        name = str(one.get("name"))
+        yield from _of_container(given.get(name) or {}, one, restarts=name in forever)
+    container = given.get(main) or {}
+    probe = _failing_probe(container, own)
+    if probe == STARTUP or (probe and not _is_the_operators(container)):
+        text = f"its program is running, but its {probe}Probe does not succeed"
+        yield Unready(text, main, probe, _running_since(own))
+    yield from _gates(spec, status)
+
+
+def _containers(spec: Body) -> Iterable[Body]:
+    return (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+
+
+def _of_container(container: Body, status: Body, *, restarts: bool) -> Iterator[Unready]:
+    """Yield why a container besides the main one is not ready. `restarts`: it always restarts."""
+    name, state = str(status.get("name")), status.get("state") or {}
+    if probe := _failing_probe(container, status):
+        text = f"container {name} is not Ready: its {probe}Probe does not succeed"
+        yield Unready(text, name, probe, _running_since(status))
+        return
+    ended = state.get("terminated") or {}
+    if restarts and not _running_since(status):
+        # The kubelet reports the last end in either place, depending on its back-off.
+        ended = ended or (status.get("lastState") or {}).get("terminated") or {}
+        if ended and not ended.get("exitCode"):
+            again = "is restarted repeatedly" if status.get("restartCount") else "restarts"
+            yield Unready(f"container {name} exited 0 and {again}", name)
+    elif ended and not ended.get("exitCode"):
+        text = f"container {name} exited 0, and a pod with an ended container is not Ready"
+        yield Unready(text, name, since=str(ended.get("finishedAt") or ""))
+
+
+def _running_since(status: Body) -> str:
+    """Return when a container started; "" if it does not run."""
+    running = (status.get("state") or {}).get("running")
+    return str((running or {}).get("startedAt") or "")
+
+
+def _failing_probe(container: Body, status: Body) -> str:
+    """Return the probe because of which a running container is not ready; "" if there is none."""
+    if status.get("ready") or not _running_since(status):
+        return ""
+    # The other probes begin when the startup probe has succeeded.
+    if container.get("startupProbe") and not status.get("started"):
+        return STARTUP
+    return READINESS if container.get("readinessProbe") else ""
+
+
+def _is_the_operators(container: Body) -> bool:
+    """Whether the readiness probe of a main container checks only whether its program listens, like
+    the one that the operator adds (core/render/pod.py).
+    """
+    probe = (container.get("readinessProbe") or {}).get("tcpSocket")
+    given = container.get("env") or ()
+    port = next((str(e.get("value")) for e in given if e.get("name") == ANSWERING), "")
+    declared = [p.get("containerPort") for p in container.get("ports") or ()]
+    listens = (natural(port.partition(" ")[0]), names.MAIN_PORT, *declared)
+    return probe is not None and probe.get("port") in listens
+
+
+def _gates(spec: Body, status: Body) -> Iterator[Unready]:
+    for gate in spec.get("readinessGates") or ():
+        kind = str(gate.get("conditionType"))
+        found = condition(status, kind)
+        if not found:
+            yield Unready(f"readiness gate {kind} is not set")
+        elif found.get("status") != "True":
+            since = str(found.get("lastTransitionTime") or "")
+            why = str(found.get("message") or found.get("reason") or "")
+            text = f"readiness gate {kind} is {found.get('status')}" + (f": {why}" if why else "")
+            yield Unready(text, since=since)
