@@ -9,6 +9,7 @@ from dijob.api.status import Status
 from dijob.core import pace
 from dijob.core.actions import RemindPod
 from dijob.core.decide.plan import Plan, plan
+from dijob.core.observed.views import Throttling
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
 from dijob.core.report.summary import Pressure
@@ -75,13 +76,14 @@ def test_each_reminder_of_one_list_waits_twice_as_long_as_the_last() -> None:
 
 
 def test_a_slow_apiserver_gets_fewer_reminders() -> None:
-    assert deaf(14, latency=0.5)[1] == []
-    assert deaf(15, latency=0.5)[1] == ["job-0"]
+    slow = Throttling(latency=0.5)
+    assert deaf(14, throttling=slow)[1] == []
+    assert deaf(15, throttling=slow)[1] == ["job-0"]
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 9])
 def test_the_number_of_reminders_is_limited_by_the_budget(left: int) -> None:
-    decided, names = deaf(9, ranks=3, reminder_budget=left)
+    decided, names = deaf(9, ranks=3, throttling=Throttling(reminders=left))
     assert len(names) == min(left, 3)
     if not left:
         assert decided.requeue_after >= 1  # no busy loop until the budget allows it

@@ -10,7 +10,7 @@ from dijob.core.members import gang_of
 from dijob.core.observed import patience, pod_events
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.room import Room
-from dijob.core.observed.views import Isolation, Observed, Pod
+from dijob.core.observed.views import Isolation, Observed, Pod, Throttling
 from dijob.core.options import Options, isolated, notes
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
@@ -59,8 +59,7 @@ class Observer:
             published=dict(memory.reverted.published),
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
-            latency=self._throttle.latency,
-            reminder_budget=self._throttle.reminders,
+            throttling=Throttling(self._throttle.latency, self._throttle.reminders),
             notes=notes(job, self._options),
             isolation=Isolation(isolated(job, self._options), self._children.policies(job)),
             warnings={uid: text for uid, text in memory.news.warnings.items() if uid in silent},

@@ -63,7 +63,7 @@ def actions(ctx: Pass) -> tuple[Action, ...]:
 def _remind(ctx: Pass) -> tuple[Action, ...]:
     # Bounded, because reminders are extra writes that come just when the API server is slow.
     due = (reminder for reminder, left in requeue.pending_reminders(ctx) if left <= 0)
-    return tuple(islice(due, ctx.observed.reminder_budget))
+    return tuple(islice(due, ctx.observed.throttling.reminders))
 
 
 def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:

@@ -159,8 +159,8 @@ def pending_reminders(ctx: Pass) -> list[tuple[RemindPod, float]]:
     """
     world, now, newest = ctx.world, ctx.now, ctx.world.address_list.number
     stamped = timestamp(now)  # Formatted once, because a job can have 1,500 pods.
-    pause = pace.interval(REMIND_SECONDS, ctx.observed.latency)
-    soonest = -math.inf if ctx.observed.reminder_budget else pause
+    pause = pace.interval(REMIND_SECONDS, ctx.observed.throttling.latency)
+    soonest = -math.inf if ctx.observed.throttling.reminders else pause
     pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
     for pod in pods if world.in_force else ():

@@ -276,6 +276,16 @@ class Isolation:
 
 
 @dataclass(frozen=True)
+class Throttling:
+    """How slow the API server is now (pace.py): `latency` is how long (seconds) a write takes, and
+    `reminders` is how many kubelets may be reminded.
+    """
+
+    latency: float = 0.0
+    reminders: int = 1
+
+
+@dataclass(frozen=True)
 class Observed:
     """Everything that a reconciliation decides on, besides the job itself.
 
@@ -294,8 +304,7 @@ class Observed:
     that this operator has written to it.
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
-    is about its NetworkPolicy, `latency` is how long (seconds) a write takes now, and
-    `reminder_budget` is how many kubelets may be reminded now (pace.py).
+    is about its NetworkPolicy, and `throttling` about writes that can wait.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -312,8 +321,7 @@ class Observed:
     warnings: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
     isolation: Isolation = Isolation()
-    latency: float = 0.0
-    reminder_budget: int = 1
+    throttling: Throttling = Throttling()
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""
