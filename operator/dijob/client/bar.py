@@ -82,7 +82,7 @@ class Bar:
         if target and self._total <= 0:
             raise DijobError(f"Bar({self._of}={self._total:g}): the number must be positive")
         self._file = file if file is not None else sys.stderr
-        self._said = ""
+        self._last_line = ""
         self._draw: Callable[[Shown], None] = self._print
         self._close: Callable[[], None] = lambda: None
 
@@ -109,8 +109,8 @@ class Bar:
     def __call__(self, job: Job) -> None:
         """Show a state of the job, unless it looks like the previous one."""
         now = shown(job, self._of, self._total)
-        if now.line != self._said:
-            self._said = now.line
+        if now.line != self._last_line:
+            self._last_line = now.line
             self._draw(now)
 
     def _print(self, now: Shown) -> None:

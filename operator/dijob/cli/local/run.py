@@ -77,7 +77,7 @@ class Run:
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False
-        self._unheard = False
+        self._stdout_closed = False
         self._waiting = Waiting(lambda: running(self._groups), lambda text: self._show(None, text))
 
     async def run(self) -> End:
@@ -118,12 +118,12 @@ class Run:
 
     def _print(self, start: Start, text: str) -> None:
         """Print a line of a rank. If the reader of stdout is gone (`| head`), end the run."""
-        if self._unheard:
+        if self._stdout_closed:
             return
         try:
             self._show(start, text)
         except BrokenPipeError:
-            self._unheard = True
+            self._stdout_closed = True
             # Python flushes stdout at exit, and would fail once more there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self._ends.put_nowait(End(INTERRUPTED, "stopped because stdout was closed"))

@@ -95,6 +95,7 @@ def _assign(line: Line, body: Body, notes: Notes) -> None:
     exported = line.first == "export"
     for word in assigned(line):
         name, is_one, written = word.partition("=")
+        # Options of `declare`, and names that are only exported.
         if not is_one:
             continue
         body.exported |= {name} if exported else set()

@@ -33,6 +33,7 @@ def graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
         return _none("")
     world = world_of(model)
     pairs = _pairs(world)
+    # The Redis server is not a rank. Its readiness is unknown here, and counts as given.
     up = {pair for pair in pairs if all(end == SERVER or end in ready for end in pair)}
     return {
         "shape": world.shape,

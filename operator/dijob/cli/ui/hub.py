@@ -88,13 +88,13 @@ class Hub:
 
     async def _pulse(self) -> None:
         while True:
-            ill = await self._ill()
-            if ill != self._troubles.get("answer", ""):
-                self._troubles["answer"] = ill
+            problem = await self._problem()
+            if problem != self._troubles.get("answer", ""):
+                self._troubles["answer"] = problem
                 await self._tell()
             await asyncio.sleep(_PULSE_SECONDS)
 
-    async def _ill(self) -> str:
+    async def _problem(self) -> str:
         """Return the problem with the apiserver, or ""."""
         connection = self.client.connection
         try:

@@ -41,12 +41,12 @@ async def send(request: web.Request, messages: Messages) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
     loop = asyncio.get_running_loop()
-    said, last = dict[str, bytes](), loop.time()
+    sent, last = dict[str, bytes](), loop.time()
     async with aclosing(messages):
         async for message in messages:
             line = frame(message) if message else b""
-            if message and said.get(message.event) != line:
-                said = {**said, message.event: line} if message.event != LINES else said
+            if message and sent.get(message.event) != line:
+                sent = {**sent, message.event: line} if message.event != LINES else sent
                 await response.write(line)
             elif loop.time() - last >= QUIET_SECONDS:
                 await response.write(b": still here\n\n")

@@ -59,7 +59,7 @@ def _lists(memory: Memory) -> Iterator[Item]:
 
 def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
     last, first = job.status.last_renewal, job.status.first_failure
-    if last and last.time and not any(_tells_of(event, last) for event in events):
+    if last and last.time and not any(_is_about(event, last) for event in events):
         text = f"re-rendezvous of {say(expand(last.ranks)) if last.ranks else 'all ranks'}"
         text = f"{last.message}; {text}" if last.message else text
         title = f"Peer list revision {last.list_number} is stale: {last.reason}"
@@ -69,7 +69,7 @@ def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
         yield Item(first.time, "problem", _FIRST, short(words))
 
 
-def _tells_of(event: Event, loss: Renewal) -> bool:
+def _is_about(event: Event, loss: Renewal) -> bool:
     """Return whether an event is about this loss. The operator sends it after the status."""
     return event.get("reason") == loss.reason and event_time(event) >= loss.time
 
