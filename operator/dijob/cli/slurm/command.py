@@ -181,7 +181,7 @@ def _provided(
     found = {name: known[name] for name in sorted(read & known.keys()) if known[name]}
     if runtime is Runtime.TORCH:
         return found  # it sets MASTER_ADDR and MASTER_PORT itself
-    # Rank 0 takes the part of the first node. Its pod's name resolves through the job's Service.
+    # Rank 0 takes the place of the first node.
     masters = {one: f"{name}-0" for one in body.masters if one in read | body.exported}
     ports = {one: str(MASTER_PORT) for one in body.ports if one in read | body.exported}
     return {**found, **masters, **ports}
