@@ -52,7 +52,7 @@ def named(name: str) -> Body:
 
 
 def refusal(made: Body) -> tuple[tuple[str, str], ...]:
-    """Return the problems of an object from a file, as pairs of field and message."""
+    """Return the problems of an object from a file: pairs of a field and a message."""
     made = {**made, "metadata": {k: v for k, v in made["metadata"].items() if k != "uid"}}
     with pytest.raises(SpecError) as caught:
         parse_job(made)

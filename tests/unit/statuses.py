@@ -1,4 +1,6 @@
-"""Parts of a pod's status as kubelets write them: conditions, containers' states and their ends."""
+"""Parts of a pod's status as kubelets write them: conditions, states of containers and
+their ends.
+"""
 
 from typing import Any
 
@@ -14,7 +16,7 @@ def condition(type_: str, status: str = "True", **words: str) -> Body:
 
 
 def main_status(restarts: int = 0, name: str = names.MAIN_CONTAINER, **states: Any) -> Body:
-    """A container's status; `states` are state and lastState."""
+    """Return the status of a container. `states` are state and lastState."""
     return {"name": name, "restartCount": restarts, **states}
 
 
