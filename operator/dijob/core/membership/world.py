@@ -164,6 +164,8 @@ class World:
         # The pod of a success that does not count must be deleted, because the next one needs its
         # name.
         over = pod.failed or pod.containers.succeeded
+        # The operator creates the pod of this name itself, with a gate.
+        over = over or pod.made.foreign
         return over or rank in self.ranks_to_recreate or rank >= self.gang.size
 
 

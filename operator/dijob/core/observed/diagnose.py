@@ -126,7 +126,8 @@ def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) 
 def old_pod(pod: Pod, now: datetime) -> str:
     """Return why the old pod of a rank still exists."""
     why = pod.placement.termination.reason(now)
-    return "its old pod is still ending" + (f": {why}" if why else "")
+    what = "a pod with its name, which the operator did not create," if pod.made.foreign else ""
+    return f"{what or 'its old pod'} is still ending" + (f": {why}" if why else "")
 
 
 def still_ending(pods: Sequence[Pod], now: datetime) -> str:

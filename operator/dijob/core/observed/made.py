@@ -29,6 +29,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
     name = main_name(spec)
     labelled, rank = _labels(meta.get("labels") or {}, controller(meta).get("name"))
     return MadeWith(
+        foreign=_is_foreign(spec),
         template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
         main=sys.intern(name),
         image=_image(spec, name),
@@ -64,6 +65,18 @@ def main_name(spec: Body) -> str:
         c.get("name", "") for c in given
     ]
     return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found else next(iter(found), "")
+
+
+def _is_foreign(spec: Body) -> bool:
+    """Whether another client has created this pod, although the job controls it.
+
+    Every pod of a rank has the operator's mounts and its gate, with any launcher and since version
+    0.1.0. Both are immutable. Annotations are no evidence, because anyone who may patch pods can
+    remove them.
+    """
+    before = spec.get("initContainers") or ()
+    gated = any(one.get("name") == names.GATE_CONTAINER for one in before)
+    return not (gated and any(map(_mounts_ours, spec.get("containers") or ())))
 
 
 def _mounts_ours(container: Body) -> bool:

@@ -5,8 +5,12 @@ their image.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from dijob.core.addresses import ListCopy
 from dijob.core.members import Gang
+from dijob.core.observed.containers import Containers
 from dijob.core.observed.views import Pod
+
+FOREIGN = "its pod was not created by the operator, and is being replaced"
 
 
 def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod, ...]]:
@@ -16,8 +20,29 @@ def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod,
         if (rank := gang.rank_of(pod.name)) < 0:
             unranked.append(pod)
         else:
-            ranked[rank] = pod if pod.rank == rank else replace(pod, rank=rank)
+            known = _without_claims(pod) if pod.made.foreign else pod
+            ranked[rank] = known if known.rank == rank else replace(known, rank=rank)
     return _with_images_of_others(ranked), tuple(unranked)
+
+
+def _without_claims(pod: Pod) -> Pod:
+    """Return a pod that the operator has not created, without anything that would make it part of a
+    peer list, or count as a success or a failure of its rank. It only occupies the name of the
+    rank's pod, and is deleted (world.py).
+
+    A user who may create pods can write an owner reference to a job, and the names of its pods are
+    known.
+    """
+    return replace(
+        pod,
+        ip="",
+        phase="Pending",
+        ready=False,
+        ending_soon=False,
+        complaint=FOREIGN,
+        copy=ListCopy(),
+        containers=Containers(),
+    )
 
 
 def _with_images_of_others(pods: dict[int, Pod]) -> dict[int, Pod]:

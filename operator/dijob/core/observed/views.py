@@ -32,13 +32,15 @@ class MadeWith:
     the process in place. `confirmable`: after a failure, its launcher waits until the failure is
     counted. `grace` is how long (seconds) its launcher waits for the process to end. `has_others`:
     it has other containers than the main one. `sidecars`: some containers always restart. `probed`
-    are the containers that a failing probe kills.
+    are the containers that a failing probe kills. `foreign`: it lacks what every pod of a rank has,
+    so the operator has not created it.
 
     Three fields are about the present: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which its Service and the
     job's autoscaler select it. `rank_label` is the rank in its label ("": unknown).
     """
 
+    foreign: bool = False
     template_hash: str = ""
     main: str = ""
     image: str = ""
