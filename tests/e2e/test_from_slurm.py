@@ -1,4 +1,4 @@
-"""Two batch scripts for Slurm become DIJobs by the command line, and these run to their end."""
+"""Two Slurm batch scripts are converted by the command line, and the DIJobs run to their end."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ SCRIPTS = Path(__file__).parents[1] / "unit/cli/slurm"
 
 
 def converted(name: str) -> str:
-    """What `kubectl dijob from-slurm` prints."""
+    """Return the output of `kubectl dijob from-slurm`."""
     argv = ["from-slurm", str(SCRIPTS / f"{name}.sbatch"), "--image", LIGHT]
     done = subprocess.run(
         [sys.executable, "-m", "dijob.cli.main", *argv], capture_output=True, text=True, check=False
@@ -23,13 +23,13 @@ def converted(name: str) -> str:
     return done.stdout
 
 
-def test_a_rendezvous_by_slurms_variables_runs_to_its_end(space: Space) -> None:
+def test_a_converted_job_meets_by_slurm_variables(space: Space) -> None:
     space.kubectl("apply", "-f", "-", stdin=converted("sockets"))
     space.until_true("sockets", "Succeeded", 180)
     assert space.logs("sockets-0") == "rank 0 of 2 heard ['1']\n"
 
 
-def test_a_mesh_of_three_tasks_runs_to_its_end(space: Space) -> None:
+def test_a_converted_mesh_of_three_tasks_succeeds(space: Space) -> None:
     space.kubectl("apply", "-f", "-", stdin=converted("peers"))
     space.until_true("peers", "Succeeded", 180)
     assert all("complete: 2 edges" in space.logs(f"peers-{rank}") for rank in range(3))

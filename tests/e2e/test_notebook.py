@@ -41,7 +41,7 @@ def kinds(cell: Any) -> list[tuple[str, list[str]]]:
     return [(each["output_type"], sorted(each.get("data", ()))) for each in cell["outputs"]]
 
 
-def test_the_notebook_of_the_client_runs_and_its_outputs_are_those_that_it_shows(
+def test_the_clients_notebook_runs_with_the_outputs_that_it_shows(
     space: Space, tmp_path: Path
 ) -> None:
     out = tmp_path / "executed.ipynb"

@@ -96,7 +96,7 @@ def missing(space: Space) -> str:
     return "" if set(seen) == wanted else str(seen)
 
 
-def test_the_ranks_are_grouped_by_where_they_stand(space: Space) -> None:
+def test_ranks_are_grouped_by_position(space: Space) -> None:
     space.until("stacks", partial(missing, space), 60)
     restarts = space.status("stuck").get("restarts", 0)
     code, told = asked(space, "doctor", "stuck", "--stacks")
@@ -137,7 +137,7 @@ def test_stopped_processes_are_a_problem_and_rank_0_is_not_suspected(space: Spac
     assert "Failed to get stack traces" not in told, told
 
 
-def test_why_there_are_no_stacks_is_said(space: Space, tmp_path: Path) -> None:
+def test_missing_stacks_are_explained(space: Space, tmp_path: Path) -> None:
     absent = "127.0.0.1:9/absent:1"
     # containerd retries for 15 s.
     with ThreadPoolExecutor(1) as beside:

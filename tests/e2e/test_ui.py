@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def test_a_job_on_the_page_from_pending_over_a_killed_rank_to_succeeded(
+def test_the_page_shows_a_job_from_pending_to_succeeded_with_a_killed_rank(
     space: Space, browser: Browser
 ) -> None:
     with served(space) as server, browser.new_context() as context:
@@ -146,7 +146,7 @@ def report(space: Space, number: int) -> None:
     space.kubectl("patch", "dijob", "walk", "--subresource=status", "--type=merge", "-p", patch)
 
 
-def test_without_the_key_nothing_is_shown_and_a_lost_rank_tells_who_starts_again(
+def test_without_the_key_nothing_is_shown_and_a_lost_rank_names_the_ranks_that_restart(
     space: Space, browser: Browser
 ) -> None:
     space.apply(shell("walk", WALK, replicas=3))
