@@ -191,8 +191,9 @@ def _note_masters(body: Body, made: Command, notes: Notes) -> None:
     """Note what replaces the lines that look up the first node or choose a port."""
     for name, line in [*body.masters.items(), *body.ports.items()]:
         if name in made.env:
-            advice = f"replaced: env sets {name} to {made.env[name]}, the name of rank 0's pod"
-            advice = advice if name in body.masters else advice.partition(", the name")[0]
+            advice = f"replaced: env sets {name} to {made.env[name]}"
+            if name in body.masters:
+                advice += ", the name of rank 0's pod"
         elif made.runtime is Runtime.TORCH:
             advice = "not needed: runtime: torch sets MASTER_ADDR and MASTER_PORT"
         else:
