@@ -26,6 +26,7 @@ def test_rejected(plane: Plane, untouched: str, row: Refused) -> None:
     assert not said.ok, said.text
     assert lacking(said.text, row.words) == [], said.text
     assert row.lines in (0, len(said.text.splitlines())), said.text
+    assert len(said.text) < 3000, "the message repeats a long value"
     assert plane.get("dijob", row.body["metadata"]["name"]) is None
 
 

@@ -18,8 +18,7 @@ from dijob.shell.children import Children
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
-from dijob.shell.status_writer import StaleCrdError
-from dijob.shell.workqueue import Key, WorkQueue
+from dijob.shell.workqueue import Key, KnownError, WorkQueue
 from unit.objects import Body, Selector, Target
 from unit.simulator import Cluster
 from unit.wire import Line, Wire
@@ -128,7 +127,7 @@ class Operator:
             if broken := self.reconciler.aside.why("/".join(key)):
                 self.line.problems.append(AssertionError(broken))
             return again
-        except (ApiError, StaleCrdError, AssertionError):
+        except (ApiError, KnownError, AssertionError):
             raise
         except Exception as error:
             self.line.problems.append(error)

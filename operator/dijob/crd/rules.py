@@ -56,10 +56,14 @@ _LAST: Final = task_name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
 _HOMOGENEOUS: Final = ", ".join(f"'{runtime}'" for runtime in checks.HOMOGENEOUS)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
+# With the reason FieldValueInvalid, an error begins with the value. The user would have to find the
+# message behind more than 131,072 characters.
+_WITHOUT_VALUE: Final = "FieldValueForbidden"
 _WORD: Final = (
     Rule(
         rule=f"self.size() < {template.LONGEST_STRING}",
         message=f"this argument {template.LONG_MESSAGE}",
+        reason=_WITHOUT_VALUE,
     ),
 )
 _ENV: Final = (
@@ -75,6 +79,7 @@ _ENV: Final = (
         f" {template.LONGEST_STRING}",
         message=f"this variable {template.LONG_MESSAGE}",
         field=".value",
+        reason=_WITHOUT_VALUE,
     ),
 )
 # Fields whose schema has no enum, because an enum cannot contain null (docs/decisions/047).

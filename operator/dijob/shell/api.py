@@ -67,6 +67,16 @@ class ApiError(Exception):
         return self.status == 429 and not self.message.startswith("admission webhook")
 
     @property
+    def too_large(self) -> bool:
+        """Whether the object would be larger than etcd or the apiserver allows."""
+        # The apiserver passes etcd's limit on as a 500, and answers 413 above its own limit. The
+        # last text is of the apiserver's client for etcd.
+        return self.status == 413 or (
+            self.status == 500
+            and ("request is too large" in self.message or "larger than max" in self.message)
+        )
+
+    @property
     def conflict(self) -> bool:
         """Whether another object has the name, or the object has another version."""
         # The apiserver answers 409, except that it takes a PATCH with another uid for an attempt to

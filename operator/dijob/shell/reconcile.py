@@ -33,9 +33,9 @@ from dijob.shell.memory import Memories, Memory
 from dijob.shell.observing import Observer
 from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
-from dijob.shell.status_writer import StaleCrdError, StatusWriter
+from dijob.shell.status_writer import StatusWriter
 from dijob.shell.strangers import Strangers
-from dijob.shell.workqueue import Key
+from dijob.shell.workqueue import Key, KnownError
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Reconciler:
         """
         try:
             again = await self._pass(key)
-        except (ApiError, StaleCrdError):
+        except (ApiError, KnownError):
             raise
         except Exception as error:
             self.aside.put("/".join(key), error)
@@ -90,6 +90,8 @@ class Reconciler:
         decided, outcome = await self._plan(job, memory), Outcome()
         asked = decided.actions
         if asked:
+            if await self._status.write_first(body, job, decided, memory):
+                return 0.0
             if not await self._as_known(key, job, asked):
                 # The job has changed, or another one has its name: plan again from the new state.
                 return 0.0 if self.jobs.get(key) else None
@@ -177,7 +179,7 @@ class Reconciler:
         memory = self._memories.of(body["metadata"]["uid"])
         try:
             return await self._status.write_conditions(body, conditions.broken(error), memory)
-        except (ApiError, StaleCrdError):
+        except (ApiError, KnownError):
             raise
         except Exception as another:  # the status itself may be what cannot be processed
             log.warning("%s/%s: failed to write the status: %r", *key, another)

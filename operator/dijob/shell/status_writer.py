@@ -6,13 +6,16 @@ would decide differently.
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dijob import __version__, names
-from dijob.api.model import Metadata
+from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import stored
+from dijob.api.size import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
 from dijob.api.status import Status
 from dijob.core import pace
+from dijob.core.actions import Event
 from dijob.core.decide.changes import STATUS
 from dijob.core.decide.plan import Plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
@@ -40,6 +43,9 @@ Forget = Callable[[str], None]
 # has a first status after FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
+# The reason of the event about a job that is too large for its status. A condition could not be
+# stored.
+TOO_LARGE_REASON = "TooLarge"
 
 
 class StaleCrdError(KnownError):
@@ -54,6 +60,13 @@ class StaleCrdError(KnownError):
             f" drops status.{', status.'.join(fields)}. Apply crds/dijob.yaml of this version, or"
             " upgrade the chart with crds.install: true"
         )
+
+
+class TooLargeError(KnownError):
+    """The job with its status is larger than etcd allows, so its status cannot be stored."""
+
+    def __init__(self) -> None:
+        super().__init__(TOO_LARGE_MESSAGE)
 
 
 class StatusWriter:
@@ -84,6 +97,19 @@ class StatusWriter:
         decided = Plan(status, events=summary.events(old, status))
         return min(RESYNC_SECONDS, await self.write(meta, old, decided, memory))
 
+    async def write_first(self, body: Json, job: DIJob, decided: Plan, memory: Memory) -> bool:
+        """Write the first status of a large job before its pods are created. Return False if there
+        is nothing to write, or if the job is not large.
+
+        Without a status, the operator could not report what its pods do. Small jobs get their first
+        status after the pods, which saves one write (docs/decisions/022).
+        """
+        first = not job.status.phase and bool(decided.status.phase)
+        if not first or size_of(body) < LARGE_BYTES:
+            return False
+        await self.write(job.metadata, job.status, replace(decided, write_now=True), memory)
+        return True
+
     async def write(self, meta: Metadata, old: Status, decided: Plan, memory: Memory) -> float:
         """Write the status if it has changed.
 
@@ -112,6 +138,10 @@ class StatusWriter:
                 # not depend on the watch.
                 self._jobs.put(await self._api.get(path))
                 return 0.1
+            if error.too_large:
+                # An event is an object of its own, so it can be stored.
+                await self._recorder.tell(meta, Event(TOO_LARGE_REASON, TOO_LARGE_MESSAGE))
+                raise TooLargeError from error
             raise
         self._jobs.put(response)
         memory.last_write = self._clock.monotonic()

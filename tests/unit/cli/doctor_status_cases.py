@@ -71,6 +71,12 @@ def deleted_job(finalizer: str = "example.com/hold") -> Job:
     return Job({**found.body, "metadata": {**found.body["metadata"], **meta}})
 
 
+def large_job() -> Job:
+    """Return a job without a status that is almost as large as etcd allows."""
+    body = job(phase="").body
+    return Job({**body, "metadata": {**body["metadata"], "annotations": {"a": "x" * 1_400_000}}})
+
+
 OF_STATUS: dict[str, Case] = {
     "a condition that is a problem": Case(
         "status",
@@ -91,6 +97,13 @@ OF_STATUS: dict[str, Case] = {
         PROBLEM,
         "no operator has processed",
         "kubectl get deploy",
+    ),
+    "a job that is too large for a status": Case(
+        "status",
+        evidence(large_job()),
+        PROBLEM,
+        "the job has no status and 1,4",
+        "Move long arguments and variables into a ConfigMap",
     ),
     "a Lease without an operator (H21)": Case(
         "status",

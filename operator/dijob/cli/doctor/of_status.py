@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from dijob import names, reasons
+from dijob.api.size import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
 from dijob.api.status import Condition, FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
@@ -81,6 +82,12 @@ def _unserved(evidence: Evidence) -> Finding:
             f"the status {'is' if missing else 'may be'} stale, and no operator updates it: it"
             f" reports {job.phase} ({' '.join(job.status.message.split())}),"
             f" {'but' if missing else 'and'} {pods} of {job.status.desired} pods exist"
+        )
+    elif (size := size_of(job.body)) > LARGE_BYTES:
+        # The operator cannot write a status, and reports that in an event only.
+        return problem(
+            f"the job has no status and {size // 1000:,} KB, so its status may not fit",
+            TOO_LARGE_MESSAGE,
         )
     spec = (evidence.claim or {}).get("spec") or {}
     if holder := str(spec.get("holderIdentity") or ""):
