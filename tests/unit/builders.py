@@ -13,8 +13,6 @@ from dijob.api.parse import parse_job
 from dijob.api.status import Condition, ListProof, Status
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.addresses import NO_LIST, AddressList, ListCopy
-from dijob.core.decide.plan import Plan
-from dijob.core.decide.plan import plan as real_plan
 from dijob.core.members import Gang, gang_of
 from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.world import World
@@ -22,6 +20,8 @@ from dijob.core.observed import parse
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
+from dijob.core.plan import Plan
+from dijob.core.plan import plan as real_plan
 from dijob.core.render.annotations import made_of
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.names import Topology

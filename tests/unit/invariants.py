@@ -1,9 +1,9 @@
 """Invariants of a job: after each step, at the start of each process, and at the end."""
 
 from dijob import names
+from dijob.core.facts import is_true
 from dijob.core.members import expand
 from dijob.core.membership.address_list import NOBODY
-from dijob.core.report.summary import is_true
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.core import plan
 from dijob.core.addresses import AddressList
-from dijob.core.decide import address_writes, completion, plan, renewal, suspension
+from dijob.core.decide import address_writes, completion, redis_server, renewal, suspension
+from dijob.core.decide.context import Pass
 from dijob.core.decide.deletion import deletions
 from dijob.core.members import Gang
 from dijob.core.membership import address_list, failures, losses, restart, together
@@ -16,7 +18,6 @@ from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse, sandbox
 from dijob.core.observed.views import Observed
-from dijob.core.report import redis
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -49,9 +50,9 @@ def the_list_on_a_pod_is_trusted(patch: pytest.MonkeyPatch) -> None:
 
 def a_forged_list_stays_on_its_pod(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        World,
+        Pass,
         "unpublished",
-        property(lambda world: tuple(p for p in world.pods.values() if not p.has_list)),
+        property(lambda ctx: tuple(p for p in ctx.world.pods.values() if not p.has_list)),
     )
 
 
@@ -63,7 +64,7 @@ def pods_are_deleted_before_their_failure_is_stored(patch: pytest.MonkeyPatch) -
 
 
 def a_partly_published_list_is_not_completed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "unpublished", ())
+    patch.setattr(Pass, "unpublished", ())
 
 
 def counted_failures_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def ranks_do_not_wait_for_the_redis_server(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(redis, "absence", lambda gang, observed: "")
+    patch.setattr(redis_server, "is_ready", lambda gang, observed: True)
 
 
 def a_new_redis_server_is_mistaken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """The status of a job of which these facts hold."""
 
 from dijob.api.status import Status
-from dijob.core.report.summary import Fact, conclude
+from dijob.core.facts import Fact
+from dijob.core.report.summary import conclude
 from unit.builders import later
 
 

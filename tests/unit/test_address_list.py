@@ -8,11 +8,11 @@ from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import DeletePod, PublishAddresses
 from dijob.core.addresses import AddressList
-from dijob.core.decide.plan import plan as real_plan
 from dijob.core.members import Gang
 from dijob.core.membership import address_list
 from dijob.core.membership.address_list import NOBODY, newest
 from dijob.core.observed.views import Pod
+from dijob.core.plan import plan as real_plan
 from dijob.names import Addressing
 from unit.builders import (
     LIST,

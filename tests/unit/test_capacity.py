@@ -7,13 +7,13 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import GivenBack, Renewal, Status, timestamp
 from dijob.core.actions import CreatePod, DeletePod
-from dijob.core.decide.plan import Plan
 from dijob.core.members import compact
 from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.refusals import of_creation
 from dijob.core.observed.room import Room
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
+from dijob.core.plan import Plan
 from unit.builders import (
     NOW,
     conditions_of,

@@ -21,10 +21,11 @@ from dijob.core.actions import (
     SetReplicas,
 )
 from dijob.core.decide import changes
-from dijob.core.decide.plan import Plan, plan
 from dijob.core.members import gang_of
 from dijob.core.observed.refusals import of_change
 from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.plan import Plan, plan
+from dijob.core.report import rejections
 from dijob.shell.memory import Memory
 from unit.builders import (
     LIST,
@@ -62,7 +63,7 @@ KEYS: dict[str, Action] = {
 def test_each_change_has_its_own_key_and_creations_have_none(key: str, action: Action) -> None:
     assert changes.key(action) == key
     # Each change that can be rejected has a reason and a message.
-    assert {action.changes} - {""} <= changes.REASONS.keys() == changes.CANNOT.keys()
+    assert {action.changes} - {""} <= rejections.REASONS.keys() == rejections.CANNOT.keys()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from apiserver.theirs import ACCEPTED, FILES, GOBIGGER, NORMAL, REFUSED, Body, b
 from dijob.api.parse import parse_job, stored
 from dijob.api.problems import SpecError
 from dijob.api.warnings import warnings
-from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.endings import Ending
+from dijob.core.plan import Plan
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
 from unit.builders import manifest, plan

@@ -2,9 +2,9 @@
 
 import pytest
 from dijob.api.status import Status, timestamp
+from dijob.core.facts import job_age
 from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Observed
-from dijob.core.report import conditions
 from unit.builders import (
     ALL,
     NOW,
@@ -204,4 +204,4 @@ def test_a_succeeded_job_reports_its_success() -> None:
     ids=str,
 )
 def test_the_age_of_a_job(start: str | None, age: float) -> None:
-    assert conditions.age(Status(start_time=start), NOW) == age
+    assert job_age(Status(start_time=start), NOW) == age

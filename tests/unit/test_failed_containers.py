@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.status import Charge, timestamp
-from dijob.core.decide.plan import plan
 from dijob.core.membership import failures
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
+from dijob.core.plan import plan
 from unit.builders import (
     NOW,
     Body,

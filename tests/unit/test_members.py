@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from dijob.api.numbers import natural
-from dijob.core.decide.plan import plan
 from dijob.core.members import compact, expand, gang_of, say
 from dijob.core.observed.ranked import by_rank
+from dijob.core.plan import plan
 from unit.builders import NOW, gang, job, listed, observed, pod_body, read, tasks_job, view
 
 

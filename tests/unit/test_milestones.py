@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from dijob.api.model import Metadata
 from dijob.api.status import Renewal, Status, timestamp
+from dijob.core.facts import Fact
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.report import milestones as milestones_module
 from dijob.core.report.milestones import CAUSES, CRASHED, End, Milestones, milestones
-from dijob.core.report.summary import Fact, conclude
+from dijob.core.report.summary import conclude
 from dijob.reasons import Failed, PeersReady, Running, Succeeded
 from dijob.shell import metrics
 from unit.builders import NOW, job_body, later

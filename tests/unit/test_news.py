@@ -3,7 +3,8 @@
 import pytest
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import Event
-from dijob.core.report.summary import Fact, Pressure, events, pressure
+from dijob.core.facts import Fact
+from dijob.core.report.summary import Pressure, events, pressure
 from dijob.reasons import (
     AddressesReady,
     Failed,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.core.facts import is_true
 from dijob.core.members import Gang
-from dijob.core.report.summary import is_true
 from dijob.reasons import Failed, Running, Succeeded
 from unit.builders import manifest
 from unit.driving import ROUND_SECONDS, Faults

@@ -8,10 +8,10 @@ from dijob.api.model import Metadata
 from dijob.api.status import Status
 from dijob.core import pace
 from dijob.core.actions import RemindPod
-from dijob.core.decide.plan import Plan, plan
 from dijob.core.observed.views import Throttling
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
+from dijob.core.plan import Plan, plan
 from dijob.core.report.summary import Pressure
 from dijob.shell.actor import Actor
 from dijob.shell.children import Children

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.core.actions import CreateInOrder, CreatePod, CreateShared, DeletePod, SetReplicas
-from dijob.core.decide.plan import Plan
 from dijob.core.observed.views import Creation, Pod, Refusal, Refused
+from dijob.core.plan import Plan
 from dijob.core.render import service
 from unit.builders import (
     NOW,

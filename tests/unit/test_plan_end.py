@@ -9,12 +9,12 @@ import pytest
 from dijob import names
 from dijob.api.status import timestamp
 from dijob.core.actions import CreatePod, DeletePod, EndPod
-from dijob.core.decide import completion
-from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Observed
+from dijob.core.plan import Plan
 from dijob.core.render.annotations import end_patch
+from dijob.core.report import ends
 from unit.builders import (
     NOW,
     changed,
@@ -112,15 +112,14 @@ def test_the_message_of_the_end_names_an_existing_log() -> None:
     crashing = listed(0, ready=False, failures=1, last_end=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
     assert message.endswith(
-        f" (`kubectl logs job-0` shows only the last run; {completion.KEPT});"
+        f" (`kubectl logs job-0` shows only the last run; {ends.KEPT});"
         " the first failure: rank 1 exited 3: no GPU"
     )
     again = then(owner, observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2)))[
         0
     ]
     assert failed(again).endswith(
-        f" (see `kubectl logs job-1`; {completion.KEPT});"
-        " the first failure: rank 1 exited 3: no GPU"
+        f" (see `kubectl logs job-1`; {ends.KEPT}); the first failure: rank 1 exited 3: no GPU"
     )
     # Without such a pod, nothing is explained.
     over = listed(1, failures=1, last_end=TERMINATED, phase="Failed")

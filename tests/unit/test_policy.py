@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Pod
+from dijob.core.plan import Plan
 from dijob.names import FailureAction
 from unit.builders import (
     NOW,

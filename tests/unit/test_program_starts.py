@@ -6,8 +6,8 @@ import pytest
 from dijob import names
 from dijob.api.status import timestamp
 from dijob.core.actions import ConfirmEnds, EndPod
-from dijob.core.decide.plan import Plan
 from dijob.core.observed.views import Pod
+from dijob.core.plan import Plan
 from unit.apiserver import ApiServer
 from unit.builders import NOW, Body, job_body, later, listed, observed, running, then
 from unit.objects import Target

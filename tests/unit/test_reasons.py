@@ -11,7 +11,8 @@ import pytest
 from dijob import names
 from dijob.api.spec import Spec
 from dijob.api.status import Condition, ListProof, Status
-from dijob.core.report.summary import Fact, conclude, events, phase
+from dijob.core.facts import Fact
+from dijob.core.report.summary import conclude, events, phase
 from dijob.crd.conditions import conditions as table
 from dijob.names import Phase
 from dijob.reasons import CATALOGUE, EventType, PeersReady, Reason, ReasonKind, Running, find

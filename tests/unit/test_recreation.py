@@ -11,11 +11,11 @@ import pytest
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.actions import CreatePod
-from dijob.core.decide.plan import plan
 from dijob.core.members import gang_of
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Observed
 from dijob.core.options import Options
+from dijob.core.plan import plan
 from dijob.shell.actor import Actor
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children

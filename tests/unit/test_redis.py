@@ -10,10 +10,10 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import timestamp
 from dijob.core.actions import CreatePod, CreateShared, DeletePod, PublishAddresses
-from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.options import Options, notes
+from dijob.core.plan import Plan
 from dijob.core.render import redis, service
 from unit.builders import (
     NOW,

@@ -10,10 +10,10 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.status import timestamp
-from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.plan import Plan, plan
 from unit.builders import NOW, Body, changed, job_body, later, listed, observed, stored, view
 
 LONG_AGO = later(-500)

@@ -3,7 +3,8 @@
 import pytest
 from dijob import names
 from dijob.api.status import timestamp
-from dijob.core.report.summary import Pressure, find, is_true
+from dijob.core.facts import find, is_true
+from dijob.core.report.summary import Pressure
 from dijob.reasons import PodsCreated
 from dijob.shell.status_writer import INTERVAL_SECONDS
 from unit.builders import NOW, UID, Body, job_body

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core.decide.plan import plan
 from dijob.core.observed.views import Pod
 from dijob.core.options import Options
+from dijob.core.plan import plan
 from dijob.core.render import redis
 from dijob.core.render.pod import template_hash
 from unit.builders import (

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Condition, Status
-from dijob.core.report.summary import Fact, events, is_true, phase
+from dijob.core.facts import Fact, is_true
+from dijob.core.report.summary import events, phase
 from dijob.names import Phase
 from dijob.reasons import (
     AddressesReady,

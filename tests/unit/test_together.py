@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.core.actions import CreatePod, DeletePod
-from dijob.core.decide.plan import Plan
 from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Pod
+from dijob.core.plan import Plan
 from unit.builders import (
     NOW,
     conditions_of,

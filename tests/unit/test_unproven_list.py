@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.core.decide.plan import plan
+from dijob.core.plan import plan
 from dijob.names import Runtime
 from unit.builders import job, later, listed, observed, paused, record, running, says
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.core.decide.plan import plan
 from dijob.core.observed.unexplained import events_due
 from dijob.core.observed.views import Pod
+from dijob.core.plan import plan
 from unit.builders import OWNER, Body, conditions_of, job, later, observed, pod_body, read, view
 
 CREATED = "2026-05-04T12:00:00Z"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Renewal, Status
+from dijob.core.decide.context import pods_without_list
 from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.gathering import is_outdated
 from dijob.core.membership.losses import has_moved, loss_of
@@ -67,9 +68,9 @@ def test_a_restarting_rank_does_not_connect_to_the_address_of_a_completed_rank(
 
 def test_a_partly_published_list_is_written_to_the_remaining_pods() -> None:
     found = world(observed(listed(0), view(1), view(2, number=1)))
-    assert [pod.rank for pod in found.unpublished] == [1, 2]
+    assert [pod.rank for pod in pods_without_list(found)] == [1, 2]
     assert found.address_list.text == LIST
-    assert world(observed(*ALL)).unpublished == ()
+    assert pods_without_list(world(observed(*ALL))) == ()
 
 
 STALE: dict[str, tuple[Pod, bool]] = {

@@ -13,13 +13,13 @@ from dijob import names
 from dijob.api.model import DIJob, Metadata
 from dijob.api.problems import SpecError
 from dijob.core.actions import Action, DeleteJob, PodAction
-from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.members import gang_of
 from dijob.core.membership.address_list import unaccounted
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Observed
 from dijob.core.options import Options
+from dijob.core.plan import Plan, plan
 from dijob.core.report import conditions
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError

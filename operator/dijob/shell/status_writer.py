@@ -17,11 +17,12 @@ from dijob.api.status import Status
 from dijob.core import pace
 from dijob.core.actions import Event
 from dijob.core.decide.changes import STATUS
-from dijob.core.decide.plan import Plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
-from dijob.core.decide.terminating import held
+from dijob.core.facts import Fact
 from dijob.core.observed.refusals import of_change
+from dijob.core.plan import Plan
 from dijob.core.report import summary
+from dijob.core.report.deletion import held
 from dijob.core.report.milestones import milestones
 from dijob.core.report.summary import Pressure
 from dijob.shell import metrics
@@ -83,9 +84,7 @@ class StatusWriter:
         self._clock = clock
         self._recorder = recorder
 
-    async def write_conditions(
-        self, body: Json, facts: list[summary.Fact], memory: Memory
-    ) -> float:
+    async def write_conditions(self, body: Json, facts: list[Fact], memory: Memory) -> float:
         """Write conditions if no plan can be made, because the spec is invalid for example. Return
         the same as `write`.
         """

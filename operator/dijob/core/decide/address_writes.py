@@ -11,12 +11,11 @@ from itertools import islice
 
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.addresses import AddressList, ListCopy
-from dijob.core.decide import requeue
+from dijob.core.decide import redis_server, requeue
+from dijob.core.decide.context import Pass
 from dijob.core.membership.address_list import proof_of
-from dijob.core.membership.context import Pass
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
-from dijob.core.report import redis
 from dijob.names import Addressing
 
 
@@ -25,7 +24,7 @@ def next_list(ctx: Pass) -> AddressList | None:
     world = ctx.world
     if not ctx.gathering.next_size:
         return None
-    if not world.in_force and redis.absence(world.gang, ctx.observed, ctx.now):
+    if not world.in_force and not redis_server.is_ready(world.gang, ctx.observed):
         # A program that starts without its Redis server fails after a while, and the failure would
         # be counted.
         return None
@@ -43,7 +42,7 @@ def numbered(ctx: Pass, due: AddressList) -> Pass:
     kept = {"list_number": due.number, "address_list": proof_of(due), "given_back": None}
     status = ctx.status.model_copy(update=kept)
     world = World.of(ctx.world.gang, ctx.observed, status, ctx.now)
-    return replace(ctx, gathering=replace(ctx.gathering, world=world), status=status)
+    return replace(ctx, world=world, status=status)
 
 
 def actions(ctx: Pass) -> tuple[Action, ...]:
@@ -53,9 +52,9 @@ def actions(ctx: Pass) -> tuple[Action, ...]:
     world = ctx.world
     if not world.in_force:
         return ()
-    absent = redis.absence(world.gang, ctx.observed, ctx.now)
+    ready = redis_server.is_ready(world.gang, ctx.observed)
     return (
-        *_publish(world, (pod for pod in world.unpublished if pod.has_started or not absent)),
+        *_publish(world, (pod for pod in ctx.unpublished if pod.has_started or ready)),
         *_remind(ctx),
     )
 

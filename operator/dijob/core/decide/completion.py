@@ -2,77 +2,67 @@
 the job itself afterwards.
 
 The log of a failed pod is usually the only explanation that users have. So a failed job keeps the
-pods whose programs failed (unless cleanPodPolicy is All), ends those that would restart, and names
-the command that prints the log.
+pods whose programs failed (unless cleanPodPolicy is All), and ends those that would restart.
 """
 
-from dijob.api.status import Charge, FirstFailure, parse_time
+from dataclasses import dataclass
+
+from dijob.api.status import Charge, parse_time
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
+from dijob.core.decide.context import Pass
 from dijob.core.decide.deletion import deletions
-from dijob.core.members import count
-from dijob.core.membership.context import Pass
-from dijob.core.observed.endings import how_it_ended
+from dijob.core.facts import find, is_true
 from dijob.core.observed.views import Pod
-from dijob.core.report import conditions
-from dijob.core.report.optional import optional_conditions
-from dijob.core.report.summary import Fact, find, is_true
 from dijob.names import CleanPodPolicy, FailureAction
-from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
-
-# A pod is ended through its deadline to keep its log (annotations.end_patch). The kubelet's reason
-# for that would mislead a reader who does not expect it.
-KEPT = "the pod will show DeadlineExceeded"
+from dijob.reasons import Failed, Running, Succeeded
 
 
-def end(ctx: Pass) -> list[Fact] | None:
-    """Return the conditions with which the job ends now, from the first rule that applies; None if
-    the job continues. Deadlines do not apply while it is paused, suspended or being deleted.
+@dataclass(frozen=True)
+class Verdict:
+    """How the job ends. `rank` is the rank whose failure ends it at once, if there is one."""
+
+    reason: Succeeded | Failed
+    rank: int | None = None
+
+
+def verdict(ctx: Pass) -> Verdict | None:
+    """Return how the job ends now, by the first rule that applies; None if it continues. Deadlines
+    do not apply while it is paused, suspended or being deleted.
     """
     deleted = bool(ctx.job.metadata.deletion_timestamp)
     without_deadlines = ctx.job.paused or deleted or suspension.applies(ctx)
     rules = ENDS if without_deadlines else (*ENDS, *DEADLINES)
-    return next((facts for rule in rules if (facts := rule(ctx))), None)
+    return next((found for rule in rules if (found := rule(ctx))), None)
 
 
-def _success(ctx: Pass) -> list[Fact] | None:
-    if ctx.policy.fulfilled(ctx.world.succeeded, frozenset(ctx.world.unfinished)):
-        return _end(ctx, _whose_success(ctx))
-    return None
-
-
-def _fatal_failure(ctx: Pass) -> list[Fact] | None:
-    fatal = [rank for rank, action in ctx.new_failures.items() if action is FailureAction.FAIL_JOB]
-    if not fatal:
+def _success(ctx: Pass) -> Verdict | None:
+    if not ctx.policy.fulfilled(ctx.world.succeeded, frozenset(ctx.world.unfinished)):
         return None
-    return _failed(
-        ctx, Failed.FailurePolicy, f"{rule_in_words(ctx, fatal[0])} says FailJob", fatal[0]
-    )
+    return Verdict(Succeeded.SuccessPolicy if ctx.world.unfinished else Succeeded.AllRanksSucceeded)
 
 
-def _too_many_failures(ctx: Pass) -> list[Fact] | None:
-    failures, limit = ctx.status.restarts, ctx.job.spec.backoff_limit
-    if failures <= limit:
-        return None
-    return _failed(
-        ctx, Failed.BackoffLimitExceeded, f"{count(failures, 'failure')}, backoffLimit is {limit}"
-    )
+def _fatal_failure(ctx: Pass) -> Verdict | None:
+    actions = ctx.new_failures.items()
+    fatal = [rank for rank, action in actions if action is FailureAction.FAIL_JOB]
+    return Verdict(Failed.FailurePolicy, fatal[0]) if fatal else None
 
 
-def _not_done_in_time(ctx: Pass) -> list[Fact] | None:
-    if (left := _active_left(ctx)) is None or left > 0:
-        return None
-    limit = ctx.job.spec.active_deadline_seconds
-    message = f"not finished within activeDeadlineSeconds, {limit} s"
-    return _failed(ctx, Failed.DeadlineExceeded, message)
+def _too_many_failures(ctx: Pass) -> Verdict | None:
+    too_many = ctx.status.restarts > ctx.job.spec.backoff_limit
+    return Verdict(Failed.BackoffLimitExceeded) if too_many else None
 
 
-def _not_running_in_time(ctx: Pass) -> list[Fact] | None:
-    if (left := _startup_left(ctx)) is None or left > 0:
-        return None
-    limit, why = ctx.job.spec.startup_deadline_seconds, conditions.obstacle(ctx)
-    message = f"not Running within startupDeadlineSeconds, {limit} s: {why}"
-    return _failed(ctx, Failed.StartupDeadlineExceeded, message)
+def _not_done_in_time(ctx: Pass) -> Verdict | None:
+    return Verdict(Failed.DeadlineExceeded) if _is_over(_active_left(ctx)) else None
+
+
+def _not_running_in_time(ctx: Pass) -> Verdict | None:
+    return Verdict(Failed.StartupDeadlineExceeded) if _is_over(_startup_left(ctx)) else None
+
+
+def _is_over(left: float | None) -> bool:
+    return left is not None and left <= 0
 
 
 # The order matters: success is checked before failure.
@@ -107,7 +97,7 @@ def clean_pods(ctx: Pass) -> tuple[Action, ...]:
         return deletions(pods)
     # A pod with a failed program is ended instead of deleted, so that its log stays.
     alive = [pod for pod in pods if not pod.finished and not pod.deleting]
-    failed = _have_failed(ctx) if is_true(ctx.job.status, Failed) else frozenset()
+    failed = failed_pods(ctx) if is_true(ctx.job.status, Failed) else frozenset()
     end = tuple(
         EndPod(pod.name, pod.uid) for pod in alive if pod.uid in failed and not pod.ending_soon
     )
@@ -124,7 +114,7 @@ def clean_pods(ctx: Pass) -> tuple[Action, ...]:
     )
 
 
-def _have_failed(ctx: Pass) -> frozenset[str]:
+def failed_pods(ctx: Pass) -> frozenset[str]:
     """Return the uids of the pods that keep their logs when the job has failed: those with a
     counted failure, and those whose program failed before the end but was not counted any more.
     """
@@ -149,96 +139,6 @@ def time_to_live(ctx: Pass) -> float | None:
         parse_time(ctx.job.status.completion_time),
     )
     return None if ttl is None or ended is None else ttl - (ctx.now - ended).total_seconds()
-
-
-def _whose_success(ctx: Pass) -> Fact:
-    if not ctx.world.unfinished:
-        size = min(ctx.world.size, ctx.world.gang.size)
-        return Fact(Succeeded.AllRanksSucceeded, f"all {count(size, 'rank')} exited 0")
-    ranks, task = ctx.policy.decisive_in_words, ctx.policy.success
-    return Fact(Succeeded.SuccessPolicy, f"{ranks} exited 0, as successPolicy: {task} requires")
-
-
-def _failed(ctx: Pass, reason: Failed, message: str, rank: int | None = None) -> list[Fact]:
-    """Return the conditions of a job that has failed. `rank` is the rank whose end the message
-    describes already. The first failure comes last, because it may be long and is cut at its end.
-    """
-    if (first := ctx.status.first_failure) is None:
-        return _end(ctx, Fact(reason, message))
-    log = f" ({hint})" if (hint := _where_logs_are(ctx, first)) else ""
-    cause = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
-    return _end(ctx, Fact(reason, message + log + cause))
-
-
-def _sentence(first: FirstFailure) -> str:
-    how = how_it_ended(first.exit_code, first.signal, first.reason, first.message, first.cause)
-    return f"{_who(first.rank, first.container)} {how}"
-
-
-def _who(rank: int, container: str) -> str:
-    return f"rank {rank}: container {container}" if container else f"rank {rank}"
-
-
-def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
-    """Return where the log of the first failure is. If its pod has been re-created since, name the
-    log of another failed pod.
-    """
-    failed = _have_failed(ctx)
-    kept = [pod for _, pod in sorted(ctx.world.pods.items()) if pod.uid in failed]
-    if not kept or ctx.job.spec.clean_pod_policy is CleanPodPolicy.ALL:
-        return ""
-    its_own = next((pod for pod in kept if pod.name == first.pod), None)
-    pod = its_own or kept[0]
-    shown = its_own is not None and _shows_its_failure(pod)
-    log = f"see {_logs(pod)}" if shown else f"{_logs(pod)} shows only the last run"
-    return log if pod.finished or pod.deleting else f"{log}; {KEPT}"
-
-
-def _shows_its_failure(pod: Pod) -> bool:
-    """Whether the newest log of the failed container shows its failure.
-
-    If the kubelet has restarted the container, this holds only for a main container with a
-    launcher, which repeats the output of the failed run. `kubectl logs --previous` does not help:
-    it shows nothing for a pod that has ended.
-    """
-    end = pod.containers.last_end
-    return not (end and end.runs_again) or (pod.made.confirmable and not end.container)
-
-
-def _logs(pod: Pod) -> str:
-    """Return the command that prints the newest log of a pod's failed container. The main container
-    is named if the pod has others, because the template may set another default for kubectl.
-    """
-    end = pod.containers.last_end
-    container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")
-    name = f" -c {container}" if container else ""
-    return f"`kubectl logs {pod.name}{name}`"
-
-
-def rule_in_words(ctx: Pass, rank: int) -> str:
-    """Describe a failure and the rule of the failure policy that matches it; without a match, the
-    runtime's default applies.
-    """
-    pod = ctx.world.pods[rank]
-    ending = pod.containers.last_end
-    end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
-    subject = _who(rank, ending.container if ending else "")
-    at = ctx.policy.rule(pod)
-    rule = f"runtime: {ctx.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
-    return f"{subject} {end}, and {rule}"
-
-
-def _end(ctx: Pass, fact: Fact) -> list[Fact]:
-    over: list[Reason] = [Running.Finished, PeersReady.Finished]
-    if ctx.world.gang.server:
-        over.append(BrokerReady.Finished)
-    if is_true(ctx.job.status, Suspended):
-        over.append(Suspended.Finished)
-    return [
-        *optional_conditions(ctx),
-        *(Fact(reason, "the job has ended") for reason in over),
-        fact,
-    ]
 
 
 def _active_left(ctx: Pass) -> float | None:

@@ -7,7 +7,7 @@ again after the last failure and the log of that failure stays the newest one.
 """
 
 from dijob.core.actions import ConfirmEnds
-from dijob.core.membership.context import Pass
+from dijob.core.decide.context import Pass
 from dijob.core.observed.views import Pod
 
 

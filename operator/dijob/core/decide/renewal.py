@@ -7,10 +7,10 @@ ranks restart, or count the same loss twice.
 from dataclasses import replace
 
 from dijob.api.status import Renewal, timestamp
-from dijob.core.decide import completion
+from dijob.core.decide.context import Pass
+from dijob.core.decide.failure_words import rule_in_words
 from dijob.core.members import compact, say
 from dijob.core.membership import together
-from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.losses import Loss
 from dijob.names import FailureAction
@@ -26,7 +26,7 @@ def demanded(ctx: Pass) -> Loss | None:
     ]
     if not asked or ctx.world.nobody_runs:
         return None
-    message = f"{completion.rule_in_words(ctx, asked[0])} says RestartJob"
+    message = f"{rule_in_words(ctx, asked[0])} says RestartJob"
     return Loss(AddressesReady.FailurePolicy, message, together.everybody(ctx.world))
 
 
@@ -63,7 +63,7 @@ def recorded(ctx: Pass, loss: Loss) -> Pass:
     }
     status = ctx.status.model_copy(update=update)
     dead = replace(world, state=ListState.DEAD, renewing=ranks, succeeded=lasting)
-    return replace(ctx, gathering=replace(ctx.gathering, world=dead), status=status)
+    return replace(ctx, world=dead, status=status)
 
 
 def _taken_along(ctx: Pass) -> str:

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dijob.api.status import Status, timestamp
 from dijob.core import pace
 from dijob.core.actions import RemindPod
-from dijob.core.decide import completion
+from dijob.core.decide import completion, redis_server
+from dijob.core.decide.context import Pass
+from dijob.core.facts import is_true, job_age, seconds_until_problem
 from dijob.core.membership import capacity, restart
-from dijob.core.membership.context import Pass
 from dijob.core.observed import creations, lost_nodes
 from dijob.core.observed.views import Refused
-from dijob.core.report import conditions, redis
-from dijob.core.report.summary import is_true
 from dijob.reasons import Running
 
 # Bounds the time that a missed change stays unnoticed. It writes nothing if nothing differs.
@@ -130,7 +129,7 @@ def _service_waits(ctx: Pass) -> Iterator[float]:
     ):
         if missing and (seconds := wait_to_make(ctx, f"{kind}/{ctx.world.gang.job}")) > 0:
             yield seconds
-    if redis.absence(ctx.world.gang, ctx.observed, ctx.now):
+    if not redis_server.is_ready(ctx.world.gang, ctx.observed):
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(ctx, ctx.world.gang.server))
 
 
@@ -138,8 +137,8 @@ def _status_waits(ctx: Pass, status: Status) -> Iterator[float]:
     """Yield the seconds until the reason why the job is not complete is checked again."""
     if not is_true(status, Running) or not ctx.world.in_force or ctx.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
-        yield min(most, max(least, conditions.age(status, ctx.now) / 4))
-    if (left := conditions.until_problem(status, ctx.now)) and left > 0:
+        yield min(most, max(least, job_age(status, ctx.now) / 4))
+    if (left := seconds_until_problem(status, ctx.now)) and left > 0:
         yield left + STAMPED_SECONDS
 
 

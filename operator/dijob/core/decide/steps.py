@@ -11,15 +11,14 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, program_starts, requeue
+from dijob.core.decide import address_writes, program_starts, redis_server, requeue
+from dijob.core.decide.context import Pass
 from dijob.core.decide.deletion import deletions, release, removals
 from dijob.core.membership import capacity
-from dijob.core.membership.context import Pass
 from dijob.core.observed import lost_nodes
 from dijob.core.observed.policies import digest
 from dijob.core.render import policy, service
-from dijob.core.render import redis as redis_server
-from dijob.core.report import redis
+from dijob.core.render import redis as redis_objects
 
 # How many of the pods that are created one after the other are created per reconciliation. Each
 # creation waits for the response to the one before it, so a larger batch would delay the job's
@@ -58,7 +57,7 @@ def _policy(ctx: Pass) -> tuple[Action, ...]:
     job, there = ctx.job, ctx.observed.isolation.policies
     wanted = {job.metadata.name: policy.spec(job)}
     if job.server:
-        wanted[job.server] = redis_server.policy_spec(job)
+        wanted[job.server] = redis_objects.policy_spec(job)
     change = tuple(
         ChangePolicy(name, found.uid, spec)
         for name, spec in wanted.items()
@@ -108,9 +107,9 @@ def _broker(ctx: Pass) -> tuple[Action, ...]:
         return ()
     if pod and (pod.finished or pod.deleting):
         return (*deletions([pod]), *removals(lost_nodes.abandoned([pod], ctx.now)))
-    may = all(requeue.may_try(ctx, f"{kind}/{name}") for kind in redis.KINDS)
+    may = all(requeue.may_try(ctx, f"{kind}/{name}") for kind in redis_server.KINDS)
     return (
-        (CreateShared(redis_server.manifests),)
+        (CreateShared(redis_objects.manifests),)
         if may and requeue.wait_for_pod(ctx, name) <= 0
         else ()
     )

@@ -8,17 +8,12 @@ only the pods show are stored before the pods are deleted. The peer list is then
 
 from dijob.api.status import Renewal, Status, parse_time, timestamp
 from dijob.core.actions import Action
+from dijob.core.decide.context import Pass
 from dijob.core.decide.deletion import deletions, removals
 from dijob.core.members import compact
 from dijob.core.membership import together
-from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import SUSPENDED
-from dijob.core.observed import diagnose, lost_nodes
-from dijob.core.report.optional import optional_conditions
-from dijob.core.report.summary import Fact
-from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended
-
-MESSAGE = "the job is suspended: set spec.suspend to false to resume it"
+from dijob.core.observed import lost_nodes
 
 
 def applies(ctx: Pass) -> bool:
@@ -65,25 +60,3 @@ def actions(ctx: Pass) -> tuple[Action, ...]:
         return ()
     pods = ctx.observed.all_pods
     return (*deletions(pods), *removals(lost_nodes.abandoned(pods, ctx.now)))
-
-
-def facts(ctx: Pass) -> list[Fact]:
-    """Return the conditions of a job that is suspended, or that waits for its old pods to end
-    before it resumes.
-    """
-    left = ctx.observed.all_pods
-    ending = f"; {diagnose.still_ending(left, ctx.now)}" if left else ""
-    message = (
-        f"{MESSAGE}{ending}"
-        if ctx.job.spec.suspend
-        else f"the job resumes when its old pods are gone{ending}"
-    )
-    state = Suspended.Suspending if left else Suspended.Suspended
-    conditions = (
-        PodsCreated.Suspended,
-        AddressesReady.Suspended,
-        Running.Suspended,
-        PeersReady.Suspended,
-        state,
-    )
-    return [*(Fact(reason, message) for reason in conditions), *optional_conditions(ctx)]

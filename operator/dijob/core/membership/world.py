@@ -12,7 +12,6 @@ from dijob.core.membership.address_list import all_verified
 from dijob.core.membership.list_state import ListState, list_state
 from dijob.core.membership.restart import Restarts, restarts_of
 from dijob.core.observed.views import Observed, Pod
-from dijob.core.render.annotations import derived
 
 
 @dataclass(frozen=True)
@@ -123,15 +122,6 @@ class World:
         return not (self.in_force or self.survivors)
 
     @cached_property
-    def unpublished(self) -> tuple[Pod, ...]:
-        """The pods to which the active list must be written: it has not been written yet (an
-        operator can be killed halfway), somebody has edited it or their labels, or it was written
-        while the job's Redis server was not running.
-        """
-        pods = (self.pods.get(rank) for rank in self.unfinished)
-        return tuple(pod for pod in pods if pod and not _has_newest(self, pod))
-
-    @cached_property
     def to_delete(self) -> tuple[Pod, ...]:
         """The pods that are not part of a correct list and cannot become part of the next one."""
         return tuple(
@@ -167,12 +157,3 @@ class World:
         # The operator creates the pod of this name itself, with a gate.
         over = over or pod.made.foreign
         return over or rank in self.ranks_to_recreate or rank >= self.gang.size
-
-
-def _has_newest(world: World, pod: Pod) -> bool:
-    """Whether the pod has the newest list, everything derived from it, and its own labels."""
-    copy, newest = pod.copy, world.address_list
-    if not newest.text or copy.address_list != newest:
-        return False  # Without verified addresses no copy can be correct.
-    sound = pod.recognized and not copy.tampered and bool(copy.redis_run or not world.redis_run)
-    return sound and derived(world.gang, newest, pod.made.reads) <= copy.derived

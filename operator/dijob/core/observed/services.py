@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dijob.core.observed.parse import child
-from dijob.core.observed.views import Child, Route
+from dijob.core.observed.views import Child, Observed, Route
 
 # Unlike any other type, it has no pods behind it.
 _EXTERNAL = "ExternalName"
@@ -33,3 +33,11 @@ def route(spec: Mapping[str, Any]) -> Route:
         # matter. The apiserver's default for targetPort is the port.
         ports=frozenset() if headless else frozenset((one, to or one) for one, to in ports),
     )
+
+
+def changed_fields(observed: Observed, name: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields in which a Service differs from the spec with which the operator creates
+    it; () if there are none, or if it does not exist.
+    """
+    found = observed.routes.get(name)
+    return found.differs_from(route(spec)) if found else ()

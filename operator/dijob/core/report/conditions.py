@@ -7,13 +7,19 @@ restart, because a job that recovers by itself should not alarm its users (Peers
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 
 from dijob.api.problems import SpecError
-from dijob.api.status import Renewal, Status, parse_time
+from dijob.api.status import Renewal
+from dijob.core.decide.context import Pass
+from dijob.core.facts import (
+    NOT_READY_SECONDS,
+    Fact,
+    is_true,
+    job_age,
+    seconds_until_problem,
+)
 from dijob.core.members import Gang, count, say
 from dijob.core.membership import capacity
-from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
@@ -22,7 +28,6 @@ from dijob.core.observed.views import Pod
 from dijob.core.report import redis
 from dijob.core.report.optional import optional_conditions, without_peers
 from dijob.core.report.past_failures import past_failures
-from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
     AddressesReady,
     Invalid,
@@ -37,11 +42,6 @@ BROKEN = (
 )
 
 NO_PEERS = "some programs may not know their peers, see the condition LauncherBypassed"
-
-# PeersReady=False becomes a problem, with a Warning event, after this time. A shorter time would
-# warn about each in-place restart: a rank that joins takes a while, and a rank that is about to
-# exit closes its port before its container ends.
-NOT_READY_SECONDS = 60.0
 
 
 def progress(ctx: Pass) -> list[Fact]:
@@ -68,12 +68,6 @@ def broken(error: Exception) -> list[Fact]:
         f"the operator failed to reconcile this job ({type(error).__name__}: {error}). {BROKEN}"
     )
     return [Fact(Invalid.OperatorError, message)]
-
-
-def age(status: Status, now: datetime) -> float:
-    """Return the seconds since the operator first saw the job; 0 if the status does not say."""
-    start = parse_time(status.start_time)
-    return (now - start).total_seconds() if start else 0.0
 
 
 def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
@@ -121,7 +115,7 @@ def _pods_created(ctx: Pass) -> Fact:
 def _addresses_ready(ctx: Pass) -> Fact:
     world = ctx.world
     if world.in_force and not ctx.loss:
-        if world.unpublished:
+        if ctx.unpublished:
             return Fact(
                 AddressesReady.Publishing,
                 f"peer list revision {world.address_list.number} is being published",
@@ -195,7 +189,7 @@ def _running(ctx: Pass) -> Fact:
         if _renewal(ctx):
             return Fact(Running.Renewing, _renewal_in_words(world))
         return Fact(Running.Starting, "waiting for addresses, see AddressesReady")
-    lagging = _lagging(world)
+    lagging = _lagging(ctx)
     if latched or not lagging:
         # Latched: ranks that restart recover by themselves, and PeersReady reports them.
         return Fact(
@@ -203,7 +197,7 @@ def _running(ctx: Pass) -> Fact:
         )
     wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
-    young = age(ctx.job.status, ctx.now) < NOT_READY_SECONDS
+    young = job_age(ctx.job.status, ctx.now) < NOT_READY_SECONDS
     expected = diagnose.Expected(usual="it may still be starting" if young else "")
     message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, expected)
     return Fact(reason, message)
@@ -233,7 +227,7 @@ def _peers_ready(ctx: Pass) -> Fact:
     if renewal := _renewal(ctx):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
         return Fact(PeersReady.Renewing, message)
-    lagging = _lagging(world) if world.in_force else list(world.wanted)
+    lagging = _lagging(ctx) if world.in_force else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
         # Ready is not enough: a program that bypasses the launcher trains on its own, and listens.
@@ -243,7 +237,7 @@ def _peers_ready(ctx: Pass) -> Fact:
     restart = world.restarts.pending >= set(lagging)
     if not (restart or is_true(ctx.job.status, Running)):
         return Fact(PeersReady.Starting, "the job has not started, see Running")
-    lasts = (left := until_problem(ctx.job.status, ctx.now)) is not None and left <= 0
+    lasts = (left := seconds_until_problem(ctx.job.status, ctx.now)) is not None and left <= 0
     usual = "" if lasts else _starting_or_ending(world)
     expected = diagnose.Expected(world.restarts.pending, usual)
     message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, expected)
@@ -264,20 +258,10 @@ def _starting_or_ending(world: World) -> str:
     return "it may be starting or ending"
 
 
-def until_problem(status: Status, now: datetime) -> float | None:
-    """Return the seconds until the ranks of a running job that are not Ready count as a problem
-    (NOT_READY_SECONDS); None while all are Ready.
-    """
-    peers = find(status, PeersReady)
-    if peers is None or peers.status == "True" or not is_true(status, Running):
-        return None
-    since = parse_time(peers.last_transition_time)
-    return NOT_READY_SECONDS - (now - since).total_seconds() if since else 0.0
-
-
-def _lagging(world: World) -> list[int]:
+def _lagging(ctx: Pass) -> list[int]:
     """Return the ranks that are not Ready, or do not have the active peer list yet."""
-    without = {pod.rank for pod in world.unpublished} | world.restarts.pending
+    world = ctx.world
+    without = {pod.rank for pod in ctx.unpublished} | world.restarts.pending
     ready = (
         rank
         for rank in world.unfinished

@@ -12,8 +12,8 @@ from typing import Final
 
 from dijob.api.model import Metadata
 from dijob.api.status import Condition, Status, parse_time
+from dijob.core.facts import find, is_true
 from dijob.core.membership.list_state import SUSPENDED
-from dijob.core.report.summary import find, is_true
 from dijob.reasons import AddressesReady, Failed, PeersReady, Running, Succeeded
 
 # The cause of a restart without a loss: a container failed and restarts in its pod.

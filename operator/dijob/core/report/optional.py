@@ -12,15 +12,16 @@ from dijob.api import checks
 from dijob.api.bypass import bypassed
 from dijob.api.status import timestamp
 from dijob.api.warnings import warnings
+from dijob.core.decide.context import Pass
+from dijob.core.facts import Fact, find, is_true
 from dijob.core.members import say
-from dijob.core.membership.context import Pass
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.creations import paused_until
+from dijob.core.observed.services import changed_fields
 from dijob.core.observed.views import Refused
 from dijob.core.render import service as render_service
 from dijob.core.report import redis
 from dijob.core.report.redis import edited, not_created
-from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
     BrokerReady,
     Invalid,
@@ -77,8 +78,9 @@ def _service(ctx: Pass) -> list[Fact]:
     if service in ctx.observed.existing:
         spec = render_service.spec(ctx.world.gang.job)
         # The ranks of an ended job need no names.
-        if not ctx.job.status.ended and (changed := edited(ctx.observed, ctx.world.gang.job, spec)):
-            return [Fact(ServiceReady.ServiceChanged, changed)]
+        name = ctx.world.gang.job
+        if not ctx.job.status.ended and (changed := changed_fields(ctx.observed, name, spec)):
+            return [Fact(ServiceReady.ServiceChanged, edited(name, changed))]
         return [Fact(ServiceReady.Created)] if known else []
     removed = _removed(ctx, service)
     return [Fact(ServiceReady.ServiceRemoved, removed)] if removed else []

@@ -4,8 +4,8 @@ Without this, a rank that crashes repeatedly looks healthy: between two crashes 
 """
 
 from dijob.api.status import Charge
+from dijob.core.decide.context import Pass
 from dijob.core.members import count
-from dijob.core.membership.context import Pass
 from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady

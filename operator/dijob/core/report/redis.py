@@ -1,23 +1,16 @@
-"""Reports the state of the job's own Redis server.
+"""Reports the state of the job's own Redis server."""
 
-The core uses it for decisions, too: no rank starts before the server is ready, because a program
-that cannot connect to it fails after a while, and the job would count that failure.
-"""
-
+from collections.abc import Iterable
 from datetime import datetime
 
+from dijob.core.decide.redis_server import KINDS, changed_service
+from dijob.core.facts import Fact
 from dijob.core.members import Gang
 from dijob.core.observed import advice
 from dijob.core.observed.creations import lost_until, paused_until
-from dijob.core.observed.services import route
 from dijob.core.observed.views import Observed, Refusal, Refused
-from dijob.core.render.fields import Manifest
-from dijob.core.render.redis import service_spec
-from dijob.core.report.summary import Fact
 from dijob.reasons import BrokerReady
 
-# The kinds of its objects, as in the keys of rejections.
-KINDS = ("networkpolicy", "service", "pod")
 # Rejections whose message is the API error. The operator writes the messages of the others.
 FROM_API = (Refused.REJECTED, Refused.FORBIDDEN, Refused.UNAVAILABLE)
 # The reasons of rejections that do not come from the API server.
@@ -34,10 +27,8 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
             if kind == "pod":
                 message = advice.about_redis(message)
             return Fact(REASONS.get(refusal.why, BrokerReady.Refused), message)
-    if changed := edited(
-        observed, name, service_spec(gang.job, gang.redis[1] if gang.redis else 0)
-    ):
-        return Fact(BrokerReady.ServiceChanged, changed)
+    if changed := changed_service(gang, observed):
+        return Fact(BrokerReady.ServiceChanged, edited(name, changed))
     pod = observed.unranked_pod(name)
     if pod is None and (due := paused_until(observed.creations.get(name), now)):
         return Fact(BrokerReady.NotRunning, f"pod {name} {lost_until(due)}")
@@ -50,13 +41,8 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     return Fact(BrokerReady.Starting, f"pod {name} is starting")
 
 
-def edited(observed: Observed, name: str, spec: Manifest) -> str:
-    """Describe how a Service differs from the spec with which the operator creates it; "" if it
-    does not, or does not exist.
-    """
-    there = observed.routes.get(name)
-    if not (fields := there.differs_from(route(spec)) if there else ()):
-        return ""
+def edited(name: str, fields: Iterable[str]) -> str:
+    """Return what to do about a Service of which these fields were changed."""
     return (
         f"service {name} was changed ({', '.join(fields)}), and the operator has no permission to"
         " change services: delete it, and the operator re-creates it (kubectl delete service"

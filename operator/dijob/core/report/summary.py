@@ -3,17 +3,17 @@ message for people, and events for changes. Also decides how urgently the status
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 
 from dijob import reasons
 from dijob.api.status import Condition, Status, parse_time, timestamp
 from dijob.core.actions import Event
+from dijob.core.facts import Fact, find, is_true
 from dijob.core.members import count
 from dijob.core.observed.grouping import shorten
 from dijob.names import Phase
-from dijob.reasons import EventType, Reason, ReasonKind
+from dijob.reasons import EventType, ReasonKind
 
 # `kubectl get` shows status.message in a column. The conditions have the full sentences.
 MESSAGE_LIMIT = 200
@@ -22,25 +22,6 @@ SHARED = (reasons.Isolated, reasons.ServiceReady, reasons.BrokerReady)
 # Put before the result of a job that may have succeeded with a wrong result.
 BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One condition as of this reconciliation."""
-
-    reason: Reason
-    message: str = ""
-
-
-def find(status: Status, condition: type[Reason]) -> Condition | None:
-    """Return the stored condition of this type, or None."""
-    return next((c for c in status.conditions if c.type == condition.__name__), None)
-
-
-def is_true(status: Status, condition: type[Reason]) -> bool:
-    """Whether the status has this condition, and it is True."""
-    found = find(status, condition)
-    return found is not None and found.status == "True"
 
 
 def phase(status: Status) -> Phase:

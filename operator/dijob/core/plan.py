@@ -43,20 +43,21 @@ from dijob.core.decide import (
     suspension,
     terminating,
 )
+from dijob.core.decide.context import Pass
+from dijob.core.facts import Fact
 from dijob.core.members import gang_of
 from dijob.core.membership import capacity, failures
 from dijob.core.membership.address_list import recovered
-from dijob.core.membership.context import Pass
-from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.losses import Loss
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed.silence import with_silence
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.pod import template_hash
-from dijob.core.report import conditions
+from dijob.core.report import conditions, deletion, ends, rejections
+from dijob.core.report import suspension as suspended_job
 from dijob.core.report.optional import optional_conditions
-from dijob.core.report.summary import Fact, conclude, events
+from dijob.core.report.summary import conclude, events
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
             requeue.after_end,
             completion.clean(ctx),
         )
-    if (last := completion.end(ctx)) is not None:
-        return _conclude(ctx, _completed(ctx), last, requeue.at_once)
+    if (last := completion.verdict(ctx)) is not None:
+        return _conclude(ctx, _completed(ctx), ends.facts(ctx, last), requeue.at_once)
     suspended = suspension.applies(ctx)
     # The loss and the counted failure go into the same write of the status. The next
     # reconciliation acts on it, so no failure can be counted without its restart, or twice.
@@ -118,12 +119,12 @@ def _terminate(ctx: Pass) -> Plan:
     """
     if (left := terminating.seconds_until_reported(ctx)) > 0:
         return Plan(status=ctx.job.status, requeue_after=left)
-    if not ctx.job.status.ended and (last := completion.end(ctx)) is not None:
-        return _conclude(ctx, _completed(ctx), last, requeue.at_once)
+    if not ctx.job.status.ended and (last := completion.verdict(ctx)) is not None:
+        return _conclude(ctx, _completed(ctx), ends.facts(ctx, last), requeue.at_once)
     return _conclude(
         ctx,
         ctx.status,
-        terminating.facts(ctx),
+        deletion.facts(ctx),
         requeue.terminating,
         terminating.actions(ctx),
     )
@@ -185,13 +186,10 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     timeout = job.spec.schedule_timeout_seconds
     return Pass(
         job=job,
-        gathering=Gathering(
-            world=world,
-            observed=observed,
-            window=job.spec.gather_seconds,
-            now=now,
-            refused=frozenset(rank for rank, seconds in waited.items() if seconds >= timeout),
-        ),
+        world=world,
+        observed=observed,
+        now=now,
+        rejected_ranks=frozenset(rank for rank, seconds in waited.items() if seconds >= timeout),
         status=status,
         policy=policy,
         template_changed=status.template_hash != template_hash(job),
@@ -252,7 +250,7 @@ def _conclude(
     """
     wished = actions or ()
     status = conclude(
-        status, (*facts, *changes.facts(ctx, actions)), ctx.job.metadata.generation, ctx.now
+        status, (*facts, *rejections.facts(ctx, actions)), ctx.job.metadata.generation, ctx.now
     )
     seconds, refused = when(ctx, status), changes.seconds_until_next(ctx, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
@@ -279,7 +277,7 @@ def _suspend(ctx: Pass) -> Plan:
             requeue.at_once,
         )
     actions = (*steps.default_replicas(ctx), *suspension.actions(ctx))
-    return _conclude(ctx, status, suspension.facts(ctx), requeue.suspended, actions)
+    return _conclude(ctx, status, suspended_job.facts(ctx), requeue.suspended, actions)
 
 
 def _renew(ctx: Pass, loss: Loss) -> Plan:

@@ -1,0 +1,51 @@
+"""Facts, of which conditions are made, and what the stored conditions say.
+
+Decisions read stored conditions, and reports write new ones, so both need this.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dijob.api.status import Condition, Status, parse_time
+from dijob.reasons import PeersReady, Reason, Running
+
+# PeersReady=False becomes a problem, with a Warning event, after this time. A shorter time would
+# warn about each in-place restart: a rank that joins takes a while, and a rank that is about to
+# exit closes its port before its container ends.
+NOT_READY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One condition as of this reconciliation."""
+
+    reason: Reason
+    message: str = ""
+
+
+def find(status: Status, condition: type[Reason]) -> Condition | None:
+    """Return the stored condition of this type, or None."""
+    return next((c for c in status.conditions if c.type == condition.__name__), None)
+
+
+def is_true(status: Status, condition: type[Reason]) -> bool:
+    """Whether the status has this condition, and it is True."""
+    found = find(status, condition)
+    return found is not None and found.status == "True"
+
+
+def job_age(status: Status, now: datetime) -> float:
+    """Return the seconds since the operator first saw the job; 0 if the status does not say."""
+    start = parse_time(status.start_time)
+    return (now - start).total_seconds() if start else 0.0
+
+
+def seconds_until_problem(status: Status, now: datetime) -> float | None:
+    """Return the seconds until the ranks of a running job that are not Ready count as a problem
+    (NOT_READY_SECONDS); None while all are Ready.
+    """
+    peers = find(status, PeersReady)
+    if peers is None or peers.status == "True" or not is_true(status, Running):
+        return None
+    since = parse_time(peers.last_transition_time)
+    return NOT_READY_SECONDS - (now - since).total_seconds() if since else 0.0

@@ -1,0 +1,50 @@
+"""Reports a job that is being deleted: what its pods do, and what the deletion waits for."""
+
+from dijob.api.model import Metadata
+from dijob.core.decide.context import Pass
+from dijob.core.facts import Fact
+from dijob.core.members import count
+from dijob.core.observed import diagnose
+from dijob.core.observed.termination import held_by
+from dijob.core.report import conditions
+from dijob.core.report.optional import optional_conditions
+from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Terminating
+
+# Finalizers that the API server sets for the garbage collector; their names would explain nothing.
+OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
+
+
+def facts(ctx: Pass) -> list[Fact]:
+    """Return the conditions of a job that is being deleted."""
+    if ctx.job.status.ended:
+        return [*optional_conditions(ctx), held(ctx.job.metadata)]
+    if all((pod := ctx.world.pods.get(rank)) and not pod.deleting for rank in ctx.world.wanted):
+        return [*conditions.progress(ctx), held(ctx.job.metadata)]
+    message = _pods_in_words(ctx)
+    lacking = (
+        PodsCreated.Terminating,
+        AddressesReady.Terminating,
+        Running.Terminating,
+        PeersReady.Terminating,
+    )
+    pods = [Fact(reason, message) for reason in lacking]
+    return [*pods, *optional_conditions(ctx), held(ctx.job.metadata)]
+
+
+def held(job: Metadata) -> Fact:
+    """Return what the deletion of the job waits for."""
+    foreign = [each for each in job.finalizers if each not in OF_KUBERNETES]
+    if foreign:
+        return Fact(Terminating.HeldByFinalizer, f"the job is being deleted: {held_by(foreign)}")
+    return Fact(Terminating.WaitsForPods, "the job is being deleted and waits for its pods to end")
+
+
+def _pods_in_words(ctx: Pass) -> str:
+    pods = ctx.observed.all_pods
+    stay = sum(not pod.deleting and not pod.finished for pod in pods)
+    ending = [pod for pod in pods if pod.deleting]
+    parts = [
+        *([f"{count(stay, 'pod')} still running"] if stay else []),
+        *([diagnose.still_ending(ending, ctx.now)] if ending else []),
+    ]
+    return "; ".join(parts) or "no pods are left"

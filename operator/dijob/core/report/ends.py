@@ -1,0 +1,118 @@
+"""Reports the end of a job: which rule ended it, the first failure, and the command that prints its
+log.
+"""
+
+from dijob.api.status import FirstFailure
+from dijob.core.decide import completion
+from dijob.core.decide.completion import Verdict
+from dijob.core.decide.context import Pass
+from dijob.core.decide.failure_words import rule_in_words, subject
+from dijob.core.facts import Fact, is_true
+from dijob.core.members import count
+from dijob.core.observed.endings import how_it_ended
+from dijob.core.observed.views import Pod
+from dijob.core.report import conditions
+from dijob.core.report.optional import optional_conditions
+from dijob.names import CleanPodPolicy
+from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
+
+# A pod is ended through its deadline to keep its log (annotations.end_patch). The kubelet's reason
+# for that would mislead a reader who does not expect it.
+KEPT = "the pod will show DeadlineExceeded"
+
+
+def facts(ctx: Pass, verdict: Verdict) -> list[Fact]:
+    """Return the conditions of a job that ends now."""
+    return _end(ctx, _cause(ctx, verdict))
+
+
+def _cause(ctx: Pass, verdict: Verdict) -> Fact:
+    spec, reason, rank = ctx.job.spec, verdict.reason, verdict.rank
+    match reason:
+        case Succeeded():
+            return Fact(reason, _successes_in_words(ctx, reason))
+        case Failed.FailurePolicy if rank is not None:
+            text = f"{rule_in_words(ctx, rank)} says FailJob"
+        case Failed.BackoffLimitExceeded:
+            failures, limit = ctx.status.restarts, spec.backoff_limit
+            text = f"{count(failures, 'failure')}, backoffLimit is {limit}"
+        case Failed.StartupDeadlineExceeded:
+            seconds, why = spec.startup_deadline_seconds, conditions.obstacle(ctx)
+            text = f"not Running within startupDeadlineSeconds, {seconds} s: {why}"
+        case _:
+            seconds = spec.active_deadline_seconds
+            text = f"not finished within activeDeadlineSeconds, {seconds} s"
+    return Fact(reason, text + _first_failure(ctx, rank))
+
+
+def _successes_in_words(ctx: Pass, reason: Succeeded) -> str:
+    if reason is Succeeded.AllRanksSucceeded:
+        size = min(ctx.world.size, ctx.world.gang.size)
+        return f"all {count(size, 'rank')} exited 0"
+    ranks, task = ctx.policy.decisive_in_words, ctx.policy.success
+    return f"{ranks} exited 0, as successPolicy: {task} requires"
+
+
+def _first_failure(ctx: Pass, rank: int | None) -> str:
+    """Return where the log of the first failure is, and its cause. `rank` is the rank whose end the
+    message describes already. The cause comes last, because it may be long and is cut at its end.
+    """
+    if (first := ctx.status.first_failure) is None:
+        return ""
+    log = f" ({hint})" if (hint := _where_logs_are(ctx, first)) else ""
+    cause = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
+    return log + cause
+
+
+def _sentence(first: FirstFailure) -> str:
+    how = how_it_ended(first.exit_code, first.signal, first.reason, first.message, first.cause)
+    return f"{subject(first.rank, first.container)} {how}"
+
+
+def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
+    """Return where the log of the first failure is. If its pod has been re-created since, name the
+    log of another failed pod.
+    """
+    failed = completion.failed_pods(ctx)
+    kept = [pod for _, pod in sorted(ctx.world.pods.items()) if pod.uid in failed]
+    if not kept or ctx.job.spec.clean_pod_policy is CleanPodPolicy.ALL:
+        return ""
+    its_own = next((pod for pod in kept if pod.name == first.pod), None)
+    pod = its_own or kept[0]
+    shown = its_own is not None and _shows_its_failure(pod)
+    log = f"see {_logs(pod)}" if shown else f"{_logs(pod)} shows only the last run"
+    return log if pod.finished or pod.deleting else f"{log}; {KEPT}"
+
+
+def _shows_its_failure(pod: Pod) -> bool:
+    """Whether the newest log of the failed container shows its failure.
+
+    If the kubelet has restarted the container, this holds only for a main container with a
+    launcher, which repeats the output of the failed run. `kubectl logs --previous` does not help:
+    it shows nothing for a pod that has ended.
+    """
+    end = pod.containers.last_end
+    return not (end and end.runs_again) or (pod.made.confirmable and not end.container)
+
+
+def _logs(pod: Pod) -> str:
+    """Return the command that prints the newest log of a pod's failed container. The main container
+    is named if the pod has others, because the template may set another default for kubectl.
+    """
+    end = pod.containers.last_end
+    container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")
+    name = f" -c {container}" if container else ""
+    return f"`kubectl logs {pod.name}{name}`"
+
+
+def _end(ctx: Pass, fact: Fact) -> list[Fact]:
+    over: list[Reason] = [Running.Finished, PeersReady.Finished]
+    if ctx.world.gang.server:
+        over.append(BrokerReady.Finished)
+    if is_true(ctx.job.status, Suspended):
+        over.append(Suspended.Finished)
+    return [
+        *optional_conditions(ctx),
+        *(Fact(reason, "the job has ended") for reason in over),
+        fact,
+    ]

@@ -1,0 +1,63 @@
+"""Reports changes of existing objects that the API server rejects."""
+
+from dijob.core.actions import Action
+from dijob.core.decide import changes
+from dijob.core.decide.context import Pass
+from dijob.core.facts import Fact, is_true
+from dijob.core.observed.views import Refusal, Refused
+from dijob.reasons import ChangesRefused
+
+# The reason and the wording of the condition, by kind of change (Action.changes).
+REASONS = {
+    "patch pod": ChangesRefused.PodUpdateRefused,
+    "delete pod": ChangesRefused.PodDeletionRefused,
+    "patch dijob": ChangesRefused.JobUpdateRefused,
+    "patch networkpolicy": ChangesRefused.PolicyUpdateRefused,
+    "delete dijob": ChangesRefused.JobDeletionRefused,
+}
+CANNOT = {
+    "patch pod": "cannot be changed",
+    "delete pod": "cannot be deleted",
+    "patch dijob": "spec.replicas cannot be written",
+    "patch networkpolicy": "cannot be changed",
+    "delete dijob": "the job cannot be deleted",
+}
+
+
+def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
+    """Return the condition about rejected changes, [] if there is nothing to report.
+
+    `actions` is None if this reconciliation only writes the status. Then, and while a failure is
+    not stored yet, the actions are not known, so the condition is not set to False.
+    """
+    refused = [
+        (each, refusal)
+        for each in actions or ()
+        if (refusal := ctx.observed.refusals.get(changes.key(each))) and _is_news(refusal)
+    ]
+    if refused:
+        action, refusal = refused[0]
+        what = changes.kind_of(changes.key(action))
+        reason = (
+            ChangesRefused.ApiUnavailable if refusal.why is Refused.UNAVAILABLE else REASONS[what]
+        )
+        return [Fact(reason, _sentence(action, refusal, len(refused) - 1))]
+    if stale := ctx.observed.refusals.get(changes.STATUS):
+        return [Fact(ChangesRefused.CrdOutdated, stale.message)]
+    if actions is None or ctx.has_unstored_counts or not is_true(ctx.job.status, ChangesRefused):
+        return []
+    return [Fact(ChangesRefused.Accepted)]
+
+
+def _is_news(refusal: Refusal) -> bool:
+    """Whether a rejection is reported. A single call without a response is not: it usually succeeds
+    the next time.
+    """
+    return refusal.why is not Refused.UNAVAILABLE or refusal.attempts > 1
+
+
+def _sentence(action: Action, refusal: Refusal, others: int) -> str:
+    what, _, one = changes.key(action).partition("/")
+    kind = what.partition(" ")[2]
+    about = f"{kind} {one.partition(' ')[0]} {CANNOT[what]}" if one else CANNOT[what]
+    return f"{about}: {refusal.message}" + (f" (and {others} more)" if others else "")
