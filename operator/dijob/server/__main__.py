@@ -12,7 +12,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from dijob import __version__
-from dijob.server.app import Server
+from dijob.server.app import Server, unreadable
 from dijob.server.callers import Callers
 from dijob.server.metrics import REGISTRY
 from dijob.server.reports import Manner, Reports
@@ -85,7 +85,7 @@ async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | N
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             writes = group.create_task(reports.run())
             if port:
-                await stack.enter_async_context(listen(app, port, BOUNDS))
+                await stack.enter_async_context(listen(app, port, BOUNDS, error=unreadable))
             if health_port:
                 await stack.enter_async_context(listen(health(), health_port))
             log.info("serving on port %d", port)

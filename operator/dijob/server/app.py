@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -101,7 +101,10 @@ class Server:
 
     async def post_profilings(self, request: web.Request) -> web.Response:
         posted = await body_of(request, Posted)
-        await self.reports.profiling(request[JOB], request[POD], posted.model_dump(mode="json"))
+        data = posted.model_dump()
+        if field := next(_not_finite(data), ""):
+            raise Refusal(400, f"{field}: the number is not finite, or too large")
+        await self.reports.profiling(request[JOB], request[POD], data)
         return answer("successfully report profilings")
 
     async def post_progress(self, request: web.Request) -> web.Response:
@@ -169,13 +172,42 @@ def refused(refusal: Refusal, error: web.HTTPException | None = None) -> web.Res
 async def body_of(request: web.Request, model: type[T]) -> T:
     """Return the body of a request, parsed and validated. Raises Refusal for an invalid body."""
     try:
-        return model.model_validate_json(await request.read())
+        body = await request.read()
+    except ConnectionError as error:
+        log.info("%s %s: the client hung up before the end of the body", *_line(request))
+        raise Refusal(400, "the body is incomplete") from error
+    except web.RequestPayloadError as error:
+        log.info("%s %s: the body cannot be read: %r", *_line(request), str(error))
+        raise Refusal(400, "the body cannot be read") from error
+    try:
+        return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         # A body that is not JSON has no field that an error could name.
         status = 400 if first["type"] == "json_invalid" else 422
         raise Refusal(status, f"{field or 'the body'}: {first['msg']}") from error
+
+
+def _line(request: web.Request) -> tuple[str, str]:
+    return request.method, request.path
+
+
+def _not_finite(value: object, path: str = "") -> Iterator[str]:
+    """Yield the paths of numbers that JSON cannot express. A parser reads 1e999 as infinity."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _not_finite(below, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _not_finite(below, f"{path}.{index}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield path
+
+
+def unreadable(status: int, message: str) -> web.Response:
+    """Return the response to a request that is not valid HTTP."""
+    return refused(Refusal(status, message or "the request is not valid HTTP"))
 
 
 def _message(request: web.Request, error: web.HTTPException) -> str:

@@ -12,10 +12,10 @@ that has not sent the complete header of a request in time.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -34,6 +34,14 @@ class Bounds:
     in_total: int = 256
     of_one_address: int = 32
     idle_seconds: float = 10.0
+
+
+# Returns the response with this status and message.
+ErrorAnswer = Callable[[int, str], web.Response]
+
+
+def _plain(status: int, message: str) -> web.Response:
+    return web.Response(status=status, text=message)
 
 
 class Transport(Protocol):
@@ -147,9 +155,37 @@ class _Counted(asyncio.Protocol):
         self._inner.resume_writing()
 
 
+class _Handler(web.RequestHandler):
+    """aiohttp's protocol with another response to a request that is not valid HTTP. aiohttp answers
+    in plain text, and no middleware sees such a request.
+    """
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, manager: web.Server, answer: ErrorAnswer, **options: Any) -> None:
+        super().__init__(manager, loop=asyncio.get_running_loop(), **options)
+        self._answer = answer
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        response = super().handle_error(request, status, exc, message)
+        if not isinstance(exc, HttpProcessingError):
+            return response
+        # The rest of aiohttp's message quotes the request and points to the wrong byte in it.
+        first = (message or "").partition("\n")[0].strip()
+        answer = self._answer(status, first)
+        answer.force_close()
+        return answer
+
+
 class _OneLine(logging.Filter):
-    """Reduces the traceback about a request that aiohttp cannot parse to one line, because it is an
-    error of the client.
+    """Reduces the traceback about an error of the client to one line: a request that aiohttp cannot
+    parse, or a connection that the client closed.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -160,6 +196,10 @@ class _OneLine(logging.Filter):
                 "rejected a request that is not valid HTTP: %r",
                 (error.message,),
             )
+            record.exc_info = record.exc_text = None
+        elif isinstance(error, ConnectionError):
+            record.levelno, record.levelname = logging.INFO, "INFO"
+            record.msg, record.args = "a client closed its connection: %s", (error,)
             record.exc_info = record.exc_text = None
         return True
 
@@ -174,20 +214,32 @@ def _logger() -> logging.Logger:
 
 @asynccontextmanager
 async def listen(
-    app: web.Application, port: int, bounds: Bounds = Bounds(), host: str | None = None
+    app: web.Application,
+    port: int,
+    bounds: Bounds = Bounds(),
+    host: str | None = None,
+    error: ErrorAnswer = _plain,
 ) -> AsyncIterator[Connections]:
-    """Serve an application on a port until the context ends. Port 0: any free port."""
+    """Serve an application on a port until the context ends. Port 0: any free port.
+
+    `error` returns the response to a request that is not valid HTTP.
+    """
     connections = Connections(bounds)
     app.middlewares.insert(0, connections.mark_busy)
-    runner = web.AppRunner(
-        app, access_log=None, logger=_logger(), keepalive_timeout=bounds.idle_seconds
-    )
+    options: dict[str, Any] = {
+        "access_log": None,
+        "logger": _logger(),
+        "keepalive_timeout": bounds.idle_seconds,
+    }
+    runner = web.AppRunner(app, **options)
     await runner.setup()
-    make = runner.server
-    assert make is not None
+    made = runner.server
+    assert made is not None
     # aiohttp's TCPSite cannot wrap the protocol, so the socket is opened here.
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Counted(make(), connections), host, port)
+    server = await loop.create_server(
+        lambda: _Counted(_Handler(made, error, **options), connections), host, port
+    )
     try:
         yield connections
     finally:
