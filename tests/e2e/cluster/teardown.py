@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster import cgroups
@@ -51,6 +52,11 @@ def _mounts_below(state: Path) -> list[str]:
 
 
 def _delete(state: Path) -> None:
+    # Each node has tens of thousands of files of images, and each deletion waits for the file
+    # system. In parallel this takes less than half of the time.
+    with ThreadPoolExecutor(8) as pool:
+        for layer in state.glob("*/var/lib/containerd/*/snapshots/*"):
+            pool.submit(shutil.rmtree, layer, ignore_errors=True)
     deadline = time.monotonic() + 20
     while state.exists():  # a mount namespace may take a moment to disappear
         try:
