@@ -315,7 +315,7 @@ OF_STATUS: dict[str, Case] = {
         "readiness",
         evidence(pods=[initializing()], now=NOW),
         PROBLEM,
-        "rank 0: init container fetch has been running since 2026-11-25T11:58:00Z",
+        "rank 0: init container fetch has been running since 2026-11-25T11:58Z",
         "logs test-0 -c fetch",
     ),
     "an init container that has just started": Case(

@@ -49,7 +49,8 @@ def _causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
             if _running_since(own) or _failing_probe(container, one) == STARTUP:
                 yield from _of_container(container, one, restarts=True)
         elif name not in OURS and (began := _running_since(one)):
-            text = f"init container {name} has been running since {began}"
+            # Without the seconds, ranks that started together have the same message.
+            text = f"init container {name} has been running since {began[:16]}Z"
             yield Unready(text, name, since=began)
     # Once the program has ended, the other containers are not what the pod waits for.
     if not _running_since(own):
