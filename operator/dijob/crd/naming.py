@@ -18,14 +18,19 @@ _ALLOWED: Final = (
 def _nearest() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
-    It builds the same name as job_names.nearest for every name that Kubernetes allows.
+    It builds the same name as job_names.nearest, or none. CEL has no variables, so each part is
+    repeated wherever it is used, and the apiserver of 1.30 bounds the estimated cost of the whole.
+    So a name of more than 54 characters that begins with a digit has no suggestion.
     """
-    plain = f"{_NAME}.replace('.', '-')"
-    begun = f"(({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}') + {plain})"
     most = job_names.NAME_LENGTH
-    cut = f"({begun}.size() > {most} ? {begun}.substring(0, {most}) : {begun})"
-    whole = f"({cut}.endsWith('-') ? {cut}.substring(0, {most - 1}) : {cut})"
-    return f"({_ALLOWED.format(whole)} ? ', such as ' + {whole} : '')"
+    # Cut before anything is added: the estimated cost of all that follows depends on the length.
+    end = f"{_NAME}.substring({most - 1}, {most}).matches('[-.]') ? {most - 1} : {most}"
+    cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
+    prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
+    near = f"({prefix} + {cut}.replace('.', '-'))"
+    # One use less than _ALLOWED, which asks for the size as well.
+    allowed = f"{near}.matches('^[a-z]([-a-z0-9]{{0,{most - 2}}}[a-z0-9])?$')"
+    return f"({allowed} ? ', such as ' + {near} : '')"
 
 
 def _digits() -> str:
