@@ -83,7 +83,7 @@ recording: venv ## record docs/pictures/watch.svg: kubectl dijob watch during th
 	@$(PY) docs/site/recording.py
 
 .PHONY: check
-check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated files, links in the docs, shellcheck (~30 s, then ~6 s)
+check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated files, links in the docs, Vale, shellcheck (~70 s, then ~8 s)
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -94,7 +94,12 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 	$(PY) docs/site/lookup.py --check
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && echo "mkdocs build --strict" && \
 	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/log" 2>&1 || { cat "$$out/log"; exit 1; }; }
+	$(PY) -m prose $(if $(DIJOB_SKIP_NOTHING),,--optional)
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh tests/gpu/*.sh
+
+.PHONY: prose
+prose: venv ## check docs, comments and messages with Vale and the rules in .vale (~2 s; LEVEL=suggestion shows more)
+	@$(PY) -m prose $(LEVEL:%=--level %)
 
 # The unit tests run as three independent groups that share two cores. The tests of the launcher and of the command line mostly wait
 # for processes, so they run with four workers. A few modules that go through many states or values (MANY) take as long as all other

@@ -1,4 +1,4 @@
-"""Prints figures of the code beside their goals: names, comments, sizes, pages.
+"""Prints figures of the code next to their goals: names, comments, sizes, pages.
 
 Use: python tests/figures.py [BASE] (make figures BASE=77028d8). With a commit as BASE, its figures
 are printed as well. No check enforces the figures but one: no class name is used twice in the

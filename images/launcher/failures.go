@@ -11,8 +11,8 @@ import (
 )
 
 // whyNotStarted returns a message for the user about a program that cannot be started, and the exit code of a shell in this
-// case: 127 for a file that does not exist, else 126. path is where the program was found; "" if it was not. The kernel's own
-// errors name neither the interpreter nor the variables that are the cause.
+// case: 127 for a file that does not exist, else 126. The path is where the program was found, or "" if it was not. The
+// kernel's own errors name neither the interpreter nor the variables that are the cause.
 func whyNotStarted(name, path string, err error) (reason string, code int) {
 	switch {
 	case strings.HasSuffix(name, "\r"):

@@ -1,5 +1,5 @@
-"""The users of the tests of the chart's rights: what each of them may do, and what they are told
-where they may not.
+"""The users of the tests of the chart's rights: what each of them may do, and the message for a
+request that they may not make.
 """
 
 from typing import Any

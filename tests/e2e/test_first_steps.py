@@ -1,5 +1,5 @@
 """The path of a new user, with exactly the commands of the pages: from the clone to a job that has
-succeeded, an own script, a job that recovers, and its checkpoint on the laptop; then the first
+succeeded, an own script, a job that recovers, and its checkpoint on the laptop. Then come the first
 steps of docs/install.md.
 """
 

@@ -142,7 +142,7 @@ def whole_and_true(space: Space) -> None:
         assert nodes.split(",")[int(rank)] == own, (
             f"{host}, list {number}, has {nodes} and is {own}"
         )
-    # Rank 0 dials nobody: it runs on under the first list.
+    # Rank 0 connects to no other rank, so it keeps running with the first list.
     assert {(host, number) for host, number, *_ in told} == {
         (f"world-{r}", e) for r in range(3) for e in "12"[: min(r, 1) + 1]
     }

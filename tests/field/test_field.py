@@ -256,7 +256,7 @@ def test_x2_log(field: Field, job: str) -> None:
 
 
 def test_c29_logs(field: Field) -> None:
-    """`kubectl logs POD` shows the main container, wherever it stands in the template."""
+    """`kubectl logs POD` shows the main container, at whatever place of the template it is."""
     field.until_runs("c29")
     assert "I am the program" in field.space.kubectl("logs", "c29-0")
 

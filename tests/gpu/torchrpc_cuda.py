@@ -286,7 +286,7 @@ class Actor:
         return int(torch.cuda.mem_get_info(self.spec.device)[0])
 
     def hold(self, count: int) -> None:
-        """GPU memory that nobody else can have."""
+        """Occupy GPU memory, so that no other process can have it."""
         self.held.append(torch.empty(count, dtype=torch.uint8, device=self.spec.device))
 
     def let_go(self) -> None:
@@ -515,7 +515,7 @@ def three_in_a_mesh(place: Place) -> Results:
 
 
 def a_process_without_gpus(place: Place) -> Results:
-    """torchrpc:cpu beside torchrpc:cuda, not in the device map, and in it."""
+    """torchrpc:cpu next to torchrpc:cuda, not in the device map, and in it."""
     for title, map_ in (("", place.cuda_map(0, range(2))), (", and is mapped", None)):
         specs = place.specs(3)
         specs[2] = _changed(specs[2], queue="torchrpc:cpu", cuda_map="", device="cpu")

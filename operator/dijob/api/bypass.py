@@ -20,7 +20,7 @@ _OFF: Final = (
 _NO_COMMAND: Final = (
     "is not set, so the image's entry point runs without the operator's launcher, DI-engine does"
     " not know its peers, and each pod may train alone: set `command` to the program, such as"
-    " `command: [ditask]`, and keep its arguments in `args`; if the program reads DI_RANK and"
+    " `command: [ditask]`, and keep its arguments in `args`. If the program reads DI_RANK and"
     " DI_NODES itself, set spec.launcher: Off"
 )
 _OWN_WORLD: Final = (

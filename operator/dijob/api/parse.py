@@ -1,7 +1,7 @@
 """Parses objects of the apiserver into DIJobs. Nothing else creates a DIJob.
 
 Parsing must be strict for a new job, so that its user learns of a mistake, and lenient for an old
-one: an object can be older than a rule, and a status can have been written by another operator or
+one. An object can be older than a rule, and a status can have been written by another operator or
 by hand. The operator must still be able to clean up such a job.
 """
 

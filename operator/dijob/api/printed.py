@@ -12,9 +12,9 @@ import json
 import re
 from typing import Final
 
-# Escape sequences (ECMA-48), in the form that begins with ESC and in the form of one byte: colours
-# and cursor movements (CSI); strings such as a window title (DCS, SOS, OSC, PM, APC) up to their
-# terminator, within a line; and all shorter ones.
+# Escape sequences (ECMA-48), in the form that begins with ESC and in the form of one byte. They are
+# colours and cursor movements (CSI), strings such as a window title (DCS, SOS, OSC, PM, APC) up to
+# their terminator, within a line, and all shorter ones.
 # Not 8, which hides the text that follows.
 _COLOUR: Final = r"\x1b\[(?![0-9;:]*(?<![0-9])0*8(?![0-9]))[0-9;:]*m"
 _CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"

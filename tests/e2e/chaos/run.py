@@ -211,7 +211,7 @@ class Run:
         self.result.checked(AT_ONCE, unexcused, len(self.observer.looks))
 
     def _alone(self, at: float) -> bool:
-        """Return whether no fault of the wave allows an old program to run beside the new one."""
+        """Return whether no fault of the wave allows an old program to run next to the new one."""
         wave = [done for done in self.dones if done.began <= at and not done.missed]
         latest = max((done.wave for done in wave), default=0)
         return not any(done.wave == latest and done.fault.is_a.two_at_once for done in wave)

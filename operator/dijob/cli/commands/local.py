@@ -43,9 +43,9 @@ def command(
     args, env and workingDir, but not inside the program's own files.
 
     Not supported: images, init containers and sidecars, limits of CPU, memory and GPUs, probes,
-    network policies, scaling, lost pods and nodes, the HTTP server, /run/dijob/topology.json. A
-    rank is restarted after at most 10 s, whereas a kubelet waits up to 5 minutes. All processes
-    share the file system of this machine.
+    network policies, scaling, lost pods and nodes, the HTTP server, and the file topology.json in
+    /run/dijob. A rank is restarted after at most 10 s, whereas a kubelet waits up to 5 minutes. All
+    processes share the file system of this machine.
 
     \b
     Example:

@@ -110,8 +110,8 @@ def job_name(text: str) -> str:
 
 
 def _runtime(step: Step) -> Runtime:
-    # A program that reads variables of Slurm needs them in the pod too. ditask reads them only if
-    # it is told so; otherwise the launcher makes it join.
+    # A program that reads variables of Slurm needs them in the pod too. ditask reads them only
+    # with an option that says so. Without it the launcher makes ditask join.
     words = step.plain_words
     if any(word.rpartition("/")[2] in _TORCH for word in words):
         return Runtime.TORCH

@@ -29,7 +29,7 @@ def next_list(ctx: Pass) -> AddressList | None:
         # be counted.
         return None
     # The stale revision counts as well: a revision is never used twice, even if the status lost
-    # its list number.
+    # the number.
     last = ctx.status.last_renewal
     died = last.list_number if last else 0
     return ctx.gathering.next_list(max(world.address_list.number, died) + 1)

@@ -63,9 +63,10 @@ class Pass:
 
 
 def pods_without_list(world: World) -> tuple[Pod, ...]:
-    """Return the pods to which the active list must be written: it has not been written yet (an
-    operator can be killed halfway), somebody has edited it or their labels, or it was written while
-    the job's Redis server was not running.
+    """Return the pods to which the active list must be written.
+
+    It has not been written yet (an operator can be killed halfway), somebody has edited it or the
+    pod's labels, or it was written while the job's Redis server was not running.
     """
     pods = (world.pods.get(rank) for rank in world.unfinished)
     return tuple(pod for pod in pods if pod and not _has_newest(world, pod))

@@ -4,8 +4,8 @@ A list has the ranks from 0 on that have addresses, without a gap, because progr
 peers from ranks. It is published once the required ranks have addresses and the join window for
 the others is over. This module also decides which pods to create and which to release.
 
-All sizes count ranks from 0 on: `gang.size` is the desired size, `world.size` the current one,
-`world.possible_size` the largest size that a list could have now, `required_size` what the job
+All sizes count ranks from 0 on. `gang.size` is the desired size, `world.size` the current one, and
+`world.possible_size` the largest size that a list could have now. `required_size` is what the job
 needs, `minimum_size` the smallest size of the next list, and `next_size` the size of the list to
 publish now.
 """

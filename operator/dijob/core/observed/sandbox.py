@@ -3,7 +3,7 @@
 All containers of a pod end with its sandbox: when the pause process or its shim is killed, or when
 the node reboots. This is not a failure of the program. With restartPolicy OnFailure the kubelet
 creates a new sandbox in the same pod. With Never, or if the program exits 0 on SIGTERM, the pod
-ends, and only time stamps show what happened: the kubelet reports that the sandbox is not ready
+ends, and only time stamps show what happened. The kubelet reports that the sandbox is not ready
 (PodReadyToStartContainers) before it ends the containers, while in any other pod the containers end
 first. These stamps have whole seconds. So the launcher does not exit before the next second after
 SIGTERM (images/launcher/told.go).

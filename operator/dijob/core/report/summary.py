@@ -95,7 +95,7 @@ def _is_problem(condition: Condition | None) -> bool:
 
 class Pressure(Enum):
     """How soon a change of the status must be written. The control plane limits how fast many jobs
-    start, so a change that nobody needs at once waits and is merged with the next ones
+    start, so a change that is not needed at once waits and is merged with the next ones
     (docs/decisions/022).
     """
 

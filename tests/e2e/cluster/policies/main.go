@@ -82,7 +82,7 @@ func enforce(ctx context.Context, kubeconfig, node, services string) error {
 		case <-ended:
 			controller.Cleanup()
 			return nil
-		case <-beats: // one at the beginning of each round; nobody else reads them
+		case <-beats: // one at the beginning of each round; nothing else reads them
 		}
 	}
 }
