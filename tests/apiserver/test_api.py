@@ -72,7 +72,7 @@ def test_columns(plane: Plane, untouched: str) -> None:
     names = ["NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE", "PROGRESS", "MESSAGE"]
     assert head == names
     assert row[:5] == [untouched, "Running", "2", "2", "0"]
-    assert row[6:] == ["all", "2", "ranks", "run"]
+    assert row[6:] == ["all", "2", "ranks", "are", "running"]
     wide = plane.kubectl("get", "dij", untouched, "-o", "wide")
     assert wide.splitlines()[0].split()[-2:] == ["TOPOLOGY", "WORKERS"]
 

@@ -174,7 +174,7 @@ def test_pods_and_logs_without_kubelets(plane: Plane, running: str) -> None:
             (1, "Ready", 1),
         ]
         assert [event["reason"] for event in client.events(running)]
-        with pytest.raises(NotFound, match=f"rank 7 of {running} has no pod"):
+        with pytest.raises(NotFound, match=f"rank 7 of {running} currently has no pod"):
             client.exec(running, 7, ["true"])
         assert not list(client.logs(running, LogOptions(ranks=frozenset({9}))))
         with pytest.raises(TimedOut):

@@ -66,7 +66,7 @@ def test_a_job_that_no_node_takes(plane: Plane) -> None:
     said = explain(plane.cluster.kubeconfig, asking("wide", "4000"), "-o", "json")
     assert not said.ok
     assert "no" in [
-        verdict for text, verdict in findings(said).items() if "what is short: cpu" in text
+        verdict for text, verdict in findings(said).items() if "limited by: cpu" in text
     ]
 
 

@@ -172,7 +172,7 @@ def refused(lab: Lab, release: str, namespace: str) -> str:
 
 def follow_advice(lab: Lab, sentence: str) -> None:
     """Run the commands at the end of a message verbatim."""
-    command = sentence.partition("and repeat: ")[2].strip()
+    command = sentence.partition("and install again: ")[2].strip()
     assert command.startswith("kubectl label crd")
     said = lab.run("bash", "-c", command)
     assert said.ok, said.text

@@ -86,7 +86,9 @@ class Original:
         await kube.patch(jobs(self.namespace, name) + "/status", {"status": status})
         service = self.copy(self.service, name, uid)
         service["spec"] = {
-            k: v for k, v in service["spec"].items() if k in ("clusterIP", "selector", "ports")
+            k: v
+            for k, v in service["spec"].items()
+            if k in ("clusterIP", "publishNotReadyAddresses", "selector", "ports")
         }
         await kube.create(services(self.namespace), service)
         for rank, pod in enumerate(self.pods):

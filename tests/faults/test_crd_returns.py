@@ -73,12 +73,12 @@ def test_the_operator_waits_for_its_crd_and_then_sees_jobs_at_once(
     """H42: without the CRD the operator is not ready, and it never needs a restart."""
     kubeconfig, log = bare.cluster.kubeconfig, bare.log
     with operator(kubeconfig, log, *namespaces, port=bare.port) as process:
-        until_ready(bare, 503, "the CRD is missing")
+        until_ready(bare, 503, "is not installed")
         assert back(bare, "first") <= SECONDS
         until_ready(bare, 200, "ok")
         bare.until_condition("first", "Running", "True")
         gone(bare)
-        until_ready(bare, 503, "the CRD is missing")
+        until_ready(bare, 503, "is not installed")
         assert back(bare, "second") <= SECONDS
         # Recreated at once, as by a GitOps tool that replaces it.
         gone(bare)
