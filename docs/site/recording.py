@@ -22,7 +22,7 @@ from dijob.cli.watching.feed import Feed
 from dijob.cli.watching.live import picture
 from dijob.cli.watching.view import Snapshot, header, rows
 from dijob.client import AsyncClient, Client, build
-from dijob.client.connection import Call
+from dijob.client.connection import ClientRequest
 from dijob.client.resources import PODS
 from rich.console import Console
 
@@ -202,7 +202,7 @@ async def recorded() -> list[Frame]:
                 whole = whole or (now if is_whole(shown, 1) else 0.0)
                 if not lost and whole and now > whole + 2:
                     path = f"{PODS.path(client.namespace)}/{NAME}-{VICTIM}"
-                    await client.connection.json(Call("DELETE", path))
+                    await client.connection.json(ClientRequest("DELETE", path))
                     lost = now
                 if is_whole(shown, 2):
                     return frames

@@ -12,7 +12,7 @@ from apiserver.plane import Body, Plane, job
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
 from dijob.client import ApiError, AsyncClient, Client, LogOptions, NotFound, TimedOut, dump
-from dijob.client.connection import Call
+from dijob.client.connection import ClientRequest
 from planes import ROOT
 
 pytestmark = pytest.mark.apiserver
@@ -109,7 +109,7 @@ async def test_errors_are_the_apiservers(plane: Plane) -> None:
                 {"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "x"}}
             )
         with pytest.raises(NotFound, match="install the operator"):
-            await client.connection.json(Call("GET", "/apis/example.com/v1/dijobs"))
+            await client.connection.json(ClientRequest("GET", "/apis/example.com/v1/dijobs"))
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "x"}}
         with pytest.raises(ApiError, match=r"spec\.size"):
             await client.apply({**claim, "spec": {"size": 1}})

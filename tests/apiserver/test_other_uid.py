@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from apiserver.plane import NAMESPACE, Plane
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 
 pytestmark = pytest.mark.apiserver
 
@@ -31,19 +31,19 @@ async def pod(api: Api) -> AsyncIterator[str]:
 
 
 async def test_a_patch_of_a_pod_with_another_uid_is_a_conflict(api: Api, pod: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(RequestError) as caught:
         await api.patch(pod, {"metadata": {"uid": OTHER, "annotations": {"a": "b"}}})
     assert (caught.value.status, caught.value.conflict) == (422, True), caught.value
 
 
 async def test_a_deletion_of_a_pod_with_another_uid_is_a_conflict(api: Api, pod: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(RequestError) as caught:
         await api.delete(pod, OTHER)
     assert (caught.value.status, caught.value.conflict) == (409, True), caught.value
 
 
 async def test_an_invalid_patch_of_a_pod_is_not_a_conflict(api: Api, pod: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(RequestError) as caught:
         await api.patch(pod, {"spec": {"activeDeadlineSeconds": -1}})
     assert (caught.value.status, caught.value.conflict) == (422, False), caught.value
 
@@ -59,7 +59,7 @@ async def test_an_invalid_patch_of_a_pod_is_not_a_conflict(api: Api, pod: str) -
 async def test_a_patch_of_another_job_is_a_conflict(
     api: Api, untouched: str, part: str, meta: dict[str, str]
 ) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(RequestError) as caught:
         await api.patch(
             f"{JOBS}/{untouched}{part}", {"metadata": meta, "status": {"listNumber": 3}}
         )

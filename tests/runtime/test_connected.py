@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 from dijob_runtime.hook import connected
 from dijob_runtime.hook.connected import NOBODY, peers
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 Processes = set[tuple[int, int]]
 
 
-def world(topology: str, rank: int, worker: int, **more: str) -> World:
+def world(topology: str, rank: int, worker: int, **more: str) -> PodWorld:
     """Return the world of one process in a job of three pods with two workers each."""
-    return World(rank, ("a", "b", "c"), 2, topology, worker=worker, **more)  # type: ignore[arg-type]
+    return PodWorld(rank, ("a", "b", "c"), 2, topology, worker=worker, **more)  # type: ignore[arg-type]
 
 
 ALL = {(rank, worker) for rank in range(3) for worker in range(2)}
@@ -33,7 +33,7 @@ ALL = {(rank, worker) for rank in range(3) for worker in range(2)}
     ],
     ids=["mesh", "alone", "hub", "beside the hub", "leaf", "beside a leaf", "redis"],
 )
-def test_the_topology_says_who_is_connected(place: World, wanted: Processes) -> None:
+def test_the_topology_says_who_is_connected(place: PodWorld, wanted: Processes) -> None:
     assert peers(place) == wanted
 
 
@@ -45,7 +45,7 @@ def test_both_ends_of_a_connection_wait_for_it() -> None:
 
 
 def test_nobody_waits_for_a_rank_that_has_succeeded() -> None:
-    place = World(0, ("a", NOBODY, "c"), 1, "mesh")
+    place = PodWorld(0, ("a", NOBODY, "c"), 1, "mesh")
     assert peers(place) == {(2, 0)}
 
 
@@ -55,7 +55,7 @@ class Queue:
     def __init__(self) -> None:
         self.here = False
 
-    def missing(self, _world: World, _wanted: Processes) -> set[int]:
+    def missing(self, _world: PodWorld, _wanted: Processes) -> set[int]:
         return set() if self.here else {0}
 
 

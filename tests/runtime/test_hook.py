@@ -15,7 +15,7 @@ from dijob.cli.topology import sockets
 from dijob_runtime.hook import distributer, nng, redis, task
 from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.parallel import contradictions
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 from runtime.standins import PubSub, di_engine, queue
 
 MESH = {
@@ -85,13 +85,13 @@ def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
     ids=["the same", "topology", "queue"],
 )
 def test_what_contradicts_the_job(given: dict[str, Any], said: list[str]) -> None:
-    world = World(1, ("a", "b"), 1, "mesh")
+    world = PodWorld(1, ("a", "b"), 1, "mesh")
     assert [each.partition(":")[0] for each in contradictions(world, given)] == said
 
 
 def test_what_makes_no_difference_is_no_contradiction() -> None:
-    assert contradictions(World(0, ("a",), 1, "mesh"), {"topology": "star"}) == []
-    torchrpc = World(0, ("a", "b"), 1, "mesh", mq_type="torchrpc")
+    assert contradictions(PodWorld(0, ("a",), 1, "mesh"), {"topology": "star"}) == []
+    torchrpc = PodWorld(0, ("a", "b"), 1, "mesh", mq_type="torchrpc")
     assert contradictions(torchrpc, {"mq_type": "torchrpc:cpu"}) == []
 
 
@@ -148,12 +148,12 @@ def test_outside_a_job_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> No
     ids=["all", "one is late", "nobody yet", "of addresses that the list does not have"],
 )
 def test_who_is_not_connected_is_told_by_rank(mq: Any, late: set[int]) -> None:
-    world = World(1, ("a", "b", "c"), 1, "mesh")
+    world = PodWorld(1, ("a", "b", "c"), 1, "mesh")
     assert nng.missing(mq, world, {(0, 0), (2, 0)}) == late
 
 
 def test_own_wiring_waits_for_what_it_dials() -> None:
-    world = World(1, ("a", "b"), 1, "mesh")
+    world = PodWorld(1, ("a", "b"), 1, "mesh")
     assert nng.missing(queue(dials=1), world, set()) == {0}
     assert nng.missing(queue("z", dials=1), world, set()) == set()
 

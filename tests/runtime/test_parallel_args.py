@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from dijob_runtime import NotReachable, World, parallel_args, world
+from dijob_runtime import NotReachable, PodWorld, parallel_args, world
 
 MESH = {
     "DI_NODES": "10.0.0.1,10.0.0.2,10.0.0.3",
@@ -191,7 +191,7 @@ def test_another_queue_dials_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_is_wrong_is_named(env: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        World.read(MESH | env)
+        PodWorld.read(MESH | env)
 
 
 @pytest.fixture

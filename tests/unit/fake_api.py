@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.api import Api, RequestError, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.pulse import Pulse
 from dijob.shell.throttle import Throttle
@@ -18,9 +18,9 @@ class FakeApi:
     end of a script, nothing is returned.
     """
 
-    lists: list[Body | ApiError] = field(default_factory=list)
-    watches: list[list[Body | ApiError]] = field(default_factory=list)
-    refusals: list[ApiError | None] = field(default_factory=list)
+    lists: list[Body | RequestError] = field(default_factory=list)
+    watches: list[list[Body | RequestError]] = field(default_factory=list)
+    refusals: list[RequestError | None] = field(default_factory=list)
     calls: list[tuple[str, str, Body]] = field(default_factory=list)
     watched: list[Stream] = field(default_factory=list)
     pulse: Pulse = field(default_factory=Pulse)
@@ -34,20 +34,20 @@ class FakeApi:
     async def get(self, path: str, **query: str) -> Body:
         self.calls.append(("GET", path, dict(query)))
         answer = self.lists.pop(0)
-        if isinstance(answer, ApiError):
+        if isinstance(answer, RequestError):
             raise answer
         return answer
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Body]:
         if stream.initial and not self.streams:
-            raise ApiError(
+            raise RequestError(
                 422, "Invalid", "sendInitialEvents is forbidden unless the WatchList gate is on"
             )
         self.watched.append(stream)
         if not self.watches:
             raise Over
         for event in self.watches.pop(0):
-            if isinstance(event, ApiError):
+            if isinstance(event, RequestError):
                 raise event
             yield event
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dijob.shell.api import Api, ApiError
-from dijob.shell.connection import Call
+from dijob.shell.api import Api, RequestError
+from dijob.shell.connection import OperatorRequest
 from dijob.shell.lease import LEASE_SECONDS, LOOK_SECONDS, Lease, LeaseName
 from unit.virtual import VirtualClock
 
@@ -29,13 +29,13 @@ class Server:
 
     def read(self) -> Body:
         if self.lease is None:
-            raise ApiError(404, "NotFound", "there is none")
+            raise RequestError(404, "NotFound", "there is none")
         version = {"resourceVersion": str(self.version)}
         return {"metadata": version, "spec": dict(self.lease)}
 
     def write(self, version: str, spec: Body) -> Body:
         if version != (str(self.version) if self.lease is not None else ""):
-            raise ApiError(409, "Conflict", "it has changed")
+            raise RequestError(409, "Conflict", "it has changed")
         self.lease = {**(self.lease or {}), **spec}
         self.version += 1
         self.writers.append(str(self.lease["holderIdentity"]))
@@ -60,13 +60,13 @@ class Wire:
     async def _sent(self, act: Callable[[], Body]) -> Body:
         await asyncio.sleep(self.there)
         if self.refuses:
-            raise ApiError(self.refuses, "InternalError", "etcdserver: request timed out")
+            raise RequestError(self.refuses, "InternalError", "etcdserver: request timed out")
         await self.whole.wait()
         answer = act()
         await asyncio.sleep(self.back)
         return answer
 
-    async def call(self, call: Call) -> Body:
+    async def call(self, call: OperatorRequest) -> Body:
         """Deliver a request, even if the caller no longer waits for the response."""
         if call.method == "GET":
             assert call.path == PATH

@@ -196,7 +196,7 @@ def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -
         update = {"succeeded_ranks": ctx.status.succeeded_ranks}
         return replace(made, status=made.status.model_copy(update=update))
 
-    def taken_back(status: Any, gang: Any) -> failures.Ledger:
+    def taken_back(status: Any, gang: Any) -> failures.FailureAccount:
         dead = status.last_renewal and status.last_renewal.list_number == status.list_number
         known = read(status, gang)
         return replace(known, succeeded=frozenset()) if dead else known

@@ -11,12 +11,12 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
-from dijob.shell.api import ApiError, Stream
+from dijob.shell.api import RequestError, Stream
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.kinds import JOBS
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import Key, KnownError, WorkQueue
 from unit.objects import Body, Selector, Target
@@ -34,7 +34,7 @@ class Recorded(Reconciler):
         super().__init__(*given)
         self.seen: dict[Key, Seen] = {}
 
-    def _observe(self, job: DIJob, memory: Memory) -> Observed:
+    def _observe(self, job: DIJob, memory: JobMemory) -> Observed:
         observed = super()._observe(job, memory)
         self.seen[job.metadata.namespace, job.metadata.name] = job, observed
         return observed
@@ -127,7 +127,7 @@ class Operator:
             if broken := self.reconciler.aside.why("/".join(key)):
                 self.line.problems.append(AssertionError(broken))
             return again
-        except (ApiError, KnownError, AssertionError):
+        except (RequestError, KnownError, AssertionError):
             raise
         except Exception as error:
             self.line.problems.append(error)
@@ -150,7 +150,7 @@ class Operator:
                 for body in listed["items"]:
                     self.arrivals.seen(None, body)
                 await self._follow(path, listed["metadata"]["resourceVersion"])
-            except ApiError:
+            except RequestError:
                 pass
             await asyncio.sleep(RECONNECT_SECONDS)
 

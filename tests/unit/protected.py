@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dijob.core.observed.refusals import of_change
-from dijob.core.observed.views import Pod, Refusal
-from dijob.shell.api import ApiError
+from dijob.core.observed.views import ApiRejection, Pod
+from dijob.shell.api import RequestError
 from dijob.shell.children import Children
 from unit.builders import NOW, Body, later
 from unit.fake_api import FakeApi
@@ -15,7 +15,7 @@ POLICY = (
 )
 
 
-def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> Refusal:
+def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> ApiRejection:
     no = of_change(status, POLICY, None, NOW)
     return replace(no, retry_at=later(seconds), attempts=attempts)
 
@@ -26,7 +26,7 @@ class Protected(FakeApi):
 
     body: Body = field(default_factory=dict)
     protected: set[str] = field(default_factory=set)
-    answer: Exception = field(default_factory=lambda: ApiError(403, "Forbidden", POLICY))
+    answer: Exception = field(default_factory=lambda: RequestError(403, "Forbidden", POLICY))
 
     async def get(self, path: str, **query: str) -> Body:
         self.calls.append(("GET", path, dict(query)))

@@ -15,9 +15,9 @@ from dijob.server.app import Server
 from dijob.server.callers import ACCESS, REVIEWS, Callers
 from dijob.server.reports import Reports
 from dijob.server.sizes import Sizes
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import Call
+from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import JOBS, PODS
 from manifests import dijob
 from unit.builders import NOW
@@ -40,7 +40,7 @@ class Apiserver:
     pods: dict[str, Body] = field(default_factory=dict)
     people: dict[str, str] = field(default_factory=dict)
     allowed: set[tuple[str, str, str]] = field(default_factory=set)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[OperatorRequest] = field(default_factory=list)
     conflicts: int = 0
     down: bool = False
     clock: Clock = SYSTEM
@@ -49,12 +49,12 @@ class Apiserver:
         pass
 
     async def get(self, path: str, **query: str) -> Body:
-        return await self.call(Call("GET", path, query=query))
+        return await self.call(OperatorRequest("GET", path, query=query))
 
-    async def call(self, call: Call) -> Body:
+    async def call(self, call: OperatorRequest) -> Body:
         self.calls.append(call)
         if self.down:
-            raise ApiError(0, "ClientConnectionError", "connection refused")
+            raise RequestError(0, "ClientConnectionError", "connection refused")
         if call.path == REVIEWS:
             return self._review(call.body or {})
         if call.path == ACCESS:
@@ -64,7 +64,7 @@ class Apiserver:
         if call.path == PODS.path("ns"):
             return {"items": [each for path, each in self.objects.items() if "/pods/" in path]}
         if call.path not in self.objects:
-            raise ApiError(404, "NotFound", "there is none")
+            raise RequestError(404, "NotFound", "there is none")
         return self.objects[call.path]
 
     def _review(self, body: Any) -> Body:
@@ -84,13 +84,13 @@ class Apiserver:
         asked = (spec["user"], wanted["verb"], f"{wanted['namespace']}/{wanted['name']}")
         return {"status": {"allowed": asked in self.allowed}}
 
-    def _patch(self, call: Call) -> Body:
+    def _patch(self, call: OperatorRequest) -> Body:
         path, _, sub = call.path.rpartition("/")
         body, patch = self.objects[path], cast(Body, call.body)
         assert call.query == {"fieldManager": "dijob-server"}
         if self.conflicts or patch["metadata"]["resourceVersion"] != body["metadata"][VERSION]:
             self.conflicts -= 1
-            raise ApiError(409, "Conflict", "it has changed")
+            raise RequestError(409, "Conflict", "it has changed")
         part = "spec" if sub == "scale" else "status"
         changed = {**body.get(part, {}), **patch[part]}
         meta = {**body["metadata"], VERSION: str(int(body["metadata"][VERSION]) + 1)}

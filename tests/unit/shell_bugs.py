@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed import refusals
-from dijob.core.observed.views import Refusal, Refused
+from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.core.report import summary
 from dijob.shell import creation
 from dijob.shell.api import Api, Json
@@ -83,8 +83,10 @@ def a_deleted_job_is_not_forgotten(patch: Patch) -> None:
 
 
 def a_refusal_is_not_remembered(patch: Patch) -> None:
-    def blind(status: int, message: str, before: Refusal | None, now: Any) -> Refusal:
-        return refusals.name_in_use(Refused.FORBIDDEN, message, now.replace(year=now.year - 1))
+    def blind(status: int, message: str, before: ApiRejection | None, now: Any) -> ApiRejection:
+        return refusals.name_in_use(
+            RejectionCause.FORBIDDEN, message, now.replace(year=now.year - 1)
+        )
 
     patch.setattr(refusals, "of_creation", blind)
 

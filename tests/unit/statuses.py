@@ -5,7 +5,7 @@ their ends.
 from typing import Any
 
 from dijob import names
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from unit.builders import Body
 
 RUNNING: Body = {"running": {}}
@@ -35,5 +35,5 @@ def looping(code: int, restarts: int = 1) -> Body:
     return main_status(restarts, state=waiting, lastState=terminated(code, message="boom"))
 
 
-TERMINATED = Ending(1, 0, "Error", "boom")
-CRASH = Ending(3, 0, "Error", "no GPU")
+TERMINATED = ContainerEnding(1, 0, "Error", "boom")
+CRASH = ContainerEnding(3, 0, "Error", "no GPU")

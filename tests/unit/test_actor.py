@@ -7,9 +7,9 @@ from dijob.core.actions import CreatePod, DeletePod, ForceDeletePod, OfPod, Rele
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.shell.actor import Actor
-from dijob.shell.api import CONCURRENT_WRITES, ApiError
+from dijob.shell.api import CONCURRENT_WRITES, RequestError
 from dijob.shell.children import Children
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from unit.builders import Body, container, gives, job, pod_body
 from unit.fake_api import FakeApi
 
@@ -26,7 +26,7 @@ class Quota(FakeApi):
         self.calls.append(("POST", path, body))
         await asyncio.sleep(0)
         if not self.room:
-            raise ApiError(403, "Forbidden", "exceeded quota")
+            raise RequestError(403, "Forbidden", "exceeded quota")
         self.room -= 1
         return {
             **body,
@@ -49,7 +49,7 @@ class MetadataOnly(FakeApi):
 async def test_a_created_object_is_stored_from_its_manifest() -> None:
     owner, children = job({"containers": [container()], "nodeName": "absent"}), Children.of(())
     actor = Actor(MetadataOnly().api(), children, Options())
-    await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), Memory())
+    await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), JobMemory())
     (pod,) = children.pods.of(owner.metadata.owner_key)
     assert (pod.uid, pod.version, pod.placement.node) == ("uid-0", "7", "absent")
     assert pod.placement.unacknowledged == "node absent"
@@ -72,7 +72,7 @@ async def test_the_response_to_a_creation_does_not_replace_the_watchs_object() -
     owner, api = job(), WatchIsFaster()
     api.children = Children.of(())
     actor = Actor(api.api(), api.children, Options())
-    await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), Memory())
+    await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), JobMemory())
     (pod,) = api.children.pods.of(owner.metadata.owner_key)
     assert pod.placement.unacknowledged == ""
 
@@ -89,7 +89,7 @@ async def test_the_response_to_a_creation_does_not_replace_the_watchs_object() -
 async def test_a_rejection_that_applies_to_all_pods_costs_few_requests(
     room: int, refused_before: bool, asked: int, made: int
 ) -> None:
-    api, children, memory = Quota(), Children.of(()), Memory()
+    api, children, memory = Quota(), Children.of(()), JobMemory()
     actor = Actor(api.api(), children, Options())
     actions = tuple(CreatePod(member) for member in gang_of(OWNER).members)
     if refused_before:
@@ -112,8 +112,12 @@ async def test_a_pod_is_changed_only_in_the_known_version(action: OfPod) -> None
     """A former leader has an older version. The conflict makes it read the current pod."""
     newer = pod_body(0)
     newer["metadata"]["resourceVersion"] = "9"
-    conflict = ApiError(409, "Conflict", "the object has been modified")
-    api, children, memory = FakeApi(lists=[newer], refusals=[conflict]), Children.of(()), Memory()
+    conflict = RequestError(409, "Conflict", "the object has been modified")
+    api, children, memory = (
+        FakeApi(lists=[newer], refusals=[conflict]),
+        Children.of(()),
+        JobMemory(),
+    )
     children.pods.show(pod_body(0))
     actor, owner = Actor(api.api(), children, Options()), job()
     await actor.carry_out(owner, (action,), memory)
@@ -129,8 +133,8 @@ async def test_a_pod_is_changed_only_in_the_known_version(action: OfPod) -> None
 )
 async def test_a_failed_release_is_forgotten(status: int, kept: bool) -> None:
     """R13: without a response, the pod may have been deleted."""
-    api = FakeApi(refusals=[ApiError(status, "", "no")])
-    children, memory = Children.of(()), Memory()
+    api = FakeApi(refusals=[RequestError(status, "", "no")])
+    children, memory = Children.of(()), JobMemory()
     children.pods.show(pod_body(0))
     actor = Actor(api.api(), children, Options())
     await actor.carry_out(job(), (ReleasePod("job-0", "uid-0"),), memory)

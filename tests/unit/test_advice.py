@@ -2,7 +2,7 @@
 
 import pytest
 from dijob.core.observed import advice, diagnose
-from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.report import redis
 from dijob.reasons import BrokerReady
 from unit.builders import NOW, gang
@@ -20,8 +20,8 @@ REDIS = 'pods "job-mq" is forbidden: failed quota: q: must specify limits.cpu fo
 RANGE = 'pods "job-mq" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi'
 
 
-def forbidden(message: str) -> Refusal:
-    return Refusal(Refused.FORBIDDEN, message, NOW)
+def forbidden(message: str) -> ApiRejection:
+    return ApiRejection(RejectionCause.FORBIDDEN, message, NOW)
 
 
 @pytest.mark.parametrize("message", [SECURITY, QUOTA], ids=["C49", "quota"])
@@ -33,13 +33,15 @@ def test_an_error_about_a_container_of_the_operator_names_the_main_container(mes
     assert diagnose.without_address(gang(1), [0], seen, NOW) == found[1]
 
 
-@pytest.mark.parametrize("why", [Refused.TERMINATING, Refused.TAKEN, Refused.UNAVAILABLE])
-def test_only_an_error_about_the_content_of_a_pod_gets_advice(why: Refused) -> None:
+@pytest.mark.parametrize(
+    "why", [RejectionCause.TERMINATING, RejectionCause.TAKEN, RejectionCause.UNAVAILABLE]
+)
+def test_only_an_error_about_the_content_of_a_pod_gets_advice(why: RejectionCause) -> None:
     """The old pod of a deleted job: the message lists its containers, also those of the
     operator.
     """
     message = "waits for the old pod job-0: its containers dijob-launcher, di-container still run"
-    seen = Observed(refusals={"pod/job-0": Refusal(why, message, NOW)})
+    seen = Observed(refusals={"pod/job-0": ApiRejection(why, message, NOW)})
     found = diagnose.refusal(gang(1), [0], seen)
     assert found is not None
     assert found[1] == f"rank 0: {message}"

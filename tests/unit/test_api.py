@@ -14,8 +14,8 @@ from cluster.waiting import until_true_async
 from dijob.core.pace import FIRST_WINDOW
 from dijob.shell import api as api_module
 from dijob.shell import metrics
-from dijob.shell.api import Api, ApiError, Stream
-from dijob.shell.connection import Call, proxy_for
+from dijob.shell.api import Api, RequestError, Stream
+from dijob.shell.connection import OperatorRequest, proxy_for
 from dijob.shell.kinds import JOB_STATUS, JOBS, LEASES, PODS
 from unit.loopback import Server
 
@@ -115,7 +115,7 @@ async def test_writes_of_many_namespaces_share_one_limit(
 
 async def test_no_write_is_sent_before_retry_after(api: Api, server: tuple[Server, str]) -> None:
     server[0].refusals.append({"reason": "TooManyRequests", "message": "too many requests"})
-    with pytest.raises(ApiError):
+    with pytest.raises(RequestError):
         await api.create(pods("quick"), {})
     refused = server[0].writes[-1]
     await api.create(pods("other"), {})
@@ -127,7 +127,7 @@ async def test_a_429_of_a_webhook_does_not_delay_other_writes(
     api: Api, server: tuple[Server, str]
 ) -> None:
     server[0].refusals.append({"message": 'admission webhook "x" denied the request: not now'})
-    with pytest.raises(ApiError):
+    with pytest.raises(RequestError):
         await api.create(pods("quick"), {})
     assert api._slots.window.size >= FIRST_WINDOW
     assert not api._slots._closed
@@ -136,7 +136,7 @@ async def test_a_429_of_a_webhook_does_not_delay_other_writes(
 async def test_a_response_is_a_pulse_and_an_error_is_not(api: Api) -> None:
     beats: list[float] = []
     api.pulse.beat = lambda: beats.append(0.0)  # type: ignore[method-assign]
-    with pytest.raises(ApiError):
+    with pytest.raises(RequestError):
         await api.get("/nowhere")
     assert not beats
     await api.get(pods("quick"))
@@ -213,27 +213,27 @@ def test_the_proxy_comes_from_the_environment(
 
 
 CALLS = {
-    "a pod": (Call("GET", PODS.path("ns", "x")), "GET pods"),
-    "pods of a namespace": (Call("GET", PODS.path("ns")), "LIST pods"),
-    "all pods": (Call("GET", PODS.path()), "LIST pods"),
-    "a new pod": (Call("POST", PODS.path("ns"), {}), "POST pods"),
-    "all jobs": (Call("GET", JOBS.path()), "LIST dijobs"),
-    "a job": (Call("DELETE", JOBS.path("ns", "x")), "DELETE dijobs"),
+    "a pod": (OperatorRequest("GET", PODS.path("ns", "x")), "GET pods"),
+    "pods of a namespace": (OperatorRequest("GET", PODS.path("ns")), "LIST pods"),
+    "all pods": (OperatorRequest("GET", PODS.path()), "LIST pods"),
+    "a new pod": (OperatorRequest("POST", PODS.path("ns"), {}), "POST pods"),
+    "all jobs": (OperatorRequest("GET", JOBS.path()), "LIST dijobs"),
+    "a job": (OperatorRequest("DELETE", JOBS.path("ns", "x")), "DELETE dijobs"),
     "a status": (
-        Call("PATCH", f"{JOBS.path('ns', 'x')}/status", {}),
+        OperatorRequest("PATCH", f"{JOBS.path('ns', 'x')}/status", {}),
         f"PATCH {JOB_STATUS.plural}",
     ),
     "an object in a namespace named namespaces": (
-        Call("GET", LEASES.path("namespaces", "x")),
+        OperatorRequest("GET", LEASES.path("namespaces", "x")),
         "GET leases",
     ),
-    "a namespace": (Call("GET", "/api/v1/namespaces/ns"), "GET namespaces"),
-    "a path outside the API": (Call("GET", "/version"), "LIST "),
+    "a namespace": (OperatorRequest("GET", "/api/v1/namespaces/ns"), "GET namespaces"),
+    "a path outside the API": (OperatorRequest("GET", "/version"), "LIST "),
 }
 
 
 @pytest.mark.parametrize(("call", "label"), CALLS.values(), ids=CALLS)
-def test_a_request_is_measured_by_verb_and_kind(call: Call, label: str) -> None:
+def test_a_request_is_measured_by_verb_and_kind(call: OperatorRequest, label: str) -> None:
     assert f"{call.verb} {call.kind}" == label
 
 
@@ -248,7 +248,7 @@ async def test_requests_and_errors_are_measured_and_watches_are_not(
     before = {method: measured(method) for method in ("GET", "LIST", "POST")}
     server[0].refusals.append({"message": "no"})
     server[0].again = 0
-    with pytest.raises(ApiError):
+    with pytest.raises(RequestError):
         await api.create(pods("a"), {})
     await api.create(pods("a"), {})
     await api.get(f"{pods('a')}/x")
@@ -264,6 +264,6 @@ async def test_an_apiserver_that_hangs_is_measured(
 ) -> None:
     monkeypatch.setattr(api_module, "TIMEOUT_SECONDS", 0.2)
     before = measured("POST")
-    with pytest.raises(ApiError, match="Timeout"):
+    with pytest.raises(RequestError, match="Timeout"):
         await api.create(pods("slow"), {})
     assert measured("POST") - before == 1

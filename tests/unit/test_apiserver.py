@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.api import Api, RequestError, Stream
 from unit.builders import Body, job_body
 from unit.objects import Target
 from unit.simulator import Cluster
@@ -41,7 +41,7 @@ class Door:
 
     async def no(self, call: Any) -> int:
         """Return the status code with which a request is rejected."""
-        with pytest.raises(ApiError) as found:
+        with pytest.raises(RequestError) as found:
             await call
         return found.value.status
 

@@ -11,9 +11,9 @@ from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.options import Options
 from dijob.shell import metrics, reconcile, status_writer
 from dijob.shell.actor import Actor
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.children import Children
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
 from unit.builders import OWNER, Body, job_body, pod_body
 from unit.fake_api import FakeApi, Over
@@ -56,7 +56,7 @@ def children() -> Children:
 
 
 WHERE = {
-    "parse the spec": (Memory, "parse"),
+    "parse the spec": (JobMemory, "parse"),
     "sort the pods": (reconcile, "by_rank"),
     "plan": (reconcile, "plan"),
     "execute the actions": (Actor, "carry_out"),
@@ -106,13 +106,13 @@ async def test_an_api_error_does_not_quarantine_a_job(
     children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise ApiError(500, "", "away")
+        raise RequestError(500, "", "away")
 
     under_test = Reconciler(Api().api(), children, Options())
     under_test.jobs.put(job_body())
     monkeypatch.setattr(reconcile, "plan", refuse)
     before = set_aside("dijobs")
-    with pytest.raises(ApiError):
+    with pytest.raises(RequestError):
         await under_test.reconcile(KEY)
     assert set_aside("dijobs") == before
 

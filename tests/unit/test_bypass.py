@@ -8,7 +8,7 @@ from dijob.api.warnings import warnings
 from dijob.cli.explain import text
 from dijob.cli.explain.report import explanation
 from dijob.core.observed.containers import ALONE
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.options import Options
 from unit.builders import (
     NOW,
@@ -141,7 +141,7 @@ def test_peers_ready_stays_false_for_ranks_that_do_not_know_their_peers(
 
 
 def test_peers_ready_stays_false_if_a_rank_reports_that_it_worked_alone() -> None:
-    end = Ending(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
+    end = ContainerEnding(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
     done = listed(0, phase="Succeeded", succeeded=True, last_end=end)
     decided = plan(running(), observed(done, listed(1), listed(2)), NOW)
     assert says(decided)["PeersReady"] == ("False", "LauncherBypassed")

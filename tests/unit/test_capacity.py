@@ -12,7 +12,7 @@ from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.refusals import of_creation
 from dijob.core.observed.room import Room
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
 from dijob.core.plan import Plan
 from unit.builders import (
     NOW,
@@ -40,9 +40,11 @@ ALONE = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
 FULL = replace(ALONE, room=Room(strangers=True))
 
 
-def quota(seconds: float, why: Refused = Refused.FORBIDDEN, rank: int = 2) -> dict[str, Refusal]:
+def quota(
+    seconds: float, why: RejectionCause = RejectionCause.FORBIDDEN, rank: int = 2
+) -> dict[str, ApiRejection]:
     """The pod of a rank has been rejected since then."""
-    return {f"pod/job-{rank}": Refusal(why, "exceeded quota: pods", NOW, since=later(seconds))}
+    return {f"pod/job-{rank}": ApiRejection(why, "exceeded quota: pods", NOW, since=later(seconds))}
 
 
 def held(*ranks: int, **known: Any) -> Observed:
@@ -90,9 +92,14 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
         False,
     ),
     "rejected for too short a time": (held(0, 1, refusals=quota(2)), {}, 11, False),
-    "because of an invalid spec": (held(0, 1, refusals=quota(0, Refused.REJECTED)), {}, 99, False),
+    "because of an invalid spec": (
+        held(0, 1, refusals=quota(0, RejectionCause.REJECTED)),
+        {},
+        99,
+        False,
+    ),
     "by an apiserver that is away": (
-        held(0, 1, refusals=quota(0, Refused.UNAVAILABLE)),
+        held(0, 1, refusals=quota(0, RejectionCause.UNAVAILABLE)),
         {},
         99,
         False,

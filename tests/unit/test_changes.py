@@ -23,10 +23,10 @@ from dijob.core.actions import (
 from dijob.core.decide import changes
 from dijob.core.members import gang_of
 from dijob.core.observed.refusals import of_change
-from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.plan import Plan, plan
 from dijob.core.report import rejections
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from unit.builders import (
     LIST,
     NOW,
@@ -69,24 +69,24 @@ def test_each_change_has_its_own_key_and_creations_have_none(key: str, action: A
 @pytest.mark.parametrize(
     ("status", "attempts", "why", "seconds"),
     [
-        pytest.param(403, 0, Refused.FORBIDDEN, 1, id="a webhook"),
+        pytest.param(403, 0, RejectionCause.FORBIDDEN, 1, id="a webhook"),
         pytest.param(
             422,
             2,
-            Refused.FORBIDDEN,
+            RejectionCause.FORBIDDEN,
             4,
             id="an admission policy, with its default code 422",
         ),
-        pytest.param(413, 50, Refused.FORBIDDEN, 60, id="too large"),
-        pytest.param(429, 1, Refused.UNAVAILABLE, 2, id="too many requests"),
-        pytest.param(500, 1, Refused.UNAVAILABLE, 2, id="a webhook that hangs"),
-        pytest.param(0, 0, Refused.UNAVAILABLE, 1, id="no connection"),
+        pytest.param(413, 50, RejectionCause.FORBIDDEN, 60, id="too large"),
+        pytest.param(429, 1, RejectionCause.UNAVAILABLE, 2, id="too many requests"),
+        pytest.param(500, 1, RejectionCause.UNAVAILABLE, 2, id="a webhook that hangs"),
+        pytest.param(0, 0, RejectionCause.UNAVAILABLE, 1, id="no connection"),
     ],
 )
 def test_a_rejected_change_is_retried_with_back_off(
-    status: int, attempts: int, why: Refused, seconds: float
+    status: int, attempts: int, why: RejectionCause, seconds: float
 ) -> None:
-    before = Refusal(why, "", NOW, attempts) if attempts else None
+    before = ApiRejection(why, "", NOW, attempts) if attempts else None
     no = of_change(status, "in its own words", before, NOW)
     assert (no.why, no.message, no.attempts) == (why, "in its own words", attempts + 1)
     assert no.retry_at - NOW == timedelta(seconds=seconds)
@@ -245,7 +245,7 @@ def test_a_paused_job_reports_no_rejections() -> None:
 
 
 def test_rejections_about_a_deleted_pod_are_forgotten() -> None:
-    memory = Memory()
+    memory = JobMemory()
     memory.refusals = {key: refused() for key in (*KEYS, "pod/job-7", "patch pod/job-1 old") if key}
     memory.saw_pods([view(0, name="x-0", uid="u"), view(1)], NOW)
     assert set(memory.refusals) == {*(key for key in KEYS if key), "pod/job-7"}

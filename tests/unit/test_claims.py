@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 from dijob.names import CLAIM
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.claims import LOOK_SECONDS, SEEN_SECONDS, STALE_SECONDS, Claims
-from dijob.shell.connection import Call
+from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import LEASES
 from unit.virtual import VirtualClock
 
@@ -34,17 +34,17 @@ class Server:
         namespace = path.split("/")[-3]
         assert path == LEASES.path(namespace, CLAIM)
         if namespace not in self.leases:
-            raise ApiError(404, "NotFound", "there is none")
+            raise RequestError(404, "NotFound", "there is none")
         return self.leases[namespace]
 
-    async def call(self, call: Call) -> Body:
+    async def call(self, call: OperatorRequest) -> Body:
         self._answers()
         assert call.body is not None
         parts = call.path.split("/")
         namespace = parts[parts.index("namespaces") + 1]
         known = self.leases.get(namespace, {}).get("metadata", {}).get("resourceVersion", "")
         if call.body["metadata"].get("resourceVersion", "") != known:
-            raise ApiError(409, "Conflict", "it has changed")
+            raise RequestError(409, "Conflict", "it has changed")
         self.put(namespace, call.body["spec"])
         return self.leases[namespace]
 
@@ -55,7 +55,7 @@ class Server:
 
     def _answers(self) -> None:
         if self.refuses:
-            raise ApiError(self.refuses, "InternalError", "no")
+            raise RequestError(self.refuses, "InternalError", "no")
 
 
 class Release:

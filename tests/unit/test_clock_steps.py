@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 import pytest
-from dijob.core.observed.views import Creation, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Creation, RejectionCause
 from dijob.shell.clock import StepClock
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from dijob.shell.news import News
 from unit.builders import NOW, job_body, later
 from unit.operating import Operator
@@ -85,20 +85,20 @@ async def test_after_a_step_a_new_job_has_its_first_status_in_time(step: float) 
 
 
 def test_a_step_shifts_all_times_of_a_memory() -> None:
-    memory = Memory(first_seen=NOW)
+    memory = JobMemory(first_seen=NOW)
     memory.refusals = {
-        "pod/a": Refusal(Refused.FORBIDDEN, "no", later(4), since=NOW),
-        "pod/b": Refusal(Refused.TAKEN, "no", later(5)),
+        "pod/a": ApiRejection(RejectionCause.FORBIDDEN, "no", later(4), since=NOW),
+        "pod/b": ApiRejection(RejectionCause.TAKEN, "no", later(5)),
     }
     memory.creations = {"a": Creation(2, NOW, rejected="NodePorts")}
     memory.list_seen = {("a", 1): NOW}
     memory.reminded = {("a", 1): later(1)}
     memory.news.due = {"a": NOW}
     memory.move(timedelta(seconds=-60))
-    assert memory == Memory(
+    assert memory == JobMemory(
         refusals={
-            "pod/a": Refusal(Refused.FORBIDDEN, "no", later(-56), since=later(-60)),
-            "pod/b": Refusal(Refused.TAKEN, "no", later(-55)),
+            "pod/a": ApiRejection(RejectionCause.FORBIDDEN, "no", later(-56), since=later(-60)),
+            "pod/b": ApiRejection(RejectionCause.TAKEN, "no", later(-55)),
         },
         creations={"a": Creation(2, later(-60), rejected="NodePorts")},
         list_seen={("a", 1): later(-60)},

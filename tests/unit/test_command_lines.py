@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dijob import __main__ as operator
 from dijob.server import __main__ as server
 from dijob.shell import connection
-from dijob.shell.connection import Connection
+from dijob.shell.connection import OperatorConnection
 
 
 @pytest.fixture(autouse=True)
@@ -83,13 +83,13 @@ def test_outside_a_cluster_the_error_asks_for_a_kubeconfig(
 def test_a_sigterm_during_startup_ends_the_operator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def away(*_: str) -> Connection:
+    async def away(*_: str) -> OperatorConnection:
         os.kill(os.getpid(), signal.SIGTERM)
-        return await asyncio.Future[Connection]()
+        return await asyncio.Future[OperatorConnection]()
 
     # Without a handler, the signal would end the tests.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    monkeypatch.setattr(Connection, "of", away)
+    monkeypatch.setattr(OperatorConnection, "of", away)
     try:
         assert CliRunner().invoke(operator.main, []).exit_code == 0
     finally:

@@ -10,7 +10,7 @@ from dijob.api.parse import parse_job, stored
 from dijob.api.problems import SpecError
 from dijob.api.warnings import warnings
 from dijob.core.members import gang_of
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.plan import Plan
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
@@ -133,7 +133,7 @@ def test_the_number_of_pods_of_a_job_of_1_0(spec: Body, wish: int) -> None:
 @pytest.mark.parametrize("preemptible", [True, False])
 def test_exit_code_143_does_not_count_in_a_preemptible_job(preemptible: bool) -> None:
     made = builders.job(preemptible=preemptible, backoffLimit=0)
-    killed = {"phase": "Failed", "failures": 1, "last_end": Ending(143, 15, "Error", "")}
+    killed = {"phase": "Failed", "failures": 1, "last_end": ContainerEnding(143, 15, "Error", "")}
     seen = builders.observed(
         *(builders.listed(rank, owner=made, **(killed if rank == 1 else {})) for rank in range(3))
     )

@@ -4,7 +4,7 @@ Otherwise the status would be rejected, and the job would report nothing.
 
 import pytest
 from dijob.core.observed.grouping import MESSAGE_LIMIT, REST_LIMIT
-from dijob.core.observed.views import Isolation, Observed, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Isolation, Observed, RejectionCause
 from dijob.core.report import conditions, summary
 from unit.builders import NOW, conditions_of, job, later, observed, plan, view
 
@@ -15,7 +15,7 @@ LONG = "; ".join(
     for n in range(300)
 )
 BY_NAME = job(addressing="Hostname")
-NO = Refusal(Refused.REJECTED, LONG, later(300))
+NO = ApiRejection(RejectionCause.REJECTED, LONG, later(300))
 SEEN = {
     "NetworkPolicy": (
         "Isolated",

@@ -3,7 +3,7 @@
 import pytest
 from dijob.api.status import Status, timestamp
 from dijob.core.facts import job_age
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed
 from unit.builders import (
     ALL,
@@ -168,16 +168,19 @@ def test_a_job_of_fixed_size_reports_only_what_it_lacks() -> None:
     assert message == "rank 2: its node is starting its pod"
 
 
-FIRST: dict[str, tuple[Ending | None, str]] = {
-    "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 exited 3: no such file"),
-    "no message": (Ending(137, 9, "OOMKilled", ""), "rank 1 ran out of memory (OOMKilled)"),
+FIRST: dict[str, tuple[ContainerEnding | None, str]] = {
+    "exit code": (ContainerEnding(3, 0, "Error", "no such file"), "rank 1 exited 3: no such file"),
+    "no message": (
+        ContainerEnding(137, 9, "OOMKilled", ""),
+        "rank 1 ran out of memory (OOMKilled)",
+    ),
     "no container": (None, "rank 1 failed (Unknown)"),
 }
 
 
 @pytest.mark.parametrize(("last_end", "words"), FIRST.values(), ids=FIRST)
 def test_a_failed_job_names_its_first_failure_and_its_log(
-    last_end: Ending | None, words: str
+    last_end: ContainerEnding | None, words: str
 ) -> None:
     pods = (listed(0), listed(1, failures=4, ready=False, last_end=last_end), listed(2))
     said = say(observed(*pods), running())

@@ -16,7 +16,7 @@ from dijob.shell import job_watch
 from dijob.shell.api import Api, Stream
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.children import Children
-from dijob.shell.connection import Connection
+from dijob.shell.connection import OperatorConnection
 from dijob.shell.documents import parsed, readable
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.session import Session, login
@@ -194,7 +194,7 @@ async def apiserver() -> AsyncIterator[str]:
 
 
 async def test_our_connection_survives_a_poisoned_list_and_watch(apiserver: str) -> None:
-    connection = Connection(Configuration(host=apiserver))
+    connection = OperatorConnection(Configuration(host=apiserver))
     try:
         api = Api(connection)
         assert (await api.get(f"/{names.PLURAL}"))["items"][1] == job_body()

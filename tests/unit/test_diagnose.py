@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.observed import diagnose
-from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, RejectionCause
 from dijob.reasons import PodsCreated
 from unit.builders import NOW, gang, listed, observed, view
 
 NO_LAUNCHER = f"container {names.LAUNCHER_CONTAINER}: ImagePullBackOff: image x cannot be pulled"
 
 
-def refused(message: str, why: Refused = Refused.FORBIDDEN) -> Refusal:
-    return Refusal(why, message, NOW)
+def refused(message: str, why: RejectionCause = RejectionCause.FORBIDDEN) -> ApiRejection:
+    return ApiRejection(why, message, NOW)
 
 
 NOT_ADMITTED = {"job-1": Creation(2, NOW, rejected="NodePorts: no")}
@@ -111,12 +111,12 @@ def test_the_same_rejection_of_several_pods_is_one_cause() -> None:
 
 def test_every_kind_of_rejection_of_a_pod_has_a_reason() -> None:
     """Only a Service can be outdated. A pod of another spec is not rejected."""
-    assert set(diagnose.REFUSED_REASONS) == set(Refused) - {Refused.OUTDATED}
+    assert set(diagnose.REFUSED_REASONS) == set(RejectionCause) - {RejectionCause.OUTDATED}
 
 
 def test_the_reason_of_a_rejecting_node_stays_while_the_old_pod_ends() -> None:
     """T2: the old pod keeps the name for a moment."""
-    waits = refused("waiting for the old pod job-1 to end", Refused.TERMINATING)
+    waits = refused("waiting for the old pod job-1 to end", RejectionCause.TERMINATING)
     seen = Observed(refusals={"pod/job-1": waits}, creations=NOT_ADMITTED)
     assert diagnose.refusal(gang(), [1], seen) is None
     assert diagnose.without_address(gang(), [1], seen, NOW) == "rank 1: NodePorts: no"

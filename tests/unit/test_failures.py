@@ -9,9 +9,9 @@ import pytest
 from dijob.api.parts import FailureRule
 from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.membership import failures
-from dijob.core.membership.failures import Ledger
+from dijob.core.membership.failures import FailureAccount
 from dijob.core.membership.policy import Policy
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import RestartScope, Runtime
 from unit.builders import NOW, gang, given, listed, observed, view, world_of
@@ -19,7 +19,9 @@ from unit.builders import NOW, gang, given, listed, observed, view, world_of
 EMPTY = failures.read(Status(), gang())
 
 
-def with_failures(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
+def with_failures(
+    before: FailureAccount, seen: Observed, status: Status | None = None
+) -> FailureAccount:
     policy = Policy(gang())
     world = world_of(gang(), seen, before.into(status or Status()), NOW)
     done = failures.with_successes(before, world, policy)
@@ -32,7 +34,7 @@ def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
         **{
             "ready": False,
             "failures": failures,
-            "last_end": Ending(1, 0, "Error", "boom"),
+            "last_end": ContainerEnding(1, 0, "Error", "boom"),
             **fields,
         },
     )
@@ -67,7 +69,7 @@ def test_a_gang_restart_counts_once_for_the_rank_that_failed_first() -> None:
     may see all of it.
     """
     early, late = (
-        Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8)
+        ContainerEnding(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8)
     )
     seen = observed(
         crashed(0, failures=2, last_end=late),
@@ -94,7 +96,7 @@ def test_a_failure_that_restarts_all_absorbs_simultaneous_failures() -> None:
     then.
     """
     rule = FailureRule.model_validate({"action": "RestartJob", "onExitCodes": {"values": [42]}})
-    one = crashed(2, last_end=Ending(42, 0, "Error", ""))
+    one = crashed(2, last_end=ContainerEnding(42, 0, "Error", ""))
     mixed = observed(listed(0), crashed(1), one)
     assert (
         failures.with_failures(
@@ -165,14 +167,18 @@ def test_the_first_failure_stays_the_first() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason", "message"),
     [
-        ({"last_end": Ending(137, 9, "OOMKilled", "")}, "OOMKilled", ""),
+        ({"last_end": ContainerEnding(137, 9, "OOMKilled", "")}, "OOMKilled", ""),
         (
-            {"last_end": Ending(137, 9, "Error", ""), "phase": "Failed"},
+            {"last_end": ContainerEnding(137, 9, "Error", ""), "phase": "Failed"},
             "Error",
             "too much",
         ),
         ({"last_end": None, "phase": "Failed"}, "Failed", "too much"),
-        ({"last_end": Ending(1, 0, "Error", "x" * 5000)}, "Error", "x" * failures.MESSAGE_LIMIT),
+        (
+            {"last_end": ContainerEnding(1, 0, "Error", "x" * 5000)},
+            "Error",
+            "x" * failures.MESSAGE_LIMIT,
+        ),
     ],
     ids=["kubelet", "whole-pod", "no-container", "long"],
 )

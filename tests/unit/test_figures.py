@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from figures import comments_and_code, count_lines, files, functions, repeated_classes
+from figures import (
+    PRODUCT,
+    ROOT,
+    comments_and_code,
+    count_lines,
+    files,
+    functions,
+    repeated_classes,
+)
 
 MODULE = '''"""A docstring
 of two lines."""
@@ -46,3 +54,8 @@ def test_tests_in_go_are_no_lines_of_the_product(tmp_path: Path) -> None:
     written(tmp_path, "package main\n", "gate_test.go")
     assert files(tmp_path, ["."], ".go") == [kept]
     assert count_lines([kept]) == 1
+
+
+def test_no_class_name_is_used_twice_in_the_product() -> None:
+    """A name in a traceback, or in a search, then means one class."""
+    assert repeated_classes(files(ROOT, PRODUCT, ".py")) == {}

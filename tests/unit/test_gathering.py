@@ -10,7 +10,7 @@ from dijob.api.status import Renewal, Status
 from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, ReleasePod
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.room import Room
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
 from unit.builders import (
     LIST,
     NOW,
@@ -45,7 +45,9 @@ def homeless(rank: int) -> Pod:
     return view(rank, created=NOW.isoformat(), **HOMELESS)
 
 
-REFUSED = {f"pod/job-{rank}": Refusal(Refused.FORBIDDEN, "quota", NOW) for rank in range(4)}
+REFUSED = {
+    f"pod/job-{rank}": ApiRejection(RejectionCause.FORBIDDEN, "quota", NOW) for rank in range(4)
+}
 
 
 def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
@@ -127,10 +129,10 @@ def test_no_list_is_published_without_any_rank() -> None:
 
 
 def refused(
-    *ranks: int, seconds: float = 0, why: Refused = Refused.FORBIDDEN
-) -> dict[str, Refusal]:
+    *ranks: int, seconds: float = 0, why: RejectionCause = RejectionCause.FORBIDDEN
+) -> dict[str, ApiRejection]:
     return {
-        f"pod/job-{rank}": Refusal(why, "exceeded quota", NOW, since=later(seconds))
+        f"pod/job-{rank}": ApiRejection(why, "exceeded quota", NOW, since=later(seconds))
         for rank in ranks
     }
 
@@ -145,11 +147,11 @@ def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
 def test_an_elastic_job_starts_without_ranks_that_a_quota_rejects() -> None:
     """The pods after the first rejected one are not even tried."""
     owner = job(minReplicas=1, maxReplicas=4, replicas=4)
-    for why in (Refused.FORBIDDEN, Refused.TAKEN, Refused.UNAVAILABLE):
+    for why in (RejectionCause.FORBIDDEN, RejectionCause.TAKEN, RejectionCause.UNAVAILABLE):
         seen = observed(home(0), refusals=refused(1, why=why))
         assert lists(owner, seen, 9) == set()
         assert lists(owner, seen, 10) == {"10.0.0.0"}
-    ending = observed(home(0), refusals=refused(1, why=Refused.TERMINATING))
+    ending = observed(home(0), refusals=refused(1, why=RejectionCause.TERMINATING))
     assert lists(owner, ending, 10) == set()
 
 

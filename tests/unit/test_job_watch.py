@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from dijob import names
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.job_watch import JobWatch
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.virtual_time
 
 GROUPS = {"groups": [{"name": "apps"}, {"name": names.GROUP}]}
 KINDS = {"resources": [{"name": "dijobs/status"}, {"name": "dijobs"}]}
-Answers = Mapping[str, Mapping[str, Any] | ApiError]
+Answers = Mapping[str, Mapping[str, Any] | RequestError]
 
 
 class Server:
@@ -27,7 +27,7 @@ class Server:
     async def get(self, path: str) -> Mapping[str, Any]:
         self.asked += 1
         answer = self.answers[path]
-        if isinstance(answer, ApiError):
+        if isinstance(answer, RequestError):
             raise answer
         return cast(Mapping[str, Any], answer)
 
@@ -57,8 +57,8 @@ class Watch(JobWatch):
             raise error
 
 
-def no(status: int) -> ApiError:
-    return ApiError(status, "", "no")
+def no(status: int) -> RequestError:
+    return RequestError(status, "", "no")
 
 
 class NotFoundError(Exception):

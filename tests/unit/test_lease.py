@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from click.testing import CliRunner
 from dijob.__main__ import main
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.lease import (
     ACT_SECONDS,
     LEASE_SECONDS,
@@ -118,7 +118,7 @@ async def test_after_an_outage_of_the_apiserver_the_same_leader_continues(
     two[1].wire.refuses = 0
     await asyncio.sleep(later)
     two[0].wire.refuses = 0
-    with pytest.raises(ApiError, match="could not renew"):  # the write must be planned again
+    with pytest.raises(RequestError, match="could not renew"):  # the write must be planned again
         await asyncio.wait_for(waits, RENEW_SECONDS + 0.1)
     await two[0].lease.permission()
     await asyncio.sleep(20)

@@ -1,7 +1,7 @@
 """What the operator remembers about a job between reconciliations."""
 
-from dijob.core.observed.views import Creation, Pod, Refusal, Refused
-from dijob.shell.memory import Memory
+from dijob.core.observed.views import ApiRejection, Creation, Pod, RejectionCause
+from dijob.shell.memory import JobMemory
 from unit.builders import NOW, Body, job_body, later, view
 
 
@@ -12,10 +12,11 @@ def version(number: int, generation: int) -> Body:
 
 
 def test_a_rejected_request_is_retried_when_the_spec_changes() -> None:
-    memory = Memory()
+    memory = JobMemory()
     memory.parse(version(1, 1))
     rejected, forbidden = (
-        Refusal(why, "no", later(300)) for why in (Refused.REJECTED, Refused.FORBIDDEN)
+        ApiRejection(why, "no", later(300))
+        for why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)
     )
     memory.refusals = {"pod/job-0": rejected, "pod/job-1": forbidden}
     memory.parse(version(2, 1))
@@ -30,7 +31,7 @@ def refused(rank: int) -> Pod:
 
 
 def test_the_message_of_a_node_is_kept_until_a_pod_of_that_name_has_an_address() -> None:
-    memory = Memory()
+    memory = JobMemory()
     memory.created("job-1", NOW)
     memory.saw_pods([view(0), refused(1)], NOW)
     memory.saw_pods([view(0)], NOW)
@@ -42,7 +43,7 @@ def test_the_message_of_a_node_is_kept_until_a_pod_of_that_name_has_an_address()
 
 
 def test_the_message_of_a_node_is_forgotten_when_the_spec_changes() -> None:
-    memory = Memory()
+    memory = JobMemory()
     memory.parse(version(1, 1))
     memory.created("job-1", NOW)
     memory.saw_pods([refused(1)], NOW)
@@ -53,7 +54,7 @@ def test_the_message_of_a_node_is_forgotten_when_the_spec_changes() -> None:
 
 
 def test_a_program_that_has_run_was_admitted() -> None:
-    memory = Memory()
+    memory = JobMemory()
     memory.created("job-1", NOW)
     gone = view(1, phase="Failed", disrupted=True, complaint="Evicted: x", started="2026-05-04")
     memory.saw_pods([gone], NOW)

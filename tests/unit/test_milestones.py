@@ -13,7 +13,7 @@ from dijob.api.status import Renewal, Status, timestamp
 from dijob.core.facts import Fact
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.report import milestones as milestones_module
-from dijob.core.report.milestones import CAUSES, CRASHED, End, Milestones, milestones
+from dijob.core.report.milestones import CAUSES, CRASHED, JobEnd, Milestones, milestones
 from dijob.core.report.summary import conclude
 from dijob.reasons import Failed, PeersReady, Running, Succeeded
 from dijob.shell import metrics
@@ -147,10 +147,10 @@ def test_a_restart_has_one_cause(steps: tuple[Any, ...], causes: dict[str, int])
 
 def test_an_end_is_counted_once_with_its_reason() -> None:
     failed = (Fact(Failed.DeadlineExceeded),)
-    assert change((9, RUNS, {}), (20, failed, {})).finished == End("Failed", "DeadlineExceeded")
+    assert change((9, RUNS, {}), (20, failed, {})).finished == JobEnd("Failed", "DeadlineExceeded")
     assert change((20, failed, {}), (30, failed, {"replicas": 0})).finished is None
     well = (Fact(Succeeded.SuccessPolicy),)
-    assert change((9, RUNS, {}), (20, well, {})).finished == End("Succeeded", "SuccessPolicy")
+    assert change((9, RUNS, {}), (20, well, {})).finished == JobEnd("Succeeded", "SuccessPolicy")
 
 
 def test_each_reason_of_a_loss_is_a_cause_from_the_start() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.observed.parse import child, namesake
-from dijob.core.observed.views import Refused
+from dijob.core.observed.views import RejectionCause
 from unit.builders import UID, Body
 
 
@@ -20,23 +20,23 @@ def owned(kind: str = names.KIND, name: str = "job", uid: str = UID, **meta: Any
     return {"metadata": {"name": "job-0", "namespace": "ns", "ownerReferences": [owner], **meta}}
 
 
-NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
+NAMESAKES: dict[str, tuple[Body, RejectionCause | None]] = {
     "ours": (owned(), None),
-    "ours, ending": (owned(deletionTimestamp="now"), Refused.TERMINATING),
-    "of a deleted job of the same name": (owned(uid="old"), Refused.TERMINATING),
-    "of another job": (owned(name="other", uid="x"), Refused.TAKEN),
-    "with our uid, of another kind": (owned(kind="Nothing"), Refused.TAKEN),
-    "of another kind": (owned(kind="ReplicaSet", uid="x"), Refused.TAKEN),
-    "without an owner": ({"metadata": {"name": "job-0"}}, Refused.TAKEN),
+    "ours, ending": (owned(deletionTimestamp="now"), RejectionCause.TERMINATING),
+    "of a deleted job of the same name": (owned(uid="old"), RejectionCause.TERMINATING),
+    "of another job": (owned(name="other", uid="x"), RejectionCause.TAKEN),
+    "with our uid, of another kind": (owned(kind="Nothing"), RejectionCause.TAKEN),
+    "of another kind": (owned(kind="ReplicaSet", uid="x"), RejectionCause.TAKEN),
+    "without an owner": ({"metadata": {"name": "job-0"}}, RejectionCause.TAKEN),
     "without an owner, ending": (
         {"metadata": {"name": "job-0", "deletionTimestamp": "now"}},
-        Refused.TERMINATING,
+        RejectionCause.TERMINATING,
     ),
 }
 
 
 @pytest.mark.parametrize(("body", "why"), NAMESAKES.values(), ids=NAMESAKES)
-def test_the_owner_of_an_object_with_a_needed_name(body: Body, why: Refused | None) -> None:
+def test_the_owner_of_an_object_with_a_needed_name(body: Body, why: RejectionCause | None) -> None:
     assert namesake(body, "job", UID) is why
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from dijob.shell import namespaces
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from unit.fake_api import Body, FakeApi
 
 GIVEN = ("a", "b", "c")
@@ -24,7 +24,7 @@ class Rights(FakeApi):
             path.split("/namespaces/")[1].split("/")[0], 200
         )
         if status != 200:
-            raise ApiError(status, "", "no")
+            raise RequestError(status, "", "no")
         return {"items": []}
 
 

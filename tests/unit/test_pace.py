@@ -15,7 +15,7 @@ from dijob.core.plan import Plan, plan
 from dijob.core.report.summary import Pressure
 from dijob.shell.actor import Actor
 from dijob.shell.children import Children
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.status_writer import INTERVAL_SECONDS
 from unit.builders import NOW, Body, gives, job, job_body, later, listed, observed, pod_body
@@ -162,10 +162,10 @@ async def test_published_lists_earn_reminders_for_all_jobs() -> None:
     actor = Actor(api.api(), children, Options())
     lists = tuple(gives(rank, 1, "10.0.0.1") for rank in range(20))
     reminders = tuple(RemindPod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
-    await actor.carry_out(job(), lists, Memory())
+    await actor.carry_out(job(), lists, JobMemory())
     api.calls.clear()
     for _ in range(2):
-        await actor.carry_out(job(), reminders, Memory())
+        await actor.carry_out(job(), reminders, JobMemory())
     assert len(api.calls) == 3
 
 

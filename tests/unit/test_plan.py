@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.core.actions import CreateInOrder, CreatePod, CreateShared, DeletePod, SetReplicas
-from dijob.core.observed.views import Creation, Pod, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Creation, Pod, RejectionCause
 from dijob.core.plan import Plan
 from dijob.core.render import service
 from unit.builders import (
@@ -94,14 +94,16 @@ def test_a_job_of_an_older_operator_gets_its_service_and_keeps_its_pods() -> Non
     assert created(decided) == [2]
 
 
-@pytest.mark.parametrize("why", [Refused.TAKEN, Refused.FORBIDDEN, Refused.TERMINATING])
+@pytest.mark.parametrize(
+    "why", [RejectionCause.TAKEN, RejectionCause.FORBIDDEN, RejectionCause.TERMINATING]
+)
 def test_the_first_pods_wait_for_a_rejected_service_without_further_requests(
-    why: Refused,
+    why: RejectionCause,
 ) -> None:
     """C1: without the Service, a program that looks up a name only once would fail, and the failure
     would count.
     """
-    no = {"service/job": Refusal(why, "no", later(15))}
+    no = {"service/job": ApiRejection(why, "no", later(15))}
     waits = plan(job(), observed(services=(), refusals=no), NOW)
     assert (waits.actions, waits.requeue_after) == ((), 4.0)
     again = plan(job(), observed(services=(), refusals=no), later(15))
@@ -110,7 +112,7 @@ def test_the_first_pods_wait_for_a_rejected_service_without_further_requests(
 
 def test_a_lost_rank_is_recreated_without_the_service() -> None:
     """C1: most programs use addresses, so a running job recovers without names."""
-    no = {"service/job": Refusal(Refused.TAKEN, "no", later(15))}
+    no = {"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(15))}
     owner, ranks = running(), [listed(0), listed(2)]
     _, lost = then(owner, observed(*ranks, services=(), refusals=no))
     decided, _ = then(lost, observed(*ranks, services=(), refusals=no), 1)
@@ -177,19 +179,19 @@ def test_a_job_succeeds_without_ranks_that_never_joined() -> None:
 
 
 REFUSALS = {
-    Refused.TAKEN: "PodNameTaken",
-    Refused.TERMINATING: "WaitingForOldPod",
-    Refused.REJECTED: "PodRejected",
-    Refused.FORBIDDEN: "PodForbidden",
-    Refused.UNAVAILABLE: "ApiUnavailable",
+    RejectionCause.TAKEN: "PodNameTaken",
+    RejectionCause.TERMINATING: "WaitingForOldPod",
+    RejectionCause.REJECTED: "PodRejected",
+    RejectionCause.FORBIDDEN: "PodForbidden",
+    RejectionCause.UNAVAILABLE: "ApiUnavailable",
 }
 
 
 @pytest.mark.parametrize(("why", "reason"), REFUSALS.items(), ids=REFUSALS.values())
 def test_a_rejected_pod_is_reported_and_retried_after_its_back_off(
-    why: Refused, reason: str
+    why: RejectionCause, reason: str
 ) -> None:
-    refusals = {"pod/job-1": Refusal(why, "no, because", later(7))}
+    refusals = {"pod/job-1": ApiRejection(why, "no, because", later(7))}
     seen = observed(view(0), view(2), refusals=refusals)
     decided, _ = then(job(), seen)
     assert created(decided) == []
@@ -262,7 +264,7 @@ def test_a_rejected_service_is_retried_after_its_back_off() -> None:
     seen = observed(
         *(listed(rank) for rank in range(3)),
         services=(),
-        refusals={"service/job": Refusal(Refused.TAKEN, "no", later(15))},
+        refusals={"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(15))},
     )
     assert plan(running(), seen, later(14.9)).actions == ()
     assert plan(running(), seen, later(15)).actions == (CreateShared(service.manifests),)

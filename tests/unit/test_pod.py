@@ -15,7 +15,7 @@ from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render import service
 from dijob.core.render.pod import pod_manifest, template_hash
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from speed import allowed
 from unit.builders import Body, container, job, job_body, main, manifest
 from unit.builders import pod_env as env
@@ -263,7 +263,7 @@ def test_a_command_is_parsed_once_for_all_pods_and_statuses(
 
     monkeypatch.setattr(shellwords, "simple_commands", noted)
     pod_spec = {"containers": [container(command=["bash", "-c", SCRIPT])]}
-    memory, begin = Memory(), time.process_time()
+    memory, begin = JobMemory(), time.process_time()
     for version in range(5):
         body = job_body(pod_spec, {"restarts": version}, replicas=1500)
         body["metadata"]["resourceVersion"] = str(version)
@@ -291,7 +291,7 @@ def test_a_pod_is_rendered_without_copying_or_changing_the_template() -> None:
 
 
 def test_a_changed_spec_is_parsed_again_whatever_its_generation() -> None:
-    memory, body = Memory(), job_body()
+    memory, body = JobMemory(), job_body()
     before = memory.parse(body)
     changed = job_body({"containers": [container(command=["ditask", "--topology", "star"])]})
     changed["metadata"]["resourceVersion"] = "2"

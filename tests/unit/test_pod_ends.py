@@ -5,7 +5,7 @@ is named.
 import pytest
 from dijob import names
 from dijob.core.observed import containers
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from unit.builders import Body, container, job, pod_body, read
 from unit.statuses import RUNNING, condition, looping, main_status, terminated
 
@@ -167,27 +167,27 @@ def test_under_never_a_sidecar_does_not_hide_that_the_main_container_failed(
     assert read(pod_body(owner=owner, phase="Running", containerStatuses=statuses)).failed is failed
 
 
-ENDINGS: dict[str, tuple[Body, Ending | None]] = {
+ENDINGS: dict[str, tuple[Body, ContainerEnding | None]] = {
     "none": ({"containerStatuses": [main_status(state=RUNNING)]}, None),
     "main": (
         {"containerStatuses": [main_status(state=terminated(3, message=" so \n"))]},
-        Ending(3, 0, "Error", "so"),
+        ContainerEnding(3, 0, "Error", "so"),
     ),
     "main, before this start": (
         {"containerStatuses": [main_status(1, state=RUNNING, lastState=terminated(1))]},
-        Ending(1, 0, "Error", "", runs_again=True),
+        ContainerEnding(1, 0, "Error", "", runs_again=True),
     ),
     "signal": (
         {"containerStatuses": [main_status(state=terminated(137))]},
-        Ending(137, 9, "Error", ""),
+        ContainerEnding(137, 9, "Error", ""),
     ),
     "a named signal": (
         {"containerStatuses": [main_status(state=terminated(1, signal=15))]},
-        Ending(1, 15, "Error", ""),
+        ContainerEnding(1, 15, "Error", ""),
     ),
     "no signal": (
         {"containerStatuses": [main_status(state=terminated(255))]},
-        Ending(255, 0, "Error", ""),
+        ContainerEnding(255, 0, "Error", ""),
     ),
     "an init container": (
         {
@@ -196,7 +196,7 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
             ],
             "containerStatuses": [main_status(state={"waiting": {}})],
         },
-        Ending(7, 0, "Error", "", container="init"),
+        ContainerEnding(7, 0, "Error", "", container="init"),
     ),
     "a sidecar, the main container having ended well": (
         {
@@ -205,14 +205,14 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
                 main_status(name="side", state=terminated(4)),
             ]
         },
-        Ending(4, 0, "Error", "", container="side"),
+        ContainerEnding(4, 0, "Error", "", container="side"),
     ),
 }
 
 
 @pytest.mark.parametrize(("status", "ending"), ENDINGS.values(), ids=ENDINGS)
 def test_the_reported_end_is_that_of_the_failed_container(
-    status: Body, ending: Ending | None
+    status: Body, ending: ContainerEnding | None
 ) -> None:
     assert read(pod_body(**status)).containers.last_end == ending
 

@@ -10,7 +10,7 @@ from dijob.api.status import timestamp
 from dijob.core.observed.complaints import complaint, warning
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.clock import Clock
 from dijob.shell.event_reader import READ_AT_ONCE, EventReader
 from dijob.shell.news import News
@@ -140,7 +140,7 @@ class Cluster(FakeApi):
         uid = query["fieldSelector"].removeprefix("involvedObject.uid=")
         self.read.append(uid)
         if uid in self.broken:
-            raise ApiError(503, "ServiceUnavailable", "try later")
+            raise RequestError(503, "ServiceUnavailable", "try later")
         return {"items": [event(f"volume of {uid}", "FailedMount")]}
 
     async def patch(self, path: str, body: Body, **_: Any) -> Body:
@@ -190,7 +190,7 @@ async def test_missing_permission_to_read_events_is_logged_once_and_retried_with
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """R17: there was a warning in each reconciliation."""
-    no = ApiError(403, "Forbidden", "events is forbidden")
+    no = RequestError(403, "Forbidden", "events is forbidden")
     api, clock, news = FakeApi(lists=[no] * 99), Steady(), News()
     reader = EventReader(api.api(), clock)
     for _ in range(120):

@@ -7,7 +7,7 @@ from dijob.api.model import DIJob
 from dijob.core.members import gang_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 from dijob.core.plan import Plan
 from dijob.names import FailureAction
@@ -37,7 +37,7 @@ def failed(rank: int = 1, code: int = 1, **fields: Any) -> Pod:
         "phase": "Failed",
         "ready": False,
         "failures": 1,
-        "last_end": Ending(code, 0, "Error", "boom"),
+        "last_end": ContainerEnding(code, 0, "Error", "boom"),
     }
     return listed(rank, **ended | fields)
 

@@ -4,7 +4,7 @@ import pytest
 from dijob import names
 from dijob.api.model import Metadata
 from dijob.core.actions import Event
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.recorder import REMEMBERED, Recorder
 from unit.fake_api import FakeApi
 
@@ -61,7 +61,7 @@ async def test_different_events_are_not_merged(job: Metadata, event: Event) -> N
 
 @pytest.mark.parametrize("status", [403, 0, 404], ids=["forbidden", "no-answer", "no-namespace"])
 async def test_a_failure_to_post_an_event_fails_nothing_else(status: int) -> None:
-    api = FakeApi(refusals=[ApiError(status, "", "")])
+    api = FakeApi(refusals=[RequestError(status, "", "")])
     recorder = Recorder(api.api())
     await recorder.tell(JOB, LOST)
     await recorder.tell(JOB, LOST)

@@ -17,10 +17,10 @@ from dijob.core.observed.views import Observed
 from dijob.core.options import Options
 from dijob.core.plan import plan
 from dijob.shell.actor import Actor
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from unit.builders import NOW, OWNER, Body, job
 from unit.fake_api import FakeApi
 
@@ -44,7 +44,7 @@ class OldPods(FakeApi):
         self.calls.append(("POST", name, {}))
         await asyncio.sleep(0)
         if body["kind"] == "Pod" and self._there(name):
-            raise ApiError(409, "AlreadyExists", f'pods "{name}" already exists')
+            raise RequestError(409, "AlreadyExists", f'pods "{name}" already exists')
         if body["kind"] == "Pod":
             self.made.add(_rank(name))
         stamps = {"uid": name, "resourceVersion": "1", "creationTimestamp": self.now.isoformat()}
@@ -75,7 +75,7 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
     """Reconcile the new job until the old pods are long gone. Return when the pod of each rank was
     created.
     """
-    children, memory, created = Children.of(()), Memory(), dict[int, float]()
+    children, memory, created = Children.of(()), JobMemory(), dict[int, float]()
     hands = Actor(api.api(), children, Options(), Told(api))
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
         pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))

@@ -11,7 +11,7 @@ from dijob.api.model import DIJob
 from dijob.api.status import timestamp
 from dijob.core.actions import CreatePod, CreateShared, DeletePod, PublishAddresses
 from dijob.core.members import gang_of
-from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, RejectionCause
 from dijob.core.options import Options, notes
 from dijob.core.plan import Plan
 from dijob.core.render import redis, service
@@ -202,12 +202,20 @@ def test_a_server_that_is_lost_repeatedly_is_recreated_with_back_off() -> None:
             *("NotRunning", "pod job-mq: FailedScheduling"),
         ),
         (
-            {"refusals": {"service/job-mq": Refusal(Refused.TAKEN, "is taken", later(15))}},
+            {
+                "refusals": {
+                    "service/job-mq": ApiRejection(RejectionCause.TAKEN, "is taken", later(15))
+                }
+            },
             "NameTaken",
             "is taken",
         ),
         (
-            {"refusals": {"networkpolicy/job-mq": Refusal(Refused.FORBIDDEN, "no", later(9))}},
+            {
+                "refusals": {
+                    "networkpolicy/job-mq": ApiRejection(RejectionCause.FORBIDDEN, "no", later(9))
+                }
+            },
             "Refused",
             "no",
         ),

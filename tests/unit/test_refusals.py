@@ -2,28 +2,28 @@
 
 import pytest
 from dijob.core.observed.refusals import name_in_use, of_creation
-from dijob.core.observed.views import Refusal, Refused
+from dijob.core.observed.views import ApiRejection, RejectionCause
 from unit.builders import NOW
 
 
 @pytest.mark.parametrize(
     ("status", "attempts", "why", "seconds"),
     [
-        (400, 0, Refused.REJECTED, 300),
-        (422, 3, Refused.REJECTED, 300),
-        (403, 0, Refused.FORBIDDEN, 1),
-        (403, 3, Refused.FORBIDDEN, 8),
-        (403, 50, Refused.FORBIDDEN, 25),
-        (503, 50, Refused.UNAVAILABLE, 60),
-        (429, 0, Refused.UNAVAILABLE, 1),
-        (503, 2, Refused.UNAVAILABLE, 4),
-        (0, 0, Refused.UNAVAILABLE, 1),
+        (400, 0, RejectionCause.REJECTED, 300),
+        (422, 3, RejectionCause.REJECTED, 300),
+        (403, 0, RejectionCause.FORBIDDEN, 1),
+        (403, 3, RejectionCause.FORBIDDEN, 8),
+        (403, 50, RejectionCause.FORBIDDEN, 25),
+        (503, 50, RejectionCause.UNAVAILABLE, 60),
+        (429, 0, RejectionCause.UNAVAILABLE, 1),
+        (503, 2, RejectionCause.UNAVAILABLE, 4),
+        (0, 0, RejectionCause.UNAVAILABLE, 1),
     ],
 )
 def test_a_rejection_is_retried_when_its_cause_may_be_gone(
-    status: int, attempts: int, why: Refused, seconds: float
+    status: int, attempts: int, why: RejectionCause, seconds: float
 ) -> None:
-    before = Refusal(why, "", NOW, attempts) if attempts else None
+    before = ApiRejection(why, "", NOW, attempts) if attempts else None
     refusal = of_creation(status, "in its own words", before, NOW)
     assert (refusal.why, refusal.message) == (why, "in its own words")
     assert (refusal.retry_at - NOW).total_seconds() == seconds
@@ -40,14 +40,20 @@ WEBHOOK = 'admission webhook "check.example.com" denied the request: no'
 @pytest.mark.parametrize(
     ("status", "message", "why"),
     [
-        (422, POLICY, Refused.FORBIDDEN),
-        (400, WEBHOOK, Refused.FORBIDDEN),
-        (404, WEBHOOK, Refused.FORBIDDEN),
-        (422, 'Pod "a-0" is invalid: spec.containers[0].image: Required value', Refused.REJECTED),
-        (500, WEBHOOK, Refused.UNAVAILABLE),
+        (422, POLICY, RejectionCause.FORBIDDEN),
+        (400, WEBHOOK, RejectionCause.FORBIDDEN),
+        (404, WEBHOOK, RejectionCause.FORBIDDEN),
+        (
+            422,
+            'Pod "a-0" is invalid: spec.containers[0].image: Required value',
+            RejectionCause.REJECTED,
+        ),
+        (500, WEBHOOK, RejectionCause.UNAVAILABLE),
     ],
 )
-def test_a_rejection_by_admission_is_not_final(status: int, message: str, why: Refused) -> None:
+def test_a_rejection_by_admission_is_not_final(
+    status: int, message: str, why: RejectionCause
+) -> None:
     """C45: a policy can change while the pod stays the same."""
     assert of_creation(status, message, None, NOW).why is why
 
@@ -61,11 +67,11 @@ def test_a_creation_rejected_by_admission_is_retried_within_30_s() -> None:
 
 
 def test_a_taken_name_has_a_remedy_and_an_ending_object_is_waited_for() -> None:
-    taken = name_in_use(Refused.TAKEN, "pod job-0", NOW)
+    taken = name_in_use(RejectionCause.TAKEN, "pod job-0", NOW)
     assert "pod job-0 already exists and belongs to somebody else" in taken.message
     assert (taken.retry_at - NOW).total_seconds() == 5
     for _ in range(9):
-        taken = name_in_use(Refused.TAKEN, "pod job-0", NOW, taken)
+        taken = name_in_use(RejectionCause.TAKEN, "pod job-0", NOW, taken)
     assert (taken.retry_at - NOW).total_seconds() == 60
-    ending = name_in_use(Refused.TERMINATING, "pod job-0", NOW)
-    assert (ending.why, (ending.retry_at - NOW).total_seconds()) == (Refused.TERMINATING, 1)
+    ending = name_in_use(RejectionCause.TERMINATING, "pod job-0", NOW)
+    assert (ending.why, (ending.retry_at - NOW).total_seconds()) == (RejectionCause.TERMINATING, 1)

@@ -4,24 +4,24 @@ import pytest
 from dijob.api.status import Status
 from dijob.core.actions import CreatePod, DeletePod, EndPod
 from dijob.core.members import gang_of
-from dijob.core.observed.views import Pod, Refused
+from dijob.core.observed.views import Pod, RejectionCause
 from dijob.core.options import Options
 from dijob.shell.actor import Actor
-from dijob.shell.api import ApiError
-from dijob.shell.memory import Memory
+from dijob.shell.api import RequestError
+from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
 from unit.builders import OWNER, Body, job, job_body, listed, view
 from unit.protected import POLICY, Protected, children
 
 
 async def test_a_rejected_change_is_remembered_until_it_is_accepted() -> None:
-    api, memory = Protected(protected={"job-1"}), Memory()
+    api, memory = Protected(protected={"job-1"}), JobMemory()
     known = children(*(view(rank) for rank in range(3)))
     actor = Actor(api.api(), known, Options())
     actions = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
     assert (await actor.carry_out(job(), actions, memory)).error is None
     assert {key: (no.why, no.message) for key, no in memory.refusals.items()} == {
-        "delete pod/job-1 uid-1": (Refused.FORBIDDEN, POLICY)
+        "delete pod/job-1 uid-1": (RejectionCause.FORBIDDEN, POLICY)
     }
     assert {pod.name: pod.deleting for pod in known.pods.of(OWNER)} == {
         "job-0": True,
@@ -38,7 +38,7 @@ DELETIONS = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(MANY
 
 
 async def test_one_of_many_rejected_changes_is_retried_first() -> None:
-    api, memory = Protected(protected={action.name for action in DELETIONS}), Memory()
+    api, memory = Protected(protected={action.name for action in DELETIONS}), JobMemory()
     known = children()
     actor = Actor(api.api(), known, Options())
     await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
@@ -58,7 +58,7 @@ async def test_one_of_many_rejected_changes_is_retried_first() -> None:
 
 
 async def test_a_rejected_kind_of_change_does_not_delay_other_kinds() -> None:
-    api, memory = Protected(protected={"job-0"}), Memory()
+    api, memory = Protected(protected={"job-0"}), JobMemory()
     known = children()
     actor = Actor(api.api(), known, Options())
     actions = (DeletePod("job-0", "uid-0"), EndPod("job-1", "uid-1"))
@@ -123,14 +123,14 @@ class Deaf(Protected):
     """The name of each creation is taken, and the object with this name cannot be read."""
 
     async def create(self, path: str, body: Body) -> Body:
-        raise ApiError(409, "AlreadyExists", "there is one")
+        raise RequestError(409, "AlreadyExists", "there is one")
 
     async def get(self, path: str, **query: str) -> Body:
-        raise ApiError(503, "ServiceUnavailable", "try later")
+        raise RequestError(503, "ServiceUnavailable", "try later")
 
 
 async def test_a_namesake_that_cannot_be_read_is_a_rejection_too() -> None:
-    api, memory, known = Deaf(), Memory(), children()
+    api, memory, known = Deaf(), JobMemory(), children()
     actor = Actor(api.api(), known, Options())
     outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)
     assert outcome.error is None

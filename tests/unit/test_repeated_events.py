@@ -4,14 +4,14 @@ has posted it.
 
 from dijob.api.model import Metadata
 from dijob.core.actions import Event
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.recorder import Recorder
 from unit.fake_api import FakeApi
 
 JOB = Metadata(name="job", namespace="ns", uid="u1")
 LOST = Event("PodLost", "rank 1: its pod is gone")
-GONE = ApiError(404, "NotFound", "events not found")
-THERE = ApiError(409, "AlreadyExists", "events already exists")
+GONE = RequestError(404, "NotFound", "events not found")
+THERE = RequestError(409, "AlreadyExists", "events already exists")
 
 
 async def told(api: FakeApi, times: int = 1) -> list[tuple[str, int | None]]:
@@ -41,5 +41,5 @@ async def test_an_event_that_is_deleted_during_a_post_is_posted_the_next_time() 
 
 
 async def test_an_event_that_was_not_counted_is_counted_the_next_time() -> None:
-    api = FakeApi(refusals=[None, ApiError(0, "", "no answer")])
+    api = FakeApi(refusals=[None, RequestError(0, "", "no answer")])
     assert await told(api, 3) == [("POST", 1), ("PATCH", 2), ("PATCH", 2)]

@@ -12,7 +12,7 @@ from dijob.api.parse import parse_job
 from dijob.api.status import timestamp
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.termination import Termination
-from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, RejectionCause
 from dijob.core.plan import Plan, plan
 from unit.builders import NOW, Body, changed, job_body, later, listed, observed, stored, view
 
@@ -20,8 +20,8 @@ LONG_AGO = later(-500)
 SERVED = frozenset({"job"})
 
 
-def refused(seconds: float) -> Refusal:
-    return Refusal(Refused.FORBIDDEN, "quota", later(seconds))
+def refused(seconds: float) -> ApiRejection:
+    return ApiRejection(RejectionCause.FORBIDDEN, "quota", later(seconds))
 
 
 def with_pod(pods: Mapping[int, Pod], **fields: Any) -> dict[int, Pod]:

@@ -12,7 +12,7 @@ from dijob.core.actions import PublishAddresses
 from dijob.core.membership import failures, restart
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS, RENEWAL_CODE
 from unit.builders import (
@@ -31,7 +31,7 @@ from unit.builders import (
 
 LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
-WORDLESS = Ending(RENEWAL_CODE, 0, "Error", "")
+WORDLESS = ContainerEnding(RENEWAL_CODE, 0, "Error", "")
 
 
 def sound(**fields: Any) -> Pod:

@@ -12,7 +12,7 @@ import pytest
 from dijob import names
 from dijob.api.status import Status
 from dijob.core.membership import failures
-from dijob.core.membership.failures import Ledger
+from dijob.core.membership.failures import FailureAccount
 from dijob.core.membership.policy import Policy
 from dijob.core.observed import parse, shape
 from dijob.core.observed.views import Pod
@@ -42,7 +42,7 @@ def seen(shown: Body, first_shape: str) -> Pod:
     return parse.pod(body)
 
 
-def counted(before: Ledger, pod: Pod, now: datetime = NOW) -> Ledger:
+def counted(before: FailureAccount, pod: Pod, now: datetime = NOW) -> FailureAccount:
     """Return the accounting after one more reconciliation, also by an operator that has just
     started.
     """

@@ -3,7 +3,7 @@
 from dijob.api.parse import parse_job
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
 from dijob.core.observed.refusals import of_creation
-from dijob.core.observed.views import Creation, Observed, Pod, Refusal
+from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod
 from unit.builders import job_body, later, plan, stored, view
 
 
@@ -19,7 +19,7 @@ class Tenant:
         body["metadata"] |= {"name": name, "uid": name}
         self.job, self.quota = parse_job(body), quota
         self.pods: dict[int, Pod] = {}
-        self.refusals: dict[str, Refusal] = {}
+        self.refusals: dict[str, ApiRejection] = {}
         self.creations: dict[str, Creation] = {}
         self.begun = False
         quota.tenants.append(self)

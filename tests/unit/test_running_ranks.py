@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import timestamp
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 from unit.builders import (
     NOW,
@@ -119,7 +119,7 @@ def test_finished_ranks_are_reported_with_what_ends_the_job(
 
 CRASHED_BEFORE: dict[str, Any] = {"restarts": 2, "ended": timestamp(NOW)}
 AT = "2026-05-04T12:00:00Z"
-BOOM = Ending(1, 0, "Error", "boom", at=AT)
+BOOM = ContainerEnding(1, 0, "Error", "boom", at=AT)
 RECOVERED: dict[str, tuple[Pod, str]] = {
     "its program crashed in its pod": (
         listed(1, failures=2, last_end=BOOM, **CRASHED_BEFORE),

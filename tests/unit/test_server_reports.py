@@ -12,7 +12,7 @@ from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY, SILENT_SECONDS
 from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
 from dijob.server.requests import ProgressRequest
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.kinds import JOBS
 from unit.server_lab import JOB, UID, Apiserver, Body, Lab, lab
 
@@ -189,7 +189,7 @@ async def test_r9_a_failed_write_loses_no_report() -> None:
 
         async def fails() -> None:
             await reports.progress(job, ProgressRequest(iteration=2).progress)
-            raise ApiError(500, "InternalError", "no")
+            raise RequestError(500, "InternalError", "no")
 
         before_next_read(it, fails)
         await reports.write_due()

@@ -1,7 +1,7 @@
 """The condition about a Service that cannot be created, and when it is cleared."""
 
 import pytest
-from dijob.core.observed.views import Refusal, Refused
+from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.names import ServicePolicy
 from unit.builders import (
     ALL,
@@ -21,21 +21,21 @@ from unit.builders import (
 @pytest.mark.parametrize(
     ("why", "reason"),
     [
-        (Refused.TAKEN, "ServiceNameTaken"),
-        (Refused.FORBIDDEN, "ServiceRefused"),
-        (Refused.REJECTED, "ServiceRefused"),
+        (RejectionCause.TAKEN, "ServiceNameTaken"),
+        (RejectionCause.FORBIDDEN, "ServiceRefused"),
+        (RejectionCause.REJECTED, "ServiceRefused"),
     ],
 )
 def test_a_service_that_cannot_be_created_is_reported_until_it_exists(
-    why: Refused, reason: str
+    why: RejectionCause, reason: str
 ) -> None:
     owner = running()
-    no = {"service/job": Refusal(why, "no, because", later(60))}
+    no = {"service/job": ApiRejection(why, "no, because", later(60))}
     seen = observed(*ALL, services=(), refusals=no)
     decided = plan(owner, seen, later(1))
     said = conditions_of(decided)
     assert decided.actions == ()
-    words = "" if why is Refused.TAKEN else "service job cannot be created: "
+    words = "" if why is RejectionCause.TAKEN else "service job cannot be created: "
     assert (said["ServiceReady"].reason, said["ServiceReady"].message) == (
         reason,
         f"{words}no, because",
@@ -48,7 +48,7 @@ def test_a_service_that_cannot_be_created_is_reported_until_it_exists(
 
 
 def test_a_service_that_is_no_longer_needed_is_not_a_problem() -> None:
-    refused = {"service/job": Refusal(Refused.TAKEN, "no", later(60))}
+    refused = {"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(60))}
     owner = running()
     owner = stored(owner, plan(owner, observed(*ALL, refusals=refused), later(1)))
     spec = owner.spec.model_copy(update={"service": ServicePolicy.AUTO})
@@ -62,6 +62,6 @@ def test_a_rejected_service_that_is_not_needed_causes_no_reconciliations() -> No
         view(0, ip=""),
         view(1),
         view(2),
-        refusals={"service/job": Refusal(Refused.TAKEN, "no", later(-60))},
+        refusals={"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(-60))},
     )
     assert plan(job(), seen, NOW).requeue_after >= 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.observed.policies import digest
-from dijob.core.observed.views import Isolation, Observed, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Isolation, Observed, RejectionCause
 from dijob.core.options import Options
 from dijob.core.render import policy
 from unit.builders import Body, job, job_body, later, observed, plan
@@ -152,7 +152,7 @@ async def test_a_shared_object_that_is_deleted_repeatedly_is_created_with_back_o
         assert conditions(world)[type_].status == "True"
 
 
-NO = Refusal(Refused.REJECTED, "denied by a webhook", later(60))
+NO = ApiRejection(RejectionCause.REJECTED, "denied by a webhook", later(60))
 REJECTED: dict[str, tuple[Observed, Body, str]] = {
     "the network policy": (
         observed(refusals={"networkpolicy/job": NO}),

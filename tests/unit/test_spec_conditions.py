@@ -5,7 +5,7 @@ follow the job.
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
 from dijob.core.observed.containers import ALONE, OTHERWISE
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed
 from dijob.core.report import conditions
 from dijob.reasons import Invalid
@@ -47,7 +47,7 @@ def test_a_bypassed_launcher_is_reported_until_it_is_corrected() -> None:
 
 
 def test_a_success_without_peers_stays_reported_after_its_pods_are_deleted() -> None:
-    end = Ending(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
+    end = ContainerEnding(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
     done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
     decided = plan(running(), observed(*done), NOW)
     said = conditions_of(decided)["LauncherBypassed"]
@@ -60,7 +60,7 @@ def test_a_success_without_peers_stays_reported_after_its_pods_are_deleted() -> 
 
 def test_conflicting_arguments_are_reported_after_the_success() -> None:
     said = "topology='star', but the job has 'mesh': set spec.topology to the same value"
-    end = Ending(0, 0, "Completed", f"{OTHERWISE}{said}\n")
+    end = ContainerEnding(0, 0, "Completed", f"{OTHERWISE}{said}\n")
     done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
     decided = plan(running(), observed(*done), NOW)
     found = conditions_of(decided)["SpecWarning"]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from dijob.shell import reflector
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.jobs import WentBackError
 from unit.fake_api import Body, FakeApi
 from unit.things import END, Brief, Sleeper, Thing, body, event, made, page, run, uids
@@ -49,14 +49,14 @@ async def test_a_bookmark_advances_the_version_and_is_not_an_object() -> None:
     "ending",
     [
         [event("ERROR", {"code": 410, "message": "too old"})],
-        [ApiError(410, "Expired", "too old")],
-        [ApiError(0, "reset", "")],
-        [ApiError(503, "", "")],
+        [RequestError(410, "Expired", "too old")],
+        [RequestError(0, "reset", "")],
+        [RequestError(503, "", "")],
     ],
     ids=["410-event", "410", "reset", "503"],
 )
 async def test_objects_that_disappear_while_the_watch_is_down_are_noticed(
-    ending: list[Body | ApiError],
+    ending: list[Body | RequestError],
 ) -> None:
     api, under_test = FakeApi(), made()
     api.lists = [page(5, body("1"), body("2", owner="b")), page(9, body("1"))]
@@ -68,7 +68,7 @@ async def test_objects_that_disappear_while_the_watch_is_down_are_noticed(
 
 async def test_a_failed_list_is_retried() -> None:
     api, under_test = FakeApi(), made()
-    api.lists = [ApiError(503, "", ""), ApiError(0, "", ""), page(5, body("1"))]
+    api.lists = [RequestError(503, "", ""), RequestError(0, "", ""), page(5, body("1"))]
     await run(under_test, api)
     assert uids(under_test) == {"1"}
 
@@ -149,7 +149,7 @@ GONE = event("ERROR", {"code": 410, "message": "too old"})
 
 @pytest.mark.parametrize(
     "ending",
-    [[GONE], [], [ApiError(0, "reset", "")], [event("MODIFIED", body("1", 5)), GONE]],
+    [[GONE], [], [RequestError(0, "reset", "")], [event("MODIFIED", body("1", 5)), GONE]],
     ids=["an error at once", "nothing at all", "broken", "one event"],
 )
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ GONE = event("ERROR", {"code": 410, "message": "too old"})
 )
 async def test_a_watch_that_ends_at_once_is_restarted_with_back_off(
     monkeypatch: pytest.MonkeyPatch,
-    ending: list[Body | ApiError],
+    ending: list[Body | RequestError],
     lasts: list[float],
     pauses: list[float],
 ) -> None:
@@ -174,7 +174,7 @@ async def test_a_watch_that_ends_at_once_is_restarted_with_back_off(
 
 async def test_a_streaming_list_then_a_watch_from_its_version() -> None:
     api, under_test = FakeApi(streams=True), made()
-    listed: list[Body | ApiError] = [
+    listed: list[Body | RequestError] = [
         event("ADDED", body("1")),
         event("ADDED", body("2")),
         event("DELETED", body("2", 3)),
@@ -193,7 +193,7 @@ async def test_a_streaming_list_then_a_watch_from_its_version() -> None:
 
 async def test_objects_missing_from_a_later_stream_are_removed() -> None:
     api, under_test = FakeApi(streams=True), made()
-    gone = ApiError(410, "Expired", "too old")
+    gone = RequestError(410, "Expired", "too old")
     api.watches = [
         [event("ADDED", body("1")), event("ADDED", body("2")), END],
         [gone],
@@ -207,7 +207,7 @@ async def test_objects_missing_from_a_later_stream_are_removed() -> None:
 
 async def test_a_stream_that_ends_early_is_retried() -> None:
     api, under_test = FakeApi(streams=True), made()
-    broken = ApiError(503, "ServiceUnavailable", "no")
+    broken = RequestError(503, "ServiceUnavailable", "no")
     api.lists = [broken]  # the pages that replace the stream fail too
     api.watches = [
         [event("ADDED", body("1")), event("DELETED", body("1", 3))],
@@ -257,11 +257,11 @@ async def test_a_list_older_than_what_was_shown_raises(
         api.watches = [
             [event("ADDED", body("1")), END],
             [event("MODIFIED", body("1", 12))],
-            [ApiError(0, "reset", "")],
+            [RequestError(0, "reset", "")],
             [event("ADDED", body("1", 4)), older],
         ]
     else:
         api.lists = [page(9, body("1")), page(7, body("1", 4))]
-        api.watches = [[event("MODIFIED", body("1", 12))], [ApiError(0, "reset", "")]]
+        api.watches = [[event("MODIFIED", body("1", 12))], [RequestError(0, "reset", "")]]
     with pytest.raises(WentBackError, match="things: resource version went back from 12 to 7"):
         await under_test.run(api.api())

@@ -6,7 +6,7 @@ import pytest
 from dijob.core.observed.parse import owner_in_words
 from dijob.core.observed.refusals import name_in_use
 from dijob.core.observed.termination import NOT_DELETED, termination
-from dijob.core.observed.views import Refused
+from dijob.core.observed.views import RejectionCause
 from dijob.names import LABEL_JOB, LABEL_SERVER
 from unit.builders import Body, job, later, observed, plan, pod_body, read, running, stored
 
@@ -116,7 +116,7 @@ def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
 def test_the_deletion_of_a_former_jobs_pod_is_explained() -> None:
     """C25: the pods of a deleted job of the same name."""
     why = termination(body("example.com/hold")).reason(NOW)
-    refusal = name_in_use(Refused.TERMINATING, "pod job-1", NOW, None, why)
+    refusal = name_in_use(RejectionCause.TERMINATING, "pod job-1", NOW, None, why)
     assert refusal.message.startswith("waiting for the old pod job-1 to end: finalizer example.com")
 
 
@@ -137,4 +137,4 @@ def test_a_foreign_object_with_a_needed_name_is_reported_with_its_owner(
 ) -> None:
     """C17: pods that a deletion with --cascade=orphan has left."""
     about = owner_in_words({"metadata": {"name": "c17-0", **meta}})
-    assert whose in name_in_use(Refused.TAKEN, "pod c17-0", NOW, None, about).message
+    assert whose in name_in_use(RejectionCause.TAKEN, "pod c17-0", NOW, None, about).message

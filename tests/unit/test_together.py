@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.core.actions import CreatePod, DeletePod
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 from dijob.core.plan import Plan
 from unit.builders import (
@@ -35,7 +35,7 @@ DONE: dict[str, Any] = {
     "ended": STAMP(5),
 }
 FAILED: dict[str, Any] = {"phase": "Failed", "ready": False, "started": "", "failures": 1}
-FAILED |= {"last_end": Ending(1, 0, "Error", "boom", STAMP(7)), "ended": STAMP(7)}
+FAILED |= {"last_end": ContainerEnding(1, 0, "Error", "boom", STAMP(7)), "ended": STAMP(7)}
 LOSSES: dict[str, dict[str, Any] | None] = {
     "it fails": FAILED,
     "it crashes in its pod": {**FAILED, "phase": "Running"},
@@ -173,7 +173,11 @@ def test_no_rank_restarts_alone_after_a_success(
 ) -> None:
     """While all ranks run, a rule may restart a rank in its pod, because the others are there."""
     owner = torch(**spec)
-    asked = {**FAILED, "phase": "Running", "last_end": Ending(143, 0, "Error", "", STAMP(7))}
+    asked = {
+        **FAILED,
+        "phase": "Running",
+        "last_end": ContainerEnding(143, 0, "Error", "", STAMP(7)),
+    }
     assert plan(owner, observed(*pods(owner, asked, {})), NOW).status.renewals == 0
     lost = plan(succeeded_first(owner), observed(*pods(owner, asked, DONE)), later(1)).status
     assert (lost.renewals, lost.succeeded_ranks) == (1, "")

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 from dijob import names
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from unit.builders import container, job_body
 from unit.objects import Body
 from unit.simulated import World, simulated
@@ -72,4 +72,4 @@ async def test_a_status_that_has_become_too_large_is_reported(
     ],
 )
 def test_errors_about_the_size_are_recognized(status: int, message: str, large: bool) -> None:
-    assert ApiError(status, "", message).too_large is large
+    assert RequestError(status, "", message).too_large is large

@@ -7,7 +7,7 @@ from dijob.names import Topology
 from dijob.topology import connected_from, connects_to, count_connections
 from dijob_runtime import topology as runtime
 from dijob_runtime.hook.connected import peers
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 SIZES = range(1, 6)
 WORKERS = range(1, 4)
@@ -39,7 +39,7 @@ def test_the_runtime_expects_the_connections_that_the_operator_counts(
 ) -> None:
     addresses = tuple(f"10.0.0.{rank}" for rank in range(size))
     ends = sum(
-        len(peers(World(rank, addresses, workers, topology.value, worker=worker)))
+        len(peers(PodWorld(rank, addresses, workers, topology.value, worker=worker)))
         for rank, worker in product(range(size), range(workers))
     )
     assert ends == 2 * count_connections(topology, range(size), workers).total

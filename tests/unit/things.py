@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dijob.shell import reflector
-from dijob.shell.api import ApiError, Stream
+from dijob.shell.api import RequestError, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.informer import Informer
 from unit.fake_api import Body, FakeApi, Over
@@ -76,7 +76,9 @@ class Sleeper(Clock):
 class Brief(FakeApi):
     """Each watch ends after the scripted number of seconds; the list repeats without end."""
 
-    def __init__(self, clock: Sleeper, ending: list[Body | ApiError], seconds: list[float]) -> None:
+    def __init__(
+        self, clock: Sleeper, ending: list[Body | RequestError], seconds: list[float]
+    ) -> None:
         super().__init__()
         self.sleeper, self.ending, self.seconds = clock, ending, seconds
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import aiohttp
 from dijob.shell.api import Api
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import Call, Connection
+from dijob.shell.connection import OperatorConnection, OperatorRequest
 from pydantic_core import to_json
 from unit.apiserver import ApiServer
 from unit.objects import Body, No, Selector, Target, only_metadata
@@ -106,12 +106,12 @@ class Wire:
         self._line = line
 
     def api(self, clock: Clock = SYSTEM) -> Api:
-        return Api(cast(Connection, self), clock)
+        return Api(cast(OperatorConnection, self), clock)
 
     async def close(self) -> None:
         self.dead = True
 
-    async def request(self, call: Call, timeout: aiohttp.ClientTimeout) -> "Answer":
+    async def request(self, call: OperatorRequest, timeout: aiohttp.ClientTimeout) -> "Answer":
         query = dict(call.query)
         try:
             body = cast(Body, call.body or {})

@@ -6,7 +6,7 @@ only the standard library (torchrpc: DI-engine and torch, too).
 
 from dijob_runtime.parallel import parallel_args
 from dijob_runtime.server import ServerError, report, request_replicas
-from dijob_runtime.world import NotReachable, World
+from dijob_runtime.world import NotReachable, PodWorld
 
-__all__ = ["NotReachable", "ServerError", "World", "parallel_args", "report", "request_replicas"]
+__all__ = ["NotReachable", "PodWorld", "ServerError", "parallel_args", "report", "request_replicas"]
 __version__ = "0.2.0-dev"

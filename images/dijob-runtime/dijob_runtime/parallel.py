@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from dijob_runtime.said import say
-from dijob_runtime.world import FOLDER, World, wait_for_peers, wait_for_redis
+from dijob_runtime.world import FOLDER, PodWorld, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT = 50515
@@ -36,7 +36,7 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     know.
     """
     given = without_none(given)
-    world = World.read()
+    world = PodWorld.read()
     if world is None:
         return {"n_parallel_workers": 1, **given}
     _warn(world, given)
@@ -65,7 +65,7 @@ def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def with_arguments(world: World, given: dict[str, Any]) -> World:
+def with_arguments(world: PodWorld, given: dict[str, Any]) -> PodWorld:
     """Return the world with the values of these arguments of Parallel.runner. They apply to all
     ranks, because every rank runs the same program.
     """
@@ -81,7 +81,7 @@ def report_workers(workers: int) -> None:
         WORKERS.write_text(f"parallel-workers {workers}\n")
 
 
-def links_of(world: World, first: int) -> list[str]:
+def links_of(world: PodWorld, first: int) -> list[str]:
     """Return the addresses to which this pod's processes connect. Worker i of each pod listens on
     port `first` + i.
     """
@@ -92,7 +92,7 @@ def links_of(world: World, first: int) -> list[str]:
     ]
 
 
-def contradictions(world: World, given: dict[str, Any]) -> list[str]:
+def contradictions(world: PodWorld, given: dict[str, Any]) -> list[str]:
     """Return a message for each argument that conflicts with the job."""
     fields = {
         "n_parallel_workers": ("spec.parallelWorkers", world.workers),
@@ -120,7 +120,7 @@ def _agree(said: Any, jobs: Any) -> bool:
     }
 
 
-def _warn(world: World, given: dict[str, Any]) -> None:
+def _warn(world: PodWorld, given: dict[str, Any]) -> None:
     """Report arguments that conflict with the job. The program's values apply nevertheless.
 
     The launcher reads the file when the program has succeeded, and writes it to the termination
@@ -134,7 +134,7 @@ def _warn(world: World, given: dict[str, Any]) -> None:
         file.write(found + "\n")
 
 
-def _common(world: World) -> dict[str, Any]:
+def _common(world: PodWorld) -> dict[str, Any]:
     return {
         "n_parallel_workers": world.workers,
         "mq_type": world.mq_type,
@@ -144,7 +144,7 @@ def _common(world: World) -> dict[str, Any]:
     }
 
 
-def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
+def _nng(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for nng and torchrpc: listen on the pod's own address with one port per
     worker, and connect to all workers of the ranks that the topology selects.
     """

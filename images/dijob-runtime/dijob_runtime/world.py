@@ -25,7 +25,7 @@ class NotReachable(RuntimeError):
 
 
 @dataclass(frozen=True)
-class World:
+class PodWorld:
     """One pod's place in its job. `addresses` is the peer list, in rank order; each pod has
     `workers` processes.
     """
@@ -39,7 +39,7 @@ class World:
     worker: int = 0  # this process's number in its pod
 
     @staticmethod
-    def read(env: Mapping[str, str] = os.environ) -> World | None:
+    def read(env: Mapping[str, str] = os.environ) -> PodWorld | None:
         """Return the world; None outside a DIJob. Raises ValueError with the name of a variable
         that is missing or wrong.
         """
@@ -50,7 +50,7 @@ class World:
                     "DI_NODES is empty: the pod has no peer list yet (docs/runtimes.md)"
                 )
             return None
-        world = World(
+        world = PodWorld(
             _number(env, "DI_RANK", None),
             tuple(_bracketed(address) for address in env["DI_NODES"].split(",")),
             _number(env, "DI_PARALLEL_WORKERS", 1),
@@ -82,7 +82,7 @@ class World:
         return connects_to(self.topology, self.rank)
 
 
-def wait_for_peers(world: World, port: int) -> None:
+def wait_for_peers(world: PodWorld, port: int) -> None:
     """Wait until every address to which this pod connects can be reached.
 
     Raises NotReachable after DIJOB_REACH_SECONDS (60). NNG never retries an address that has no

@@ -11,7 +11,7 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class File:
+class JobFile:
     """A DIJob and the other objects of its file. `name` is the file's name, for messages."""
 
     name: str
@@ -23,7 +23,7 @@ class File:
         return {one["metadata"]["name"]: one for one in self.others if one["kind"] == kind}
 
 
-def read(path: str | Path) -> File:
+def read(path: str | Path) -> JobFile:
     """Read a file ("-" for standard input) that contains exactly one DIJob.
 
     Raises CliError (USAGE) if it cannot be read, is not YAML, or has no DIJob or several.
@@ -35,11 +35,11 @@ def read(path: str | Path) -> File:
         return parsed(called(path), read_text(path))
 
 
-def parsed(name: str, text: str) -> File:
+def parsed(name: str, text: str) -> JobFile:
     """Parse the text of a file that contains exactly one DIJob. Raises CliError as `read` does."""
     with client_errors():
         from dijob.client.documents import loads, the_job
 
         objects = tuple(loads(text, name))
         job = the_job(objects, name)
-    return File(name, job, tuple(one for one in objects if one is not job))
+    return JobFile(name, job, tuple(one for one in objects if one is not job))

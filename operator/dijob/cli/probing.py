@@ -47,7 +47,7 @@ async def ask(
 
 async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Command]) -> Answer:
     from dijob.client import ApiError, Refused, Unreachable
-    from dijob.client.executing import Place, execute
+    from dijob.client.executing import ContainerPlace, execute
 
     if not pod.running:
         return Answer(problem=f"not running ({pod.state})")
@@ -55,7 +55,7 @@ async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Com
     for command in commands:
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
-                place = Place(client.namespace, pod.name, pod.container)
+                place = ContainerPlace(client.namespace, pod.name, pod.container)
                 done = await execute(client.connection, place, command, most=_MAX_BYTES)
         except TimeoutError:
             return Answer(problem=f"no answer within {_TIMEOUT_SECONDS:.0f} s")

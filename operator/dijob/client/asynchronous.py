@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from dijob.api.model import DIJob
 from dijob.client import restarting, waiting
-from dijob.client.connection import APPLY, MANAGER, MERGE, Call, Json
+from dijob.client.connection import APPLY, MANAGER, MERGE, ClientRequest, Json
 from dijob.client.documents import check, is_job, manifest
 from dijob.client.errors import ApiError, NotFound, TimedOut
 from dijob.client.reading import Reader
@@ -87,7 +87,7 @@ class AsyncClient(Reader):
 
     async def restart_plan(
         self, name: str, what: Manifest | None = None, *, beside: Iterable[Json] = ()
-    ) -> restarting.Plan:
+    ) -> restarting.RestartPlan:
         """Return what `restart` will do, after dry runs on the apiserver. Nothing is changed."""
         old = await self._there(name)
         body = restarting.anew(name, self.namespace, old, manifest(what) if what else None)
@@ -98,9 +98,9 @@ class AsyncClient(Reader):
         # A ConfigMap that the apiserver rejects must be noticed before the old job is deleted.
         for one in owned:
             await self.apply(one, dry_run=True, force=True)
-        return restarting.Plan(body, tuple(first), tuple(owned), replaces=old is not None)
+        return restarting.RestartPlan(body, tuple(first), tuple(owned), replaces=old is not None)
 
-    async def carry_out(self, plan: restarting.Plan, *, timeout: float = 300) -> Json:
+    async def carry_out(self, plan: restarting.RestartPlan, *, timeout: float = 300) -> Json:
         """Execute the plan of `restart_plan`, and return the new job."""
         for one in plan.first:
             await self.apply(one)
@@ -118,7 +118,7 @@ class AsyncClient(Reader):
         # the same name does not start next to them (docs/decisions/042).
         body = {"propagationPolicy": "Background" if timeout is None else "Foreground"}
         try:
-            answer = await self.connection.json(Call("DELETE", self.path(name), body))
+            answer = await self.connection.json(ClientRequest("DELETE", self.path(name), body))
         except NotFound as error:
             raise waiting.about(error, self.namespace, name) from error
         if timeout is not None:
@@ -131,7 +131,7 @@ class AsyncClient(Reader):
         path = resource.path_of(place, str(body["metadata"]["name"]))
         # Without Strict, the apiserver drops a misspelled field silently.
         query = (("fieldManager", manager), ("fieldValidation", "Strict"), *options)
-        return await self.connection.json(Call("PATCH", path, body, query, content=APPLY))
+        return await self.connection.json(ClientRequest("PATCH", path, body, query, content=APPLY))
 
     async def _delete_job(self, name: str, timeout: float) -> None:
         """Delete a job, and wait for its pods. Raises TimedOut only if the job itself remains."""
@@ -162,6 +162,6 @@ class AsyncClient(Reader):
     async def _patch(self, path: str, name: str, body: Json) -> None:
         try:
             query = (("fieldManager", MANAGER),)
-            await self.connection.json(Call("PATCH", path, body, query, content=MERGE))
+            await self.connection.json(ClientRequest("PATCH", path, body, query, content=MERGE))
         except NotFound as error:
             raise waiting.about(error, self.namespace, name) from error

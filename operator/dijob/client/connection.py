@@ -47,7 +47,7 @@ _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 
 @dataclass(frozen=True)
-class Call:
+class ClientRequest:
     """One request. A key may occur several times in `query`."""
 
     method: str
@@ -63,13 +63,13 @@ class Call:
 
 
 @dataclass
-class Connection:
+class ClientConnection:
     """A connection to one apiserver, used with `async with`."""
 
     target: Target
     _session: aiohttp.ClientSession = field(init=False)
 
-    async def __aenter__(self) -> "Connection":
+    async def __aenter__(self) -> "ClientConnection":
         settings = self.target.settings
         self._session = aiohttp.ClientSession(
             # No limit: following the logs of a large job keeps a connection open for each pod.
@@ -97,7 +97,7 @@ class Connection:
         for _ in range(2):
             await asyncio.sleep(0)
 
-    async def json(self, call: Call) -> Json:
+    async def json(self, call: ClientRequest) -> Json:
         """Return the response, a JSON object. Raises ApiError and Unreachable."""
         async with self.open(call, _SECONDS) as response:
             with _network(self.target):
@@ -109,7 +109,7 @@ class Connection:
 
     @asynccontextmanager
     async def open(
-        self, call: Call, seconds: float | None = None, silence: float | None = None
+        self, call: ClientRequest, seconds: float | None = None, silence: float | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, and return the response before its body is read.
 
@@ -142,7 +142,10 @@ class Connection:
                 _hang_up(response)
 
     async def _request(
-        self, call: Call, bound: aiohttp.ClientTimeout, more: Mapping[str, str] | None = None
+        self,
+        call: ClientRequest,
+        bound: aiohttp.ClientTimeout,
+        more: Mapping[str, str] | None = None,
     ) -> aiohttp.ClientResponse:
         headers = await self._headers() | dict(more or {})
         if call.body is not None:
@@ -158,7 +161,7 @@ class Connection:
             )
 
     @asynccontextmanager
-    async def socket(self, call: Call) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    async def socket(self, call: ClientRequest) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """Open a WebSocket, as `exec` needs it. Raises ApiError and Unreachable."""
         try:
             try:
@@ -173,7 +176,7 @@ class Connection:
         async with opened:
             yield opened
 
-    async def _shake_hands(self, call: Call) -> aiohttp.ClientWebSocketResponse:
+    async def _shake_hands(self, call: ClientRequest) -> aiohttp.ClientWebSocketResponse:
         with _network(self.target):
             return await self._session.ws_connect(
                 self.target.settings.host + call.url,
@@ -185,7 +188,9 @@ class Connection:
                 server_hostname=self.target.settings.tls_server_name,
             )
 
-    async def _refusal(self, call: Call, error: aiohttp.WSServerHandshakeError) -> Exception:
+    async def _refusal(
+        self, call: ClientRequest, error: aiohttp.WSServerHandshakeError
+    ) -> Exception:
         """Return the error for a rejected WebSocket.
 
         aiohttp's error lacks the body of the response, and thus the apiserver's message. So the

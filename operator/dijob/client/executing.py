@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 
 from dijob.api.numbers import natural
-from dijob.client.connection import Call, Connection
+from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import Unreachable
 from dijob.client.resources import PODS
 
@@ -41,7 +41,7 @@ class Executed:
 
 
 @dataclass(frozen=True)
-class Place:
+class ContainerPlace:
     """A container of a pod."""
 
     namespace: str
@@ -50,8 +50,8 @@ class Place:
 
 
 async def execute(
-    connection: Connection,
-    place: Place,
+    connection: ClientConnection,
+    place: ContainerPlace,
     command: Sequence[str],
     stdin: bytes | None = None,
     most: int | None = None,
@@ -74,7 +74,7 @@ async def execute(
 
 
 async def stream(
-    connection: Connection, place: Place, command: Sequence[str], stdin: Stdin = None
+    connection: ClientConnection, place: ContainerPlace, command: Sequence[str], stdin: Stdin = None
 ) -> AsyncGenerator[tuple[int, bytes]]:
     """Run a command, and yield its output as pairs of channel and bytes.
 
@@ -88,7 +88,7 @@ async def stream(
         query.append(("stdin", "true"))
     path = PODS.path_of(place.namespace, place.pod, "exec")
     ended = False
-    async with connection.socket(Call("GET", path, query=tuple(query))) as socket:
+    async with connection.socket(ClientRequest("GET", path, query=tuple(query))) as socket:
         feeder = asyncio.create_task(_feed(socket, stdin))
         try:
             async for message in socket:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import aiohttp
 
 from dijob import names
-from dijob.client.connection import Call, Connection
+from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import ApiError, Unreachable
 from dijob.client.jobs import Job
 from dijob.client.loglines import Cursor, Line, LogOptions, parsed
@@ -37,7 +37,7 @@ _HELD_LINES: Final = 10_000
 
 @asynccontextmanager
 async def opened(
-    connection: Connection, pod: RankPod, options: LogOptions, since_time: str | None = None
+    connection: ClientConnection, pod: RankPod, options: LogOptions, since_time: str | None = None
 ) -> AsyncGenerator[AsyncGenerator[Line]]:
     """Open a pod's log, and provide its lines.
 
@@ -58,7 +58,7 @@ async def opened(
     async with AsyncExitStack() as stack:
         response: aiohttp.ClientResponse | None = None
         try:
-            call = Call("GET", path, query=tuple(query.items()))
+            call = ClientRequest("GET", path, query=tuple(query.items()))
             response = await stack.enter_async_context(connection.open(call))
         except ApiError as error:
             # 404: the pod is gone. 400: its container has not started.
@@ -67,7 +67,9 @@ async def opened(
         yield await stack.enter_async_context(aclosing(_parsed(response, pod)))
 
 
-async def read(connection: Connection, pod: RankPod, options: LogOptions) -> AsyncGenerator[Line]:
+async def read(
+    connection: ClientConnection, pod: RankPod, options: LogOptions
+) -> AsyncGenerator[Line]:
     """Yield the lines of one pod's log."""
     async with opened(connection, pod, options) as lines:
         async for line in lines:
@@ -136,7 +138,7 @@ async def _next(stream: AsyncGenerator[Line]) -> Line | None:
 class Follower:
     """Follows the logs of a job's ranks until the job has finished or is deleted."""
 
-    def __init__(self, connection: Connection, job: Job, options: LogOptions) -> None:
+    def __init__(self, connection: ClientConnection, job: Job, options: LogOptions) -> None:
         self._connection, self._job, self._options = connection, job, options
         self._pods: dict[str, RankPod] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}

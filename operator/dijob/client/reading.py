@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from dijob import names
 from dijob.client import logs, waiting
-from dijob.client.connection import Call, Connection, Json
+from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import NotFound
-from dijob.client.executing import Executed, Place, execute
+from dijob.client.executing import ContainerPlace, Executed, execute
 from dijob.client.jobs import Job, Outcome
 from dijob.client.kubeconfig import target
 from dijob.client.loglines import Line, LogOptions
@@ -63,11 +63,11 @@ class Reader:
         namespace: str | None = None,
     ) -> None:
         self._kubeconfig, self._context, self._namespace = kubeconfig, context, namespace
-        self.connection: Connection
+        self.connection: ClientConnection
         """For requests that this class has no method for."""
 
     async def __aenter__(self) -> Self:
-        self.connection = Connection(await target(self._kubeconfig, self._context))
+        self.connection = ClientConnection(await target(self._kubeconfig, self._context))
         await self.connection.__aenter__()
         return self
 
@@ -93,7 +93,7 @@ class Reader:
     async def get(self, name: str) -> Job:
         """Return a job. Raises NotFound."""
         try:
-            return Job(await self.connection.json(Call("GET", self.path(name))))
+            return Job(await self.connection.json(ClientRequest("GET", self.path(name))))
         except NotFound as error:
             raise waiting.about(error, self.namespace, name) from error
 
@@ -101,7 +101,7 @@ class Reader:
         """Return the jobs that match a label selector, in this namespace or in all of them."""
         query = (("labelSelector", selector),) if selector else ()
         path = DIJOBS.path("" if everywhere else self.namespace)
-        found = await self.connection.json(Call("GET", path, query=query))
+        found = await self.connection.json(ClientRequest("GET", path, query=query))
         # The items of a list have no kind, but `get -o yaml` must print one.
         kind = {"apiVersion": names.API_VERSION, "kind": names.KIND}
         return [Job(kind | item) for item in found["items"]]
@@ -137,13 +137,15 @@ class Reader:
         known = job if isinstance(job, Job) else await self.get(job)
         query = (("labelSelector", f"{names.LABEL_JOB}={known.name}"),)
         path = PODS.path(self.namespace)
-        found = await self.connection.json(Call("GET", path, query=query))
+        found = await self.connection.json(ClientRequest("GET", path, query=query))
         return ranks_of(known, found["items"])
 
     async def events(self, name: str) -> Events:
         """Return the events about the job itself, oldest first."""
         query = (("fieldSelector", about(name)),)
-        found = await self.connection.json(Call("GET", EVENTS.path(self.namespace), query=query))
+        found = await self.connection.json(
+            ClientRequest("GET", EVENTS.path(self.namespace), query=query)
+        )
         return newest_last(await self.get(name), found["items"])
 
     async def logs(self, name: str, options: LogOptions | None = None) -> AsyncGenerator[Line]:
@@ -165,12 +167,12 @@ class Reader:
         """Run a command in a rank's main container, and return its output."""
         return await execute(self.connection, await self.place(name, rank), command, stdin)
 
-    async def place(self, name: str, rank: int) -> Place:
+    async def place(self, name: str, rank: int) -> ContainerPlace:
         """Return the main container of a rank. Raises NotFound if the rank has no pod."""
         pod = next((pod for pod in await self.pods(name) if pod.rank == rank), None)
         if pod is None:
             raise NotFound(404, "NotFound", f"rank {rank} of {name} currently has no pod")
-        return Place(self.namespace, pod.name, pod.container)
+        return ContainerPlace(self.namespace, pod.name, pod.container)
 
     def path(self, name: str, below: str = "") -> str:
         """Return the path of a job in the API."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from dijob import names
-from dijob.client.connection import Call, Connection
+from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import BadName, NotFound
 
 
@@ -60,7 +60,7 @@ _KNOWN: Final = {
 class Kinds:
     """Looks up the resources of kinds. Each API version is requested once."""
 
-    connection: Connection
+    connection: ClientConnection
     _asked: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
 
     async def of(self, body: Mapping[str, Any]) -> Resource:
@@ -74,7 +74,7 @@ class Kinds:
             root = "/apis" if "/" in version else "/api"
             parts = "/".join(map(_segment, version.split("/", 1)))
             try:
-                answer = await self.connection.json(Call("GET", f"{root}/{parts}"))
+                answer = await self.connection.json(ClientRequest("GET", f"{root}/{parts}"))
             except NotFound as error:
                 raise NotFound(error.status, error.reason, installed) from error
             self._asked[version] = answer.get("resources", [])

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.client import waiting
-from dijob.client.connection import Call, Connection, Json
+from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import BadFile, NotFound
 from dijob.client.resources import CONFIG_MAPS, belongs
 
@@ -19,7 +19,7 @@ _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True)
-class Plan:
+class RestartPlan:
     """A job to create, the objects to apply before it, and the objects that it will own."""
 
     job: Json
@@ -82,13 +82,13 @@ def anew(name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | N
     return body
 
 
-async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:
+async def owned(connection: ClientConnection, job: Mapping[str, Any]) -> list[Json]:
     """Return the ConfigMaps that a job mounts and owns, which are deleted together with it."""
     meta, found = job["metadata"], []
     for name in dict.fromkeys(mounted(job.get("spec") or {})):
         path = CONFIG_MAPS.path_of(meta["namespace"], name)
         try:
-            body = await connection.json(Call("GET", path))
+            body = await connection.json(ClientRequest("GET", path))
         except NotFound:
             continue
         if belongs(body, meta["uid"]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
-from dijob.client.connection import Connection
+from dijob.client.connection import ClientConnection
 from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut
 from dijob.client.jobs import DELETED, Job, Outcome
 from dijob.client.resources import DIJOBS, PODS, belongs
@@ -33,7 +33,7 @@ def about(error: NotFound, namespace: str, name: str) -> NotFound:
 
 
 async def states(
-    connection: Connection, namespace: str, name: str, report: Report = warn
+    connection: ClientConnection, namespace: str, name: str, report: Report = warn
 ) -> AsyncGenerator[Job | None]:
     """Yield a job after each change, and finally None if it is deleted.
 
@@ -113,7 +113,7 @@ class Deleted:
         return Deleted(namespace, name, str(uid or ""))
 
 
-async def until_gone(connection: Connection, job: Deleted, timeout: float) -> None:
+async def until_gone(connection: ClientConnection, job: Deleted, timeout: float) -> None:
     """Wait until a job and all its pods are gone. Raises TimedOut.
 
     A foreground deletion waits for pods as well, but not for those that an older operator created
@@ -134,7 +134,7 @@ async def until_gone(connection: Connection, job: Deleted, timeout: float) -> No
         raise TimedOut(f"after {timeout:g} s, {left[0]}") from None
 
 
-async def _job_is_gone(connection: Connection, job: Deleted) -> None:
+async def _job_is_gone(connection: ClientConnection, job: Deleted) -> None:
     changes = states(connection, job.namespace, job.name)
     async with aclosing(changes):
         with suppress(NotFound):
@@ -144,7 +144,7 @@ async def _job_is_gone(connection: Connection, job: Deleted) -> None:
                     return
 
 
-async def _pods_of(connection: Connection, job: Deleted) -> AsyncGenerator[list[str]]:
+async def _pods_of(connection: ClientConnection, job: Deleted) -> AsyncGenerator[list[str]]:
     """Yield the names of the job's pods after each change; nothing if they may not be listed."""
     selector = f"{names.LABEL_JOB}={job.name}"
     found = watched(connection, PODS.path(job.namespace), labelSelector=selector)

@@ -14,7 +14,7 @@ from typing import Final
 
 import aiohttp
 
-from dijob.client.connection import Call, Connection, Json
+from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import ApiError, Unreachable
 from dijob.client.retrying import Report, Retries, warn
 
@@ -38,7 +38,7 @@ class _VersionLost(Exception):
 
 
 async def watched(
-    connection: Connection, path: str, *, report: Report = warn, **selectors: str
+    connection: ClientConnection, path: str, *, report: Report = warn, **selectors: str
 ) -> AsyncGenerator[Objects]:
     """Yield the objects at a path, immediately and then after each change.
 
@@ -55,7 +55,7 @@ async def watched(
         why = "the connection ended"
         try:
             if not version:
-                listed = await connection.json(Call("GET", path, query=query))
+                listed = await connection.json(ClientRequest("GET", path, query=query))
                 before, no_answer_since = objects, 0.0
                 objects, version = _listed(path, listed, before)
                 if objects != before or not begun:
@@ -122,7 +122,7 @@ def _taken(objects: dict[str, Json], event: Json, key: str) -> bool:
 
 
 async def _events(
-    connection: Connection,
+    connection: ClientConnection,
     path: str,
     query: tuple[tuple[str, str], ...],
     version: str,
@@ -132,7 +132,7 @@ async def _events(
 
     Raises _VersionLost, and ValueError if the response is not a stream of events.
     """
-    call = Call(
+    call = ClientRequest(
         "GET",
         path,
         query=(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from dijob.api.model import DIJob
 from dijob.core.addresses import ListCopy
-from dijob.core.members import Member
+from dijob.core.members import GangMember
 from dijob.core.options import Options
 
 
@@ -28,7 +28,7 @@ class SetReplicas:
 class CreatePod:
     """Create the pod of one rank."""
 
-    member: Member
+    member: GangMember
     changes: ClassVar = ""
 
 
@@ -38,7 +38,7 @@ class CreateInOrder:
     for some of them then finds the lowest rank first.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[GangMember, ...]
     changes: ClassVar = ""
 
 

@@ -86,7 +86,7 @@ class Gang:
         return self.renews_all_on_loss and self.runtime.traits.fixed_membership
 
     @property
-    def members(self) -> tuple["Member", ...]:
+    def members(self) -> tuple["GangMember", ...]:
         """The members in rank order."""
         return tuple(map(self.member, range(self.size)))
 
@@ -98,17 +98,17 @@ class Gang:
             f"{self.member(rank).name}.{self.job}" if self.addressing is Addressing.HOSTNAME else ip
         )
 
-    def member(self, rank: int) -> "Member":
+    def member(self, rank: int) -> "GangMember":
         """Return the member of this rank. A rank beyond the desired size belongs to the last
         task, which is the only one that can be scaled.
         """
         if not self.tasks:
-            return Member(rank, f"{self.job}-{rank}", rank)
+            return GangMember(rank, f"{self.job}-{rank}", rank)
         # Ranks of tasks are consecutive, so the first task that ends after the rank has it.
         ends = (task for task in self.tasks if rank < task.first + task.size)
         task = next(ends, self.tasks[-1])
         index = rank - task.first
-        return Member(rank, f"{self.job}-{task.name}-{index}", index, task)
+        return GangMember(rank, f"{self.job}-{task.name}-{index}", index, task)
 
     def rank_of(self, name: str) -> int:
         """Return the rank of the pod of this name; -1 if no rank has it, in this gang or in a
@@ -146,7 +146,7 @@ class Gang:
 
 
 @dataclass(frozen=True)
-class Member:
+class GangMember:
     """One pod of the gang: its rank (0 to size-1) and its name, which is also its hostname.
 
     `index` is its position in its task; without tasks it is the rank.

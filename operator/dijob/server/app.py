@@ -15,11 +15,11 @@ from dijob.server import metrics
 from dijob.server.callers import Callers, JobName, Rank
 from dijob.server.limits import Limit, Rate
 from dijob.server.openapi import OPENAPI_PATH, ROUTES, document
-from dijob.server.refusal import Refusal
+from dijob.server.refusal import RequestRejection
 from dijob.server.reports import Reports
 from dijob.server.requests import Posted, ProgressRequest, Replicas
 from dijob.server.sizes import Sizes
-from dijob.shell.api import ApiError
+from dijob.shell.api import RequestError
 from dijob.shell.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Server:
         verb = "get" if request.method == "GET" else "update"
         job = await self.callers.job(caller, request.match_info["job"], verb)
         if wait := self._of_a_job.take(str(job), self.clock.monotonic()):
-            raise Refusal(429, f"too many requests for DIJob {job}", wait)
+            raise RequestRejection(429, f"too many requests for DIJob {job}", wait)
         request[JOB], request[POD] = job, caller.pod if isinstance(caller, Rank) else ""
         return await handler(request)
 
@@ -103,7 +103,7 @@ class Server:
         posted = await body_of(request, Posted)
         data = posted.model_dump()
         if field := next(_not_finite(data), ""):
-            raise Refusal(400, f"{field}: the number is not finite, or too large")
+            raise RequestRejection(400, f"{field}: the number is not finite, or too large")
         await self.reports.profiling(request[JOB], request[POD], data)
         return answer("successfully report profilings")
 
@@ -124,20 +124,20 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await handler(request)
-    except Refusal as refusal:
+    except RequestRejection as refusal:
         return refused(refusal)
     except web.HTTPException as error:
-        return refused(Refusal(error.status, _message(request, error)), error)
+        return refused(RequestRejection(error.status, _message(request, error)), error)
     except TimeoutError:
         return refused(
-            Refusal(503, f"the request was not completed within {ANSWER_SECONDS:g} s", 1.0)
+            RequestRejection(503, f"the request was not completed within {ANSWER_SECONDS:g} s", 1.0)
         )
-    except ApiError as error:
+    except RequestError as error:
         log.warning("%s %s: API server error: %s", request.method, request.path, error)
-        return refused(Refusal(503, f"API server error: {error.message}", 1.0))
+        return refused(RequestRejection(503, f"API server error: {error.message}", 1.0))
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
-        return refused(Refusal(500, "internal server error (see the server's log)"))
+        return refused(RequestRejection(500, "internal server error (see the server's log)"))
 
 
 @web.middleware
@@ -158,7 +158,7 @@ def answer(message: str, data: Any = None) -> web.Response:
     return web.json_response({"success": True, "code": 0, "message": message, "data": data})
 
 
-def refused(refusal: Refusal, error: web.HTTPException | None = None) -> web.Response:
+def refused(refusal: RequestRejection, error: web.HTTPException | None = None) -> web.Response:
     """Return an error response in the form of di-server."""
     body = {"success": False, "code": 1, "message": refusal.message, "data": None}
     headers = {"Allow": error.headers["Allow"]} if error and "Allow" in error.headers else {}
@@ -175,10 +175,10 @@ async def body_of(request: web.Request, model: type[T]) -> T:
         body = await request.read()
     except ConnectionError as error:
         log.info("%s %s: the client hung up before the end of the body", *_line(request))
-        raise Refusal(400, "the body is incomplete") from error
+        raise RequestRejection(400, "the body is incomplete") from error
     except web.RequestPayloadError as error:
         log.info("%s %s: the body cannot be read: %r", *_line(request), str(error))
-        raise Refusal(400, "the body cannot be read") from error
+        raise RequestRejection(400, "the body cannot be read") from error
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -186,7 +186,7 @@ async def body_of(request: web.Request, model: type[T]) -> T:
         field = ".".join(str(part) for part in first["loc"])
         # A body that is not JSON has no field that an error could name.
         status = 400 if first["type"] == "json_invalid" else 422
-        raise Refusal(status, f"{field or 'the body'}: {first['msg']}") from error
+        raise RequestRejection(status, f"{field or 'the body'}: {first['msg']}") from error
 
 
 def _line(request: web.Request) -> tuple[str, str]:
@@ -207,7 +207,7 @@ def _not_finite(value: object, path: str = "") -> Iterator[str]:
 
 def unreadable(status: int, message: str) -> web.Response:
     """Return the response to a request that is not valid HTTP."""
-    return refused(Refusal(status, message or "the request is not valid HTTP"))
+    return refused(RequestRejection(status, message or "the request is not valid HTTP"))
 
 
 def _message(request: web.Request, error: web.HTTPException) -> str:

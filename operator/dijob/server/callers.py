@@ -16,10 +16,10 @@ from dijob import names
 from dijob.api.job_names import NAME_PATTERN
 from dijob.core.render.server import AUDIENCE
 from dijob.server.limits import Limit, Rate
-from dijob.server.refusal import Refusal
-from dijob.shell.api import Api, ApiError
+from dijob.server.refusal import RequestRejection
+from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import Call
+from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import PODS
 
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -82,7 +82,7 @@ class Callers:
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
         self._clock = clock
-        self._known: dict[str, tuple[float, Caller | Refusal]] = {}
+        self._known: dict[str, tuple[float, Caller | RequestRejection]] = {}
         self._unknown = Limit(UNKNOWN)
         self._asked = Limit(ASKED)
 
@@ -94,19 +94,21 @@ class Callers:
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Refusal(401, "the request must have a header `Authorization: Bearer TOKEN`")
+            raise RequestRejection(
+                401, "the request must have a header `Authorization: Bearer TOKEN`"
+            )
         # The key of the cache is a hash, so that the cache holds no tokens.
         key, now = hashlib.sha256(token.encode()).hexdigest(), self._clock.monotonic()
         until, known = self._known.get(key, (0.0, None))
         if known is None or until < now:
             if wait := self._unknown.take(address, now):
-                raise Refusal(429, "too many new tokens from this address", wait)
+                raise RequestRejection(429, "too many new tokens from this address", wait)
             known = await self._look_up(token.strip())
             if len(self._known) >= MOST_KNOWN:
                 self._known = {k: one for k, one in self._known.items() if one[0] > now}
             if len(self._known) < MOST_KNOWN:
                 self._known[key] = now + KNOWN_SECONDS, known
-        if isinstance(known, Refusal):
+        if isinstance(known, RequestRejection):
             raise known
         return known
 
@@ -120,25 +122,25 @@ class Callers:
             if given in (caller.job.uid, str(caller.job)):
                 return caller.job
             if named or UID.fullmatch(given):
-                raise Refusal(
+                raise RequestRejection(
                     403, f"the token of this pod is valid only for its own job, {caller.job}"
                 )
         if named is None or isinstance(caller, Rank):
-            raise Refusal(404, f"there is no job {given!r}: {NAME_A_JOB}")
+            raise RequestRejection(404, f"there is no job {given!r}: {NAME_A_JOB}")
         user, job = str(caller.user.get("username")), JobName(named[1], named[2])
         if wait := self._asked.take(user, self._clock.monotonic()):
-            raise Refusal(429, f"too many requests from {user}", wait)
+            raise RequestRejection(429, f"too many requests from {user}", wait)
         await self._may(caller, verb, job)
         return job
 
-    async def _look_up(self, token: str) -> Caller | Refusal:
+    async def _look_up(self, token: str) -> Caller | RequestRejection:
         user = await self._review(token, AUDIENCE)
         if user is not None:
             return await self._rank(user)
         user = await self._review(token, "")
         if user is not None:
             return Person(user)
-        return Refusal(
+        return RequestRejection(
             401,
             "the API server does not recognize this token: in a pod, use the one in the file"
             f" DI_SERVER_TOKEN_FILE (audience {AUDIENCE}); elsewhere, use one for the API server",
@@ -153,7 +155,7 @@ class Callers:
         if audience:
             spec["audiences"] = [audience]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-        status = (await self._api.call(Call("POST", REVIEWS, body))).get("status") or {}
+        status = (await self._api.call(OperatorRequest("POST", REVIEWS, body))).get("status") or {}
         if not status.get("authenticated"):
             return None
         # An API server that does not support audiences returns none. The token is then valid for
@@ -163,30 +165,30 @@ class Callers:
         found: Mapping[str, Any] = status.get("user") or {}
         return found
 
-    async def _rank(self, user: Mapping[str, Any]) -> Caller | Refusal:
+    async def _rank(self, user: Mapping[str, Any]) -> Caller | RequestRejection:
         """Return the pod to which a token is bound, with its job, or the reason to reject it."""
         extra = user.get("extra") or {}
         pod, uid = (str((extra.get(key) or [""])[0]) for key in (POD_NAME, POD_UID))
         parts = str(user.get("username")).split(":")
         if not (pod and uid) or parts[:2] != ["system", "serviceaccount"] or len(parts) != 4:
-            return Refusal(401, f"a token of audience {AUDIENCE} must be bound to a pod")
+            return RequestRejection(401, f"a token of audience {AUDIENCE} must be bound to a pod")
         try:
             body = await self._api.get(PODS.path(parts[2], pod))
-        except ApiError as error:
+        except RequestError as error:
             if error.not_found:
-                return Refusal(401, f"pod {pod} of this token is gone")
+                return RequestRejection(401, f"pod {pod} of this token is gone")
             raise
         meta = body["metadata"]
         # The API server still accepts the token for a while after the pod was deleted.
         if meta["uid"] != uid or "deletionTimestamp" in meta:
-            return Refusal(401, f"pod {pod} of this token is gone")
+            return RequestRejection(401, f"pod {pod} of this token is gone")
         for owner in meta.get("ownerReferences") or ():
             ours = owner.get("kind") == names.KIND and owner.get("apiVersion") == names.API_VERSION
             job = JobName(parts[2], str(owner.get("name")), str(owner.get("uid")))
             # The API server does not validate an owner's name, and this one is put into a path.
             if ours and owner.get("controller") and JOB.fullmatch(str(job)):
                 return Rank(pod, job)
-        return Refusal(403, f"pod {pod} of this token does not belong to a DIJob")
+        return RequestRejection(403, f"pod {pod} of this token does not belong to a DIJob")
 
     async def _may(self, person: Person, verb: str, job: JobName) -> None:
         user = person.user
@@ -206,9 +208,9 @@ class Callers:
             "resourceAttributes": wanted,
         }
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-        answer = await self._api.call(Call("POST", ACCESS, {**body, "spec": spec}))
+        answer = await self._api.call(OperatorRequest("POST", ACCESS, {**body, "spec": spec}))
         if not (answer.get("status") or {}).get("allowed"):
-            raise Refusal(
+            raise RequestRejection(
                 403,
                 f"{user.get('username')} cannot {verb} dijobs/scale of {job.name} in namespace"
                 f" {job.namespace}: ask for a role with this permission, such as `edit`",

@@ -29,7 +29,7 @@ ANSWERS: Final = {
 
 
 @dataclass(frozen=True)
-class Route:
+class ApiRoute:
     """One operation of the API.
 
     `name` is the method of Server that handles it. `body` is the model of the request's body.
@@ -49,24 +49,28 @@ class Route:
 
 # PUT and progress are additions. The other operations are those of di-server.
 ROUTES: Final = (
-    Route("GET", "replicas", "get_replicas", "List ADDRESS:PORT of each replica, in rank order."),
-    Route("POST", "replicas", "add_replicas", "Scale up by a number of replicas.", body=Replicas),
-    Route(
+    ApiRoute(
+        "GET", "replicas", "get_replicas", "List ADDRESS:PORT of each replica, in rank order."
+    ),
+    ApiRoute(
+        "POST", "replicas", "add_replicas", "Scale up by a number of replicas.", body=Replicas
+    ),
+    ApiRoute(
         "DELETE",
         "replicas",
         "delete_replicas",
         "Scale down by a number of replicas.",
         body=Replicas,
     ),
-    Route("PUT", "replicas", "set_replicas", "Set the number of replicas.", body=Replicas),
-    Route(
+    ApiRoute("PUT", "replicas", "set_replicas", "Set the number of replicas.", body=Replicas),
+    ApiRoute(
         "POST",
         "profilings",
         "post_profilings",
         "Store an object in status.profilings.",
         body=Posted,
     ),
-    Route("POST", "progress", "post_progress", "Report progress.", body=ProgressRequest),
+    ApiRoute("POST", "progress", "post_progress", "Report progress.", body=ProgressRequest),
 )
 
 
@@ -107,7 +111,7 @@ _ANSWER: Final = {
 }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: ApiRoute) -> dict[str, Any]:
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Answer"}}}
     job = {"name": "job", "in": "path", "required": True, "schema": {"type": "string"}}
     made: dict[str, Any] = {

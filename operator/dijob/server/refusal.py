@@ -1,7 +1,7 @@
 """The exception for a rejected request."""
 
 
-class Refusal(Exception):
+class RequestRejection(Exception):
     """A request is rejected with an HTTP status and a message that says what to do.
 
     `retry_after` is in seconds; 0 means that a retry does not help.

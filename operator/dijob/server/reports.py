@@ -17,11 +17,11 @@ from dijob.api.status import parse_time, timestamp
 from dijob.server import metrics
 from dijob.server.callers import JobName
 from dijob.server.limits import Limit, Rate
-from dijob.server.refusal import Refusal
+from dijob.server.refusal import RequestRejection
 from dijob.server.sizes import MANAGER, TRIES, Sizes
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import Call
+from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import JOBS
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Manner:
 
 
 @dataclass
-class Waiting:
+class PendingReport:
     """Progress of a job that is to be written, not before `due` (in monotonic seconds)."""
 
     job: JobName
@@ -71,7 +71,7 @@ class Reports:
         self._clock = clock
         self._profilings = Limit(PROFILINGS)
         self._writes = Limit(Rate(WRITES_PER_SECOND / manner.replicas, 1.0))
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, PendingReport] = {}
         # When the progress of each job may be written again, in monotonic seconds.
         self._next: dict[str, float] = {}
 
@@ -82,20 +82,22 @@ class Reports:
         """
         if self._known(job) is None:
             if len(self._waiting) >= MOST_WAITING:
-                raise Refusal(429, "too many jobs are reporting progress", PROGRESS_SECONDS)
+                raise RequestRejection(
+                    429, "too many jobs are reporting progress", PROGRESS_SECONDS
+                )
             # A process that reports to a deleted job should learn that now, not after a minute.
             await self._sizes.read(job)
         now = self._clock.monotonic()
         news = report.model_dump(exclude_none=True) | {"time": timestamp(self._clock.now())}
         waiting = self._known(job)
         if waiting is None:
-            waiting = Waiting(job, Progress(), max(now, self._next.get(str(job), now)))
+            waiting = PendingReport(job, Progress(), max(now, self._next.get(str(job), now)))
         waiting.progress = waiting.progress.model_copy(update=news)
         self._waiting[str(job)] = waiting
         if self._by_job:
             metrics.tell(job.namespace, job.name, waiting.progress, now)
 
-    def _known(self, job: JobName) -> Waiting | None:
+    def _known(self, job: JobName) -> PendingReport | None:
         """Return the unwritten report of this job.
 
         A job that was deleted and created again has the same name and another uid.
@@ -120,9 +122,9 @@ class Reports:
             self._next[name] = now + PROGRESS_SECONDS
             try:
                 await self._write_progress(waiting)
-            except Refusal as refusal:
+            except RequestRejection as refusal:
                 log.info("dropped the progress of DIJob %s: %s", name, refusal.message)
-            except ApiError as error:
+            except RequestError as error:
                 log.warning("will retry writing the progress of DIJob %s: %s", name, error)
                 self._put_back(waiting, now + PROGRESS_SECONDS)
             except Exception:
@@ -131,12 +133,12 @@ class Reports:
                 metrics.FAILED_WRITES.inc()
                 self._put_back(waiting, now + PROGRESS_SECONDS)
 
-    def _due(self, now: float) -> Waiting | None:
+    def _due(self, now: float) -> PendingReport | None:
         """Return the report that has been due for the longest time, or None if none is due."""
         first = min(self._waiting.values(), key=lambda each: each.due, default=None)
         return first if first and first.due <= now else None
 
-    def _put_back(self, waiting: Waiting, due: float) -> None:
+    def _put_back(self, waiting: PendingReport, due: float) -> None:
         """Schedule a report again, merged with what has been reported in the meantime."""
         newer = self._waiting.setdefault(str(waiting.job), waiting)
         # A person's report has no uid, and belongs to the same job. If the uids differ, the job was
@@ -146,7 +148,7 @@ class Reports:
             newer.progress = waiting.progress.model_copy(update=since)
             newer.due = due
 
-    async def _write_progress(self, waiting: Waiting) -> None:
+    async def _write_progress(self, waiting: PendingReport) -> None:
         body = await self._sizes.read(waiting.job)
         old, now = (body.get("status") or {}).get("progress") or {}, self._clock.now()
         written = parse_time(old.get("written"))
@@ -165,9 +167,11 @@ class Reports:
         Raises Refusal if it is too large, if the job posts too often, or if the job does not exist.
         """
         if len(json.dumps(data).encode()) > PROFILING_BYTES:
-            raise Refusal(413, f"a profiling must be at most {PROFILING_BYTES} bytes of JSON")
+            raise RequestRejection(
+                413, f"a profiling must be at most {PROFILING_BYTES} bytes of JSON"
+            )
         if wait := self._profilings.take(str(job), self._clock.monotonic()):
-            raise Refusal(429, f"DIJob {job} posts profilings too often", wait)
+            raise RequestRejection(429, f"DIJob {job} posts profilings too often", wait)
         new = {"pod": pod, "time": timestamp(self._clock.now()), "data": data}
         # The list of profilings is read and written, so a write by another replica in between must
         # not be lost: the API server rejects an outdated resourceVersion.
@@ -176,12 +180,12 @@ class Reports:
             old = (body.get("status") or {}).get(names.REPORTED) or []
             try:
                 await self._patch(body, {names.REPORTED: [*old, new][-MOST_PROFILINGS:]})
-            except ApiError as error:
+            except RequestError as error:
                 if error.conflict:
                     continue
                 raise
             return
-        raise Refusal(409, f"other clients keep changing DIJob {job}: try again", 1.0)
+        raise RequestRejection(409, f"other clients keep changing DIJob {job}: try again", 1.0)
 
     async def _patch(self, body: Json, status: Json) -> None:
         """Write a part of the status, if the job has not changed since it was read."""
@@ -189,7 +193,7 @@ class Reports:
         precondition = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         path = f"{JOBS.path(meta['namespace'], meta['name'])}/status"
         patch = {"metadata": precondition, "status": status}
-        await self._api.call(Call("PATCH", path, patch, query=MANAGER))
+        await self._api.call(OperatorRequest("PATCH", path, patch, query=MANAGER))
 
 
 def _newest(old: Json, news: Json) -> Progress:

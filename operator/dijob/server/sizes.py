@@ -12,9 +12,9 @@ from dijob.api.problems import SpecError
 from dijob.core.members import gang_of
 from dijob.core.observed.made import controller, first_port
 from dijob.server.callers import JobName
-from dijob.server.refusal import Refusal
-from dijob.shell.api import Api, ApiError, Json
-from dijob.shell.connection import Call
+from dijob.server.refusal import RequestRejection
+from dijob.shell.api import Api, Json, RequestError
+from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import JOBS, PODS
 
 MANAGER: Final = {"fieldManager": "dijob-server"}
@@ -35,12 +35,14 @@ class Sizes:
         """
         try:
             body = await self._api.get(JOBS.path(job.namespace, job.name))
-        except ApiError as error:
+        except RequestError as error:
             if error.not_found:
-                raise Refusal(404, f"DIJob {job} does not exist") from error
+                raise RequestRejection(404, f"DIJob {job} does not exist") from error
             raise
         if job.uid and body["metadata"]["uid"] != job.uid:
-            raise Refusal(404, f"DIJob {job} of this pod is gone, and another DIJob has its name")
+            raise RequestRejection(
+                404, f"DIJob {job} of this pod is gone, and another DIJob has its name"
+            )
         return body
 
     async def addresses(self, job: JobName) -> list[str]:
@@ -52,7 +54,7 @@ class Sizes:
         try:
             gang = gang_of(Parsed.of(body).job)
         except SpecError as error:
-            raise Refusal(409, f"DIJob {job} has an invalid spec: {error}") from error
+            raise RequestRejection(409, f"DIJob {job} has an invalid spec: {error}") from error
         selector = f"{names.LABEL_JOB}={job.name}"
         listed = await self._api.get(PODS.path(job.namespace), labelSelector=selector)
         found: dict[int, str] = {}
@@ -86,16 +88,16 @@ class Sizes:
             patch = {"metadata": precondition, "spec": {"replicas": size}}
             path = f"{JOBS.path(job.namespace, job.name)}/scale"
             try:
-                await self._api.call(Call("PATCH", path, patch, query=MANAGER))
-            except ApiError as error:
+                await self._api.call(OperatorRequest("PATCH", path, patch, query=MANAGER))
+            except RequestError as error:
                 if error.conflict:
                     continue
                 # A rule of the CRD rejects the size. Its message says which sizes are allowed.
                 if error.status == 422:
-                    raise Refusal(422, error.message) from error
+                    raise RequestRejection(422, error.message) from error
                 raise
             return size
-        raise Refusal(409, f"other clients keep changing DIJob {job}: try again", 1.0)
+        raise RequestRejection(409, f"other clients keep changing DIJob {job}: try again", 1.0)
 
 
 def _check(body: Json, job: JobName, size: int) -> None:
@@ -105,16 +107,16 @@ def _check(body: Json, job: JobName, size: int) -> None:
     """
     spec, phase = body["spec"], (body.get("status") or {}).get("phase")
     if body["metadata"].get("deletionTimestamp") or phase in ENDED:
-        raise Refusal(
+        raise RequestRejection(
             409, f"DIJob {job} has ended or is being deleted, so its size cannot be changed"
         )
     if spec.get("tasks"):
-        raise Refusal(
+        raise RequestRejection(
             422, f"DIJob {job} has tasks: change spec.tasks[].replicas of the task instead"
         )
     least, most = spec.get("minReplicas") or 1, spec.get("maxReplicas") or names.MAX_REPLICAS
     if not least <= size <= most:
-        raise Refusal(
+        raise RequestRejection(
             422,
             f"DIJob {job} cannot have {size} replicas: its minReplicas and maxReplicas allow"
             f" {least} to {most}",

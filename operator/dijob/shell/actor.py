@@ -28,14 +28,14 @@ from dijob.core.actions import (
 )
 from dijob.core.options import Options
 from dijob.core.render.annotations import addresses_patch, end_patch
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.batch import Batch
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.creation import Creator
 from dijob.shell.kinds import JOBS, POLICIES
-from dijob.shell.memory import Memory
-from dijob.shell.outcome import Executor, Outcome
+from dijob.shell.memory import JobMemory
+from dijob.shell.outcome import Executor, PlanOutcome
 from dijob.shell.patches import merge_patch
 from dijob.shell.pod_writes import PodWrites
 
@@ -55,7 +55,9 @@ class Actor:
         self._writes = PodWrites(api, children.pods)
         self._clock = clock
 
-    async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
+    async def carry_out(
+        self, job: DIJob, actions: tuple[Action, ...], memory: JobMemory
+    ) -> PlanOutcome:
         """Execute all actions concurrently; api.py limits the number of concurrent writes.
         Rejections are noted in `memory`.
         """
@@ -105,7 +107,7 @@ class Actor:
         patch = {"metadata": precondition, "spec": {"replicas": action.replicas}}
         try:
             body = await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
-        except ApiError as error:
+        except RequestError as error:
             if error.conflict or error.not_found:
                 return None  # the job changed in the meantime; its watch event triggers a reconcile
             raise
@@ -125,7 +127,7 @@ class Actor:
         )
         try:
             await self._api.delete(path, meta.uid, version=meta.resource_version)
-        except ApiError as error:
+        except RequestError as error:
             if not (error.conflict or error.not_found):
                 raise
 
@@ -146,7 +148,7 @@ class Actor:
                 patch = {"metadata": precondition, "spec": changed}
                 body = await self._api.patch(path, patch, whole=True)
                 batch.memory.reverted.wrote(action, self._clock.now())
-        except ApiError as error:
+        except RequestError as error:
             if error.conflict or error.not_found:
                 return
             raise
@@ -185,7 +187,7 @@ class Actor:
         batch.memory.release(action.name)
         try:
             response = await self._writes.delete(batch.job, action.name, action.uid, action.grace)
-        except ApiError as error:
+        except RequestError as error:
             if error.status:  # without a response, the pod may have been deleted
                 batch.memory.released.discard(action.name)
             raise

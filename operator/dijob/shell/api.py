@@ -16,7 +16,7 @@ import aiohttp
 from dijob.api.numbers import natural
 from dijob.shell import metrics
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import Call, Connection
+from dijob.shell.connection import OperatorConnection, OperatorRequest
 from dijob.shell.documents import parsed
 from dijob.shell.pulse import Pulse
 from dijob.shell.server_clock import ServerClock
@@ -39,7 +39,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 TIMEOUT_SECONDS = 30
 
 
-class ApiError(Exception):
+class RequestError(Exception):
     """A request failed, at the apiserver or on the way to it.
 
     `status` is the HTTP status code, or 0 if there was no response. `fields` are the fields of the
@@ -113,7 +113,7 @@ class Api:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: OperatorConnection,
         clock: Clock = SYSTEM,
         permission: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
@@ -131,20 +131,20 @@ class Api:
         permission: Callable[[], Awaitable[None]] = _at_once,
     ) -> "Api":
         """Connect with the pod's service account, or with a kubeconfig outside a cluster."""
-        return Api(await Connection.of(kubeconfig, identity), permission=permission)
+        return Api(await OperatorConnection.of(kubeconfig, identity), permission=permission)
 
     async def close(self) -> None:
         await self._connection.close()
 
     async def get(self, path: str, *, accept: str = "application/json", **query: str) -> Json:
         """Read an object or a list."""
-        return await self.call(Call("GET", path, query=query, accept=accept))
+        return await self.call(OperatorRequest("GET", path, query=query, accept=accept))
 
     async def create(self, path: str, body: Json) -> Json:
         """Create an object with POST. An unknown field in it is an error."""
         # By default the apiserver drops unknown fields silently. A pod would then run without a
         # field of the user's template that has a typo.
-        call = Call("POST", path, body, query=STRICT, accept=METADATA_ONLY)
+        call = OperatorRequest("POST", path, body, query=STRICT, accept=METADATA_ONLY)
         return await self._write(path, lambda: call)
 
     async def patch(
@@ -157,7 +157,9 @@ class Api:
         """
         accept = "application/json" if whole else METADATA_ONLY
         made = body if callable(body) else lambda: body
-        return await self._write(path, lambda: Call("PATCH", path, made(), accept=accept))
+        return await self._write(
+            path, lambda: OperatorRequest("PATCH", path, made(), accept=accept)
+        )
 
     async def delete(
         self,
@@ -174,14 +176,16 @@ class Api:
         """
         seconds = {} if grace is None else {"gracePeriodSeconds": grace}
 
-        def call() -> Call:
+        def call() -> OperatorRequest:
             known = version() if callable(version) else version
             only = {"uid": uid, **({"resourceVersion": known} if known else {})}
-            return Call("DELETE", path, {"preconditions": only, **seconds}, accept=METADATA_ONLY)
+            return OperatorRequest(
+                "DELETE", path, {"preconditions": only, **seconds}, accept=METADATA_ONLY
+            )
 
         await self._write(path, call)
 
-    async def _write(self, path: str, call: Callable[[], Call]) -> Json:
+    async def _write(self, path: str, call: Callable[[], OperatorRequest]) -> Json:
         # Wait before a slot is taken: while the apiserver is away, writes that wait for the lease
         # would hold all slots. `_send` checks again, since the wait for a slot can be long.
         await self._permission()
@@ -201,7 +205,7 @@ class Api:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=stream.silence, sock_connect=5)
         try:
-            response = await self._send(Call("GET", stream.path, query=query), timeout)
+            response = await self._send(OperatorRequest("GET", stream.path, query=query), timeout)
             try:
                 async for line in response.content:
                     self.pulse.beat()
@@ -209,9 +213,9 @@ class Api:
             finally:
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise ApiError(0, type(error).__name__, str(error)) from error
+            raise RequestError(0, type(error).__name__, str(error)) from error
 
-    async def call(self, call: Call) -> Json:
+    async def call(self, call: OperatorRequest) -> Json:
         """Send one request without waiting for a slot, and return the response."""
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=5)
         try:
@@ -219,9 +223,11 @@ class Api:
             return await parsed(await response.read()) or {}
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             metrics.API_REQUESTS.labels(call.method, "none").inc()
-            raise ApiError(0, type(error).__name__, str(error)) from error
+            raise RequestError(0, type(error).__name__, str(error)) from error
 
-    async def _send(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _send(
+        self, call: OperatorRequest, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
         if call.method != "GET":
             await self._permission()
         began = self._clock.monotonic()
@@ -245,7 +251,7 @@ class Api:
         self.clock.answered(response.headers.get("Date", ""), began)
         return response
 
-    def _wrote(self, began: float, took: float, again: str, error: ApiError | None) -> None:
+    def _wrote(self, began: float, took: float, again: str, error: RequestError | None) -> None:
         """Adjust the limit of concurrent writes after a response."""
         if error is not None and error.no_room:
             self.throttle.wrote(error.status, took)
@@ -262,7 +268,7 @@ def _namespace(path: str) -> str:
     return path.partition("/namespaces/")[2].partition("/")[0]
 
 
-def error_of(status: int, data: bytes) -> ApiError:
+def error_of(status: int, data: bytes) -> RequestError:
     """Return the error in a response body: the apiserver's Status, or the plain text of a proxy in
     between.
     """
@@ -270,8 +276,8 @@ def error_of(status: int, data: bytes) -> ApiError:
         body = json.loads(data)
         causes = (body.get("details") or {}).get("causes") or ()
         fields = frozenset(str(cause.get("field")) for cause in causes)
-        return ApiError(
+        return RequestError(
             status, str(body.get("reason") or ""), str(body.get("message") or ""), fields
         )
     except (ValueError, AttributeError):
-        return ApiError(status, "", data[:500].decode(errors="replace"))
+        return RequestError(status, "", data[:500].decode(errors="replace"))

@@ -9,7 +9,7 @@ each new pod of it would be garbage collected at once. One LIST of metadata find
 import asyncio
 import logging
 
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import WentBackError, order
 from dijob.shell.kinds import JOBS
@@ -56,7 +56,7 @@ class Audit:
             await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))
             try:
                 await self._compare()
-            except ApiError as error:
+            except RequestError as error:
                 log.warning("failed to list dijobs, the audit is postponed: %s", error)
 
     async def catch_up(self) -> None:
@@ -70,7 +70,7 @@ class Audit:
             for uid, (path, version) in there.items():
                 if self._reconciler.jobs.lacks(uid, version):
                     self._take(await self._api.get(path))
-        except ApiError as error:
+        except RequestError as error:
             log.warning("failed to list dijobs, the next audit finds missed changes: %s", error)
 
     def _take(self, body: Json) -> None:

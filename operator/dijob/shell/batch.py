@@ -10,9 +10,9 @@ import asyncio
 from dijob.api.model import DIJob
 from dijob.core.members import gang_of
 from dijob.core.observed import refusals
-from dijob.core.observed.views import Refusal, Refused
+from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.shell.api import CONCURRENT_WRITES
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 
 
 class Batch:
@@ -22,33 +22,33 @@ class Batch:
     when it succeeds.
     """
 
-    def __init__(self, job: DIJob, memory: Memory) -> None:
+    def __init__(self, job: DIJob, memory: JobMemory) -> None:
         self.job = job
         self.gang = gang_of(job)  # computed once, and not for each pod
         self.memory = memory
-        self._refused: tuple[str, Refusal] | None = None
+        self._refused: tuple[str, ApiRejection] | None = None
         self._score = 0
         refused = any(
-            refusal.why is not Refused.TAKEN
+            refusal.why is not RejectionCause.TAKEN
             for key, refusal in memory.refusals.items()
             if key.startswith("pod/")
         )
         self._withheld = CONCURRENT_WRITES - 1 if refused else 0
         self.permits = asyncio.Semaphore(CONCURRENT_WRITES - self._withheld)
 
-    def refusal_of(self, name: str) -> Refusal | None:
+    def refusal_of(self, name: str) -> ApiRejection | None:
         """Return the rejection that applies to the pod of this name, or None to try it."""
         return (
             refusals.of_sibling(self._refused[1], self._refused[0], name) if self._refused else None
         )
 
-    def answered(self, name: str, refusal: Refusal | None) -> None:
+    def answered(self, name: str, refusal: ApiRejection | None) -> None:
         """Note the result of one creation, and let the others go if it does not apply to all.
 
         Names that old pods still hold are a special case: some of them may be free already. Only if
         more than two of three tried names are taken, the remaining ones are not tried.
         """
-        ending = refusal is not None and refusal.why is Refused.TERMINATING
+        ending = refusal is not None and refusal.why is RejectionCause.TERMINATING
         # A taken name subtracts 1 and a created pod adds 2, so the score is negative if more than
         # two of three tried names were taken.
         if ending or not refusal:
@@ -61,7 +61,7 @@ class Batch:
         self._withheld = 0
 
 
-def _for_all(refusal: Refusal) -> bool:
+def _for_all(refusal: ApiRejection) -> bool:
     """Whether the other pods of the job would be rejected for the same reason."""
     # TAKEN: another object has this pod's name, which says nothing about other names.
-    return refusal.why is not Refused.TAKEN
+    return refusal.why is not RejectionCause.TAKEN

@@ -17,7 +17,7 @@ from typing import Any, Final
 from dijob.api.printed import one_line
 from dijob.names import CLAIM
 from dijob.shell import metrics
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import LEASES
 from dijob.shell.lease import Record, read, stamp, write
@@ -94,7 +94,7 @@ class Claims:
             self._see(namespace, found)
             if not self.other(namespace):
                 await self._write(namespace, found)
-        except ApiError as error:
+        except RequestError as error:
             self._log_once(namespace, f"failed to renew the claim: {error}")
             return False
         return not self.other(namespace) and found.holder != self._release
@@ -103,7 +103,7 @@ class Claims:
         try:
             listed = await self._api.get(LEASES.path(), fieldSelector=f"metadata.name={CLAIM}")
             found = {_namespace(item): Record.of(item) for item in listed.get("items") or ()}
-        except ApiError as error:
+        except RequestError as error:
             self._log_once("", f"failed to read the claims of other releases: {error}")
             return
         # A deleted Lease is a claim that was given up, as by `helm uninstall`.

@@ -32,7 +32,7 @@ class CredentialsError(Exception):
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorRequest:
     """One request to the apiserver."""
 
     method: str
@@ -82,7 +82,7 @@ def _parts(path: str) -> tuple[str, str, str]:
     return resource, subresource, name
 
 
-class Connection:
+class OperatorConnection:
     """Requests to one apiserver with the credentials of a configuration. `identity` goes into the
     user agent, so that the replicas can be distinguished in the apiserver's audit log.
     """
@@ -100,7 +100,7 @@ class Connection:
         )
 
     @staticmethod
-    async def of(kubeconfig: str | None, identity: str = "") -> "Connection":
+    async def of(kubeconfig: str | None, identity: str = "") -> "OperatorConnection":
         """Connect with the pod's service account, or with a kubeconfig outside a cluster.
 
         Raises CredentialsError, whose message names the file and the error.
@@ -111,7 +111,7 @@ class Connection:
                 await load_kube_config(config_file=kubeconfig, client_configuration=settings)
             else:
                 load_incluster_config(client_configuration=settings)
-            return Connection(settings, identity)
+            return OperatorConnection(settings, identity)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
             reason = " ".join(str(error).split())
             if kubeconfig:
@@ -133,7 +133,9 @@ class Connection:
     async def close(self) -> None:
         await self._session.close()
 
-    async def request(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def request(
+        self, call: OperatorRequest, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
         """Send a request and return the response; its body has not been read yet."""
         headers, settings = call.headers, self._settings
         # Service account tokens expire, and the kubelet replaces the file. This call reads the file

@@ -11,19 +11,19 @@ from collections.abc import Awaitable, Iterable, Mapping
 
 from dijob.api.model import DIJob
 from dijob.core.actions import CreateShared
-from dijob.core.members import Member
+from dijob.core.members import GangMember
 from dijob.core.observed import refusals
 from dijob.core.observed.parse import namesake, other_port, owner_in_words, pod
 from dijob.core.observed.termination import termination
-from dijob.core.observed.views import Refused
+from dijob.core.observed.views import RejectionCause
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.batch import Batch
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
 from dijob.shell.kinds import CHILDREN, PODS
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +37,14 @@ class Creator:
         self._options = options
         self._clock = clock
 
-    async def find_hidden(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
+    async def find_hidden(
+        self, job: DIJob, members: Iterable[GangMember], memory: JobMemory
+    ) -> None:
         """Look up pods by name that no watch shows, and restore the labels of the job's own."""
         batch = Batch(job, memory)
         await asyncio.gather(*(self._find(batch, member) for member in members))
 
-    async def _find(self, batch: Batch, member: Member) -> None:
+    async def _find(self, batch: Batch, member: GangMember) -> None:
         """Look up one pod. An ApiError ends the reconciliation: without a response, it is unknown
         whether the pod is lost.
         """
@@ -51,7 +53,7 @@ class Creator:
         try:
             async with batch.permits:
                 body = await self._api.get(path)
-        except ApiError as error:
+        except RequestError as error:
             if not error.not_found:
                 raise
             self._note_absent(batch, member)
@@ -67,7 +69,7 @@ class Creator:
         self._children.pods.put(pod(await self._relabelled(path, body, labels)))
         batch.memory.unlabelled.discard(member.name)
 
-    async def create_pods(self, batch: Batch, members: Iterable[Member]) -> None:
+    async def create_pods(self, batch: Batch, members: Iterable[GangMember]) -> None:
         """Create pods one after the other, and stop at the first rejection."""
         for member in members:
             async with batch.permits:
@@ -98,7 +100,7 @@ class Creator:
             # the full object with the defaults of the apiserver and its webhooks.
             response = await self._api.create(path, manifest)
             body = {**manifest, "metadata": response["metadata"]}
-        except ApiError as error:
+        except RequestError as error:
             if error.status == 404:
                 return False  # the namespace is being deleted, and the job with it
             if not error.conflict:
@@ -125,7 +127,7 @@ class Creator:
         noted = batch.memory.refusals
         try:
             return await self._found(batch, key, path, manifest)
-        except ApiError as error:
+        except RequestError as error:
             if not error.not_found:
                 before, now = noted.get(key), self._clock.now()
                 noted[key] = refusals.of_change(error.status, error.message, before, now)
@@ -143,7 +145,7 @@ class Creator:
         if why := namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
             about = (
                 termination(body).reason(now)
-                if why is Refused.TERMINATING
+                if why is RejectionCause.TERMINATING
                 else owner_in_words(body)
             )
             what = key.replace("/", " ")
@@ -166,7 +168,7 @@ class Creator:
         meta = {"uid": body["metadata"]["uid"], "resourceVersion": version, "labels": labels}
         return self._api.patch(path, {"metadata": meta}, whole=True)
 
-    def _note_absent(self, batch: Batch, member: Member) -> None:
+    def _note_absent(self, batch: Batch, member: GangMember) -> None:
         batch.memory.absent.add(member.name)
         batch.memory.unlabelled.discard(member.name)
         for view in self._children.pods.of(batch.job.metadata.owner_key):

@@ -17,7 +17,7 @@ from dijob.core.backoff import doubled
 from dijob.core.observed import patience, pod_events
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due, probes_due
 from dijob.core.observed.views import Pod, since
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import EVENTS
 from dijob.shell.news import News
@@ -61,13 +61,13 @@ class EventReader:
             await self._read_warnings(job, pods, news)
             await self._read_causes(job, pods, news)
             await self._read_probes(job, pods, news)
-        except ApiError as error:
+        except RequestError as error:
             if error.status in (401, 403):
                 self._close(job.namespace, error)
             else:
                 log.warning("%s: failed to read pod events: %s", job.name, error)
 
-    def _close(self, namespace: str, error: ApiError) -> None:
+    def _close(self, namespace: str, error: RequestError) -> None:
         """Back off in a namespace, longer each time. Log only the first rejection."""
         before = self._closed.get(namespace)
         failures = before.failures + 1 if before else 1

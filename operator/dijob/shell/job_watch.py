@@ -20,7 +20,7 @@ import kopf
 
 from dijob import names
 from dijob.core.backoff import doubled
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.nostate import NoDiffBase, NoProgress
 from dijob.shell.session import login
@@ -84,7 +84,7 @@ class JobWatch:
             if all(group.get("name") != names.GROUP for group in groups.get("groups") or ()):
                 return False
             found = await self._api.get(f"/apis/{names.API_VERSION}")
-        except ApiError as error:
+        except RequestError as error:
             # Without permission to read the documents, let kopf start: its error names the
             # permission that is missing.
             return False if error.not_found else (error.status in (401, 403) or None)

@@ -19,7 +19,7 @@ SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 
 
 @dataclass(frozen=True)
-class Kind:
+class ObjectKind:
     """One kind of object. `plural` is the resource in paths and in RBAC, `verbs` are the
     permissions that the operator needs. `view` converts an object for the store; None if the kind
     is not watched.
@@ -45,20 +45,22 @@ class Kind:
         return f"{root}{within}/{self.plural}" + (f"/{name}" if name else "")
 
 
-JOBS: Final = Kind(names.KIND, names.PLURAL, "get list watch patch delete", names.API_VERSION)
-JOB_STATUS: Final = Kind(names.KIND, f"{names.PLURAL}/status", "patch", names.API_VERSION)
+JOBS: Final = ObjectKind(names.KIND, names.PLURAL, "get list watch patch delete", names.API_VERSION)
+JOB_STATUS: Final = ObjectKind(names.KIND, f"{names.PLURAL}/status", "patch", names.API_VERSION)
 # The CRD has no such subresource. The admission plugin OwnerReferencesPermissionEnforcement
 # requires this permission for owner references with blockOwnerDeletion (docs/decisions/042).
-JOB_FINALIZERS: Final = Kind(names.KIND, f"{names.PLURAL}/finalizers", "update", names.API_VERSION)
-PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod)
-SERVICES: Final = Kind("Service", "services", "get list watch create", view=service)
+JOB_FINALIZERS: Final = ObjectKind(
+    names.KIND, f"{names.PLURAL}/finalizers", "update", names.API_VERSION
+)
+PODS: Final = ObjectKind("Pod", "pods", "get list watch create delete patch", view=pod)
+SERVICES: Final = ObjectKind("Service", "services", "get list watch create", view=service)
 # Watched only if each job has its own NetworkPolicy.
-POLICIES: Final = Kind(
+POLICIES: Final = ObjectKind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=policy
 )
-EVENTS: Final = Kind("Event", "events", "get list create patch")
+EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # Granted by separate rules: for the leader election in the operator's namespace, and for claims.
-LEASES: Final = Kind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
+LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
 KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.

@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import Call
+from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import LEASES
 
 log = logging.getLogger(__name__)
@@ -85,28 +85,30 @@ class Record:
             version = str(meta["resourceVersion"])
             return Record(version, holder, changes, free=free, created=created)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ApiError(0, "NoLease", f"the response is not a Lease: {error!r}") from error
+            raise RequestError(0, "NoLease", f"the response is not a Lease: {error!r}") from error
 
 
 async def read(answer: Awaitable[Json]) -> Record:
     """Return the Lease in a response, or an empty record if the Lease does not exist."""
     try:
         return Record.of(await answer)
-    except ApiError as error:
+    except RequestError as error:
         if error.not_found:
             return Record()
         raise
 
 
-def write(namespace: str, name: str, version: str, spec: Mapping[str, Any]) -> Call:
+def write(namespace: str, name: str, version: str, spec: Mapping[str, Any]) -> OperatorRequest:
     """Return the request that updates a Lease in this version, or that creates it if the version is
     "".
     """
     if version:
         body = {"metadata": {"resourceVersion": version}, "spec": spec}
-        return Call("PATCH", LEASES.path(namespace, name), body)
+        return OperatorRequest("PATCH", LEASES.path(namespace, name), body)
     kind = {"apiVersion": LEASES.version, "kind": LEASES.name}
-    return Call("POST", LEASES.path(namespace), {**kind, "metadata": {"name": name}, "spec": spec})
+    return OperatorRequest(
+        "POST", LEASES.path(namespace), {**kind, "metadata": {"name": name}, "spec": spec}
+    )
 
 
 class Sight:
@@ -168,7 +170,7 @@ class Lease:
             await self._renewed.wait()
         if self._clock.monotonic() - began > PAUSE_SECONDS:
             text = f"the operator could not renew its lease for more than {PAUSE_SECONDS:g} s"
-            raise ApiError(0, "NotRenewed", text)
+            raise RequestError(0, "NotRenewed", text)
 
     async def acquire(self) -> None:
         """Wait until this replica holds the Lease."""
@@ -180,7 +182,7 @@ class Lease:
                     await self._take(found)
                     return
                 self._log_once(f"standby (leader: {found.holder or 'none'})")
-            except ApiError as error:
+            except RequestError as error:
                 # A conflict means that another replica took the Lease first.
                 if not error.conflict:
                     sight.not_answered()
@@ -196,7 +198,7 @@ class Lease:
             try:
                 await self._write(self._held)
                 self._log_once("leading, the lease is renewed")
-            except ApiError as error:
+            except RequestError as error:
                 wait = LOOK_SECONDS
                 self._log_once(f"failed to renew the lease: {error}")
                 if error.conflict or error.not_found:
@@ -216,11 +218,11 @@ class Lease:
                 spec = {"holderIdentity": "", "leaseDurationSeconds": FREED_SECONDS}
                 await self._put(found.version, spec)
                 return
-            except ApiError as error:
+            except RequestError as error:
                 self._log_once(f"failed to release the lease: {error}")
 
     async def _read(self) -> Record:
-        return await read(self._answer(Call("GET", self._path)))
+        return await read(self._answer(OperatorRequest("GET", self._path)))
 
     async def _take(self, found: Record) -> None:
         """Take the Lease if it has not changed since it was read."""
@@ -248,18 +250,18 @@ class Lease:
         call = write(self._name.namespace, self._name.name, version, spec)
         return Record.of(await self._answer(call))
 
-    async def _answer(self, call: Call) -> Json:
+    async def _answer(self, call: OperatorRequest) -> Json:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 return await self._api.call(call)
         except TimeoutError as error:
-            raise ApiError(0, "Timeout", f"no response for {TIMEOUT_SECONDS:g} s") from error
+            raise RequestError(0, "Timeout", f"no response for {TIMEOUT_SECONDS:g} s") from error
 
     async def _look(self) -> None:
         """Read the Lease after a renewal was rejected, and find out who holds it."""
         try:
             found = await self._read()
-        except ApiError as error:
+        except RequestError as error:
             self._log_once(f"failed to read the lease: {error}")
             return
         # If the Lease was deleted or its holder was removed by hand, no standby has taken it yet:

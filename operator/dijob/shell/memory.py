@@ -17,13 +17,13 @@ from dijob.api.parse import Parsed
 from dijob.core.decide import changes
 from dijob.core.membership.capacity import seconds_until_retry
 from dijob.core.observed import creations
-from dijob.core.observed.views import ARRIVAL, Creation, Pod, Refusal, Refused
+from dijob.core.observed.views import ARRIVAL, ApiRejection, Creation, Pod, RejectionCause
 from dijob.shell.news import News
 from dijob.shell.reverted import Reverted
 
 
 @dataclass
-class Memory:
+class JobMemory:
     """The memory of one job.
 
     Fields that have the same name in Observed (core/observed/views.py) are explained there.
@@ -34,7 +34,7 @@ class Memory:
     the apiserver drops, because its CRD is older than the operator.
     """
 
-    refusals: dict[str, Refusal] = field(default_factory=dict)
+    refusals: dict[str, ApiRejection] = field(default_factory=dict)
     reverted: Reverted = field(default_factory=Reverted)
     creations: dict[str, Creation] = field(default_factory=dict)
     released: set[str] = field(default_factory=set)
@@ -59,7 +59,7 @@ class Memory:
             self.refusals = {
                 k: refusal
                 for k, refusal in self.refusals.items()
-                if refusal.why is not Refused.REJECTED
+                if refusal.why is not RejectionCause.REJECTED
             }
             self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
         if before is not None and before.job.status.list_number != job.status.list_number:
@@ -150,10 +150,10 @@ class Memories:
     """The memories of all jobs by uid. A new job with an old name starts with an empty memory."""
 
     def __init__(self) -> None:
-        self._by_uid: dict[str, Memory] = {}
+        self._by_uid: dict[str, JobMemory] = {}
 
-    def of(self, uid: str) -> Memory:
-        return self._by_uid.setdefault(uid, Memory())
+    def of(self, uid: str) -> JobMemory:
+        return self._by_uid.setdefault(uid, JobMemory())
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

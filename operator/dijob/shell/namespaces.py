@@ -8,7 +8,7 @@ and restarts when their set has changed.
 import asyncio
 import logging
 
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.audit import LIST_METADATA
 from dijob.shell.kinds import CHILDREN, JOBS, POLICIES
 
@@ -65,7 +65,7 @@ async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None
         for kind in READ:
             async with few:
                 await api.get(kind.path(namespace), accept=LIST_METADATA, limit="1")
-    except ApiError as error:
+    except RequestError as error:
         return False if error.status in (403, 404) else None
     return True
 

@@ -13,7 +13,7 @@ from dijob.core.observed.room import Room
 from dijob.core.observed.views import Isolation, Observed, Pod, Throttling
 from dijob.core.options import Options, isolated, notes
 from dijob.shell.children import Children
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from dijob.shell.strangers import Strangers
 from dijob.shell.throttle import Throttle
 
@@ -29,7 +29,7 @@ class Observer:
         self._throttle = throttle
         self._options = options
 
-    def observe(self, job: DIJob, memory: Memory, now: datetime) -> Observed:
+    def observe(self, job: DIJob, memory: JobMemory, now: datetime) -> Observed:
         """Return everything that is known about a job, and note what is new in its memory."""
         owner = job.metadata.owner_key
         pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
@@ -65,7 +65,7 @@ class Observer:
             warnings={uid: text for uid, text in memory.news.warnings.items() if uid in silent},
         )
 
-    def _explained(self, pod: Pod, memory: Memory, now: datetime) -> Pod:
+    def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
         """Return the pod with the probe that ended its container or fails, and without a problem
         that is too recent to report.
         """

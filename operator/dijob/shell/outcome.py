@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from dijob.core.actions import Action
 from dijob.core.decide import changes
 from dijob.core.observed import refusals
-from dijob.core.observed.views import Refusal
-from dijob.shell.api import CONCURRENT_WRITES, ApiError, Json
+from dijob.core.observed.views import ApiRejection
+from dijob.shell.api import CONCURRENT_WRITES, Json, RequestError
 from dijob.shell.clock import Clock
 
 Act = Callable[[Action], Awaitable[Json | None]]
@@ -20,7 +20,7 @@ Results = list[Json | BaseException | None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlanOutcome:
     """The results of a plan's actions: the new body of the job if an action changed it, and the
     first error that is not a rejection. The error is raised after the status was written.
     """
@@ -35,16 +35,16 @@ class Executor:
     change succeeds. Creations note their rejections themselves.
     """
 
-    noted: dict[str, Refusal]
+    noted: dict[str, ApiRejection]
     act: Act
     clock: Clock
 
-    async def outcome(self, actions: Iterable[Action]) -> Outcome:
+    async def outcome(self, actions: Iterable[Action]) -> PlanOutcome:
         """Run all actions."""
         plain, again = changes.turns(actions, self.noted)
         every = await asyncio.gather(self._all(plain), *map(self._in_turn, again))
         results = [result for each in every for result in each]
-        return Outcome(
+        return PlanOutcome(
             next((result for result in results if isinstance(result, dict)), None),
             next((result for result in results if isinstance(result, BaseException)), None),
         )
@@ -79,7 +79,7 @@ class Executor:
         key = changes.key(action)
         try:
             response = await self.act(action)
-        except ApiError as error:
+        except RequestError as error:
             if not key:  # a creation
                 raise
             before, now = self.noted.get(key), self.clock.now()

@@ -15,7 +15,7 @@ from dijob.core.observed.made import relabelled
 from dijob.core.observed.parse import list_copy
 from dijob.core.observed.views import Pod
 from dijob.core.render.annotations import ends_patch
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.informer import Informer
 from dijob.shell.kinds import PODS
 
@@ -82,7 +82,7 @@ class PodWrites:
     def _version(self, uid: str) -> str:
         """Return the newest known resourceVersion of a pod. Raises ApiError if the pod is gone."""
         if (view := self._pods.find(uid)) is None:
-            raise ApiError(404, "NotFound", "the pod is gone")
+            raise RequestError(404, "NotFound", "the pod is gone")
         return view.version
 
     async def _answer(
@@ -90,7 +90,7 @@ class PodWrites:
     ) -> Json | None:
         try:
             return await call or {}
-        except ApiError as error:
+        except RequestError as error:
             if error.not_found:
                 self._pods.drop(uid)
             elif error.conflict:
@@ -103,7 +103,7 @@ class PodWrites:
         """Read the object that has the pod's name now into the store."""
         try:
             body = await self._api.get(_path(job, name))
-        except ApiError as error:
+        except RequestError as error:
             if not error.not_found:
                 raise
             self._pods.drop(uid)

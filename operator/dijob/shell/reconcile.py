@@ -22,16 +22,16 @@ from dijob.core.options import Options
 from dijob.core.plan import Plan, plan
 from dijob.core.report import conditions
 from dijob.shell.actor import Actor
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.aside import Aside
 from dijob.shell.children import Children
 from dijob.shell.clock import StepClock, yield_to_others
 from dijob.shell.event_reader import EventReader
 from dijob.shell.jobs import Jobs, order
 from dijob.shell.kinds import JOBS
-from dijob.shell.memory import Memories, Memory
+from dijob.shell.memory import JobMemory, Memories
 from dijob.shell.observing import Observer
-from dijob.shell.outcome import Outcome
+from dijob.shell.outcome import PlanOutcome
 from dijob.shell.recorder import Recorder
 from dijob.shell.status_writer import StatusWriter
 from dijob.shell.strangers import Strangers
@@ -65,7 +65,7 @@ class Reconciler:
         """
         try:
             again = await self._pass(key)
-        except (ApiError, KnownError):
+        except (RequestError, KnownError):
             raise
         except Exception as error:
             self.aside.put("/".join(key), error)
@@ -87,7 +87,7 @@ class Reconciler:
         await self._find_hidden(job, memory)
         pods = self._children.pods.of(job.metadata.owner_key)
         await self._events.read(job.metadata, () if job.status.ended else pods, memory.news)
-        decided, outcome = await self._plan(job, memory), Outcome()
+        decided, outcome = await self._plan(job, memory), PlanOutcome()
         asked = decided.actions
         if asked:
             if await self._status.write_first(body, job, decided, memory):
@@ -117,7 +117,7 @@ class Reconciler:
         # others, such as pods after their Service, and runs at once.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
-    async def _plan(self, job: DIJob, memory: Memory) -> Plan:
+    async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:
         await yield_to_others()
         # No await between the two: the observation must belong to this time.
         now, observed = self._clock.now(), self._observe(job, memory)
@@ -131,10 +131,10 @@ class Reconciler:
         self.jobs.pop(uid)
         self._memories.forget(uid)
 
-    def _observe(self, job: DIJob, memory: Memory) -> Observed:
+    def _observe(self, job: DIJob, memory: JobMemory) -> Observed:
         return self._observer.observe(job, memory, self._clock.now())
 
-    async def _find_hidden(self, job: DIJob, memory: Memory) -> None:
+    async def _find_hidden(self, job: DIJob, memory: JobMemory) -> None:
         """Look up pods by name that should exist but that no watch shows, each of them once."""
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
@@ -159,7 +159,7 @@ class Reconciler:
         known = job.metadata
         try:
             body = await self._api.get(JOBS.path(known.namespace, known.name))
-        except ApiError as error:
+        except RequestError as error:
             if not error.not_found:
                 raise
             self.forget(known.uid)
@@ -179,7 +179,7 @@ class Reconciler:
         memory = self._memories.of(body["metadata"]["uid"])
         try:
             return await self._status.write_conditions(body, conditions.broken(error), memory)
-        except (ApiError, KnownError):
+        except (RequestError, KnownError):
             raise
         except Exception as another:  # the status itself may be what cannot be processed
             log.warning("%s/%s: failed to write the status: %r", *key, another)

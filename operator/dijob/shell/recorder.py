@@ -14,7 +14,7 @@ from dijob.api.model import Metadata
 from dijob.api.status import timestamp
 from dijob.core.actions import Event
 from dijob.core.observed.grouping import shorten
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import EVENTS
 
@@ -37,7 +37,7 @@ class Recorder:
         name = f"{job.name}.{_digest(job.uid, event)}"
         try:
             self._counts[name] = await self._posted(name, job, event)
-        except ApiError as error:
+        except RequestError as error:
             text = "%s/%s: failed to post event %s: %s"
             log.warning(text, job.namespace, job.name, event.reason, error)
             return
@@ -51,7 +51,7 @@ class Recorder:
         if known := self._counts.get(name, 0):
             try:
                 return await self._counted(f"{path}/{name}", known + 1)
-            except ApiError as error:
+            except RequestError as error:
                 if not error.not_found:
                     raise
         # This is the first time, or the apiserver has deleted the event, which it does after an
@@ -59,7 +59,7 @@ class Recorder:
         try:
             await self._api.create(path, _body(name, job, event, timestamp(self._clock.now())))
             return 1
-        except ApiError as error:
+        except RequestError as error:
             if not error.conflict:
                 raise
         # A former leader has posted it.

@@ -13,7 +13,7 @@ from typing import Any
 
 from dijob.core.backoff import doubled
 from dijob.shell import metrics
-from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.api import Api, RequestError, Stream
 from dijob.shell.clock import Clock
 from dijob.shell.jobs import WentBackError, order
 from dijob.shell.store import Store
@@ -97,7 +97,7 @@ class Reflector:
             began, watched, why = self._clock.monotonic(), bool(version), "it ended early"
             try:
                 version = await (self._follow(api, version) if watched else self._list(api))
-            except ApiError as error:
+            except RequestError as error:
                 version, why = "", str(error)
             if version and (not watched or self._renewed):
                 self._renewed = False
@@ -136,7 +136,7 @@ class Reflector:
         if self._can_stream:
             try:
                 await self._read_stream(api, found)
-            except ApiError as error:
+            except RequestError as error:
                 # 400 or 422 means that the feature gate WatchList is off, which is the default
                 # before Kubernetes 1.34. After other errors, the next list tries a stream again.
                 self._can_stream = error.status not in (400, 422)
@@ -159,13 +159,13 @@ class Reflector:
                 meta = body.get("metadata") or {}
                 if event["type"] == "ERROR":
                     reason, message = body.get("reason") or "", body.get("message") or ""
-                    raise ApiError(body.get("code") or 0, reason, message)
+                    raise RequestError(body.get("code") or 0, reason, message)
                 if event["type"] != "BOOKMARK":
                     await self._take_listed(found, event["type"], body)
                 elif INITIAL_END in (meta.get("annotations") or {}):
                     found.version = meta["resourceVersion"]
                     return
-        raise ApiError(0, "Incomplete", "the stream ended before the list was complete")
+        raise RequestError(0, "Incomplete", "the stream ended before the list was complete")
 
     async def _read_pages(self, api: Api, found: _Listing) -> None:
         query = {"labelSelector": self._stream.selector, "limit": "500"}

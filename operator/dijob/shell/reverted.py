@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.decide import changes
 from dijob.core.observed import refusals
-from dijob.core.observed.views import Refusal
+from dijob.core.observed.views import ApiRejection
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Reverted:
     `written` has the last other change of each object.
     """
 
-    refusals: dict[str, Refusal] = field(default_factory=dict)
+    refusals: dict[str, ApiRejection] = field(default_factory=dict)
     published: dict[str, int] = field(default_factory=dict)
     written: dict[str, Action] = field(default_factory=dict)
 

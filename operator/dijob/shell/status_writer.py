@@ -26,11 +26,11 @@ from dijob.core.report.deletion import held
 from dijob.core.report.milestones import milestones
 from dijob.core.report.summary import Pressure
 from dijob.shell import metrics
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.clock import Clock, yield_to_others
 from dijob.shell.jobs import Jobs
 from dijob.shell.kinds import JOBS
-from dijob.shell.memory import Memory
+from dijob.shell.memory import JobMemory
 from dijob.shell.patches import merge_patch
 from dijob.shell.recorder import Recorder
 from dijob.shell.workqueue import KnownError
@@ -84,7 +84,7 @@ class StatusWriter:
         self._clock = clock
         self._recorder = recorder
 
-    async def write_conditions(self, body: Json, facts: list[Fact], memory: Memory) -> float:
+    async def write_conditions(self, body: Json, facts: list[Fact], memory: JobMemory) -> float:
         """Write conditions if no plan can be made, because the spec is invalid for example. Return
         the same as `write`.
         """
@@ -96,7 +96,7 @@ class StatusWriter:
         decided = Plan(status, events=summary.events(old, status))
         return min(RESYNC_SECONDS, await self.write(meta, old, decided, memory))
 
-    async def write_first(self, body: Json, job: DIJob, decided: Plan, memory: Memory) -> bool:
+    async def write_first(self, body: Json, job: DIJob, decided: Plan, memory: JobMemory) -> bool:
         """Write the first status of a large job before its pods are created. Return False if there
         is nothing to write, or if the job is not large.
 
@@ -109,7 +109,7 @@ class StatusWriter:
         await self.write(job.metadata, job.status, replace(decided, write_now=True), memory)
         return True
 
-    async def write(self, meta: Metadata, old: Status, decided: Plan, memory: Memory) -> float:
+    async def write(self, meta: Metadata, old: Status, decided: Plan, memory: JobMemory) -> float:
         """Write the status if it has changed.
 
         Return the seconds until the next reconciliation: 0 after a write, 0.1 after a conflict, the
@@ -128,7 +128,7 @@ class StatusWriter:
         path = JOBS.path(meta.namespace, meta.name)
         try:
             response = await self._api.patch(f"{path}/status", patch, whole=True)
-        except ApiError as error:
+        except RequestError as error:
             if error.not_found:
                 self._forget(meta.uid)
                 return RESYNC_SECONDS
@@ -156,7 +156,7 @@ class StatusWriter:
         # a version that the store has already, so it triggers nothing.
         return 0.0
 
-    def _dropped_before(self, decided: Plan, memory: Memory) -> dict[str, Any]:
+    def _dropped_before(self, decided: Plan, memory: JobMemory) -> dict[str, Any]:
         """Return the fields that the apiserver dropped before, if it is time to retry them: the CRD
         may have been upgraded.
         """
@@ -166,11 +166,13 @@ class StatusWriter:
             name: value for name, value in _dump(decided.status).items() if name in memory.dropped
         }
 
-    def _until_asked(self, memory: Memory) -> float:
+    def _until_asked(self, memory: JobMemory) -> float:
         stale = memory.refusals.get(STATUS)
         return (stale.retry_at - self._clock.now()).total_seconds() if stale else 0.0
 
-    def _check_kept(self, lost: frozenset[str], again: Mapping[str, Any], memory: Memory) -> None:
+    def _check_kept(
+        self, lost: frozenset[str], again: Mapping[str, Any], memory: JobMemory
+    ) -> None:
         """Note the fields that the apiserver has dropped. Raises StaleCrdError if there are any."""
         memory.dropped = (memory.dropped - again.keys()) | lost
         if lost:
@@ -180,7 +182,7 @@ class StatusWriter:
         if not memory.dropped:
             memory.refusals.pop(STATUS, None)
 
-    def _put_off(self, pressure: Pressure, old: Status, memory: Memory) -> float:
+    def _put_off(self, pressure: Pressure, old: Status, memory: JobMemory) -> float:
         """Return the seconds by which a write that is not urgent is delayed; 0 or less to write it
         now.
         """

@@ -10,7 +10,7 @@ import logging
 
 from dijob import names
 from dijob.core.observed.parse import pod
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, RequestError
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
 from dijob.shell.kinds import PODS
@@ -39,7 +39,7 @@ class Strangers:
             await asyncio.sleep(self._clock.spread(LOOK_SECONDS))
             try:
                 self.waiting = await self.look(paths)
-            except ApiError as error:
+            except RequestError as error:
                 log.warning("failed to list unscheduled pods: %s", error)
 
     async def look(self, paths: list[str]) -> bool:

@@ -6,17 +6,17 @@ from typing import Any
 
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.probe import Probe
-from dijob.cli.doctor.verdict import Status
-from dijob.cli.topology.compare import Pod, compare
-from dijob.cli.topology.expected import World, world_of
-from dijob.cli.topology.sockets import Connection, Sockets
+from dijob.cli.doctor.verdict import CheckStatus
+from dijob.cli.topology.compare import ProbedPod, compare
+from dijob.cli.topology.expected import ExpectedWorld, world_of
+from dijob.cli.topology.sockets import SocketConnection, Sockets
 from dijob.client import Job, RankPod
 from manifests import dijob
 
 Body = dict[str, Any]
 RANK = "diengine.opendilab.org/rank"
 LIST = "diengine.opendilab.org/list-number"
-OK, PROBLEM, UNKNOWN = Status.OK, Status.PROBLEM, Status.UNKNOWN
+OK, PROBLEM, UNKNOWN = CheckStatus.OK, CheckStatus.PROBLEM, CheckStatus.UNKNOWN
 
 
 def condition(kind: str, reason: str, message: str = "", status: str = "True") -> Body:
@@ -64,15 +64,15 @@ GOOD = Probe(
 )
 
 
-def connected(of: World, up: bool = True, **more: Any) -> tuple[Pod, Pod]:
+def connected(of: ExpectedWorld, up: bool = True, **more: Any) -> tuple[ProbedPod, ProbedPod]:
     """Return two pods; rank 1 dials rank 0."""
-    ends = [Connection("10.0.0.1", 50515, "10.0.0.2", 40000, "2")] if up else []
+    ends = [SocketConnection("10.0.0.1", 50515, "10.0.0.2", 40000, "2")] if up else []
     zero = Sockets(tuple(ends), {50515: frozenset({"1"})}, {"1": frozenset({7})}, True)
-    far = [Connection("10.0.0.2", 40000, "10.0.0.1", 50515, "3")] if up else []
+    far = [SocketConnection("10.0.0.2", 40000, "10.0.0.1", 50515, "3")] if up else []
     one = Sockets(tuple(far), {50515: frozenset({"1"})}, {"1": frozenset({7})}, True)
     return (
-        Pod(0, "test-0", frozenset({"10.0.0.1"}), replace(zero, **more)),
-        Pod(1, "test-1", frozenset({"10.0.0.2"}), one),
+        ProbedPod(0, "test-0", frozenset({"10.0.0.1"}), replace(zero, **more)),
+        ProbedPod(1, "test-1", frozenset({"10.0.0.2"}), one),
     )
 
 
@@ -102,7 +102,7 @@ class Case:
 
     check: str
     evidence: Evidence
-    status: Status
+    status: CheckStatus
     said: str
     remedy: str = ""
 

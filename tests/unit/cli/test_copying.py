@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.cli.copying.places import HELPER_SECONDS, Source, helper, mounted
+from dijob.cli.copying.places import HELPER_SECONDS, RankPath, helper, mounted
 from dijob.cli.copying.unpacking import target, unpack
 from dijob.cli.errors import CliError
 from manifests import dijob
@@ -32,25 +32,25 @@ TMP = {"name": "tmp", "mountPath": "/out/tmp"}
 @pytest.mark.parametrize(
     ("text", "source"),
     [
-        ("test:/out/a", Source("test", 0, "/out/a")),
-        ("test:2:/out/a", Source("test", 2, "/out/a")),
-        ("test:a:b", Source("test", 0, "a:b")),
+        ("test:/out/a", RankPath("test", 0, "/out/a")),
+        ("test:2:/out/a", RankPath("test", 2, "/out/a")),
+        ("test:a:b", RankPath("test", 0, "a:b")),
     ],
 )
-def test_source(text: str, source: Source) -> None:
-    assert Source.of(text) == source
+def test_source(text: str, source: RankPath) -> None:
+    assert RankPath.of(text) == source
 
 
 @pytest.mark.parametrize("text", ["test", "/out/a", ":a", "test:"])
 def test_no_source(text: str) -> None:
     with pytest.raises(CliError, match="write it as NAME"):
-        Source.of(text)
+        RankPath.of(text)
 
 
 def test_a_path_is_on_the_claim_that_is_mounted_there() -> None:
-    found = mounted(job(OUT, TMP), Source("test", 0, "/out/ckpt"))
+    found = mounted(job(OUT, TMP), RankPath("test", 0, "/out/ckpt"))
     assert (found.mount, found.volume) == (OUT, CLAIM)
-    relative = mounted(job(OUT, workingDir="/out"), Source("test", 0, "ckpt/a"))
+    relative = mounted(job(OUT, workingDir="/out"), RankPath("test", 0, "ckpt/a"))
     assert relative.mount == OUT
 
 
@@ -64,11 +64,11 @@ def test_a_path_is_on_the_claim_that_is_mounted_there() -> None:
 )
 def test_a_path_that_is_gone(path: str, words: str) -> None:
     with pytest.raises(CliError, match=words):
-        mounted(job(OUT, TMP), Source("test", 1, path))
+        mounted(job(OUT, TMP), RankPath("test", 1, path))
 
 
 def test_the_helper_reads_and_is_no_rank() -> None:
-    source = Source("test", 0, "/out/ckpt")
+    source = RankPath("test", 0, "/out/ckpt")
     made = helper(job(OUT), source, mounted(job(OUT), source), "test-cp-1")
     assert "labels" not in made["metadata"]
     assert made["metadata"]["ownerReferences"][0]["uid"] == "u"
@@ -81,7 +81,7 @@ def test_the_helper_reads_and_is_no_rank() -> None:
 
 
 def test_a_folder_of_a_node_is_read_on_that_node() -> None:
-    source, host = Source("test", 0, "/host/a"), {"name": "h", "hostPath": {"path": "/x"}}
+    source, host = RankPath("test", 0, "/host/a"), {"name": "h", "hostPath": {"path": "/x"}}
     made = job({"name": "h", "mountPath": "/host"}, volumes=[host])
     found = mounted(made, source, "n1")
     assert helper(made, source, found, "test-cp-1")["spec"]["nodeName"] == "n1"

@@ -14,8 +14,8 @@ from typing import IO, Literal
 
 import pytest
 from dijob.cli.copying.copy import copy
-from dijob.cli.copying.places import Source
-from dijob.cli.copying.threads import Running, running
+from dijob.cli.copying.places import RankPath
+from dijob.cli.copying.threads import RunningThread, running
 from dijob.cli.copying.unpacking import unpack
 from dijob.cli.errors import CliError
 from dijob.client import AsyncClient
@@ -58,7 +58,7 @@ async def refusal(folder: Path, to: Path) -> str:
         await made.start(0)
         async with asyncio.timeout(SECONDS), AsyncClient(kubeconfig) as client:
             with pytest.raises(CliError) as caught:
-                await copy(client, Source("test", 0, "/x/ckpt"), to)
+                await copy(client, RankPath("test", 0, "/x/ckpt"), to)
     return str(caught.value)
 
 
@@ -205,7 +205,7 @@ def test_a_hard_link_does_not_write_through_a_link_that_is_there(tmp_path: Path)
     assert (tmp_path / "out/b").read_bytes() == b"12"
 
 
-async def everything(thread: Running[None], pieces: Iterable[bytes]) -> None:
+async def everything(thread: RunningThread[None], pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         await thread.write(piece)
 

@@ -11,7 +11,7 @@ from dijob.api.model import DIJob
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.explain import quantities, text
 from dijob.cli.explain.edges import edges_of, listens_on
-from dijob.cli.explain.environment import Place, process
+from dijob.cli.explain.environment import PodPlace, process
 from dijob.cli.explain.report import explanation
 from dijob.cli.files import parsed
 from dijob.cli.jobs import job_of
@@ -44,7 +44,7 @@ def seen(made: DIJob, rank: int = 0, **lookups: str) -> dict[str, str]:
     """Return the variables of a rank. The ranks have the IPs 10.0.0.0, 10.0.0.1, ..."""
     gang = gang_of(made)
     ips = AddressList(1, ",".join(gang.address(m.rank, f"10.0.0.{m.rank}") for m in gang.members))
-    place = Place(
+    place = PodPlace(
         gang.member(rank),
         f"10.0.0.{rank}",
         ips,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from dijob.cli.errors import Exit
 from dijob.cli.local import places
-from dijob.cli.local.ledger import Ledger, Outcome
+from dijob.cli.local.ledger import LocalFailureAccount, LocalOutcome
 from dijob.core.membership import address_list
 from dijob_runtime.hook import connected
 from manifests import dijob
@@ -146,7 +146,9 @@ def test_no_rank_has_the_placeholder_address() -> None:
 
 RULES = [
     pytest.param({}, [(1, 3)], {1}, None, id="the failed rank is restarted"),
-    pytest.param({"backoffLimit": 0}, [(1, 3)], set(), Outcome.FAILED, id="no failure is allowed"),
+    pytest.param(
+        {"backoffLimit": 0}, [(1, 3)], set(), LocalOutcome.FAILED, id="no failure is allowed"
+    ),
     pytest.param({"runtime": "torch"}, [(0, 0), (1, 3)], {0, 1, 2}, None, id="a gang restart"),
     pytest.param(
         {"preemptible": True, "backoffLimit": 0}, [(1, -15)], {1}, None, id="ended on demand"
@@ -165,7 +167,7 @@ RULES = [
         {"failurePolicy": {"rules": [{"action": "FailJob"}]}},
         [(1, 3)],
         set(),
-        Outcome.FAILED,
+        LocalOutcome.FAILED,
         id="a rule fails the job",
     ),
     pytest.param(
@@ -175,15 +177,20 @@ RULES = [
         None,
         id="a rule restarts all ranks that have not completed",
     ),
-    pytest.param({}, [(0, 0), (1, 0), (2, 0)], set(), Outcome.SUCCEEDED, id="all succeed"),
-    pytest.param({"successPolicy": "Rank0"}, [(0, 0)], set(), Outcome.SUCCEEDED, id="rank 0's"),
+    pytest.param({}, [(0, 0), (1, 0), (2, 0)], set(), LocalOutcome.SUCCEEDED, id="all succeed"),
+    pytest.param(
+        {"successPolicy": "Rank0"}, [(0, 0)], set(), LocalOutcome.SUCCEEDED, id="rank 0's"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("spec", "ends", "restart", "outcome"), RULES)
 def test_failures_are_handled_by_the_operators_rules(
-    spec: dict[str, Any], ends: list[tuple[int, int]], restart: set[int], outcome: Outcome | None
+    spec: dict[str, Any],
+    ends: list[tuple[int, int]],
+    restart: set[int],
+    outcome: LocalOutcome | None,
 ) -> None:
-    ledger = Ledger(job(**spec))
+    ledger = LocalFailureAccount(job(**spec))
     decisions = [ledger.ended(*end) for end in ends]
     assert (set(decisions[-1].restart), decisions[-1].outcome) == (restart, outcome)

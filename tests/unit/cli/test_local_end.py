@@ -12,8 +12,8 @@ from cluster.waiting import until_true
 from dijob.cli.errors import Exit
 from dijob.cli.local import plan, waiting
 from dijob.cli.local import run as local_run
-from dijob.cli.local.ledger import Ledger
-from dijob.cli.local.waiting import Running
+from dijob.cli.local.ledger import LocalFailureAccount
+from dijob.cli.local.waiting import RunningRank
 from unit.builders import job
 from unit.cli.local_runs import ROOT, alive, finished, script
 
@@ -89,14 +89,14 @@ def test_a_second_ctrl_c_kills_ranks_that_ignore_sigterm(run: Any, tmp_path: Pat
 STILL = [
     pytest.param([], "SIGTERM", "", "", id="none"),
     pytest.param(
-        [Running(1, 71, 65.4)],
+        [RunningRank(1, 71, 65.4)],
         "rank 0 (a-0) exited 0",
         "",
         "30 s after rank 0 (a-0) exited 0, still running: rank 1 (process 71, for 65 s)",
         id="one",
     ),
     pytest.param(
-        [Running(0, 70, 7), Running(2, 72, 6)],
+        [RunningRank(0, 70, 7), RunningRank(2, 72, 6)],
         "SIGTERM",
         "they are killed after 40 s",
         "30 s after SIGTERM, still running: rank 0 (process 70, for 7 s),"
@@ -108,7 +108,7 @@ STILL = [
 
 @pytest.mark.parametrize(("left", "since", "then", "said"), STILL)
 def test_the_report_about_running_ranks(
-    left: list[Running], since: str, then: str, said: str
+    left: list[RunningRank], since: str, then: str, said: str
 ) -> None:
     assert waiting.still(left, since, 30, then) == said
 
@@ -137,7 +137,7 @@ def said_until(text: str, marked: str, grace: float) -> list[str]:
             os.kill(os.getpid(), signal.SIGINT)
 
     limits = local_run.Limits(timeout=60, grace=grace)
-    run = local_run.Run(started(text), Ledger(job(replicas=2)), limits, show)
+    run = local_run.Run(started(text), LocalFailureAccount(job(replicas=2)), limits, show)
     assert asyncio.run(run.run()).how == local_run.INTERRUPTED, said
     return said
 

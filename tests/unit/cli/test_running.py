@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
-from dijob.cli.running.code import MOST_BYTES, File, read
+from dijob.cli.running.code import MOST_BYTES, CodeFile, read
 
 Body = dict[str, Any]
 
@@ -153,7 +153,7 @@ def test_code_can_be_a_single_file(folder: Path) -> None:
 
 
 def test_keys_of_the_config_map_are_valid_and_distinct() -> None:
-    keys = {File(path, b"").key for path in ("a/b.py", "a__b.py", "a b.py", "ä.py", "a/b/c")}
+    keys = {CodeFile(path, b"").key for path in ("a/b.py", "a__b.py", "a b.py", "ä.py", "a/b/c")}
     assert len(keys) == 5
     assert all(key.isascii() and " " not in key and "/" not in key for key in keys)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from dijob.cli.copying.copy import copy
 from dijob.cli.copying.packing import items, pack
-from dijob.cli.copying.places import Inside, Source, ends, helper, mounted
-from dijob.cli.copying.progress import Progress, size
+from dijob.cli.copying.places import Inside, RankPath, ends, helper, mounted
+from dijob.cli.copying.progress import CopyProgress, size
 from dijob.cli.copying.send import send
 from dijob.cli.errors import CliError, Exit
 from dijob.client import AsyncClient
@@ -20,10 +20,10 @@ from unit.client.kubelets import kubelets
 @pytest.mark.parametrize(
     ("first", "second", "found"),
     [
-        ("a:/x", "here", (Source("a", 0, "/x"), "here")),
-        ("./data", "a:2:/x", ("./data", Source("a", 2, "/x"))),
-        ("./a:b", "c:d", ("./a:b", Source("c", 0, "d"))),
-        ("/tmp/a:b", "c:d", ("/tmp/a:b", Source("c", 0, "d"))),
+        ("a:/x", "here", (RankPath("a", 0, "/x"), "here")),
+        ("./data", "a:2:/x", ("./data", RankPath("a", 2, "/x"))),
+        ("./a:b", "c:d", ("./a:b", RankPath("c", 0, "d"))),
+        ("/tmp/a:b", "c:d", ("/tmp/a:b", RankPath("c", 0, "d"))),
     ],
 )
 def test_which_end_is_in_a_job(first: str, second: str, found: tuple[object, object]) -> None:
@@ -61,7 +61,7 @@ def test_no_path_goes_up(path: str) -> None:
 
 
 def test_the_helper_that_writes_has_the_mount_as_the_template_has_it() -> None:
-    source = Source("test", 0, "/out/ckpt")
+    source = RankPath("test", 0, "/out/ckpt")
     made = helper(job(OUT), source, mounted(job(OUT), source), "test-cp-1", writes=True)
     assert made["spec"]["containers"][0]["volumeMounts"] == [OUT]
 
@@ -134,7 +134,7 @@ async def test_a_folder_arrives_whole(tmp_path: Path, there: str, path: str, wan
     (away / there).mkdir(parents=True)
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(1)
-        done = await send(client, mine, Source("test", 1, f"{away}/{path}"))
+        done = await send(client, mine, RankPath("test", 1, f"{away}/{path}"))
     assert (done.files, done.size) == (3, 2**20 + 6)
     assert done.where == f"test-1:{away}/{wanted}"
     assert (away / wanted / "deep/run").read_bytes() == (mine / "deep/run").read_bytes()
@@ -149,7 +149,7 @@ async def test_no_pod_is_made_for_a_rank_that_the_job_lacks(tmp_path: Path) -> N
         made.job["status"] = {"desired": 2}
         await made.start(1)
         with pytest.raises(CliError, match="test has no rank 5: its ranks are 0 to 1") as caught:
-            await copy(client, Source("test", 5, "/x"), tmp_path)
+            await copy(client, RankPath("test", 5, "/x"), tmp_path)
     assert caught.value.code is Exit.NOT_FOUND
 
 
@@ -160,7 +160,7 @@ async def test_a_rank_that_is_leaving_is_still_asked(tmp_path: Path) -> None:
         assert made.job is not None
         made.job["status"] = {"desired": 1}
         await made.start(1)
-        await copy(client, Source("test", 1, f"{tmp_path}/x"), tmp_path / "to/x")
+        await copy(client, RankPath("test", 1, f"{tmp_path}/x"), tmp_path / "to/x")
     assert (tmp_path / "to/x").read_text() == "kept"
 
 
@@ -169,7 +169,7 @@ async def test_why_it_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
-        to = Source("test", 0, f"{tmp_path}/file/mine")
+        to = RankPath("test", 0, f"{tmp_path}/file/mine")
         with pytest.raises(CliError, match=r"cannot write .*file/mine in test-0: tar: "):
             await send(client, mine, to)
     assert (tmp_path / "file").read_text() == "kept"
@@ -191,7 +191,7 @@ async def test_a_file_that_shrinks_meanwhile_is_an_error_and_no_short_copy(
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         with pytest.raises(CliError, match=r"cannot read .*mine"):
-            await send(client, mine, Source("test", 0, f"{tmp_path}/away"))
+            await send(client, mine, RankPath("test", 0, f"{tmp_path}/away"))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ async def test_a_file_that_shrinks_meanwhile_is_an_error_and_no_short_copy(
     ],
 )
 def test_how_far_it_is(whole: int, added: int, text: str) -> None:
-    progress = Progress(whole)
+    progress = CopyProgress(whole)
     progress.add(added)
     assert progress.text == text
 

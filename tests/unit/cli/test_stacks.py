@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from dijob.cli.doctor import checks, of_stacks
-from dijob.cli.doctor.verdict import Status
+from dijob.cli.doctor.verdict import CheckStatus
 from dijob.cli.stacks import container, places, take
-from dijob.cli.stacks.container import Wanted
-from dijob.cli.stacks.read import Frame, Look, Process, Thread, read
+from dijob.cli.stacks.container import StackContainer
+from dijob.cli.stacks.read import Frame, Look, PythonProcess, Thread, read
 from dijob.client import AsyncClient
 from dijob.client.errors import ApiError, api_error
 from unit.cli.evidence import evidence, pod
@@ -25,19 +25,19 @@ from unit.client.kubelets import kubelets
 RECORDED = {
     rank: (Path(__file__).parent / f"stacks/rank{rank}.jsonl").read_text() for rank in range(3)
 }
-WANTED = Wanted("r/stacks:1", "dijob-stacks-1a2b3c")
+WANTED = StackContainer("r/stacks:1", "dijob-stacks-1a2b3c")
 RECV = Frame("Socket.recv", "/x/site-packages/pynng/nng.py", "pynng/nng.py", 470)
 POLL = Frame("Poller.wait", "/usr/lib/python3.11/selectors.py", "selectors.py", 415)
 STEP = Frame("Env.step", "/code/envs.py", "envs.py", 7)
 MAIN = Frame("main", "/code/main.py", "main.py", 30)
 
 
-def process(*frames: Frame, pid: int = 9, parent: int = 1, **more: Any) -> Process:
+def process(*frames: Frame, pid: int = 9, parent: int = 1, **more: Any) -> PythonProcess:
     thread = Thread("MainThread", frames, more.pop("active", False), more.pop("waits", ""))
-    return Process(pid, parent, ("python3",), (thread,), **more)
+    return PythonProcess(pid, parent, ("python3",), (thread,), **more)
 
 
-def look(*processes: Process) -> Look:
+def look(*processes: PythonProcess) -> Look:
     return Look(processes)
 
 
@@ -106,7 +106,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("processes", "lines"), ROWS)
-def test_the_description_of_groups(processes: list[Process], lines: list[str]) -> None:
+def test_the_description_of_groups(processes: list[PythonProcess], lines: list[str]) -> None:
     assert told(*map(look, processes)) == lines
 
 
@@ -120,9 +120,9 @@ def test_a_pool_is_named_only_if_it_works_itself() -> None:
 def test_the_position_is_in_the_thread_with_the_programs_own_code() -> None:
     """Otherwise the position is in the main thread."""
     threads = (Thread("MainThread", (POLL,), False), Thread("Thread-1", (RECV, STEP), False))
-    assert Process(1, 0, (), threads).thread == threads[1]
-    assert Process(1, 0, (), (Thread("a", (RECV,), False), threads[0])).thread == threads[0]
-    assert Process(1, 0).thread is None
+    assert PythonProcess(1, 0, (), threads).thread == threads[1]
+    assert PythonProcess(1, 0, (), (Thread("a", (RECV,), False), threads[0])).thread == threads[0]
+    assert PythonProcess(1, 0).thread is None
 
 
 @pytest.mark.parametrize(
@@ -193,28 +193,28 @@ CONTINUE = (
     [
         pytest.param(
             [{"pid": 26, "state": "T", "threads": AT_MAIN}, {"pid": 27, "state": "T"}],
-            Status.PROBLEM,
+            CheckStatus.PROBLEM,
             "rank 1: processes 26 and 27 are stopped (state T) in main (a.py:3)",
             CONTINUE,
             id="stopped",
         ),
         pytest.param(
             [{"pid": 26, "state": "T", "problem": "py-spy"}, {"pid": 27, "state": "T"}],
-            Status.PROBLEM,
+            CheckStatus.PROBLEM,
             "rank 1: processes 26 and 27 are stopped (state T)",
             CONTINUE,
             id="stopped, and not readable",
         ),
         pytest.param(
             [{"pid": 26, "state": "t"}, {"pid": 27, "state": "S", "threads": AT_MAIN}],
-            Status.PROBLEM,
+            CheckStatus.PROBLEM,
             "rank 1: process 26 is held by a debugger (state t)",
             "detach the debugger, or end it",
             id="a debugger",
         ),
         pytest.param(
             [{"pid": 26, "state": "S", "waits": {"26": "do_freezer_trap"}, "threads": AT_MAIN}],
-            Status.PROBLEM,
+            CheckStatus.PROBLEM,
             "rank 1: process 26 is frozen by the cgroup freezer in main (a.py:3)",
             "find out what froze the container on its node (`ctr task pause`, `docker pause`, a"
             " checkpoint), and resume it",
@@ -222,7 +222,7 @@ CONTINUE = (
         ),
         pytest.param(
             [{"pid": 26, "state": "Z"}, {"pid": 27, "state": "S", "threads": AT_MAIN}],
-            Status.OK,
+            CheckStatus.OK,
             "rank 1: process 26 is in state Z (zombie): ended, but the parent process has not"
             " waited for it",
             "",
@@ -230,7 +230,7 @@ CONTINUE = (
         ),
         pytest.param(
             [{"pid": 26, "state": "D", "threads": AT_MAIN}],
-            Status.OK,
+            CheckStatus.OK,
             "rank 1: process 26 is in state D (uninterruptible sleep), usually because a disk or a"
             " network file system does not respond",
             "",
@@ -239,15 +239,15 @@ CONTINUE = (
     ],
 )
 def test_the_state_of_a_process_comes_first(
-    rows: list[Any], status: Status, text: str, remedy: str
+    rows: list[Any], status: CheckStatus, text: str, remedy: str
 ) -> None:
     """P8: a stopped process was unknown, and the rank that waited for it was suspected."""
     others = look(process(RECV, MAIN, pid=26), process(STEP, MAIN, pid=27))
     found = list(of_stacks.stands(evidence(stacks={0: others, 1: dumped(*rows)})))
     assert (found[0].status, found[0].text, found[0].remedy) == (status, text, remedy)
-    assert not any(one.status is Status.UNKNOWN for one in found)
+    assert not any(one.status is CheckStatus.UNKNOWN for one in found)
     suspects = [one.text for one in found if "may wait" in one.text or "positions" in one.text]
-    assert bool(suspects) == (status is Status.OK)
+    assert bool(suspects) == (status is CheckStatus.OK)
 
 
 def test_the_stacks_container_shares_the_main_containers_processes() -> None:
@@ -335,9 +335,9 @@ def test_doctor_reports_stacks_last_and_as_data() -> None:
     given = evidence(stacks=looks)
     rows = [found for name, found in checks.findings(given) if name == "stacks"]
     assert [(row.status, row.text) for row in rows] == [
-        (Status.OK, "rank 0: all processes are at the same position"),
-        (Status.OK, "rank 0: waits in main (main.py:30)"),
-        (Status.UNKNOWN, "rank 1: not running (Gate)"),
+        (CheckStatus.OK, "rank 0: all processes are at the same position"),
+        (CheckStatus.OK, "rank 0: waits in main (main.py:30)"),
+        (CheckStatus.UNKNOWN, "rank 1: not running (Gate)"),
     ]
     data = of_stacks.data(given)["stacks"]
     assert data["groups"][0]["processes"] == [{"rank": 0, "pid": 9}]

@@ -11,8 +11,8 @@ import pytest
 from dijob.api.parse import parse_job
 from dijob.cli.probing import Answer
 from dijob.cli.topology import looking, show, svg
-from dijob.cli.topology.compare import Pod, Report, compare
-from dijob.cli.topology.expected import World, world_of
+from dijob.cli.topology.compare import ProbedPod, Report, compare
+from dijob.cli.topology.expected import ExpectedWorld, world_of
 from dijob.cli.topology.sockets import Sockets, addresses, read
 from dijob.client import RankPod
 from manifests import dijob
@@ -21,12 +21,12 @@ from manifests import dijob
 Edge = tuple[int, int, int, int]
 
 
-def world(command: str = "a", *, status: Any = None, **spec: Any) -> World:
+def world(command: str = "a", *, status: Any = None, **spec: Any) -> ExpectedWorld:
     body = dijob("test", {"image": "x", "command": ["/bin/sh", "-c", command]}, **spec)
     return world_of(parse_job({**body, "status": status or {}}))
 
 
-def edges(of: World) -> set[Edge]:
+def edges(of: ExpectedWorld) -> set[Edge]:
     return {
         (dials.rank, worker, dials.to.rank, dials.to.worker)
         for dials in of.dials
@@ -83,15 +83,15 @@ def table(rank: int, up: Iterable[Edge], workers: int = 2, fault: Fault = Fault(
     return "  sl  local_address rem_address   st\n" + "\n".join(rows) + "\n" + open_files
 
 
-def pod(rank: int, text: str, problem: str = "") -> Pod:
+def pod(rank: int, text: str, problem: str = "") -> ProbedPod:
     known = read(text) if text else None
-    return Pod(rank, f"test-{rank}", frozenset({ip(rank)}), known, problem, ready=True)
+    return ProbedPod(rank, f"test-{rank}", frozenset({ip(rank)}), known, problem, ready=True)
 
 
 MESH = world(replicas=3, parallelWorkers=2)
 
 
-def report(up: set[Edge], of: World = MESH, fault: Fault = Fault()) -> Report:
+def report(up: set[Edge], of: ExpectedWorld = MESH, fault: Fault = Fault()) -> Report:
     pods = [pod(rank, table(rank, up, of.workers, fault)) for rank in range(of.ranks)]
     return compare("test", of, pods)
 
@@ -117,7 +117,7 @@ ALL = edges(MESH)
         pytest.param(world(replicas=3, addressing="Hostname"), 3, id="by name"),
     ],
 )
-def test_how_many_connections_there_should_be(of: World, total: int) -> None:
+def test_how_many_connections_there_should_be(of: ExpectedWorld, total: int) -> None:
     assert of.total == total
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dijob.cli.ui import graph, memory, story
-from dijob.cli.ui.memory import Ends, Memory, Step
+from dijob.cli.ui.memory import Ends, PageMemory, SeenValue
 from dijob.cli.ui.words import short
 from dijob.client import Job
 from unit.cli.seen import CREATED, condition, ended, event, job, pod
@@ -129,35 +129,39 @@ BEGUN = event("Running", "all 3 ranks are running", at=at(1))
         pytest.param(
             {"phase": "Pending"},
             [],
-            [Step(CREATED, "Pending")],
+            [SeenValue(CREATED, "Pending")],
             [(CREATED, "Pending")],
             id="pending",
         ),
         pytest.param(
             {},
             [BEGUN],
-            [Step(at(30), "Running")],
+            [SeenValue(at(30), "Running")],
             [(CREATED, "Pending"), (at(1), "Running")],
             id="ran before the command",
         ),
         pytest.param(
             {},
             [],
-            [Step(at(30), "Running")],
+            [SeenValue(at(30), "Running")],
             [(CREATED, "Pending"), (at(30), "Running")],
             id="its events are gone",
         ),
         pytest.param(
             {},
             [BEGUN],
-            [Step(at(0), "Pending"), Step(at(1), "Starting"), Step(at(1), "Running")],
+            [
+                SeenValue(at(0), "Pending"),
+                SeenValue(at(1), "Starting"),
+                SeenValue(at(1), "Running"),
+            ],
             [(CREATED, "Pending"), (at(1), "Starting"), (at(1), "Running")],
             id="seen from its start",
         ),
         pytest.param(
             {"phase": "Succeeded", "completionTime": at(40)},
             [BEGUN],
-            [Step(at(50), "Succeeded")],
+            [SeenValue(at(50), "Succeeded")],
             [(CREATED, "Pending"), (at(1), "Running"), (at(40), "Succeeded")],
             id="over before the command",
         ),
@@ -166,10 +170,10 @@ BEGUN = event("Running", "all 3 ranks are running", at=at(1))
 def test_the_phases_of_a_job(
     status: dict[str, Any],
     events: Sequence[Mapping[str, Any]],
-    steps: list[Step],
+    steps: list[SeenValue],
     shown: list[tuple[str, str]],
 ) -> None:
-    found = story.phases(job(**status), events, Memory(at(30), phases=steps))
+    found = story.phases(job(**status), events, PageMemory(at(30), phases=steps))
     assert [(one["time"], one["value"]) for one in found] == shown
 
 
@@ -180,7 +184,7 @@ def test_the_history_is_ordered_by_time_without_duplicates() -> None:
             firstFailure={"rank": 1, "pod": "test-1", "exitCode": 3, "time": at(5)},
         ),
         [BEGUN, BEGUN, event("RankNotReady", "rank 1", at=at(5), type="Warning", count=2)],
-        Memory(CREATED, lists=[Step(CREATED, "0"), Step(at(2), "1")]),
+        PageMemory(CREATED, lists=[SeenValue(CREATED, "0"), SeenValue(at(2), "1")]),
     )
     assert [(one["title"], one["tone"]) for one in told] == [
         ("Created", "plain"),
@@ -198,15 +202,15 @@ def test_the_history_is_ordered_by_time_without_duplicates() -> None:
 def test_a_loss_with_an_event_is_shown_once() -> None:
     lost = job(lastRenewal={**LOSS, "time": at(10)})
     event_of_it = event("PodDeleted", "rank 1 is being deleted", at=at(10), type="Warning")
-    told = story.told(lost, [event_of_it], Memory(CREATED))
+    told = story.told(lost, [event_of_it], PageMemory(CREATED))
     assert [one["title"] for one in told] == ["Created", "PodDeleted"]
     before = event("PodDeleted", "rank 2 is being deleted", at=at(9), type="Warning")
-    titles = [one["title"] for one in story.told(lost, [before], Memory(CREATED))]
+    titles = [one["title"] for one in story.told(lost, [before], PageMemory(CREATED))]
     assert titles == ["Created", "PodDeleted", "Peer list revision 1 is stale: PodDeleted"]
 
 
 def test_the_memory_of_a_job() -> None:
-    seen = Memory("")
+    seen = PageMemory("")
     reported = {"iteration": 3, "envStep": 40, "episodeReturn": 1.5, "time": at(3)}
     for status in (
         {"phase": "Pending", "listNumber": 0},
@@ -220,7 +224,7 @@ def test_the_memory_of_a_job() -> None:
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_last_point() -> None:
-    seen = Memory("")
+    seen = PageMemory("")
     for number in range(memory.MOST_POINTS + 1):
         reported = {"iteration": number, "time": f"{NOW + timedelta(seconds=number):%FT%TZ}"}
         seen.see(job(progress=reported), NOW)
@@ -258,6 +262,6 @@ def test_failures_before_the_command_started_are_ignored() -> None:
 def test_messages_of_programs_are_short_in_the_history(text: str, said: str) -> None:
     assert short(text) == said
     failed = job(firstFailure={"rank": 1, "pod": "p", "signal": 9, "message": text, "time": at(5)})
-    (_, first) = story.told(failed, [], Memory(CREATED))
+    (_, first) = story.told(failed, [], PageMemory(CREATED))
     assert len(first["text"]) <= 300
     assert "\x1b" not in first["text"]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from dijob.cli.ui.memory import Memory
-from dijob.cli.ui.states import Kind, State, of_pod, without_pod
+from dijob.cli.ui.memory import PageMemory
+from dijob.cli.ui.states import State, StateKind, of_pod, without_pod
 from dijob.cli.ui.view import Seen, page, row
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
@@ -34,61 +34,66 @@ def deleted() -> RankPod:
 
 
 STATES = [
-    pytest.param(pod(0), False, State(Kind.READY, "Ready"), id="ready"),
+    pytest.param(pod(0), False, State(StateKind.READY, "Ready"), id="ready"),
     pytest.param(
-        pod(0, state=RUNS), False, State(Kind.WAITING, "Running, not Ready yet"), id="not ready yet"
+        pod(0, state=RUNS),
+        False,
+        State(StateKind.WAITING, "Running, not Ready yet"),
+        id="not ready yet",
     ),
-    pytest.param(pod(0, state=ended(0)), False, State(Kind.DONE, "Completed"), id="succeeded"),
+    pytest.param(pod(0, state=ended(0)), False, State(StateKind.DONE, "Completed"), id="succeeded"),
     pytest.param(
-        pod(0, state=ended(137)), False, State(Kind.FAILED, "Error (137)"), id="just killed"
+        pod(0, state=ended(137)), False, State(StateKind.FAILED, "Error (137)"), id="just killed"
     ),
     pytest.param(
         pod(0, state=RUNS, lastState=ended(137)),
         False,
-        State(Kind.FAILED, "Restarted after exit code 137"),
+        State(StateKind.FAILED, "Restarted after exit code 137"),
         id="runs again, not ready",
     ),
     pytest.param(
-        pod(0, lastState=ended(137)), False, State(Kind.READY, "Ready"), id="healed long ago"
+        pod(0, lastState=ended(137)), False, State(StateKind.READY, "Ready"), id="healed long ago"
     ),
     pytest.param(
         pod(0, lastState=ended(137)),
         True,
-        State(Kind.FAILED, "Restarted after exit code 137"),
+        State(StateKind.FAILED, "Restarted after exit code 137"),
         id="ready a moment after it was killed",
     ),
     pytest.param(
         pod(0, state=ended(85)),
         False,
-        State(Kind.RENEWING, "Restarting with the next peer list"),
+        State(StateKind.RENEWING, "Restarting with the next peer list"),
         id="exited for a re-rendezvous",
     ),
     pytest.param(
         pod(0, state=RUNS, lastState=ended(85)),
         False,
-        State(Kind.RENEWING, "Restarted, not Ready yet"),
+        State(StateKind.RENEWING, "Restarted, not Ready yet"),
         id="runs again after a re-rendezvous",
     ),
     pytest.param(
         pod(0, lastState=ended(85)),
         True,
-        State(Kind.READY, "Ready"),
+        State(StateKind.READY, "Ready"),
         id="ready after a re-rendezvous",
     ),
     pytest.param(
         pod(0, state={"waiting": {"reason": "ImagePullBackOff"}}),
         False,
-        State(Kind.FAILED, "ImagePullBackOff"),
+        State(StateKind.FAILED, "ImagePullBackOff"),
         id="no image",
     ),
     pytest.param(
         with_status(pod(0, state={"waiting": {"reason": "PodInitializing"}}), **GATE),
         False,
-        State(Kind.WAITING, "Waiting for the peer list"),
+        State(StateKind.WAITING, "Waiting for the peer list"),
         id="gate",
     ),
-    pytest.param(unscheduled(), False, State(Kind.WAITING, "Not scheduled yet"), id="unscheduled"),
-    pytest.param(deleted(), False, State(Kind.RENEWING, "Pod is terminating"), id="deleted"),
+    pytest.param(
+        unscheduled(), False, State(StateKind.WAITING, "Not scheduled yet"), id="unscheduled"
+    ),
+    pytest.param(deleted(), False, State(StateKind.RENEWING, "Pod is terminating"), id="deleted"),
 ]
 
 
@@ -100,16 +105,18 @@ def test_the_state_of_a_rank(one: RankPod, fell: bool, state: State) -> None:
 @pytest.mark.parametrize(
     ("status", "state"),
     [
-        pytest.param({}, State(Kind.FAILED, "Lost: its pod is gone"), id="lost"),
+        pytest.param({}, State(StateKind.FAILED, "Lost: its pod is gone"), id="lost"),
         pytest.param(
             {"addressList": None, "phase": "Pending"},
-            State(Kind.ABSENT, "No pod yet"),
+            State(StateKind.ABSENT, "No pod yet"),
             id="not created yet",
         ),
-        pytest.param({"addressList": {"size": 1}}, State(Kind.ABSENT, "No pod yet"), id="new"),
-        pytest.param({"succeededRanks": "0-1"}, State(Kind.DONE, "Completed"), id="succeeded"),
-        pytest.param({"phase": "Failed"}, State(Kind.ABSENT, "Pod was deleted"), id="job finished"),
-        pytest.param({"phase": "Suspended"}, State(Kind.ABSENT, "Suspended"), id="suspended"),
+        pytest.param({"addressList": {"size": 1}}, State(StateKind.ABSENT, "No pod yet"), id="new"),
+        pytest.param({"succeededRanks": "0-1"}, State(StateKind.DONE, "Completed"), id="succeeded"),
+        pytest.param(
+            {"phase": "Failed"}, State(StateKind.ABSENT, "Pod was deleted"), id="job finished"
+        ),
+        pytest.param({"phase": "Suspended"}, State(StateKind.ABSENT, "Suspended"), id="suspended"),
     ],
 )
 def test_the_state_of_a_rank_without_a_pod(status: dict[str, Any], state: State) -> None:
@@ -162,7 +169,7 @@ def seen_page(**more: Any) -> dict[str, Any]:
     pods = [pod(0), pod(1, state=RUNS, lastState=ended(137), restartCount=1)]
     conditions = [WHOLE[0], NOT_READY]
     now = Snapshot(job(conditions=conditions, message="rank 1 crashed"), pods, [BEGUN])
-    return page(Seen(replace(now, **more), Memory(CREATED)))
+    return page(Seen(replace(now, **more), PageMemory(CREATED)))
 
 
 def test_the_page_of_a_job() -> None:
@@ -192,7 +199,7 @@ def test_the_page_of_a_job() -> None:
 def test_a_rank_with_a_stale_peer_list_is_not_shown_as_ready() -> None:
     loss = {"listNumber": 1, "reason": "PodDeleted", "ranks": "1-2"}
     now = Snapshot(job(lastRenewal=loss), [pod(0), pod(2)])
-    found = page(Seen(now, Memory(CREATED)))
+    found = page(Seen(now, PageMemory(CREATED)))
     assert [(one["kind"], one["state"]) for one in found["ranks"]] == [
         ("ready", "Ready"),
         ("failed", "Lost: its pod is gone"),
@@ -211,7 +218,7 @@ def test_without_permission_to_list_pods_ranks_are_unknown() -> None:
 
 def test_an_invalid_job_has_a_page() -> None:
     broken = job(spec={"replicas": -1}, desired=0, phase="Pending")
-    found = page(Seen(Snapshot(broken), Memory(CREATED)))
+    found = page(Seen(Snapshot(broken), PageMemory(CREATED)))
     assert found["ranks"] == []
     assert "the spec is invalid" in found["graph"]["note"]
 

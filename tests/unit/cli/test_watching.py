@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dijob.cli.commands.logs import Given, options_of
+from dijob.cli.commands.logs import PrintOptions, options_of
 from dijob.cli.errors import CliError
 from dijob.cli.loglines import Prefix
 from dijob.cli.watching import live, view
@@ -129,7 +129,7 @@ def test_a_line_of_a_log_has_its_rank() -> None:
     )
 
 
-GIVEN: Given = {
+GIVEN: PrintOptions = {
     "raw": False,
     "rank": None,
     "task": "",

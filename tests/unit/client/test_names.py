@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 from dijob.client import BadName, NotFound
-from dijob.client.connection import Call, Connection
+from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.resources import DIJOBS, PODS, Kinds, Resource
 
 NO_NAMES = ["", ".", "..", "a/../", "../b", "a/b", "a%2fb"]
@@ -40,8 +40,8 @@ async def test_a_misspelled_kind_is_reported(kind: str, words: str) -> None:
     """The error for `kind: Dijob` once asked for the CRD, which is installed."""
 
     class Api:
-        async def json(self, call: Call) -> Any:
+        async def json(self, call: ClientRequest) -> Any:
             return {"resources": [{"name": "dijobs", "kind": "DIJob", "namespaced": True}]}
 
     with pytest.raises(NotFound, match=re.escape(words)):
-        await Kinds(cast("Connection", Api())).of({"apiVersion": "x.y/v1", "kind": kind})
+        await Kinds(cast("ClientConnection", Api())).of({"apiVersion": "x.y/v1", "kind": kind})

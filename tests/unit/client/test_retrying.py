@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 from dijob.client import Unreachable
-from dijob.client.connection import Call, Json
+from dijob.client.connection import ClientRequest, Json
 from dijob.client.errors import ApiError
 from dijob.client.retrying import warn
 from dijob.client.watching import watched
@@ -29,12 +29,12 @@ class Broken:
         self.body, self.sent = body, Counter[str]()
         self.trouble: ApiError | None = None
 
-    async def json(self, call: Call) -> Json:
+    async def json(self, call: ClientRequest) -> Json:
         self.sent["list"] += 1
         return {"items": [deepcopy(JOB)], "metadata": {"resourceVersion": "7"}}
 
     @asynccontextmanager
-    async def open(self, call: Call, silence: float) -> AsyncIterator[Any]:
+    async def open(self, call: ClientRequest, silence: float) -> AsyncIterator[Any]:
         self.sent["watch"] += 1
         if self.trouble:
             raise self.trouble
@@ -139,7 +139,7 @@ async def test_the_patience_starts_at_the_first_failure(monkeypatch: pytest.Monk
     """The watch of a collection without events for a minute failed as soon as it ended."""
     api, loop = Broken(lasting), asyncio.get_running_loop()
 
-    async def away(call: Call) -> Json:
+    async def away(call: ClientRequest) -> Json:
         raise Unreachable("away")
 
     def goes() -> None:

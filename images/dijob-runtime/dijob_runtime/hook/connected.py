@@ -18,7 +18,7 @@ from typing import Any, Callable
 from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.said import say
 from dijob_runtime.topology import are_connected
-from dijob_runtime.world import FOLDER, World
+from dijob_runtime.world import FOLDER, PodWorld
 
 # The placeholder in the peer list for a rank that has succeeded
 # (operator/dijob/core/membership/address_list.py). It is not waited for.
@@ -45,7 +45,7 @@ def patch(parallel: Any) -> None:
 
 def wait(router: Any) -> None:
     """Wait until all peers are connected, for at most DIJOB_CONNECT_SECONDS (120; 0: no wait)."""
-    world, bound = World.read(), float(os.environ.get("DIJOB_CONNECT_SECONDS") or "120")
+    world, bound = PodWorld.read(), float(os.environ.get("DIJOB_CONNECT_SECONDS") or "120")
     if world is None or not hasattr(router._mq, "missing"):
         return
     worker = max(0, min(router.node_id - world.node_ids[0], world.workers - 1))
@@ -70,7 +70,7 @@ def wait(router: Any) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _report(router: Any, world: World, wanted: set[tuple[int, int]], missing: set[int]) -> None:
+def _report(router: Any, world: PodWorld, wanted: set[tuple[int, int]], missing: set[int]) -> None:
     """Report the missing ranks to the launcher until all are connected. It then closes the port of
     the readiness probe, so that the rank is not Ready.
     """
@@ -83,7 +83,7 @@ def _report(router: Any, world: World, wanted: set[tuple[int, int]], missing: se
 
 
 def _await_late(
-    listener: threading.Thread, mq: Any, world: World, wanted: set[tuple[int, int]], file: Path
+    listener: threading.Thread, mq: Any, world: PodWorld, wanted: set[tuple[int, int]], file: Path
 ) -> None:
     while listener.is_alive():
         if not mq.missing(world, wanted):
@@ -98,7 +98,7 @@ def _ranks(ranks: set[int]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, sorted(ranks)))
 
 
-def peers(world: World) -> set[tuple[int, int]]:
+def peers(world: PodWorld) -> set[tuple[int, int]]:
     """Return the processes, as (rank, worker), with which this one has a connection, in either
     direction. With Redis these are all processes, because all of them use the server.
 

@@ -13,7 +13,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 # Messages that were sent before the end may still arrive within this time, so that the last step is
 # complete.
@@ -26,7 +26,7 @@ class Ended(Exception):
 
 def patch(module: ModuleType) -> None:
     """Replace the sleep of the exchangers' loops and the task's run method."""
-    if World.read() is None:
+    if PodWorld.read() is None:
         return
     known: Any = module
     known.sleep = wait = Wait(known.task, known.sleep)

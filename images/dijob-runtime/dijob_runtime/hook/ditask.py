@@ -12,12 +12,12 @@ from typing import Any, Mapping
 
 from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.parallel import broker
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 
 def patch(module: ModuleType) -> None:
     """Set the defaults of ditask's options."""
-    world = World.read()
+    world = PodWorld.read()
     if world is None:
         return
     defaults = {

@@ -50,7 +50,7 @@ def patch(parallel: Any) -> None:
     parallel._subprocess_runner = classmethod(_subprocess_runner)
 
 
-class Ending:
+class ProcessEnding:
     """The state of this process's shutdown. One object per process: `ending`, below."""
 
     def __init__(self) -> None:
@@ -159,5 +159,5 @@ def _end() -> None:
     os._exit(EXIT_CODE)
 
 
-ending = Ending()
+ending = ProcessEnding()
 os.register_at_fork(after_in_child=lambda: ending.forked())

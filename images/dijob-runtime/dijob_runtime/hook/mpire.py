@@ -9,7 +9,7 @@ import signal
 from types import ModuleType
 from typing import Any
 
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 RUNNER = "_subprocess_runner"
 
@@ -21,7 +21,7 @@ def patch(module: ModuleType) -> None:
     known: Any = module
     # Before 2.7, mpire has no handler of SIGTERM and no such method.
     usual = getattr(known.AbstractWorker, "_set_signal_handlers", None)
-    if World.read() is None or usual is None:
+    if PodWorld.read() is None or usual is None:
         return
 
     def set_handlers(worker: Any) -> None:

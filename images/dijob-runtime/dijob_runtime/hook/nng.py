@@ -13,7 +13,7 @@ from typing import Any
 
 from dijob_runtime.hook.kept import FINISH, processes
 from dijob_runtime.hook.receiving import Message, receiver
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 # How long a process that has emitted the end of the task stays, unless all others leave before.
 LAST_WORD_SECONDS = 2.0
@@ -25,7 +25,7 @@ ROOM, MOST_ROOM = 16, 8192
 
 def patch(module: ModuleType) -> None:
     """Replace the socket class and extend the queue's methods."""
-    if World.read() is None:
+    if PodWorld.read() is None:
         return
     known: Any = module
     queue, socket = known.NNGMQ, known.Bus0
@@ -69,7 +69,7 @@ def _take(mq: Any) -> Message:
     return topic.decode(), data
 
 
-def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
+def missing(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
     """Return the ranks of those `wanted` processes, as (rank, worker), that are not connected.
 
     If the program determines its connections itself, `wanted` is empty and the ranks are unknown.

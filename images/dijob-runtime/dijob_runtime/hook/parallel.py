@@ -25,14 +25,14 @@ from dijob_runtime.parallel import (
     with_arguments,
     without_none,
 )
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 DITASK = "ding.entry.cli_ditask"
 
 
 def patch(module: ModuleType) -> None:
     """Apply all patches of Parallel."""
-    if World.read() is None:
+    if PodWorld.read() is None:
         return
     _patch_runner(module.Parallel)
     kept.patch(module.Parallel)
@@ -83,7 +83,7 @@ def _note(told: dict[str, Any]) -> None:
     """Update the environment to the world of this program's arguments, for the program itself and
     for the processes that it starts.
     """
-    world = World.read()
+    world = PodWorld.read()
     if world is None:
         return
     world = with_arguments(world, told)

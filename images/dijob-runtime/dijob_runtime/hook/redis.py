@@ -15,7 +15,7 @@ from typing import Any
 
 from dijob_runtime.hook.receiving import Message, receiver
 from dijob_runtime.said import say
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 # How long after its start a process receives all events, including those without a listener, which
 # kept.py keeps. It is limited, because each message to every process multiplies the server's work.
@@ -27,7 +27,7 @@ MESSAGE = re.compile(rb"[0-9a-f]{32}::", re.ASCII)
 
 def patch(module: ModuleType) -> None:
     """Extend the queue's methods."""
-    if World.read() is None:
+    if PodWorld.read() is None:
         return
     queue = module.RedisMQ
     usual = queue.listen
@@ -55,7 +55,7 @@ def _take(mq: Any) -> Message | None:
     return None if sender == mq._id else (topic, data)
 
 
-def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
+def missing(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
     """Return the ranks of those `wanted` processes, as (rank, worker), that the server does not
     know yet. Each process announces itself by a subscription to its own channel, which carries no
     messages.

@@ -14,12 +14,12 @@ from typing import Any
 
 from dijob_runtime.hook import progress
 from dijob_runtime.hook.distributer import Ended
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 
 def patch(module: ModuleType) -> None:
     """Replace the exit of the task's context, and watch the log for progress."""
-    if World.read() is not None:
+    if PodWorld.read() is not None:
         known: Any = module
         known.Task.__exit__ = _quiet_after_failure(known.Task.__exit__)
         progress.watch()

@@ -21,7 +21,7 @@ from dijob_runtime.torchrpc.agent import Agent, inbox
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of, split
 from dijob_runtime.torchrpc.outbox import Outbox
 from dijob_runtime.torchrpc.packed import TENSOR_BYTES, Packed, as_bytes, as_tensor
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 # How long messages that are in transit may take to arrive after the queue is stopped.
 FLUSH_SECONDS = 5.0
@@ -74,7 +74,7 @@ class TorchRpcMQ(MQ):
             f" to {', '.join(self.attach_to) or 'no peer'}"
         )
 
-    def missing(self, world: World, wanted: set[tuple[int, int]]) -> set[int]:
+    def missing(self, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
         """Return the ranks of those `wanted` processes, (rank, worker), that are not connected."""
         known = self._cards if self._running else {}
         return {rank for rank, worker in wanted if rank * world.workers + worker not in known}

@@ -13,7 +13,7 @@ from mpire.pool import WorkerPool
 
 from dijob_runtime.said import fail
 from dijob_runtime.torchrpc import devices
-from dijob_runtime.world import World
+from dijob_runtime.world import PodWorld
 
 TYPES = ("torchrpc", "torchrpc:cpu", "torchrpc:cuda")
 
@@ -113,7 +113,7 @@ def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     missing = [gpu for gpu in named if gpu >= count]
     if missing:
         fail(f"--local-cuda-devices names GPU {missing[0]}, but this process has {count}")
-    world = World.read()
+    world = PodWorld.read()
     wrong = devices.misfit(links, count, len(world.addresses) * world.workers if world else None)
     if wrong:
         fail(wrong)

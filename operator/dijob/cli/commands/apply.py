@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 
-class Given(TypedDict):
+class ApplyOptions(TypedDict):
     """The options, as click passes them."""
 
     files: Sequence[str]
@@ -58,7 +58,7 @@ class Given(TypedDict):
 )
 @options.output("text", "json", "yaml")
 @options.cluster
-def command(where: Where, **given: Unpack[Given]) -> None:
+def command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     """Create or update the objects in files with server-side apply.
 
     Every DIJob is validated before anything is sent. An error names the field and says what to
@@ -111,7 +111,7 @@ async def warn(client: "AsyncClient", bodies: Sequence[Body]) -> None:
     the operator creates them. A dry run of one pod finds that out now.
     """
     from dijob.cli.explain.cluster import misshapen_pods
-    from dijob.cli.files import File
+    from dijob.cli.files import JobFile
     from dijob.client import DijobError
     from dijob.client.documents import is_job
 
@@ -119,7 +119,7 @@ async def warn(client: "AsyncClient", bodies: Sequence[Body]) -> None:
         # The job is applied already. If the dry run fails for another reason, such as a missing
         # permission, the job's conditions will report a rejected pod anyway.
         with suppress(DijobError):
-            for text in await misshapen_pods(client, File("the file", body)):
+            for text in await misshapen_pods(client, JobFile("the file", body)):
                 echo(f"Warning: {text}", err=True)
 
 

@@ -11,7 +11,7 @@ from dijob.cli.calling import Where, call, client_errors
 from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
-    from dijob.cli.copying.places import Source
+    from dijob.cli.copying.places import RankPath
 
 
 @click.command()
@@ -37,16 +37,16 @@ def command(where: Where, source: str, target: str) -> None:
       kubectl dijob cp ./data train:/data/
     """
     with client_errors():
-        from dijob.cli.copying.places import Source, ends
+        from dijob.cli.copying.places import RankPath, ends
     # As with `kubectl cp`, the direction follows from which end is in a job.
     first, second = ends(source, target)
-    if isinstance(first, Source):
+    if isinstance(first, RankPath):
         _copy_from(where, first, str(second))
-    elif isinstance(second, Source):
+    elif isinstance(second, RankPath):
         _copy_to(where, first, second)
 
 
-def _copy_from(where: Where, source: "Source", local: str) -> None:
+def _copy_from(where: Where, source: "RankPath", local: str) -> None:
     from dijob.cli.copying.copy import copy
     from dijob.cli.copying.unpacking import target
 
@@ -55,7 +55,7 @@ def _copy_from(where: Where, source: "Source", local: str) -> None:
     _print_result(done.files, done.size, str(to))
 
 
-def _copy_to(where: Where, local: str, to: "Source") -> None:
+def _copy_to(where: Where, local: str, to: "RankPath") -> None:
     from dijob.cli.copying.send import send
 
     done = call(where, lambda client: send(client, Path(local), to))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, LogOptions
 
 
-class Given(TypedDict):
+class PrintOptions(TypedDict):
     """The options, as click passes them."""
 
     rank: str | None
@@ -48,7 +48,7 @@ class Given(TypedDict):
 @click.option("--timestamps", is_flag=True, help="Print the UTC time before each line.")
 @click.option("--raw", is_flag=True, help="Do not remove control characters in a terminal.")
 @options.cluster
-def command(where: Where, name: str, **given: Unpack[Given]) -> None:
+def command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None:
     """Print the logs of all ranks as one stream, in order of time.
 
     With -f the stream continues across restarts and replaced pods, and ends with the job. If
@@ -84,7 +84,7 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
     call(where, act)
 
 
-def options_of(given: Given, job: "Job") -> "LogOptions":
+def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
     """Return the options as the client's. Raises CliError if the job has no such rank or task."""
     from dijob.client import LogOptions
     from dijob.client.loglines import ranks_in

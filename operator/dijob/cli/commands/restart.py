@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 
-class Given(TypedDict):
+class RestartOptions(TypedDict):
     """The options, as click passes them."""
 
     files: Sequence[str]
@@ -58,7 +58,7 @@ class Given(TypedDict):
     help="How long to wait for the old pods to end before the new job is created. Default: 5m.",
 )
 @options.cluster
-def command(where: Where, name: str, **given: Unpack[Given]) -> None:
+def command(where: Where, name: str, **given: Unpack[RestartOptions]) -> None:
     """Delete a job and recreate it, unchanged or from a file.
 
     A server-side dry run validates the new job first, so an invalid one deletes nothing. Then the

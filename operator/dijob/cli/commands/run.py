@@ -16,7 +16,7 @@ from dijob.cli.printing import echo, text
 from dijob.cli.waiting import check_timeout, outcome
 
 if TYPE_CHECKING:
-    from dijob.cli.running.build import Wanted
+    from dijob.cli.running.build import BuildRequest
     from dijob.client import AsyncClient, Outcome
 
 Body = dict[str, Any]
@@ -35,7 +35,7 @@ _JOB_OPTIONS = (
 )
 
 
-class Given(TypedDict):
+class RunOptions(TypedDict):
     """The options that are not about the job itself."""
 
     code: str | None
@@ -113,13 +113,13 @@ def command(where: Where, name: str, command: Sequence[str], **given: Any) -> No
         ditask --package . --main main.main
     """
     with client_errors():
-        from dijob.cli.running.build import Wanted
+        from dijob.cli.running.build import BuildRequest
 
-    job = Wanted(name=name, command=command, **{key: given.pop(key) for key in _JOB_OPTIONS})
+    job = BuildRequest(name=name, command=command, **{key: given.pop(key) for key in _JOB_OPTIONS})
     _run(where, job, **given)
 
 
-def _run(where: Where, wanted: "Wanted", **given: Unpack[Given]) -> None:
+def _run(where: Where, wanted: "BuildRequest", **given: Unpack[RunOptions]) -> None:
     waits = given["wait"] or given["watch"]
     check_timeout(given["timeout"], waits=waits, by="--wait or --watch")
     bodies = checked(wanted, given["code"])
@@ -133,7 +133,7 @@ def _run(where: Where, wanted: "Wanted", **given: Unpack[Given]) -> None:
         outcome(where, wanted.name, timeout=given["timeout"])
 
 
-def checked(wanted: "Wanted", code: str | None) -> list[Body]:
+def checked(wanted: "BuildRequest", code: str | None) -> list[Body]:
     """Return the job and its ConfigMap, validated. Warnings go to stderr. Raises CliError."""
     with client_errors():
         from dijob.cli.running.build import manifests
@@ -187,12 +187,12 @@ async def _check_owner(client: "AsyncClient", config_map: str, job: str) -> None
     Otherwise it would be overwritten now, and deleted with the job later.
     """
     from dijob.client import NotFound
-    from dijob.client.connection import Call
+    from dijob.client.connection import ClientRequest
     from dijob.client.resources import CONFIG_MAPS
 
     try:
         path = CONFIG_MAPS.path_of(client.namespace, config_map)
-        found = await client.connection.json(Call("GET", path))
+        found = await client.connection.json(ClientRequest("GET", path))
     except NotFound:
         return
     # The ConfigMap of a deleted job of this name may still exist, and may be replaced.

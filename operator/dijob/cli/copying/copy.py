@@ -13,15 +13,15 @@ from pathlib import Path
 
 from dijob.api.problems import SpecError
 from dijob.cli.copying import places
-from dijob.cli.copying.progress import Progress
+from dijob.cli.copying.progress import CopyProgress
 from dijob.cli.copying.threads import running
 from dijob.cli.copying.unpacking import Unpacked, unpack
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
 from dijob.cli.ranks import known
 from dijob.client import AsyncClient, NotFound, RankPod, TimedOut
-from dijob.client.connection import Call
-from dijob.client.executing import STDERR, STDOUT, Place, exit_code, stream
+from dijob.client.connection import ClientRequest
+from dijob.client.executing import STDERR, STDOUT, ContainerPlace, exit_code, stream
 from dijob.client.resources import PODS
 from dijob.client.watching import watched
 
@@ -32,7 +32,7 @@ _HELPER_SECONDS = 180
 CHANGED = ("file changed as we read it", "removed before we read it")
 
 
-async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked:
+async def copy(client: AsyncClient, source: places.RankPath, to: Path) -> Unpacked:
     """Copy a path of a rank, from its pod if it runs, else from the job's volume."""
     async with located(client, source) as (place, path):
         return await _tar(client, place, path, to)
@@ -40,8 +40,8 @@ async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked
 
 @asynccontextmanager
 async def located(
-    client: AsyncClient, source: places.Source, *, writes: bool = False
-) -> AsyncGenerator[tuple[Place, str]]:
+    client: AsyncClient, source: places.RankPath, *, writes: bool = False
+) -> AsyncGenerator[tuple[ContainerPlace, str]]:
     """Return the container that has a path of a rank, and the path in it.
 
     It is the rank's own container if that runs. Otherwise a helper pod is created, and is deleted
@@ -51,7 +51,7 @@ async def located(
     pods = await client.pods(job)
     pod = next((pod for pod in pods if pod.rank == source.rank), None)
     if pod is not None and pod.running:
-        yield Place(client.namespace, pod.name, pod.container), source.path
+        yield ContainerPlace(client.namespace, pod.name, pod.container), source.path
         return
     # A rank with a pod is accepted even if the job has become smaller: it is still terminating.
     if pod is None:
@@ -71,16 +71,16 @@ async def located(
 
 
 @asynccontextmanager
-async def _helper(client: AsyncClient, body: places.Body) -> AsyncGenerator[Place]:
+async def _helper(client: AsyncClient, body: places.Body) -> AsyncGenerator[ContainerPlace]:
     """Create a pod, and delete it when the context ends, also after Ctrl-C."""
     namespace, name = client.namespace, body["metadata"]["name"]
-    await client.connection.json(Call("POST", PODS.path(namespace), body))
+    await client.connection.json(ClientRequest("POST", PODS.path(namespace), body))
     try:
         await _wait_until_running(client, name)
-        yield Place(namespace, name, places.HELPER_CONTAINER)
+        yield ContainerPlace(namespace, name, places.HELPER_CONTAINER)
     finally:
         with suppress(NotFound):
-            await client.connection.json(Call("DELETE", PODS.path_of(namespace, name)))
+            await client.connection.json(ClientRequest("DELETE", PODS.path_of(namespace, name)))
 
 
 async def _wait_until_running(client: AsyncClient, name: str) -> None:
@@ -118,7 +118,7 @@ def _state_message(pod: RankPod) -> str:
     return next((str(message) for message in wrong if message), pod.state)
 
 
-async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpacked:
+async def _tar(client: AsyncClient, place: ContainerPlace, path: str, to: Path) -> Unpacked:
     """Run tar in the container and unpack its output at the same time.
 
     Nothing is buffered, because a checkpoint may be larger than the memory.
@@ -128,7 +128,7 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
         raise CliError(f"{path} is not the name of a file or folder", Exit.USAGE)
     # h: tar follows symbolic links in the container, so a link in the stream is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
-    code, stderr, progress = 0, "", Progress()
+    code, stderr, progress = 0, "", CopyProgress()
     async with running(lambda sent: unpack(sent, to, name), "rb") as unpacking:
 
         async def sink(piece: bytes) -> None:
@@ -167,7 +167,7 @@ async def drained(
     return exit_code(last), " ".join(message.decode(errors="replace").split())
 
 
-def refused(place: Place, what: str, code: int, stderr: str) -> str:
+def refused(place: ContainerPlace, what: str, code: int, stderr: str) -> str:
     """Describe why tar failed in a container."""
     # Container runtimes differ in how they report a program that does not exist.
     if code in (126, 127, 255) or "executable file not found" in stderr:

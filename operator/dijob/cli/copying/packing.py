@@ -17,7 +17,7 @@ _ROOT: Final = 0
 
 
 @dataclass(frozen=True)
-class Item:
+class PackedItem:
     """A local file or folder, and its name in the stream."""
 
     path: Path
@@ -27,7 +27,7 @@ class Item:
     folder: bool = False
 
 
-def items(local: Path) -> list[Item]:
+def items(local: Path) -> list[PackedItem]:
     """List the file or folder at a path, each folder before its content.
 
     Raises CliError (USAGE) for anything that is neither a file nor a folder, that cannot be read,
@@ -40,10 +40,10 @@ def items(local: Path) -> list[Item]:
         raise CliError(f"cannot read {error.filename or local}: {reason}", Exit.USAGE) from error
 
 
-def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[Item]:
+def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[PackedItem]:
     state = path.stat()
     if path.is_file():
-        yield Item(path, name, state.st_size)
+        yield PackedItem(path, name, state.st_size)
         return
     if not path.is_dir():
         raise CliError(f"cannot copy {path}: it is neither a file nor a folder", Exit.USAGE)
@@ -53,12 +53,12 @@ def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[
         raise CliError(
             f"{path} is a link to a folder that contains it: remove the link", Exit.USAGE
         )
-    yield Item(path, name, 0, folder=True)
+    yield PackedItem(path, name, 0, folder=True)
     for entry in sorted(os.listdir(path)):
         yield from _items(path / entry, posixpath.join(name, entry), (*above, identity))
 
 
-def pack(stream: IO[bytes], found: Sequence[Item]) -> None:
+def pack(stream: IO[bytes], found: Sequence[PackedItem]) -> None:
     """Write the stream.
 
     Raises CliError if a file cannot be read, and BrokenPipeError if the reader has ended.

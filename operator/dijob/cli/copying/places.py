@@ -32,7 +32,7 @@ _COPIED_FIELDS: Final = (
 
 
 @dataclass(frozen=True)
-class Source:
+class RankPath:
     """A path in a rank of a job."""
 
     job: str
@@ -40,7 +40,7 @@ class Source:
     path: str
 
     @staticmethod
-    def of(text: str) -> "Source":
+    def of(text: str) -> "RankPath":
         """Parse NAME:[RANK:]PATH. Raises CliError (USAGE)."""
         found = re.fullmatch(r"([^:/]+):(?:(\d+):)?(.+)", text)
         if not found:
@@ -51,15 +51,15 @@ class Source:
         if rank is None or rank >= names.MAX_REPLICAS:
             last = names.MAX_REPLICAS - 1
             raise CliError(f"{found[2][:20]} is not a rank: the highest rank is {last}", Exit.USAGE)
-        return Source(found[1], rank, found[3])
+        return RankPath(found[1], rank, found[3])
 
 
-def ends(first: str, second: str) -> tuple[str | Source, str | Source]:
+def ends(first: str, second: str) -> tuple[str | RankPath, str | RankPath]:
     """Parse both ends of a copy, exactly one of which must be in a job. Raises CliError."""
     # As with scp, a slash before the colon makes it a local path.
     in_a_job = re.compile(r"[^:/]+:")
-    found = [Source.of(text) if in_a_job.match(text) else text for text in (first, second)]
-    if sum(isinstance(end, Source) for end in found) != 1:
+    found = [RankPath.of(text) if in_a_job.match(text) else text for text in (first, second)]
+    if sum(isinstance(end, RankPath) for end in found) != 1:
         raise CliError(
             f"exactly one of {first} and {second} must be a path in a job, written"
             " NAME:[RANK:]PATH (write ./a:b for a local file with a colon)",
@@ -112,13 +112,13 @@ class Mounted:
     """The node of a hostPath volume; "" for any node."""
 
 
-def absolute(job: DIJob, source: Source) -> str:
+def absolute(job: DIJob, source: RankPath) -> str:
     """Return the absolute path. A relative one starts at the container's working directory."""
     folder = job.pod_set_of(source.rank).main_container.get("workingDir") or "/"
     return posixpath.normpath(posixpath.join(str(folder), source.path))
 
 
-def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
+def mounted(job: DIJob, source: RankPath, node: str = "") -> Mounted:
     """Return the volume that has the path after the rank's pod ended.
 
     `node` is the node on which the pod ran, if it is known. Raises CliError (NOT_FOUND) if the path
@@ -163,7 +163,9 @@ def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
     return Mounted(mount, volume, node)
 
 
-def helper(job: DIJob, source: Source, found: Mounted, name: str, *, writes: bool = False) -> Body:
+def helper(
+    job: DIJob, source: RankPath, found: Mounted, name: str, *, writes: bool = False
+) -> Body:
     """Render a pod that mounts the volume and sleeps. The mount is read-only unless it `writes`.
 
     The pod has no labels of the job, so the operator does not take it for a rank. The job owns it,

@@ -22,7 +22,7 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
-class Progress:
+class CopyProgress:
     """Counts bytes and prints the count. `whole` is the expected total, 0 if it is unknown."""
 
     def __init__(self, whole: int = 0) -> None:

@@ -8,12 +8,12 @@ from typing import Final
 
 from dijob.cli.copying import places
 from dijob.cli.copying.copy import drained, located, refused
-from dijob.cli.copying.packing import Item, items, pack
-from dijob.cli.copying.progress import Progress
+from dijob.cli.copying.packing import PackedItem, items, pack
+from dijob.cli.copying.progress import CopyProgress
 from dijob.cli.copying.threads import running
 from dijob.cli.errors import CliError
 from dijob.client import AsyncClient
-from dijob.client.executing import Place, execute, stream
+from dijob.client.executing import ContainerPlace, execute, stream
 
 _PIECE: Final = 2**18
 
@@ -28,7 +28,7 @@ class Sent:
     where: str
 
 
-async def send(client: AsyncClient, local: Path, to: places.Source) -> Sent:
+async def send(client: AsyncClient, local: Path, to: places.RankPath) -> Sent:
     """Copy a file or folder to a path of a rank, in its pod if it runs, else on the job's volume.
 
     Raises CliError.
@@ -47,7 +47,7 @@ async def send(client: AsyncClient, local: Path, to: places.Source) -> Sent:
     return Sent(files, sum(item.size for item in found), f"{place.pod}:{where}")
 
 
-async def _is_folder(client: AsyncClient, place: Place, path: str) -> bool:
+async def _is_folder(client: AsyncClient, place: ContainerPlace, path: str) -> bool:
     """Whether the target is an existing folder, into which the copy is then placed, as with cp.
 
     Without the program `test` in the image it is assumed not to be one.
@@ -57,11 +57,11 @@ async def _is_folder(client: AsyncClient, place: Place, path: str) -> bool:
 
 
 async def _tar(
-    client: AsyncClient, place: Place, into: places.Inside, found: Sequence[Item]
+    client: AsyncClient, place: ContainerPlace, into: places.Inside, found: Sequence[PackedItem]
 ) -> None:
     # o: the files belong to the container's user, and not to the owner in the stream.
     command = ["tar", "xof", "-", "-C", into.root]
-    progress = Progress(sum(item.size for item in found))
+    progress = CopyProgress(sum(item.size for item in found))
     async with running(lambda sink: pack(sink, found), "wb") as packing:
         try:
             pieces = stream(client.connection, place, command, _chunks(packing.reader, progress))
@@ -83,7 +83,7 @@ async def _discard(piece: bytes) -> None:
     """Ignore stdout: tar prints nothing there when it extracts."""
 
 
-async def _chunks(reader: asyncio.StreamReader, progress: Progress) -> AsyncGenerator[bytes]:
+async def _chunks(reader: asyncio.StreamReader, progress: CopyProgress) -> AsyncGenerator[bytes]:
     while piece := await reader.read(_PIECE):
         progress.add(len(piece))
         yield piece

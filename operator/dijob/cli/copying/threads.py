@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Running(Generic[Result]):
+class RunningThread(Generic[Result]):
     """A function that runs in a thread, and the event loop's end of its stream."""
 
     result: asyncio.Task[Result]
@@ -33,7 +33,7 @@ class Running(Generic[Result]):
 @asynccontextmanager
 async def running(
     function: Callable[[IO[bytes]], Result], mode: Literal["rb", "wb"]
-) -> AsyncGenerator[Running[Result]]:
+) -> AsyncGenerator[RunningThread[Result]]:
     """Run a function that reads (rb) or writes (wb) a stream. It has ended when the context is
     left; `result` then has what it returned or raised.
     """
@@ -46,7 +46,7 @@ async def running(
     result = asyncio.create_task(asyncio.to_thread(run))
     reader, writer = await asyncio.open_connection(sock=here)
     try:
-        yield Running(result, reader, writer)
+        yield RunningThread(result, reader, writer)
     finally:
         writer.close()
         await asyncio.gather(result, return_exceptions=True)

@@ -17,11 +17,11 @@ from dijob.cli.doctor.evidence import Evidence, Objects
 from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.errors import CliError
 from dijob.cli.probing import ask
-from dijob.cli.stacks.container import Wanted
+from dijob.cli.stacks.container import StackContainer
 from dijob.cli.stacks.take import take
 from dijob.cli.topology import looking
 from dijob.cli.topology.compare import Report
-from dijob.cli.topology.expected import SERVER, World, world_of
+from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of
 from dijob.client import (
     ApiError,
     AsyncClient,
@@ -33,7 +33,7 @@ from dijob.client import (
     Unreachable,
     logs,
 )
-from dijob.client.connection import Call, Json
+from dijob.client.connection import ClientRequest, Json
 from dijob.core.members import gang_of
 from dijob.names import CLAIM, MANAGER, Addressing
 
@@ -47,7 +47,7 @@ _LISTS: Final = {
 }
 
 
-async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) -> Evidence:
+async def collect(client: AsyncClient, name: str, stacks: StackContainer | None = None) -> Evidence:
     """Collect everything about a job that the user may read, and the stacks if they are wanted.
 
     Raises NotFound if the job does not exist.
@@ -150,7 +150,7 @@ async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
     """Return the Lease by which a release claims the namespace; None if there is none."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{client.namespace}/leases/{CLAIM}"
     try:
-        return await client.connection.json(Call("GET", path))
+        return await client.connection.json(ClientRequest("GET", path))
     except NotFound:
         return None
     except Refused as error:
@@ -190,7 +190,7 @@ async def _report(client: AsyncClient, name: str) -> Report | None:
 
 
 async def _probes(
-    client: AsyncClient, pods: Sequence[RankPod], job: Job, world: World
+    client: AsyncClient, pods: Sequence[RankPod], job: Job, world: ExpectedWorld
 ) -> Mapping[int, probe.Probe]:
     """Probe each running pod for the names and addresses that its own rank dials."""
 
@@ -210,7 +210,7 @@ async def _probes(
     return dict(await asyncio.gather(*(one(pod) for pod in pods if pod.running)))
 
 
-def names(job: Job, rank: int, world: World) -> list[str]:
+def names(job: Job, rank: int, world: ExpectedWorld) -> list[str]:
     """Return the host names that a rank must resolve."""
     gang = gang_of(job.model)
     dialled = sorted({dials.to.rank for dials in world.dials if dials.rank == rank})
@@ -222,7 +222,9 @@ def names(job: Job, rank: int, world: World) -> list[str]:
     return [gang.address(other, "") for other in {*dialled, rank} if other != SERVER]
 
 
-def targets(job: Job, pods: Sequence[RankPod], rank: int, world: World) -> list[tuple[str, int]]:
+def targets(
+    job: Job, pods: Sequence[RankPod], rank: int, world: ExpectedWorld
+) -> list[tuple[str, int]]:
     """Return the addresses and ports that a rank dials in other pods or on the Redis server."""
     gang = gang_of(job.model)
     ips = {pod.rank: pod.ip for pod in pods if pod.ip}
@@ -244,7 +246,7 @@ async def _lists(client: AsyncClient) -> tuple[dict[str, Objects | None], dict[s
     found, refused = dict[str, Objects | None](), dict[str, str]()
     for key, path in _LISTS.items():
         try:
-            call = Call("GET", path.format(client.namespace))
+            call = ClientRequest("GET", path.format(client.namespace))
             found[key] = (await client.connection.json(call))["items"]
         except Refused as error:
             found[key], refused[key] = None, str(error)

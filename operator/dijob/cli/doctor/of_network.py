@@ -8,7 +8,7 @@ from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.cli.topology import show
-from dijob.cli.topology.compare import Edge, Pod
+from dijob.cli.topology.compare import Edge, ProbedPod
 from dijob.cli.topology.expected import SERVER
 from dijob.core.members import say
 
@@ -171,7 +171,7 @@ def ports(evidence: Evidence) -> Iterator[Finding]:
         yield ok("no other process uses a port of the job")
 
 
-def _has_foreign_listener(pod: Pod, port: int) -> bool:
+def _has_foreign_listener(pod: ProbedPod, port: int) -> bool:
     """Whether a port has a listener that no process of the container holds."""
     # A process of another user may hide its sockets. The listener may then belong to it.
     if pod.sockets is None or not pod.sockets.complete:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dijob.api.numbers import natural
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.probe import Probe
-from dijob.cli.doctor.verdict import Finding, Status, ok, problem, unknown
+from dijob.cli.doctor.verdict import CheckStatus, Finding, ok, problem, unknown
 from dijob.cli.printing import duration
 from dijob.cli.topology.expected import world_of
 from dijob.core.members import count, gang_of, say
@@ -52,7 +52,7 @@ def output(evidence: Evidence) -> Iterator[Finding]:
         yield unknown(evidence.refused.get("logs", ""))
     elif evidence.quiet_seconds >= QUIET_SECONDS and evidence.stacks is None:
         yield Finding(
-            Status.OK,
+            CheckStatus.OK,
             f"no rank has printed a line for {duration(evidence.quiet_seconds)}:"
             " the program is computing, or it hangs",
             f"kubectl dijob doctor {evidence.job.name} --stacks shows what its processes are doing",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """The result of a check.
 
     UNKNOWN is not a failure: a missing permission or program must not look like a problem of the
@@ -23,18 +23,18 @@ class Finding:
     The text of an unknown finding gives the reason.
     """
 
-    status: Status
+    status: CheckStatus
     text: str
     remedy: str = ""
 
 
 def ok(text: str) -> Finding:
-    return Finding(Status.OK, text)
+    return Finding(CheckStatus.OK, text)
 
 
 def problem(text: str, remedy: str) -> Finding:
-    return Finding(Status.PROBLEM, text, remedy)
+    return Finding(CheckStatus.PROBLEM, text, remedy)
 
 
 def unknown(why: str, remedy: str = "") -> Finding:
-    return Finding(Status.UNKNOWN, why, remedy)
+    return Finding(CheckStatus.UNKNOWN, why, remedy)

@@ -14,12 +14,12 @@ from typing import Any, Final
 from dijob.api.model import DIJob
 from dijob.cli.calling import Where
 from dijob.cli.explain.fields import with_names
-from dijob.cli.explain.fit import NO, UNKNOWN, YES, Finding, into_nodes, into_quotas, rooms
+from dijob.cli.explain.fit import NO, UNKNOWN, YES, FitFinding, into_nodes, into_quotas, rooms
 from dijob.cli.explain.report import pod_specs, sample_pods
-from dijob.cli.files import File
+from dijob.cli.files import JobFile
 from dijob.cli.jobs import job_of
 from dijob.client import ApiError, AsyncClient, DijobError, NotFound, Refused
-from dijob.client.connection import Call, Connection
+from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import DIJOBS, PODS, Resource
 from dijob.core.options import Options
@@ -39,12 +39,12 @@ _NODES: Final = Resource("v1", "nodes", namespaced=False)
 _QUOTAS: Final = Resource("v1", "resourcequotas")
 
 
-def ask(file: File, where: Where) -> Data:
+def ask(file: JobFile, where: Where) -> Data:
     """Return the findings as data. Without a cluster, `asked` is false and `why` says why."""
     return asyncio.run(_ask(file, where))
 
 
-async def _ask(file: File, where: Where) -> Data:
+async def _ask(file: JobFile, where: Where) -> Data:
     try:
         async with (
             asyncio.timeout(SECONDS),
@@ -61,7 +61,7 @@ async def _ask(file: File, where: Where) -> Data:
     return {"asked": True, "namespace": space, "findings": [asdict(one) for one in findings]}
 
 
-async def misshapen_pods(client: AsyncClient, file: File) -> list[str]:
+async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
     """Return a sentence for each of the job's pod sets whose pods are invalid.
 
     Quotas and missing permissions are not reported. A user who may not create pods gets [].
@@ -81,9 +81,9 @@ def _not_asked(why: str) -> Data:
 class _Asking:
     """The requests to one API server."""
 
-    connection: Connection
+    connection: ClientConnection
 
-    async def all(self, file: File, job: DIJob) -> list[Finding]:
+    async def all(self, file: JobFile, job: DIJob) -> list[FitFinding]:
         """Return all findings, the most important first."""
         accepted = await self._job(file, job.metadata.namespace)
         # A rejected job gets no pods, so further findings would distract from the reason.
@@ -93,22 +93,22 @@ class _Asking:
         room = await asyncio.gather(self._nodes(job), self._quotas(job))
         return [accepted, *pods, room[0], *room[1]]
 
-    async def _job(self, file: File, space: str) -> Finding:
+    async def _job(self, file: JobFile, space: str) -> FitFinding:
         name = file.job["metadata"]["name"]
         body = {**file.job, "metadata": {**file.job["metadata"], "namespace": space}}
         error = await self._dry_run(DIJOBS, space, body)
         if error is None:
-            return Finding(YES, f"the cluster accepts the DIJob in namespace {space}")
+            return FitFinding(YES, f"the cluster accepts the DIJob in namespace {space}")
         if error.status == HTTPStatus.CONFLICT:
-            return Finding(
+            return FitFinding(
                 UNKNOWN,
                 f"the DIJob {name} already exists in namespace {space}: `apply` would update it",
             )
         if error.reason == NO_SUCH_KIND:
-            return Finding(
+            return FitFinding(
                 NO, "the cluster has no DIJob resource: install the operator (docs/install.md)"
             )
-        return Finding(NO, f"the cluster rejects the DIJob: {_message(error)}")
+        return FitFinding(NO, f"the cluster rejects the DIJob: {_message(error)}")
 
     async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
         """Dry-run one pod of each pod set. Yield its name and the API error, None if accepted."""
@@ -120,32 +120,32 @@ class _Asking:
             tried = {**pod, "metadata": {**meta, "generateName": "dijob-explain-"}}
             yield name, await self._dry_run(PODS, job.metadata.namespace, tried)
 
-    async def _pods(self, job: DIJob) -> list[Finding]:
+    async def _pods(self, job: DIJob) -> list[FitFinding]:
         found = []
         async for name, error in self.tried(job):
             if error is None:
-                found.append(Finding(YES, f"the cluster accepts a pod like {name}"))
+                found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
             # The same status means a missing permission, which the operator has, or an admission
             # rule such as Pod Security, which also applies to the operator.
             elif error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
                 text = "pods: you may not create pods here, so this was not checked"
-                return [Finding(UNKNOWN, text)]
+                return [FitFinding(UNKNOWN, text)]
             else:
-                found.append(Finding(NO, _rejected_pod(name, error)))
+                found.append(FitFinding(NO, _rejected_pod(name, error)))
         return found
 
-    async def _nodes(self, job: DIJob) -> Finding:
+    async def _nodes(self, job: DIJob) -> FitFinding:
         nodes, pods = await self._list(_NODES), await self._list(PODS)
         if nodes is None or pods is None:
             kind = "nodes" if nodes is None else "the pods of all namespaces"
-            return Finding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
+            return FitFinding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
         specs = list(pod_specs(job, Options()))
         return into_nodes(specs, min(job.spec.minimum, len(specs)), rooms(nodes, pods))
 
-    async def _quotas(self, job: DIJob) -> list[Finding]:
+    async def _quotas(self, job: DIJob) -> list[FitFinding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)
         if found is None:
-            return [Finding(UNKNOWN, "quotas: you may not list them, so this was not checked")]
+            return [FitFinding(UNKNOWN, "quotas: you may not list them, so this was not checked")]
         return into_quotas(list(pod_specs(job, Options())), found)
 
     async def _list(self, kind: Resource, space: str = "") -> list[Data] | None:
@@ -155,7 +155,9 @@ class _Asking:
         while True:
             query = (("limit", _PAGE_SIZE), *((("continue", token),) if token else ()))
             try:
-                answer = await self.connection.json(Call("GET", kind.path(space), query=query))
+                answer = await self.connection.json(
+                    ClientRequest("GET", kind.path(space), query=query)
+                )
             except Refused as error:
                 _raise_if_unauthenticated(error)
                 return None
@@ -169,7 +171,7 @@ class _Asking:
     ) -> NotFound | Refused | None:
         """Dry-run a creation. Return the API error, or None if it is accepted."""
         try:
-            await self.connection.json(Call("POST", kind.path(space), body, _DRY_RUN))
+            await self.connection.json(ClientRequest("POST", kind.path(space), body, _DRY_RUN))
         except (NotFound, Refused) as error:
             _raise_if_unauthenticated(error)
             return error

@@ -13,7 +13,7 @@ from typing import Final
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.addresses import AddressList
-from dijob.core.members import Gang, Member, gang_of
+from dijob.core.members import Gang, GangMember, gang_of
 from dijob.core.options import Options
 from dijob.core.render import annotations
 from dijob.core.render.fields import Manifest, mapping, objects
@@ -33,14 +33,14 @@ def _unknown(_kind: str, _name: str, _key: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Place:
+class PodPlace:
     """The facts about one rank's pod that the cluster would decide.
 
     `addresses` is the peer list. `lookup` returns the value of a key of a ConfigMap or Secret, by
     kind, name and key; None if it is unknown. With an empty key it returns the keys, one per line.
     """
 
-    member: Member
+    member: GangMember
     ip: str
     addresses: AddressList
     node: str = "<name of the node>"
@@ -91,7 +91,7 @@ class _Environment:
 
 
 @dataclass(frozen=True)
-class Process:
+class MainProcess:
     """The process of the main container: its command line, and its variables in order."""
 
     command: tuple[str, ...]
@@ -104,7 +104,7 @@ class Process:
         return tuple(one for one in self.variables if not one.name.startswith(_INTERNAL))
 
 
-def process(job: DIJob, place: Place, options: Options) -> Process:
+def process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
     """Return the main container's process of a rank. The command does not include the launcher."""
     pod_set = job.pod_set_of(place.member.rank)
     made = pod_manifest(job, place.member, options)
@@ -131,7 +131,7 @@ def process(job: DIJob, place: Place, options: Options) -> Process:
             env.add(variable)
     given = [*(pod_set.main_container.get("command") or ()), *(main.get("args") or ())]
     words = ("" if word is None else str(word) for word in given)
-    return Process(tuple(env.expand(word) for word in words), tuple(env.found.values()), made)
+    return MainProcess(tuple(env.expand(word) for word in words), tuple(env.found.values()), made)
 
 
 def _launcher_variables(
@@ -147,7 +147,7 @@ def _launcher_variables(
             yield Variable(name, listed[annotation], ours=True)
 
 
-def _env_from_variables(main: Manifest, place: Place) -> Iterator[Variable]:
+def _env_from_variables(main: Manifest, place: PodPlace) -> Iterator[Variable]:
     """Yield the variables of envFrom: all keys of a ConfigMap or Secret, which may be unknown."""
     for entry in objects(main.get("envFrom")):
         for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
@@ -165,7 +165,7 @@ def _env_from_variables(main: Manifest, place: Place) -> Iterator[Variable]:
 
 
 def _env_variable(
-    entry: Manifest, env: _Environment, pod: Manifest, place: Place, users: set[str]
+    entry: Manifest, env: _Environment, pod: Manifest, place: PodPlace, users: set[str]
 ) -> Variable:
     name = str(entry.get("name"))
     ours = name not in users
@@ -193,7 +193,7 @@ def _env_variable(
     return Variable(name, None, f"from {', '.join(source) or 'an empty source'}", ours=ours)
 
 
-def _pod_field(path: str, pod: Manifest, place: Place) -> str | None:
+def _pod_field(path: str, pod: Manifest, place: PodPlace) -> str | None:
     """Return a field of the pod as the downward API does; None if only a cluster knows it."""
     meta, spec = pod["metadata"], pod["spec"]
     if match := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):

@@ -23,7 +23,7 @@ _BLOCKING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True)
-class Finding:
+class FitFinding:
     """A line of the output: a verdict (yes, no or unknown) and a sentence."""
 
     verdict: str
@@ -31,7 +31,7 @@ class Finding:
 
 
 @dataclass
-class Room:
+class NodeRoom:
     """The free resources of a node."""
 
     name: str
@@ -66,7 +66,7 @@ class Room:
         self.ports |= host_ports(spec)
 
 
-def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[Room]:
+def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom]:
     """Return the free resources of all ready and schedulable nodes."""
     found = {}
     for node in nodes:
@@ -76,7 +76,7 @@ def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[Room]:
         given = mapping(status.get("allocatable"))
         free = {str(name): quantities.quantity(value) for name, value in given.items()}
         labels = mapping(meta.get("labels"))
-        found[meta["name"]] = Room(meta["name"], labels, objects(spec.get("taints")), free)
+        found[meta["name"]] = NodeRoom(meta["name"], labels, objects(spec.get("taints")), free)
     for pod in pods:
         spec = pod.get("spec") or {}
         # A pod that has ended does not hold resources.
@@ -86,7 +86,7 @@ def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[Room]:
     return list(found.values())
 
 
-def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> Finding:
+def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom]) -> FitFinding:
     """Whether all pods fit on nodes now, or at least the minimum with which the job starts.
 
     Each pod is placed on the first node that fits. An optimal placement may fit more pods.
@@ -105,29 +105,31 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> F
                 why[reason] = why.get(reason, 0) + 1
     nodes, pods = count(len(places), "node"), count(len(specs), "pod")
     if placed == len(specs):
-        return Finding(YES, f"nodes: all {pods} fit now ({nodes} ready){_unchecked_rules(specs)}")
+        return FitFinding(
+            YES, f"nodes: all {pods} fit now ({nodes} ready){_unchecked_rules(specs)}"
+        )
     # The reason that applies to most nodes is the most useful one.
     reason = max(why, key=lambda one: why[one]) if why else "no node is ready"
     verdict = YES if placed >= minimum else NO
     text = f"nodes: {placed} of {pods} fit now ({nodes} ready); limited by: {reason}"
     begins = f"; the job starts with {minimum}" if verdict is YES else ""
-    return Finding(verdict, f"{text}{begins}{_unchecked_rules(specs)}")
+    return FitFinding(verdict, f"{text}{begins}{_unchecked_rules(specs)}")
 
 
-def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:
+def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[FitFinding]:
     """Return a finding for each quota of the namespace."""
     # A quota limits the sum of all pods, wherever they run.
     asked = _totals(specs)
     return [_quota(quota, asked) for quota in quotas] or [
-        Finding(YES, "quotas: the namespace has none")
+        FitFinding(YES, "quotas: the namespace has none")
     ]
 
 
-def _quota(quota: Body, asked: Amounts) -> Finding:
+def _quota(quota: Body, asked: Amounts) -> FitFinding:
     name, spec = quota["metadata"]["name"], quota.get("spec") or {}
     # Scopes restrict a quota to some pods, for example to a priority class.
     if spec.get("scopes") or spec.get("scopeSelector"):
-        return Finding(UNKNOWN, f"quota {name}: not checked, because it has scopes")
+        return FitFinding(UNKNOWN, f"quota {name}: not checked, because it has scopes")
     status = quota.get("status") or {}
     hard, used = mapping(status.get("hard") or spec.get("hard")), mapping(status.get("used"))
     short = []
@@ -142,8 +144,8 @@ def _quota(quota: Body, asked: Amounts) -> Finding:
             )
             short.append(f"{key}: {amounts[0]} needed, {amounts[1]} left")
     if short:
-        return Finding(NO, f"quota {name} is too small: {'; '.join(short)}")
-    return Finding(YES, f"quota {name} is large enough")
+        return FitFinding(NO, f"quota {name} is too small: {'; '.join(short)}")
+    return FitFinding(YES, f"quota {name} is large enough")
 
 
 def _totals(specs: Sequence[Body]) -> Amounts:

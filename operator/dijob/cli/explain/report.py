@@ -12,7 +12,7 @@ from dijob.api.model import DIJob
 from dijob.api.warnings import warnings
 from dijob.cli.explain import quantities
 from dijob.cli.explain.edges import Edges, edges_of, listens_on
-from dijob.cli.explain.environment import Place, Process, process
+from dijob.cli.explain.environment import MainProcess, PodPlace, process
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
@@ -31,7 +31,7 @@ def explanation(job: DIJob, options: Options) -> Data:
     alone = without_peers(job)
     edges = edges_of(gang, alone)
     listed = AddressList(1, ",".join(gang.address(m.rank, ip_of(m.rank)) for m in gang.members))
-    places = (Place(m, ip_of(m.rank), listed, f"<node of rank {m.rank}>") for m in gang.members)
+    places = (PodPlace(m, ip_of(m.rank), listed, f"<node of rank {m.rank}>") for m in gang.members)
     return {
         "job": {"name": gang.job, "namespace": gang.namespace},
         "world": _world(job, gang),
@@ -76,7 +76,7 @@ def _world(job: DIJob, gang: Gang) -> Data:
     }
 
 
-def _pod(job: DIJob, place: Place, edges: Edges, options: Options) -> Data:
+def _pod(job: DIJob, place: PodPlace, edges: Edges, options: Options) -> Data:
     member = place.member
     main = process(job, place, options)
     joins = bypass.problem(job.pod_set_of(member.rank), job) is None
@@ -107,7 +107,7 @@ def _connections(edges: Edges) -> Data:
 def _sizes(job: DIJob, gang: Gang, options: Options) -> Data:
     """Return upper bounds: with the longest addresses, and for the last rank."""
     text = ",".join(gang.address(member.rank, LONGEST_ADDRESS) for member in gang.members)
-    last = Place(gang.member(gang.size - 1), LONGEST_ADDRESS, AddressList(1, text))
+    last = PodPlace(gang.member(gang.size - 1), LONGEST_ADDRESS, AddressList(1, text))
     return {
         "addressListBytes": len(text),
         "addressListLimit": LIST_LENGTH,
@@ -115,7 +115,7 @@ def _sizes(job: DIJob, gang: Gang, options: Options) -> Data:
     }
 
 
-def _bytes(process: Process) -> int:
+def _bytes(process: MainProcess) -> int:
     """Return the size as the kernel counts it against its limit: NAME=VALUE and a NUL byte."""
     return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in process.variables)
 
@@ -138,7 +138,7 @@ def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
     addresses = AddressList(1, ",".join("-" for _ in gang.members))
     for pod_set in job.pod_sets:
         member = gang.member(pod_set.first)
-        yield member.name, process(job, Place(member, "-", addresses), options).pod
+        yield member.name, process(job, PodPlace(member, "-", addresses), options).pod
 
 
 def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:

@@ -22,7 +22,7 @@ NOT_FOUND, NOT_RUN = 127, 126
 Line = Callable[[str], None]
 
 
-class Group:
+class ProcessGroup:
     """The processes of one rank. `line` is called for each line that they print."""
 
     def __init__(self, start: Start, line: Line) -> None:

@@ -12,7 +12,7 @@ from dijob.api.model import DIJob
 from dijob.core.members import gang_of, say
 from dijob.core.membership.policy import Policy
 from dijob.core.observed.containers import Containers
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
 
@@ -20,7 +20,7 @@ from dijob.names import FailureAction
 SIGNALLED = 128
 
 
-class Outcome(StrEnum):
+class LocalOutcome(StrEnum):
     """How the job ended."""
 
     SUCCEEDED = "Succeeded"
@@ -35,12 +35,12 @@ class Decision:
     """
 
     restart: frozenset[int] = frozenset()
-    outcome: Outcome | None = None
+    outcome: LocalOutcome | None = None
     said: str = ""
 
 
 @dataclass
-class Ledger:
+class LocalFailureAccount:
     """The state of the job: completed ranks and counted failures."""
 
     job: DIJob
@@ -84,7 +84,7 @@ class Ledger:
         if not self._policy.fulfilled(self.succeeded, waiting):
             return Decision()
         return Decision(
-            outcome=Outcome.SUCCEEDED, said=f"{self._policy.decisive_in_words} exited 0"
+            outcome=LocalOutcome.SUCCEEDED, said=f"{self._policy.decisive_in_words} exited 0"
         )
 
     def _again(self, rank: int, action: FailureAction) -> Set[int]:
@@ -99,11 +99,11 @@ class Ledger:
     def _failed(self, why: str) -> Decision:
         first = self.first_failure
         also = "" if why.startswith(first) else f"; the first failure: {first}"
-        return Decision(outcome=Outcome.FAILED, said=f"{why}{also}")
+        return Decision(outcome=LocalOutcome.FAILED, said=f"{why}{also}")
 
 
-def _ending(status: int) -> Ending:
+def _ending(status: int) -> ContainerEnding:
     """Return the end of a program as a kubelet would report it."""
     signal = max(0, -status)
     code = SIGNALLED + signal if signal else status
-    return Ending(code, signal, "Error", "")
+    return ContainerEnding(code, signal, "Error", "")

@@ -13,8 +13,8 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.explain.environment import Place, Process, process
-from dijob.cli.files import File
+from dijob.cli.explain.environment import MainProcess, PodPlace, process
+from dijob.cli.files import JobFile
 from dijob.cli.local import hook, volumes
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, gang_of
@@ -47,7 +47,7 @@ class Request:
     """
 
     job: DIJob
-    file: File
+    file: JobFile
     addresses: tuple[str, ...]
     work: Path
     folders: Mapping[str, Path] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def starts(request: Request) -> tuple[Start, ...]:
 def _start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Start:
     member, job = gang.member(rank), request.job
     node = socket.gethostname()
-    place = Place(member, request.addresses[rank], listed, node, lookup=_lookup(request.file))
+    place = PodPlace(member, request.addresses[rank], listed, node, lookup=_lookup(request.file))
     seen = process(job, place, Options())
     pod_set = job.pod_set_of(rank)
     wanted = list(volumes.mounts(pod_set.pod, pod_set.main_container, list(job.spec.volumes or ())))
@@ -121,7 +121,7 @@ def _start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Star
     )
 
 
-def _known(seen: Process, request: Request) -> dict[str, str]:
+def _known(seen: MainProcess, request: Request) -> dict[str, str]:
     """Return the variables with a value. Raises CliError (USAGE) if a required one has none."""
     for one in seen.variables:
         if one.value is None and not one.optional:
@@ -169,7 +169,7 @@ def _working(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
     return made
 
 
-def _lookup(file: File) -> Any:
+def _lookup(file: JobFile) -> Any:
     """Return a function that looks up keys of the file's ConfigMaps and Secrets.
 
     For the key "" it returns the names of all keys, one per line, as `envFrom` needs them.

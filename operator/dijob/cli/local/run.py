@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dijob.cli.local.group import Group
-from dijob.cli.local.ledger import Decision, Ledger, Outcome
+from dijob.cli.local.group import ProcessGroup
+from dijob.cli.local.ledger import Decision, LocalFailureAccount, LocalOutcome
 from dijob.cli.local.plan import Start
-from dijob.cli.local.waiting import ENDING_SECONDS, FIRST_SECONDS, Waiting, named, running
+from dijob.cli.local.waiting import ENDING_SECONDS, FIRST_SECONDS, EndWait, named, running
 from dijob.core.backoff import doubled
 
 # Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node. A
@@ -30,7 +30,7 @@ Print = Callable[[Start | None, str], None]
 
 
 @dataclass(frozen=True)
-class End:
+class LocalRunEnd:
     """The end of a run: an Outcome, INTERRUPTED or TIMED_OUT, with a message."""
 
     how: str
@@ -48,39 +48,39 @@ class Limits:
     deadline: float | None = None
     grace: float = GRACE_SECONDS
 
-    def ends(self) -> Iterator[tuple[float, End]]:
+    def ends(self) -> Iterator[tuple[float, LocalRunEnd]]:
         """Yield each limit with the end that it causes."""
         if self.timeout is not None:
             yield (
                 self.timeout,
-                End(TIMED_OUT, f"the job did not finish within --timeout {self.timeout:g}"),
+                LocalRunEnd(TIMED_OUT, f"the job did not finish within --timeout {self.timeout:g}"),
             )
         if self.deadline is not None:
             said = f"it did not finish within activeDeadlineSeconds ({self.deadline:g})"
-            yield self.deadline, End(Outcome.FAILED, said)
+            yield self.deadline, LocalRunEnd(LocalOutcome.FAILED, said)
 
 
 class Run:
     """Runs one job. `show` prints a line of a rank, or of the run itself (None)."""
 
     def __init__(
-        self, starts: Iterable[Start], ledger: Ledger, limits: Limits, show: Print
+        self, starts: Iterable[Start], ledger: LocalFailureAccount, limits: Limits, show: Print
     ) -> None:
         self._starts = tuple(starts)
         self._ledger, self._limits, self._show = ledger, limits, show
-        self._groups: dict[int, Group] = {}
+        self._groups: dict[int, ProcessGroup] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
-        self._ends: asyncio.Queue[tuple[Group, int] | End] = asyncio.Queue()
+        self._ends: asyncio.Queue[tuple[ProcessGroup, int] | LocalRunEnd] = asyncio.Queue()
         # Ranks to restart. They start only when all of them have ended, because a rank of the new
         # world must not meet one of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False
         self._stdout_closed = False
-        self._waiting = Waiting(lambda: running(self._groups), lambda text: self._show(None, text))
+        self._waiting = EndWait(lambda: running(self._groups), lambda text: self._show(None, text))
 
-    async def run(self) -> End:
+    async def run(self) -> LocalRunEnd:
         """Run the job to its end. On return all its processes have ended, even after an error."""
         self._watch_signals()
         for start in self._starts:
@@ -94,7 +94,7 @@ class Run:
             await self._end_all()
             self._waiting.stop()
 
-    def _timer(self, seconds: float, end: End) -> asyncio.TimerHandle:
+    def _timer(self, seconds: float, end: LocalRunEnd) -> asyncio.TimerHandle:
         def over() -> None:
             # Listed now, because the ranks are ended before the message is printed.
             left = named(running(self._groups))
@@ -114,7 +114,7 @@ class Run:
         self._interrupted = True
         advice = f"the ranks have {self._limits.grace:g} s to end; a second signal kills them"
         self._show(None, f"{number.name}: {advice}")
-        self._ends.put_nowait(End(INTERRUPTED, f"stopped by {number.name}"))
+        self._ends.put_nowait(LocalRunEnd(INTERRUPTED, f"stopped by {number.name}"))
 
     def _print(self, start: Start, text: str) -> None:
         """Print a line of a rank. If the reader of stdout is gone (`| head`), end the run."""
@@ -126,17 +126,17 @@ class Run:
             self._stdout_closed = True
             # Python flushes stdout at exit, and would fail once more there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self._ends.put_nowait(End(INTERRUPTED, "stopped because stdout was closed"))
+            self._ends.put_nowait(LocalRunEnd(INTERRUPTED, "stopped because stdout was closed"))
 
-    async def _until_end(self) -> End:
+    async def _until_end(self) -> LocalRunEnd:
         while True:
             event = await self._ends.get()
-            if isinstance(event, End):
+            if isinstance(event, LocalRunEnd):
                 return event
             if end := self._look(*event):
                 return end
 
-    def _look(self, group: Group, status: int) -> End | None:
+    def _look(self, group: ProcessGroup, status: int) -> LocalRunEnd | None:
         """Handle the end of a rank's program.
 
         The end of a rank that is being restarted with others is not a failure of its own. The
@@ -151,14 +151,14 @@ class Run:
             if decision.said and decision.outcome is None:
                 self._show(None, decision.said)
             if decision.outcome is not None:
-                return End(decision.outcome, decision.said)
+                return LocalRunEnd(decision.outcome, decision.said)
             self._follow(decision, rank)
             self._wait_for_others(group, status)
         if self._again and not any(self._groups[one].runs for one in self._again):
             self._begin_again()
         return None
 
-    def _wait_for_others(self, group: Group, status: int) -> None:
+    def _wait_for_others(self, group: ProcessGroup, status: int) -> None:
         if not status:
             since = f"rank {group.start.rank} ({group.start.name}) exited 0"
             self._waiting.begin(since, FIRST_SECONDS)
@@ -193,11 +193,11 @@ class Run:
 
     def _begin(self, rank: int, pause: float = 0.0) -> None:
         start = self._starts[rank]
-        group = Group(start, lambda text: self._print(start, text))
+        group = ProcessGroup(start, lambda text: self._print(start, text))
         self._groups[rank] = group
         self._tasks[rank] = asyncio.create_task(self._carry(rank, group, pause))
 
-    async def _carry(self, rank: int, group: Group, pause: float) -> None:
+    async def _carry(self, rank: int, group: ProcessGroup, pause: float) -> None:
         self._pausing.add(rank)
         await asyncio.sleep(pause)
         self._pausing.discard(rank)

@@ -18,13 +18,13 @@ from tempfile import TemporaryDirectory
 
 from dijob.api.model import DIJob
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.files import File
+from dijob.cli.files import JobFile
 from dijob.cli.jobs import job_of
 from dijob.cli.local import names, places, plan
 from dijob.cli.local.group import sweep
-from dijob.cli.local.ledger import Ledger
+from dijob.cli.local.ledger import LocalFailureAccount
 from dijob.cli.local.output import printer
-from dijob.cli.local.run import GRACE_SECONDS, End, Limits, Run
+from dijob.cli.local.run import GRACE_SECONDS, Limits, LocalRunEnd, Run
 from dijob.core.members import gang_of
 from dijob.core.render.redis import COMMAND as REDIS
 from dijob.names import REDIS_PORT, Addressing
@@ -41,7 +41,7 @@ class Choices:
     folders: Mapping[str, Path] = field(default_factory=dict)
 
 
-def run(file: File, choices: Choices) -> End:
+def run(file: JobFile, choices: Choices) -> LocalRunEnd:
     """Run the file's job to its end. Raises CliError (USAGE) if it cannot run on this machine."""
     # Programs expect DI_JOB_ID, which is the uid that the apiserver would assign.
     job = job_of(file, uid=str(uuid.uuid4()))
@@ -64,7 +64,9 @@ def run(file: File, choices: Choices) -> End:
                 with printer(starts, choices.logs) as show:
                     for text in plan.remarks(job):
                         show(None, text)
-                    return asyncio.run(Run(starts, Ledger(job), _limits(job, choices), show).run())
+                    return asyncio.run(
+                        Run(starts, LocalFailureAccount(job), _limits(job, choices), show).run()
+                    )
         finally:
             # Processes that have left their group may have survived the end of their rank.
             sweep(mark)

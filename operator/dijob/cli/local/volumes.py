@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.files import File
+from dijob.cli.files import JobFile
 from dijob.core.render.fields import mapping, objects
 
 Body = Mapping[str, Any]
@@ -76,7 +76,7 @@ def _normal(path: str) -> str:
     return posixpath.normpath(re.sub("^/+", "/", path))
 
 
-def prepared(root: Path, wanted: list[Mount], file: File, given: Mapping[str, Path]) -> Paths:
+def prepared(root: Path, wanted: list[Mount], file: JobFile, given: Mapping[str, Path]) -> Paths:
     """Create the folders of the mounts.
 
     An emptyDir becomes an empty folder, and a ConfigMap or Secret of the same file becomes files.
@@ -107,7 +107,7 @@ def prepared(root: Path, wanted: list[Mount], file: File, given: Mapping[str, Pa
     return Paths(root / "root", tuple(found), found)
 
 
-def _folder(path: Path, volume: Body, file: File, given: Mapping[str, Path]) -> Path:
+def _folder(path: Path, volume: Body, file: JobFile, given: Mapping[str, Path]) -> Path:
     name = str(volume.get("name"))
     if name in given:
         return given[name]
@@ -129,7 +129,7 @@ def _folder(path: Path, volume: Body, file: File, given: Mapping[str, Path]) -> 
     return path
 
 
-def _files(source: Body, kind: str, file: File) -> Iterator[tuple[str, bytes]]:
+def _files(source: Body, kind: str, file: JobFile) -> Iterator[tuple[str, bytes]]:
     """Yield the files of a ConfigMap or a Secret: all keys, or those selected by `items`."""
     of_kind = {"configMap": "ConfigMap", "secret": "Secret"}[kind]
     name = str(source.get("name") or source.get("secretName"))

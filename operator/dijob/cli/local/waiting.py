@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dijob.cli.local.group import Group
+from dijob.cli.local.group import ProcessGroup
 
 # The ranks of a job usually end within seconds of each other, even on a busy machine.
 FIRST_SECONDS: Final = 30.0
@@ -18,7 +18,7 @@ ENDING_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningRank:
     """A rank whose program runs, with its process and the seconds since its start."""
 
     rank: int
@@ -26,17 +26,17 @@ class Running:
     seconds: float
 
 
-def running(groups: Mapping[int, Group]) -> list[Running]:
+def running(groups: Mapping[int, ProcessGroup]) -> list[RunningRank]:
     """Return the ranks that currently run."""
     now = asyncio.get_running_loop().time()
     return [
-        Running(rank, group.pid, now - group.began)
+        RunningRank(rank, group.pid, now - group.began)
         for rank, group in sorted(groups.items())
         if group.runs and group.began
     ]
 
 
-def named(left: Sequence[Running]) -> str:
+def named(left: Sequence[RunningRank]) -> str:
     """List the ranks that are still running; "" if there are none."""
     if not left:
         return ""
@@ -44,16 +44,18 @@ def named(left: Sequence[Running]) -> str:
     return f"still running: {', '.join(each)}"
 
 
-def still(left: Sequence[Running], since: str, seconds: float, then: str = "") -> str:
+def still(left: Sequence[RunningRank], since: str, seconds: float, then: str = "") -> str:
     """Return the report; "" if no rank runs any more. `since` happened `seconds` ago."""
     text = f"{seconds:.0f} s after {since}, {named(left)}{f'; {then}' if then else ''}"
     return text if left else ""
 
 
-class Waiting:
+class EndWait:
     """Reports running ranks at growing intervals. `left` returns the ranks that run now."""
 
-    def __init__(self, left: Callable[[], Sequence[Running]], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, left: Callable[[], Sequence[RunningRank]], say: Callable[[str], None]
+    ) -> None:
         self._left, self._say = left, say
         self._timer: asyncio.TimerHandle | None = None
 

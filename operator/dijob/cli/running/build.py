@@ -23,7 +23,7 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BuildRequest:
     """The options of the command."""
 
     name: str
@@ -40,7 +40,7 @@ class Wanted:
     volumes: Sequence[str] = ()
 
 
-def manifests(wanted: Wanted, code: Code | None) -> list[Body]:
+def manifests(wanted: BuildRequest, code: Code | None) -> list[Body]:
     """Return the DIJob, and the ConfigMap with its code if it has any. Raises CliError (USAGE)."""
     asked.cpu(wanted.cpu)
     asked.memory(wanted.memory)
@@ -75,7 +75,7 @@ def code_name(job: str) -> str:
     return f"{job}-code"
 
 
-def _spec(wanted: Wanted) -> Body:
+def _spec(wanted: BuildRequest) -> Body:
     spec: Body = {"replicas": wanted.replicas}
     if wanted.workers is not None:
         spec["parallelWorkers"] = wanted.workers
@@ -86,7 +86,7 @@ def _spec(wanted: Wanted) -> Body:
     return spec
 
 
-def _resources(wanted: Wanted) -> Body:
+def _resources(wanted: BuildRequest) -> Body:
     # A CPU limit would throttle the program even if the node has idle CPUs. For GPUs, Kubernetes
     # sets the request to the limit.
     requests = {"cpu": wanted.cpu, "memory": wanted.memory}
@@ -148,6 +148,6 @@ def _code_mounts(code: Code) -> list[Body]:
     return [{"name": _WORK_VOLUME, "mountPath": WORK}, *entries]
 
 
-def _code_volumes(wanted: Wanted, code: Code) -> list[Body]:
+def _code_volumes(wanted: BuildRequest, code: Code) -> list[Body]:
     source = {"name": code_name(wanted.name), "items": code.items()}
     return [{"name": _WORK_VOLUME, "emptyDir": {}}, {"name": _CODE_VOLUME, "configMap": source}]

@@ -25,7 +25,7 @@ _MOST_FILES: Final = 1000
 
 
 @dataclass(frozen=True)
-class File:
+class CodeFile:
     """A file of the code. `path` is relative to the folder, with slashes."""
 
     path: str
@@ -44,7 +44,7 @@ class File:
 class Code:
     """The files of the code, ordered by path."""
 
-    files: Sequence[File]
+    files: Sequence[CodeFile]
 
     @property
     def entries(self) -> list[str]:
@@ -82,7 +82,7 @@ def read(place: str) -> Code:
         # The sizes are checked first: a folder may contain gigabytes of data.
         sizes = {path: file.stat().st_size for path, file in found}
         _fits(place, sizes)
-        files = [File(path, f.read_bytes(), os.access(f, os.X_OK)) for path, f in found]
+        files = [CodeFile(path, f.read_bytes(), os.access(f, os.X_OK)) for path, f in found]
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise CliError(f"--code {place}: {why}", Exit.USAGE) from error

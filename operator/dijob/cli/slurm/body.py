@@ -11,8 +11,8 @@ from typing import Final
 
 from dijob.cli.slurm.kinds import NOTHING, assigned, assigns, calls_srun, is_software
 from dijob.cli.slurm.notes import Notes
-from dijob.cli.slurm.script import Line, Script, plain, words_of
-from dijob.cli.slurm.step import Step
+from dijob.cli.slurm.script import Script, ScriptLine, plain, words_of
+from dijob.cli.slurm.step import SlurmStep
 
 # An array of the shell, which cannot be an environment variable.
 _ARRAY: Final = re.compile(r"(\w+)=\(")
@@ -41,8 +41,8 @@ class Body:
     shell: dict[str, str] = field(default_factory=dict)
     folder: str = ""
     # Variables whose value the script computes: the first node's address, or a port.
-    masters: dict[str, Line] = field(default_factory=dict)
-    ports: dict[str, Line] = field(default_factory=dict)
+    masters: dict[str, ScriptLine] = field(default_factory=dict)
+    ports: dict[str, ScriptLine] = field(default_factory=dict)
     # Variables whose values refer to variables that exist only in a pod. A shell sets them there.
     late: dict[str, str] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ class Body:
         return REFERENCE.sub(one, text)
 
 
-def read(script: Script, step: Step, known: Mapping[str, str], notes: Notes) -> Body:
+def read(script: Script, step: SlurmStep, known: Mapping[str, str], notes: Notes) -> Body:
     """Read the lines of the script except its step. `known` are variables that Slurm would set."""
     body = Body(shell=dict(known))
     for line in script.lines:
@@ -79,7 +79,7 @@ def read(script: Script, step: Step, known: Mapping[str, str], notes: Notes) -> 
     return body
 
 
-def _export(line: Line, body: Body, notes: Notes) -> None:
+def _export(line: ScriptLine, body: Body, notes: Notes) -> None:
     """Handle `export A B` for variables that the script has set before."""
     for name in line.text.split()[1:]:
         body.exported.add(name)
@@ -90,7 +90,7 @@ def _export(line: Line, body: Body, notes: Notes) -> None:
             notes.add(line.number, line.text, advice)
 
 
-def _assign(line: Line, body: Body, notes: Notes) -> None:
+def _assign(line: ScriptLine, body: Body, notes: Notes) -> None:
     """Handle `export A=1 B=2`, or `A=1`, which only the script's shell sees."""
     exported = line.first == "export"
     for word in assigned(line):
@@ -115,7 +115,7 @@ def _mentioned(text: str) -> set[str]:
     return set(_MENTION.findall(text))
 
 
-def _computed(name: str, written: str, line: Line, body: Body, notes: Notes) -> None:
+def _computed(name: str, written: str, line: ScriptLine, body: Body, notes: Notes) -> None:
     """Handle a variable whose value a command computes."""
     # The two values that almost every distributed script computes are known in a DIJob.
     if _FIRST_NODE.search(written) or _mentioned(written) & body.masters.keys():
@@ -127,7 +127,7 @@ def _computed(name: str, written: str, line: Line, body: Body, notes: Notes) -> 
         notes.add(line.number, line.text, advice)
 
 
-def _enter(line: Line, body: Body, notes: Notes) -> None:
+def _enter(line: ScriptLine, body: Body, notes: Notes) -> None:
     words = words_of(line.text)
     folder = body.replaced(plain(words[1])) if len(words) == 2 else ""
     if folder.startswith("/") and not REFERENCE.search(folder):
@@ -143,7 +143,7 @@ def _enter(line: Line, body: Body, notes: Notes) -> None:
         notes.add(line.number, line.text, advice)
 
 
-def _other(line: Line, notes: Notes) -> None:
+def _other(line: ScriptLine, notes: Notes) -> None:
     if is_software(line):
         notes.add(line.number, line.text, _SOFTWARE_ADVICE)
     elif line.first == "ulimit":

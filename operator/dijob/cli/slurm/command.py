@@ -13,7 +13,7 @@ from dijob.cli.slurm.containers import inner
 from dijob.cli.slurm.notes import Notes
 from dijob.cli.slurm.script import plain
 from dijob.cli.slurm.shape import Shape
-from dijob.cli.slurm.step import Step, needs_shell
+from dijob.cli.slurm.step import SlurmStep, needs_shell
 from dijob.core.render.runtimes import RUNTIMES
 from dijob.core.render.runtimes.torch import MASTER_PORT
 from dijob.names import Runtime
@@ -52,7 +52,7 @@ _TORCH: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch"
 
 
 @dataclass
-class Command:
+class SlurmCommand:
     """The command of the pods.
 
     Either `words` is the command, or `line` is a text for a shell. `workers` is the number of
@@ -68,9 +68,9 @@ class Command:
     image: str = ""
 
 
-def command(step: Step, body: Body, pods: Shape, name: str, notes: Notes) -> Command:
+def command(step: SlurmStep, body: Body, pods: Shape, name: str, notes: Notes) -> SlurmCommand:
     """Return the command of a step, and note what it cannot do in a pod."""
-    made = Command(_runtime(step))
+    made = SlurmCommand(_runtime(step))
     if _ARGUMENT.search(step.script or " ".join(step.words)):
         advice = "the script's arguments ($1, $@) do not exist in a pod: write the values instead"
         notes.add(step.line.number, step.line.text, advice)
@@ -109,7 +109,7 @@ def job_name(text: str) -> str:
     return found[:NAME_LENGTH].rstrip("-") or "job"
 
 
-def _runtime(step: Step) -> Runtime:
+def _runtime(step: SlurmStep) -> Runtime:
     # A program that reads variables of Slurm needs them in the pod too. ditask reads them only
     # with an option that says so. Without it the launcher makes ditask join.
     words = step.plain_words
@@ -124,7 +124,7 @@ def _runtime(step: Step) -> Runtime:
 
 
 def _without_rendezvous(
-    words: Sequence[str], step: Step, pods: Shape, made: Command, notes: Notes
+    words: Sequence[str], step: SlurmStep, pods: Shape, made: SlurmCommand, notes: Notes
 ) -> list[str]:
     """Return torchrun's words without the options that the runtime sets as variables.
 
@@ -187,7 +187,7 @@ def _provided(
     return {**found, **masters, **ports}
 
 
-def _note_masters(body: Body, made: Command, notes: Notes) -> None:
+def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
     """Note what replaces the lines that look up the first node or choose a port."""
     for name, line in [*body.masters.items(), *body.ports.items()]:
         if name in made.env:
@@ -201,7 +201,9 @@ def _note_masters(body: Body, made: Command, notes: Notes) -> None:
         notes.add(line.number, line.text, advice)
 
 
-def _unknown(texts: Iterable[str], body: Body, made: Command, step: Step, notes: Notes) -> None:
+def _unknown(
+    texts: Iterable[str], body: Body, made: SlurmCommand, step: SlurmStep, notes: Notes
+) -> None:
     """Note variables of Slurm that the command reads and that do not exist in a pod."""
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}
     has = {

@@ -7,11 +7,11 @@ from typing import Any, Final
 from dijob import names
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm import amounts, body, shape
-from dijob.cli.slurm.command import Command, command, job_name
+from dijob.cli.slurm.command import SlurmCommand, command, job_name
 from dijob.cli.slurm.notes import Note, Notes
 from dijob.cli.slurm.options import ADVICE, NEEDLESS, READ, UNKNOWN
 from dijob.cli.slurm.script import Option, Script
-from dijob.cli.slurm.step import Step, chosen
+from dijob.cli.slurm.step import SlurmStep, chosen
 from dijob.names import Runtime
 
 Body = dict[str, Any]
@@ -67,7 +67,7 @@ def convert(script: Script, wishes: Wishes) -> Converted:
     return Converted(job, notes.sorted())
 
 
-def _counted(given: Mapping[str, Option], step: Step, notes: Notes) -> Mapping[str, Option]:
+def _counted(given: Mapping[str, Option], step: SlurmStep, notes: Notes) -> Mapping[str, Option]:
     """Return the options, without those for the number of pods if there is no srun."""
     if not step.once or not any(name in given for name in _COUNTS):
         return given
@@ -80,7 +80,7 @@ def _counted(given: Mapping[str, Option], step: Step, notes: Notes) -> Mapping[s
 
 
 def _job(
-    name: str, given: Mapping[str, Option], made: Command, pods: shape.Shape, container: Body
+    name: str, given: Mapping[str, Option], made: SlurmCommand, pods: shape.Shape, container: Body
 ) -> Body:
     spec: Body = {"replicas": pods.pods}
     if made.workers:
@@ -106,7 +106,7 @@ def _order(option: Option) -> int:
     return option.number
 
 
-def _container(image: str, made: Command, pods: shape.Shape, env: Mapping[str, str]) -> Body:
+def _container(image: str, made: SlurmCommand, pods: shape.Shape, env: Mapping[str, str]) -> Body:
     found: Body = {"name": names.MAIN_CONTAINER, "image": image}
     if made.line:
         found |= {"command": ["/bin/bash", "-c"], "args": [_escaped(made.line)]}
@@ -171,7 +171,7 @@ def _exported(given: Mapping[str, Option], notes: Notes) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def _note_options(script: Script, step: Step, notes: Notes) -> None:
+def _note_options(script: Script, step: SlurmStep, notes: Notes) -> None:
     for option in (*script.options, *step.options):
         # --gres also requests resources other than GPUs. They have no field.
         seen_gres = option.name == "gres" and amounts.gpus(option) is None

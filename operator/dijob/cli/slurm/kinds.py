@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from dijob.cli.slurm.script import COMPOUND, Line, plain, words_of
+from dijob.cli.slurm.script import COMPOUND, ScriptLine, plain, words_of
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 SOFTWARE: Final = frozenset(
@@ -19,35 +19,35 @@ _PREFIXES: Final = frozenset({"export", "readonly", "declare"})
 _COMPLEX: Final = re.compile(r"<<|^\w+\s*\(\)")
 
 
-def is_software(line: Line) -> bool:
+def is_software(line: ScriptLine) -> bool:
     """Return whether the line loads software, which must be in the image instead."""
     return line.first in SOFTWARE or (line.first == "eval" and "conda" in line.text)
 
 
-def is_compound(line: Line) -> bool:
+def is_compound(line: ScriptLine) -> bool:
     """Return whether the line belongs to a loop, a condition, a function or a here-document."""
     return line.first in COMPOUND or _COMPLEX.search(line.text) is not None
 
 
-def assigned(line: Line) -> list[str]:
+def assigned(line: ScriptLine) -> list[str]:
     """Return the words of a line that sets variables, without `export` or similar."""
     words = words_of(line.text)
     return words[1:] if line.first in _PREFIXES else words
 
 
-def assigns(line: Line) -> bool:
+def assigns(line: ScriptLine) -> bool:
     """Return whether the line only sets variables. `A=1 program` also runs a program."""
     given = [bool(_ASSIGNMENT.match(word)) for word in assigned(line)]
     array = re.match(r"\w+=\(", line.text) is not None
     return array or (any(given) if line.first in _PREFIXES else bool(given) and all(given))
 
 
-def calls_srun(line: Line) -> bool:
+def calls_srun(line: ScriptLine) -> bool:
     """Return whether the line runs srun."""
     # Words such as `time`, `exec` or `A=1` can precede it.
     return "srun" in map(plain, words_of(line.text)[:3]) and not assigns(line)
 
 
-def is_preparation(line: Line) -> bool:
+def is_preparation(line: ScriptLine) -> bool:
     """Return whether the line only prepares the environment of a step."""
     return line.first in _PREPARE or assigns(line)

@@ -48,7 +48,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Line:
+class ScriptLine:
     """A command of the shell. `number` is that of its first line."""
 
     number: int
@@ -70,8 +70,8 @@ class Script:
     """
 
     options: tuple[Option, ...]
-    lines: tuple[Line, ...]
-    late: tuple[Line, ...]
+    lines: tuple[ScriptLine, ...]
+    late: tuple[ScriptLine, ...]
     raw: str = ""
 
     @property
@@ -87,8 +87,8 @@ def read(content: str) -> Script:
         number = content.count("\n", 0, strange.start()) + 1
         raise CliError(f"line {number} contains a control character: remove it", Exit.USAGE)
     options: list[Option] = []
-    lines: list[Line] = []
-    late: list[Line] = []
+    lines: list[ScriptLine] = []
+    late: list[ScriptLine] = []
     for line in _logical(content):
         # Slurm accepts #SBATCH--nodes=2 without a space.
         if re.match(r"#SBATCH(?=[\s-])", line.text):
@@ -97,7 +97,7 @@ def read(content: str) -> Script:
             else:
                 options += _of_directive(line)
         elif text := _without_comment(line.text):
-            lines += [Line(line.number, part) for part in _parts(text)]
+            lines += [ScriptLine(line.number, part) for part in _parts(text)]
     return Script(tuple(options), tuple(lines), tuple(late), content)
 
 
@@ -113,7 +113,7 @@ def _without_comment(text: str) -> str:
     return text[: next(found, len(text))].rstrip()
 
 
-def _logical(text: str) -> Iterator[Line]:
+def _logical(text: str) -> Iterator[ScriptLine]:
     """Yield logical lines: lines that end in a backslash or inside quotes are joined."""
     numbered = enumerate(text.splitlines(), 1)
     for number, line in numbered:
@@ -135,7 +135,7 @@ def _logical(text: str) -> Iterator[Line]:
             else:
                 whole += ["\n", more[1]]
             quote = _quote_after(whole[-1], quote)
-        yield Line(number, "".join(whole))
+        yield ScriptLine(number, "".join(whole))
 
 
 def _quote_after(text: str, quote: str = "") -> str:
@@ -150,7 +150,7 @@ def _quote_after(text: str, quote: str = "") -> str:
     return quote
 
 
-def _of_directive(line: Line) -> Iterator[Option]:
+def _of_directive(line: ScriptLine) -> Iterator[Option]:
     words = _split(line.text, line.number)
     if words and words[0] in ("hetjob", "packjob"):
         raise CliError(
@@ -171,7 +171,7 @@ def _split(text: str, number: int) -> list[str]:
         raise CliError(f"line {number}: {error}", Exit.USAGE) from None
 
 
-def take_options(words: Sequence[str], line: Line) -> tuple[list[Option], list[str]]:
+def take_options(words: Sequence[str], line: ScriptLine) -> tuple[list[Option], list[str]]:
     """Return the options at the beginning, as sbatch and srun read them, and the other words."""
     found: list[Option] = []
     at = 0

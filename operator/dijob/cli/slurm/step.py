@@ -8,7 +8,7 @@ from typing import Final
 
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm.kinds import calls_srun, is_compound, is_preparation, is_software
-from dijob.cli.slurm.script import Line, Option, Script, plain, take_options, words_of
+from dijob.cli.slurm.script import Option, Script, ScriptLine, plain, take_options, words_of
 from dijob.cli.slurm.tail import cut
 
 # Words that only a shell interprets.
@@ -18,7 +18,7 @@ _CLOSES: Final = frozenset({"done", "fi", "esac"})
 
 
 @dataclass(frozen=True)
-class Step:
+class SlurmStep:
     """One step.
 
     `words` are the command as written, and `tail` is what was cut off after it. `once` is true
@@ -26,7 +26,7 @@ class Step:
     if it has several commands and no srun.
     """
 
-    line: Line
+    line: ScriptLine
     words: tuple[str, ...]
     options: tuple[Option, ...] = ()
     once: bool = False
@@ -55,7 +55,7 @@ class _Depth:
     depth: int = 0
     inside: set[int] = field(default_factory=set)
 
-    def look(self, line: Line) -> None:
+    def look(self, line: ScriptLine) -> None:
         # A loop can begin and end in one line, which is then inside it nevertheless.
         words = re.findall(r"\w+", line.text)
         self.depth += line.first in _OPENS
@@ -64,7 +64,7 @@ class _Depth:
         self.depth -= sum(word in _CLOSES for word in words) if self.depth else 0
 
 
-def steps(script: Script) -> tuple[Step, ...]:
+def steps(script: Script) -> tuple[SlurmStep, ...]:
     """Return each srun of the script. Raises CliError (USAGE) for one in a loop or a condition.
 
     How often a loop runs, and whether a condition holds, is only known when the script runs.
@@ -84,7 +84,7 @@ def steps(script: Script) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def chosen(script: Script, number: int | None) -> Step:
+def chosen(script: Script, number: int | None) -> SlurmStep:
     """Return the step with this number (from 1), or the only step, or the commands without srun."""
     found = steps(script)
     if number is not None and not 1 <= number <= len(found):
@@ -103,7 +103,7 @@ def chosen(script: Script, number: int | None) -> Step:
     return found[0] if found else _without_srun(script)
 
 
-def _step(line: Line) -> Step:
+def _step(line: ScriptLine) -> SlurmStep:
     text, tail = cut(line.text)
     words = words_of(text)
     rest = list(itertools.dropwhile(lambda word: plain(word) != "srun", words))[1:]
@@ -111,17 +111,17 @@ def _step(line: Line) -> Step:
     command = rest[len(rest) - len(left) :]
     if not command:
         raise CliError(f"line {line.number}: srun has no command: add one", Exit.USAGE)
-    return Step(line, tuple(command), tuple(options), tail=tail)
+    return SlurmStep(line, tuple(command), tuple(options), tail=tail)
 
 
-def _without_srun(script: Script) -> Step:
+def _without_srun(script: Script) -> SlurmStep:
     """Return the only command that is not a preparation, or else the whole script."""
     found = [line for line in script.lines if not is_preparation(line)]
     if not found:
         raise CliError("the script runs nothing: it has no srun and no command", Exit.USAGE)
     if len(found) > 1 or is_compound(found[0]):
-        return Step(found[0], (), once=True, script=_whole(script))
-    return Step(found[0], tuple(words_of(found[0].text)), once=True)
+        return SlurmStep(found[0], (), once=True, script=_whole(script))
+    return SlurmStep(found[0], tuple(words_of(found[0].text)), once=True)
 
 
 def _whole(script: Script) -> str:

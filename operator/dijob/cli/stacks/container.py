@@ -18,7 +18,7 @@ _NOT_MADE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunCo
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StackContainer:
     """The image and the name of the container to add to each pod.
 
     The name must be new, because an ephemeral container can neither be removed nor restarted.
@@ -28,7 +28,7 @@ class Wanted:
     name: str
 
 
-def patch(pod: RankPod, wanted: Wanted, uid: str) -> Body:
+def patch(pod: RankPod, wanted: StackContainer, uid: str) -> Body:
     """Return the patch that adds the container to a pod. It shares the main one's processes."""
     # The kernel requires root and SYS_PTRACE to read the memory of another process. With
     # DAC_READ_SEARCH, py-spy can read an interpreter in a private folder of another user.
@@ -59,7 +59,7 @@ def state(pod: RankPod, name: str) -> Mapping[str, Any]:
     return found or {}
 
 
-def stuck(pod: RankPod, wanted: Wanted) -> str:
+def stuck(pod: RankPod, wanted: StackContainer) -> str:
     """Return the reason why the container will never run, or ""."""
     waiting = state(pod, wanted.name).get("waiting") or {}
     reason, why = str(waiting.get("reason", "")), " ".join(str(waiting.get("message", "")).split())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dijob.cli.stacks.read import Frame, Look, Process, Thread
+from dijob.cli.stacks.read import Frame, Look, PythonProcess, Thread
 from dijob.core.members import say
 
 # The kernel's function in which a thread sleeps tells what it waits for. The first part of a name
@@ -49,15 +49,15 @@ _NOWHERE: Final = Frame("no Python frame", "<none>", "", 0)
 
 
 @dataclass(frozen=True)
-class Member:
+class StackMember:
     """A process with its rank."""
 
     rank: int
-    process: Process
+    process: PythonProcess
 
 
 @dataclass(frozen=True)
-class Group:
+class StackGroup:
     """Processes at the same position.
 
     `inner` is the innermost frame, and `own` is the innermost frame of the program's own code.
@@ -65,7 +65,7 @@ class Group:
 
     inner: Frame
     own: Frame | None
-    members: tuple[Member, ...]
+    members: tuple[StackMember, ...]
     alone: frozenset[int] = frozenset()
     """The ranks whose processes are all in this group."""
 
@@ -107,18 +107,18 @@ def _how(thread: Thread) -> tuple[str, str]:
     return _BUSY if thread.active else _IDLE
 
 
-def groups(looks: Mapping[int, Look]) -> list[Group]:
+def groups(looks: Mapping[int, Look]) -> list[StackGroup]:
     """Return the groups, largest first, without processes that only wait for their own workers."""
-    found: dict[object, list[Member]] = {}
+    found: dict[object, list[StackMember]] = {}
     for rank, look in sorted(looks.items()):
         for process in _telling(look.processes):
-            found.setdefault(_key(process), []).append(Member(rank, process))
+            found.setdefault(_key(process), []).append(StackMember(rank, process))
     ranks = Counter(one.rank for members in found.values() for one in members)
     rows = [_group(members, ranks) for members in found.values()]
     return sorted(rows, key=lambda one: (-len(one.members), one.members[0].rank))
 
 
-def _telling(processes: Sequence[Process]) -> list[Process]:
+def _telling(processes: Sequence[PythonProcess]) -> list[PythonProcess]:
     # A parent without own code on its stack is a pool or a launcher. It hides where the job hangs.
     parents = {one.parent for one in processes if not one.tracks}
     return [
@@ -129,14 +129,14 @@ def _telling(processes: Sequence[Process]) -> list[Process]:
     ]
 
 
-def _place(process: Process) -> tuple[Frame, Frame | None]:
+def _place(process: PythonProcess) -> tuple[Frame, Frame | None]:
     thread = process.thread
     if thread is None or not thread.frames:
         return _NOWHERE, None
     return thread.frames[0], thread.own
 
 
-def _key(process: Process) -> object:
+def _key(process: PythonProcess) -> object:
     """Return the key of a group: the line of the program's own code, and the innermost function.
 
     The line of the innermost function is left out, because a library that waits in a loop is at
@@ -147,14 +147,14 @@ def _key(process: Process) -> object:
     return (*line, inner.name, inner.file)
 
 
-def _group(members: Sequence[Member], ranks: Mapping[int, int]) -> Group:
+def _group(members: Sequence[StackMember], ranks: Mapping[int, int]) -> StackGroup:
     inner, own = _place(members[0].process)
     here = Counter(one.rank for one in members)
     alone = frozenset(rank for rank, count in here.items() if count == ranks[rank])
-    return Group(inner, own, tuple(members), alone)
+    return StackGroup(inner, own, tuple(members), alone)
 
 
-def verdict(found: Sequence[Group]) -> str:
+def verdict(found: Sequence[StackGroup]) -> str:
     """Summarize which ranks may wait for which, in a sentence."""
     first, *others = found
     if not others:
@@ -166,7 +166,7 @@ def verdict(found: Sequence[Group]) -> str:
     return f"the processes are at {len(found)} different positions, none of which has most of them"
 
 
-def halt(process: Process) -> tuple[str, str] | None:
+def halt(process: PythonProcess) -> tuple[str, str] | None:
     """Return why a process cannot run, and the remedy; None if it can."""
     return _FROZEN if process.frozen else _HALTS.get(process.state)
 
@@ -174,7 +174,7 @@ def halt(process: Process) -> tuple[str, str] | None:
 def halted(looks: Mapping[int, Look]) -> Iterable[tuple[int, str, str]]:
     """Return the rank, a sentence and a remedy for processes that cannot run."""
     for rank, look in sorted(looks.items()):
-        found: dict[tuple[str, str], list[Process]] = {}
+        found: dict[tuple[str, str], list[PythonProcess]] = {}
         for one in look.processes:
             if halts := halt(one):
                 found.setdefault(halts, []).append(one)
@@ -199,12 +199,12 @@ def noted(looks: Mapping[int, Look]) -> Iterable[str]:
             )
 
 
-def _are(ones: Sequence[Process]) -> str:
+def _are(ones: Sequence[PythonProcess]) -> str:
     *first, last = [str(one.pid) for one in ones]
     return f"processes {', '.join(first)} and {last} are" if first else f"process {last} is"
 
 
-def _positions(ones: Sequence[Process]) -> str:
+def _positions(ones: Sequence[PythonProcess]) -> str:
     """Return the functions in which processes are, as far as py-spy could read them."""
     frames = (own or inner for inner, own in map(_place, ones))
     known = dict.fromkeys(str(one) for one in frames if one is not _NOWHERE)

@@ -59,7 +59,7 @@ class Thread:
 
 
 @dataclass(frozen=True)
-class Process:
+class PythonProcess:
     """A Python process. `problem` explains why its threads are unknown. `state` is the kernel's
     letter for its state, and `frozen` is whether the cgroup freezer holds it.
     """
@@ -93,7 +93,7 @@ class Process:
 class Look:
     """The Python processes of a rank. `problem` explains why they are unknown."""
 
-    processes: tuple[Process, ...] = ()
+    processes: tuple[PythonProcess, ...] = ()
     problem: str = ""
     data: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     """The parsed output, for `-o json`."""
@@ -113,12 +113,12 @@ def read(text: str) -> Look:
     return Look(found, data=rows)
 
 
-def _process(said: Mapping[str, Any]) -> Process:
+def _process(said: Mapping[str, Any]) -> PythonProcess:
     waits = said.get("waits") or {}
     threads = tuple(_thread(one, waits) for one in said.get("threads") or ())
     words = tuple(map(str, said["command"]))
     problem = str(said.get("problem") or "")
-    return Process(
+    return PythonProcess(
         said["pid"],
         said["parent"],
         words,

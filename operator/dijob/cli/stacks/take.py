@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from dijob.cli.stacks import container
-from dijob.cli.stacks.container import Wanted
+from dijob.cli.stacks.container import StackContainer
 from dijob.cli.stacks.read import Look, read
 from dijob.client import ApiError, AsyncClient, Job, RankPod, Unreachable
-from dijob.client.connection import STRATEGIC, Call
+from dijob.client.connection import STRATEGIC, ClientRequest
 from dijob.client.resources import PODS
 from dijob.client.watching import watched
 
@@ -20,13 +20,13 @@ _AT_ONCE: Final = 16
 _SECONDS: Final = 120.0
 
 
-def wanted(image: str = "") -> Wanted:
+def wanted(image: str = "") -> StackContainer:
     """Return a container with a new name. An `image` of "" means the one of this version."""
-    return Wanted(image or container.IMAGE, f"{container.NAME}-{secrets.token_hex(3)}")
+    return StackContainer(image or container.IMAGE, f"{container.NAME}-{secrets.token_hex(3)}")
 
 
 async def take(
-    client: AsyncClient, job: Job, pods: Sequence[RankPod], what: Wanted
+    client: AsyncClient, job: Job, pods: Sequence[RankPod], what: StackContainer
 ) -> Mapping[int, Look]:
     """Return the processes of each rank, or the problem that prevented a stack dump."""
     # A large job would otherwise start hundreds of containers at once.
@@ -46,20 +46,22 @@ async def take(
     return dict(await asyncio.gather(*map(one, pods)))
 
 
-async def _look(client: AsyncClient, pod: RankPod, what: Wanted, uid: str) -> Look:
+async def _look(client: AsyncClient, pod: RankPod, what: StackContainer, uid: str) -> Look:
     path = PODS.path_of(client.namespace, pod.name, "ephemeralcontainers")
     body = container.patch(pod, what, uid)
     # A strategic merge keeps the ephemeral containers of earlier calls.
-    await client.connection.json(Call("PATCH", path, body, content=STRATEGIC))
+    await client.connection.json(ClientRequest("PATCH", path, body, content=STRATEGIC))
     if problem := await _ended(client, pod, what):
         return Look(problem=problem)
     query = (("container", what.name),)
     path = PODS.path_of(client.namespace, pod.name, "log")
-    async with client.connection.open(Call("GET", path, query=query), _SECONDS) as response:
+    async with client.connection.open(
+        ClientRequest("GET", path, query=query), _SECONDS
+    ) as response:
         return read(await response.text(errors="replace"))
 
 
-async def _ended(client: AsyncClient, pod: RankPod, what: Wanted) -> str:
+async def _ended(client: AsyncClient, pod: RankPod, what: StackContainer) -> str:
     """Wait for the end of the container. Return the problem that prevents it, or ""."""
     path, last = PODS.path(client.namespace), "no state yet"
     one = f"metadata.name={pod.name}"

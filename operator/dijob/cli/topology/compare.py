@@ -7,12 +7,12 @@ connection for hours. If only one end can be read, that end counts.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dijob.cli.topology.expected import SERVER, Dials, Listener, World
-from dijob.cli.topology.sockets import Connection, Sockets
+from dijob.cli.topology.expected import SERVER, Dials, ExpectedWorld, Listener
+from dijob.cli.topology.sockets import SocketConnection, Sockets
 
 
 @dataclass(frozen=True)
-class Pod:
+class ProbedPod:
     """A rank's pod: its addresses and sockets. Unreadable sockets are None, with the `problem`."""
 
     rank: int
@@ -55,9 +55,9 @@ class Report:
     """All edges of a job, and the pods in which they were looked up."""
 
     job: str
-    world: World
+    world: ExpectedWorld
     edges: tuple[Edge, ...]
-    pods: Sequence[Pod] = field(default=())
+    pods: Sequence[ProbedPod] = field(default=())
 
     @property
     def up(self) -> int:
@@ -80,17 +80,17 @@ class Report:
         return self.up == self.world.total
 
 
-Found = tuple[list[Connection], str]
+Found = tuple[list[SocketConnection], str]
 
 
-def compare(job: str, world: World, pods: Iterable[Pod]) -> Report:
+def compare(job: str, world: ExpectedWorld, pods: Iterable[ProbedPod]) -> Report:
     """Look up every expected connection in the pods' socket tables."""
     known = {pod.rank: pod for pod in pods}
     edges = [edge for dials in world.dials for edge in _edges(dials, world, known)]
     return Report(job, world, tuple(edges), [known[rank] for rank in sorted(known)])
 
 
-def _edges(dials: Dials, world: World, pods: Mapping[int, Pod]) -> list[Edge]:
+def _edges(dials: Dials, world: ExpectedWorld, pods: Mapping[int, ProbedPod]) -> list[Edge]:
     dialler, to = pods.get(dials.rank), dials.to
     listener = pods.get(to.rank)
     if dialler is None:
@@ -121,7 +121,9 @@ def _edges(dials: Dials, world: World, pods: Mapping[int, Pod]) -> list[Edge]:
     return [_counted(dials, len(found), why or _explanation(dialler, listener, to))]
 
 
-def _established(dialler: Pod, listener: Pod, to: Listener, addresses: frozenset[str]) -> Found:
+def _established(
+    dialler: ProbedPod, listener: ProbedPod, to: Listener, addresses: frozenset[str]
+) -> Found:
     """Return the connections that both readable ends have, and why others do not count.
 
     The dialling end is preferred, because its socket belongs to the worker that dialled.
@@ -154,7 +156,7 @@ def _established(dialler: Pod, listener: Pod, to: Listener, addresses: frozenset
     return good, f"rank {dialler.rank} sends data that is not acknowledged" if silent else ""
 
 
-def _matching(pod: Pod, wanted: Callable[[Connection], bool]) -> list[Connection]:
+def _matching(pod: ProbedPod, wanted: Callable[[SocketConnection], bool]) -> list[SocketConnection]:
     return [end for end in pod.sockets.connections if wanted(end)] if pod.sockets else []
 
 
@@ -172,7 +174,7 @@ class _Owners:
         }
         self.ports = {worker: pids for worker, pids in held.items() if pids}
 
-    def __call__(self, end: Connection) -> frozenset[int]:
+    def __call__(self, end: SocketConnection) -> frozenset[int]:
         holders = self._sockets.processes(frozenset({end.inode}))
         return frozenset(worker for worker, pids in self.ports.items() if pids & holders)
 
@@ -192,7 +194,7 @@ def _owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
     return _Owners(sockets, {worker: first + worker for worker in workers})
 
 
-def _to_server(dials: Dials, dialler: Pod) -> Edge:
+def _to_server(dials: Dials, dialler: ProbedPod) -> Edge:
     """Count the processes of a rank that are connected to the Redis server.
 
     A process may have several connections to it.
@@ -221,13 +223,13 @@ def _missing_edge(dials: Dials, why: str) -> Edge:
     return Edge(dials.rank, dials.workers, dials.to, 0, why=why)
 
 
-def _unreadable(dialler: Pod, listener: Pod) -> str:
+def _unreadable(dialler: ProbedPod, listener: ProbedPod) -> str:
     if dialler.rank == listener.rank:
         return f"rank {dialler.rank}: {dialler.problem}"
     return f"rank {dialler.rank}: {dialler.problem}; rank {listener.rank}: {listener.problem}"
 
 
-def _explanation(dialler: Pod, listener: Pod, to: Listener) -> str:
+def _explanation(dialler: ProbedPod, listener: ProbedPod, to: Listener) -> str:
     """Explain a missing connection by what is known of both ends."""
     # The most fundamental reason first: a pod that does not run cannot listen.
     for pod in (listener, dialler):

@@ -43,7 +43,7 @@ class Dials:
 
 
 @dataclass(frozen=True)
-class World:
+class ExpectedWorld:
     """All connections that a job should have.
 
     `note` is a remark for the user, such as an assumption. With `at_least`, a pod may have more
@@ -63,12 +63,12 @@ class World:
         return sum(len(each.workers) for each in self.dials)
 
 
-def world_of(job: DIJob) -> World:
+def world_of(job: DIJob) -> ExpectedWorld:
     """Return the connections of a job by its spec, without ranks that have succeeded."""
     return replace(_world(job), at_least=job.workers_assumed)
 
 
-def reported_world(job: DIJob, reported: Mapping[int, int]) -> World:
+def reported_world(job: DIJob, reported: Mapping[int, int]) -> ExpectedWorld:
     """Return the connections by the numbers of processes that the ranks report.
 
     A number in the spec takes precedence. DI-engine needs the same number in all ranks, because it
@@ -97,7 +97,7 @@ def _by_number(reported: Mapping[int, int]) -> dict[int, list[int]]:
     return found
 
 
-def _world(job: DIJob) -> World:
+def _world(job: DIJob) -> ExpectedWorld:
     gang = gang_of(job)
     # Ranks that have succeeded have closed their connections.
     alive = sorted(set(range(gang.size)) - expand(job.status.succeeded_ranks))
@@ -105,11 +105,11 @@ def _world(job: DIJob) -> World:
         port = gang.redis[1] if gang.redis else 0
         to, all_workers = Listener(SERVER, 0, port), tuple(range(gang.workers))
         dials = [Dials(rank, all_workers, to) for rank in alive]
-        return World(gang.size, gang.workers, tuple(dials), "redis")
+        return ExpectedWorld(gang.size, gang.workers, tuple(dials), "redis")
     # ditask makes DI-engine's connections under every runtime.
     if gang.runtime in (Runtime.TORCH, Runtime.ONEFLOW) and not _runs_ditask(job):
         return _rendezvous(job, gang, alive)
-    return World(
+    return ExpectedWorld(
         gang.size,
         gang.workers,
         tuple(_dials(job, gang, alive)),
@@ -132,21 +132,21 @@ def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
     return sorted(found, key=lambda each: (each.rank, each.to.rank, each.to.worker))
 
 
-def _rendezvous(job: DIJob, gang: Gang, alive: Sequence[int]) -> World:
+def _rendezvous(job: DIJob, gang: Gang, alive: Sequence[int]) -> ExpectedWorld:
     """Return the connections of torchrun: one from each pod to the store on rank 0.
 
     Others exist, but their ports are chosen at run time.
     """
     if gang.runtime is Runtime.ONEFLOW:
         note = "the connections between OneFlow's processes are not known"
-        return World(gang.size, gang.workers, (), gang.runtime.value, note=note)
+        return ExpectedWorld(gang.size, gang.workers, (), gang.runtime.value, note=note)
     to = Listener(0, 0, _master_port(job))
     dials = [Dials(rank, (0,), to) for rank in alive if rank and 0 in alive]
     note = (
         f"only connections to the store on rank 0, port {to.port}, are checked; collectives (NCCL,"
         " gloo) use ports that only torch knows"
     )
-    return World(gang.size, gang.workers, tuple(dials), "torch", note=note)
+    return ExpectedWorld(gang.size, gang.workers, tuple(dials), "torch", note=note)
 
 
 def _master_port(job: DIJob) -> int:

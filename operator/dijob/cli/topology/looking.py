@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.probing import Answer, ask
 from dijob.cli.topology import sockets
-from dijob.cli.topology.compare import Pod, Report, compare
-from dijob.cli.topology.expected import World, reported_world, world_of
+from dijob.cli.topology.compare import ProbedPod, Report, compare
+from dijob.cli.topology.expected import ExpectedWorld, reported_world, world_of
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, RankPod
@@ -37,7 +37,7 @@ async def look(client: "AsyncClient", name: str) -> Report:
     return report
 
 
-def world_or_error(job: "Job") -> World:
+def world_or_error(job: "Job") -> ExpectedWorld:
     """Return the expected connections. Raises CliError if the job has ended or is suspended."""
     from dijob.api.problems import SpecError
 
@@ -53,24 +53,24 @@ def world_or_error(job: "Job") -> World:
         raise CliError(f"job {job.name} is invalid: {error}", Exit.REFUSED) from error
 
 
-def found(pods: "Sequence[RankPod]", answers: Mapping[int, Answer]) -> list[Pod]:
+def found(pods: "Sequence[RankPod]", answers: Mapping[int, Answer]) -> list[ProbedPod]:
     """Return the pods with their parsed answers."""
     return [_pod(pod, answers.get(pod.rank, Answer(problem="not asked"))) for pod in pods]
 
 
-def workers_of(pods: Sequence[Pod]) -> dict[int, int]:
+def workers_of(pods: Sequence[ProbedPod]) -> dict[int, int]:
     """Return the number of processes that each rank reports."""
     return {pod.rank: pod.sockets.workers for pod in pods if pod.sockets and pod.sockets.workers}
 
 
-def _pod(pod: "RankPod", answer: Answer) -> Pod:
+def _pod(pod: "RankPod", answer: Answer) -> ProbedPod:
     table, problem = None, answer.problem
     try:
         table = sockets.read(answer.text) if answer.text else None
     except (ValueError, struct.error) as error:
         # The container's programs belong to the tenant, so their output can be anything.
         problem = f"invalid answer: {str(error)[:100]}"
-    return Pod(
+    return ProbedPod(
         rank=pod.rank,
         name=pod.name,
         addresses=frozenset(sockets.addresses(pod.body.get("status") or {})),

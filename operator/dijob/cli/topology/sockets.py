@@ -63,7 +63,7 @@ SILENT_AFTER: Final = 4
 
 
 @dataclass(frozen=True)
-class Connection:
+class SocketConnection:
     """An established connection as one of its ends sees it."""
 
     local: str
@@ -88,7 +88,7 @@ class Sockets:
     have it open.
     """
 
-    connections: tuple[Connection, ...] = ()
+    connections: tuple[SocketConnection, ...] = ()
     listening: Mapping[int, frozenset[str]] = field(default_factory=dict)
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)
     complete: bool = False
@@ -103,7 +103,7 @@ class Sockets:
 
 def read(text: str) -> Sockets:
     """Parse the output of one of COMMANDS. Raises ValueError or struct.error if it is invalid."""
-    connections, holders = list[Connection](), dict[str, set[int]]()
+    connections, holders = list[SocketConnection](), dict[str, set[int]]()
     listening, pid, hidden, workers = dict[int, set[str]](), 0, False, None
     for line in text.splitlines():
         if begins := re.match(r"/proc/(\d+)/fd:", line):
@@ -129,13 +129,13 @@ def read(text: str) -> Sockets:
     )
 
 
-def _row(line: str) -> tuple[str, Connection] | None:
+def _row(line: str) -> tuple[str, SocketConnection] | None:
     words = line.split()
     if len(words) < 10 or words[3] not in (_ESTABLISHED, _LISTEN) or not words[0].endswith(":"):
         return None
     (local, near), (remote, far) = _address(words[1]), _address(words[2])
     again = int(words[6], 16) if words[5].startswith("01:") else 0
-    return words[3], Connection(local, near, remote, far, inode=words[9], unanswered=again)
+    return words[3], SocketConnection(local, near, remote, far, inode=words[9], unanswered=again)
 
 
 def _address(text: str) -> tuple[str, int]:

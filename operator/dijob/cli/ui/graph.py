@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
-from dijob.cli.topology.expected import SERVER, World, world_of
+from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of
 from dijob.client import Job
 from dijob.core.members import Gang, count, expand, gang_of, say
 
@@ -49,7 +49,7 @@ def _none(note: str) -> dict[str, Any]:
     return {"shape": "", "edges": [], "total": 0, "up": 0, "note": note, "atLeast": False}
 
 
-def _pairs(world: World) -> Counter[tuple[int, int]]:
+def _pairs(world: ExpectedWorld) -> Counter[tuple[int, int]]:
     found = Counter[tuple[int, int]]()
     for each in world.dials:
         found[each.rank, each.to.rank] += len(each.workers)

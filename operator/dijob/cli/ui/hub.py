@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dijob.api.status import timestamp
-from dijob.cli.ui.memory import Ends, Memory
+from dijob.cli.ui.memory import Ends, PageMemory
 from dijob.cli.ui.sse import Message, Messages
 from dijob.cli.ui.tail import tail
 from dijob.cli.ui.view import Seen, page, row
 from dijob.cli.watching.feed import Feed
 from dijob.client import AsyncClient, DijobError, Job, NotFound
-from dijob.client.connection import Call
+from dijob.client.connection import ClientRequest
 from dijob.client.errors import ApiError
 from dijob.client.resources import DIJOBS
 from dijob.client.watching import watched
@@ -39,7 +39,7 @@ class Hub:
     def __init__(self, client: AsyncClient, everywhere: bool = False) -> None:
         self.client, self.everywhere = client, everywhere
         self._jobs: dict[str, Job] = {}
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, PageMemory] = {}
         self._changed = asyncio.Condition()
         self._listed = False
         self._troubles: dict[str, str] = {}
@@ -99,7 +99,7 @@ class Hub:
         connection = self.client.connection
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                await connection.json(Call("GET", "/version"))
+                await connection.json(ClientRequest("GET", "/version"))
         except TimeoutError:
             return f"the cluster at {connection.target.settings.host} does not respond"
         except ApiError as error:
@@ -118,10 +118,10 @@ class Hub:
         async with self._changed:
             self._changed.notify_all()
 
-    def memory(self, job: Job) -> Memory:
+    def memory(self, job: Job) -> PageMemory:
         """Return what was seen of a job."""
         since = timestamp(datetime.now(UTC))
-        return self._memories.setdefault(job.metadata.uid, Memory(since))
+        return self._memories.setdefault(job.metadata.uid, PageMemory(since))
 
     @property
     def scope(self) -> str:

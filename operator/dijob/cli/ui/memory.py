@@ -21,7 +21,7 @@ FELL_SECONDS: Final = 4.0
 
 
 @dataclass(frozen=True)
-class Step:
+class SeenValue:
     """A value and the time when it was first seen."""
 
     time: str
@@ -29,13 +29,13 @@ class Step:
 
 
 @dataclass
-class Memory:
+class PageMemory:
     """What was seen of one job, from the time `since`."""
 
     since: str
     points: list[dict[str, Any]] = field(default_factory=list)
-    phases: list[Step] = field(default_factory=list)
-    lists: list[Step] = field(default_factory=list)
+    phases: list[SeenValue] = field(default_factory=list)
+    lists: list[SeenValue] = field(default_factory=list)
 
     def see(self, job: Job, now: datetime) -> None:
         """Record a state of the job."""
@@ -82,8 +82,8 @@ def thinned(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return points[::2] + ([] if len(points) % 2 else points[-1:])
 
 
-def _step(steps: list[Step], value: str, now: datetime) -> None:
+def _step(steps: list[SeenValue], value: str, now: datetime) -> None:
     # The number is limited, because a faulty job can alternate between two phases for days.
     if not steps or steps[-1].value != value:
-        steps.append(Step(timestamp(now), value))
+        steps.append(SeenValue(timestamp(now), value))
         del steps[:-MOST_STEPS]

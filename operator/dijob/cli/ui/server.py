@@ -26,7 +26,7 @@ START: Final = "index.html"
 _NAME: Final = "[a-z0-9][-a-z0-9]*"
 
 
-class Source(Protocol):
+class PageSource(Protocol):
     """The data of the page. Tests replace it."""
 
     async def run(self) -> None:
@@ -42,7 +42,7 @@ class Source(Protocol):
         """Yield the log of a rank, or of all ranks (None)."""
 
 
-def application(source: Source, token: str) -> web.Application:
+def application(source: PageSource, token: str) -> web.Application:
     """Return the server for one user, who has the token."""
     app = web.Application(middlewares=[middleware(token)])
     app.on_response_prepare.append(protect)
@@ -63,7 +63,7 @@ def application(source: Source, token: str) -> web.Application:
     return app
 
 
-def _running(source: Source) -> Callable[[web.Application], AsyncGenerator[None]]:
+def _running(source: PageSource) -> Callable[[web.Application], AsyncGenerator[None]]:
     async def running(app: web.Application) -> AsyncGenerator[None]:
         work = asyncio.ensure_future(source.run())
         yield
@@ -80,14 +80,14 @@ def _file(content: bytes, kind: str) -> Handler:
     return answer
 
 
-def _jobs(source: Source) -> Handler:
+def _jobs(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         return await send(request, source.jobs())
 
     return answer
 
 
-def _job(source: Source) -> Handler:
+def _job(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         found = request.match_info
         return await send(request, source.job(found["namespace"], found["name"]))
@@ -95,7 +95,7 @@ def _job(source: Source) -> Handler:
     return answer
 
 
-def _log(source: Source) -> Handler:
+def _log(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         found = request.match_info
         rank = int(found["rank"]) if "rank" in found else None

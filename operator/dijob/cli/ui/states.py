@@ -10,7 +10,7 @@ from dijob.names import Phase
 from dijob.pod import RENEWAL_CODE
 
 
-class Kind(StrEnum):
+class StateKind(StrEnum):
     """The kinds of ranks that the page draws differently."""
 
     READY = "ready"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 class State:
     """A kind and the text next to it."""
 
-    kind: Kind
+    kind: StateKind
     words: str
 
 
@@ -40,39 +40,39 @@ def of_pod(pod: RankPod, fell: bool) -> State:
     word, code = pod.state, pod.last_exit
     bad = code not in (None, 0, RENEWAL_CODE)
     if bad and (word == "Running" or (fell and word == "Ready")):
-        return State(Kind.FAILED, f"Restarted after exit code {code}")
+        return State(StateKind.FAILED, f"Restarted after exit code {code}")
     match word:
         case "Ready":
-            return State(Kind.READY, "Ready")
+            return State(StateKind.READY, "Ready")
         # RankPod.state shows a container that has ended as "REASON (EXIT CODE)".
         case _ if word.endswith(" (0)"):
-            return State(Kind.DONE, "Completed")
+            return State(StateKind.DONE, "Completed")
         case "Renewing":
-            return State(Kind.RENEWING, "Restarting with the next peer list")
+            return State(StateKind.RENEWING, "Restarting with the next peer list")
         case "Terminating":
-            return State(Kind.RENEWING, "Pod is terminating")
+            return State(StateKind.RENEWING, "Pod is terminating")
         case "Running" if code == RENEWAL_CODE:
-            return State(Kind.RENEWING, "Restarted, not Ready yet")
+            return State(StateKind.RENEWING, "Restarted, not Ready yet")
         case "Running":
-            return State(Kind.WAITING, "Running, not Ready yet")
+            return State(StateKind.WAITING, "Running, not Ready yet")
         case "Gate":
-            return State(Kind.WAITING, "Waiting for the peer list")
+            return State(StateKind.WAITING, "Waiting for the peer list")
         case "Pending":
-            return State(Kind.WAITING, "Starting" if pod.node else "Not scheduled yet")
+            return State(StateKind.WAITING, "Starting" if pod.node else "Not scheduled yet")
     # Everything else is a problem that the kubelet reports, such as ImagePullBackOff.
-    return State(Kind.FAILED, word)
+    return State(StateKind.FAILED, word)
 
 
 def without_pod(rank: int, status: Status) -> State:
     """Return the state of a rank without a pod."""
     if rank in expand(status.succeeded_ranks):
-        return State(Kind.DONE, "Completed")
+        return State(StateKind.DONE, "Completed")
     if status.phase in _OVER:
-        return State(Kind.ABSENT, "Pod was deleted")
+        return State(StateKind.ABSENT, "Pod was deleted")
     if status.phase == Phase.SUSPENDED:
-        return State(Kind.ABSENT, "Suspended")
+        return State(StateKind.ABSENT, "Suspended")
     known = status.address_list.size if status.address_list else 0
     # Every rank of a published peer list has had a pod.
     if rank < known:
-        return State(Kind.FAILED, "Lost: its pod is gone")
-    return State(Kind.ABSENT, "No pod yet")
+        return State(StateKind.FAILED, "Lost: its pod is gone")
+    return State(StateKind.ABSENT, "No pod yet")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from dijob.api.status import Renewal
-from dijob.cli.ui.memory import Memory, Step
+from dijob.cli.ui.memory import PageMemory, SeenValue
 from dijob.cli.ui.words import short
 from dijob.client import Job
 from dijob.client.jobs import failure_in_words
@@ -25,7 +25,7 @@ Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Item:
+class StoryItem:
     """An entry of the history."""
 
     time: str
@@ -34,39 +34,39 @@ class Item:
     text: str = ""
 
 
-def told(job: Job, events: Sequence[Event], memory: Memory) -> list[dict[str, Any]]:
+def told(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, Any]]:
     """Return the history, oldest first."""
     items = [*_milestones(job), *_lists(memory), *_losses(job, events), *_events(events)]
     seen = dict.fromkeys(item for item in items if item.time)
     return [asdict(item) for item in sorted(seen, key=lambda item: item.time)]
 
 
-def _milestones(job: Job) -> Iterator[Item]:
+def _milestones(job: Job) -> Iterator[StoryItem]:
     status = job.status
-    yield Item(job.metadata.creation_timestamp, "plain", "Created")
-    yield Item(status.suspend_time or "", "plain", "Suspended")
-    yield Item(status.resume_time or "", "plain", "Resumed")
+    yield StoryItem(job.metadata.creation_timestamp, "plain", "Created")
+    yield StoryItem(status.suspend_time or "", "plain", "Suspended")
+    yield StoryItem(status.resume_time or "", "plain", "Resumed")
     if status.completion_time:
         tone = "good" if job.phase == Phase.SUCCEEDED else "problem"
-        yield Item(status.completion_time, tone, job.phase, job.message)
+        yield StoryItem(status.completion_time, tone, job.phase, job.message)
 
 
-def _lists(memory: Memory) -> Iterator[Item]:
+def _lists(memory: PageMemory) -> Iterator[StoryItem]:
     # The first one is older than the command, so its time is unknown.
     for step in memory.lists[1:]:
-        yield Item(step.time, "plain", f"Peer list revision {step.value}", "is active")
+        yield StoryItem(step.time, "plain", f"Peer list revision {step.value}", "is active")
 
 
-def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
+def _losses(job: Job, events: Sequence[Event]) -> Iterator[StoryItem]:
     last, first = job.status.last_renewal, job.status.first_failure
     if last and last.time and not any(_is_about(event, last) for event in events):
         text = f"re-rendezvous of {say(expand(last.ranks)) if last.ranks else 'all ranks'}"
         text = f"{last.message}; {text}" if last.message else text
         title = f"Peer list revision {last.list_number} is stale: {last.reason}"
-        yield Item(last.time, "problem", title, text)
+        yield StoryItem(last.time, "problem", title, text)
     if first and first.time:
         words = failure_in_words(first).removeprefix(f"{_FIRST}: ")
-        yield Item(first.time, "problem", _FIRST, short(words))
+        yield StoryItem(first.time, "problem", _FIRST, short(words))
 
 
 def _is_about(event: Event, loss: Renewal) -> bool:
@@ -74,21 +74,21 @@ def _is_about(event: Event, loss: Renewal) -> bool:
     return event.get("reason") == loss.reason and event_time(event) >= loss.time
 
 
-def _events(events: Sequence[Event]) -> Iterator[Item]:
+def _events(events: Sequence[Event]) -> Iterator[StoryItem]:
     for event in events[-MOST_EVENTS:]:
         tone = "problem" if event.get("type") == "Warning" else "good"
         time = event_time(event)
         times = int(event.get("count") or 1)
         again = f" ({times} times)" if times > 1 else ""
         message = short(str(event.get("message", "")))
-        yield Item(time, tone, str(event.get("reason", "")), f"{message}{again}")
+        yield StoryItem(time, tone, str(event.get("reason", "")), f"{message}{again}")
 
 
-def phases(job: Job, events: Sequence[Event], memory: Memory) -> list[dict[str, str]]:
+def phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, str]]:
     """Return the job's phases, each with its start."""
     # Within one second, phases that were seen come first, because times in a status are rounded
     # down.
-    steps, found = [*memory.phases, *_before(job, events)], list[Step]()
+    steps, found = [*memory.phases, *_before(job, events)], list[SeenValue]()
     for step in sorted((step for step in steps if step.time), key=lambda step: step.time):
         # Both sources can have the same phase at slightly different times.
         if not found or found[-1].value != step.value:
@@ -96,18 +96,18 @@ def phases(job: Job, events: Sequence[Event], memory: Memory) -> list[dict[str, 
     return [asdict(step) for step in found]
 
 
-def _before(job: Job, events: Sequence[Event]) -> Iterator[Step]:
+def _before(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
     """Yield the phases that follow from the status and the events."""
     status = job.status
-    yield Step(job.metadata.creation_timestamp, Phase.PENDING)
+    yield SeenValue(job.metadata.creation_timestamp, Phase.PENDING)
     begun = [str(e.get("firstTimestamp") or "") for e in events if e.get("reason") == _BEGUN]
     running = job.condition("Running")
     if running and running.status == "True":
         begun.append(running.last_transition_time)
     if known := [time for time in begun if time]:
-        yield Step(min(known), Phase.RUNNING)
-    yield Step(status.suspend_time or "", Phase.SUSPENDED)
-    yield Step(status.completion_time or "", job.phase)
+        yield SeenValue(min(known), Phase.RUNNING)
+    yield SeenValue(status.suspend_time or "", Phase.SUSPENDED)
+    yield SeenValue(status.completion_time or "", job.phase)
 
 
 # The reason of the event about a condition that became True (core/report/summary.py).

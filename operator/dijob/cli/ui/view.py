@@ -7,8 +7,8 @@ from typing import Any, Final
 from dijob import reasons
 from dijob.api.problems import SpecError
 from dijob.cli.ui import graph, story
-from dijob.cli.ui.memory import Memory
-from dijob.cli.ui.states import Kind, State, of_pod, without_pod
+from dijob.cli.ui.memory import PageMemory
+from dijob.cli.ui.states import State, StateKind, of_pod, without_pod
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
 from dijob.client.jobs import failure_in_words
@@ -64,7 +64,7 @@ class Seen:
     """A snapshot, and what the command remembers. `fell` are the ranks that have just failed."""
 
     now: Snapshot
-    memory: Memory
+    memory: PageMemory
     fell: frozenset[int] = frozenset()
 
 
@@ -113,11 +113,11 @@ def _ranks(seen: Seen) -> list[Json]:
 def _state(rank: int, pod: RankPod | None, seen: Seen) -> State:
     if pod is not None:
         state = of_pod(pod, rank in seen.fell)
-        old = state.kind is Kind.READY and rank in graph.renewed(seen.now.job)
+        old = state.kind is StateKind.READY and rank in graph.renewed(seen.now.job)
         # The rank works, but will be restarted as soon as the next peer list is complete.
-        return State(Kind.RENEWING, "Running until the next peer list") if old else state
+        return State(StateKind.RENEWING, "Running until the next peer list") if old else state
     if any(_NO_PODS in why for why in seen.now.unseen):
-        return State(Kind.ABSENT, "Unknown: no permission to list pods")
+        return State(StateKind.ABSENT, "Unknown: no permission to list pods")
     return without_pod(rank, seen.now.job.status)
 
 

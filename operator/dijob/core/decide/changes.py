@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from dijob.core.actions import Action, ChangePolicy, PodAction
 from dijob.core.decide.context import Pass
-from dijob.core.observed.views import Refusal
+from dijob.core.observed.views import ApiRejection
 
-Refusals = Mapping[str, Refusal]
+Refusals = Mapping[str, ApiRejection]
 
 # The key of a status that the API server has not stored as written, because its CRD is too old.
 STATUS = "patch dijob/status"

@@ -16,7 +16,7 @@ from dijob.core.decide.context import Pass
 from dijob.core.facts import is_true, job_age, seconds_until_problem
 from dijob.core.membership import capacity, restart
 from dijob.core.observed import creations, lost_nodes
-from dijob.core.observed.views import Refused
+from dijob.core.observed.views import RejectionCause
 from dijob.reasons import Running
 
 # Bounds the time that a missed change stays unnoticed. It writes nothing if nothing differs.
@@ -232,7 +232,9 @@ def creation_order(ctx: Pass, ranks: Sequence[int]) -> list[int]:
     refusals = (
         ctx.observed.refusals.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks
     )
-    tried = max((no.attempts for no in refusals if no and no.why is Refused.TERMINATING), default=0)
+    tried = max(
+        (no.attempts for no in refusals if no and no.why is RejectionCause.TERMINATING), default=0
+    )
     first = int(len(ranks) * (tried * GOLDEN_RATIO % 1.0))
     return [
         ranks[index] for index in sorted(range(len(ranks)), key=lambda index: abs(index - first))

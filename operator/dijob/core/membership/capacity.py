@@ -15,7 +15,7 @@ from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.grouping import shorten
-from dijob.core.observed.views import Observed, Pod, Refused, age
+from dijob.core.observed.views import Observed, Pod, RejectionCause, age
 
 # The pause between two tries: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
 # factor two jobs that each hold half of the nodes would try again at the same time.
@@ -102,7 +102,7 @@ def refused(world: World, observed: Observed, status: Status, now: datetime) -> 
     return {
         rank: max(0.0, (now - max([refusal.since, *begun])).total_seconds())
         for rank, refusal in known
-        if refusal and refusal.since and refusal.why is Refused.FORBIDDEN
+        if refusal and refusal.since and refusal.why is RejectionCause.FORBIDDEN
     }
 
 

@@ -18,7 +18,7 @@ from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed import shape
 from dijob.core.observed.containers import RESTARTED_WITH_ALL
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
@@ -29,7 +29,7 @@ RECONNECT_SECONDS = 20
 
 
 @dataclass(frozen=True)
-class Ledger:
+class FailureAccount:
     """The part of the status that cannot be observed again once its pods are deleted."""
 
     succeeded: frozenset[int]
@@ -52,14 +52,14 @@ class Ledger:
         )
 
 
-def read(status: Status, gang: Gang) -> Ledger:
+def read(status: Status, gang: Gang) -> FailureAccount:
     """Return the stored ledger. If the tasks have changed (which is possible during a suspension),
     a rank is another one now, so no rank has succeeded.
     """
     same = gang.task_sizes == status.tasks
     charges = {charge.rank: charge for charge in status.restarts_seen if same}
     succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
-    return Ledger(
+    return FailureAccount(
         succeeded=succeeded,
         charges=charges,
         restarts=status.restarts,
@@ -67,7 +67,7 @@ def read(status: Status, gang: Gang) -> Ledger:
     )
 
 
-def with_successes(ledger: Ledger, world: World, policy: Policy) -> Ledger:
+def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
     """Return the ledger with the ranks that have succeeded according to their pods."""
     done = frozenset(
         rank for rank in together.successes(world) if policy.is_counted(world.pods[rank])
@@ -76,12 +76,12 @@ def with_successes(ledger: Ledger, world: World, policy: Policy) -> Ledger:
 
 
 def with_failures(
-    ledger: Ledger,
+    ledger: FailureAccount,
     world: World,
     policy: Policy,
     now: datetime,
     failed_without_redis: frozenset[int] = frozenset(),
-) -> Ledger:
+) -> FailureAccount:
     """Return the ledger with the failures that the pods show and the ledger does not have yet.
 
     A failure is an end with an error of a pod that is neither being deleted nor about to be deleted
@@ -229,7 +229,7 @@ def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
     )
 
 
-def _message(pod: Pod, end: Ending | None) -> str:
+def _message(pod: Pod, end: ContainerEnding | None) -> str:
     """Return the termination message of the container that failed, or the reason why the pod was
     ended as a whole.
     """

@@ -18,7 +18,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.membership import together
 from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
-from dijob.core.observed.views import ARRIVAL, Observed, Pod, Refused, age, since
+from dijob.core.observed.views import ARRIVAL, Observed, Pod, RejectionCause, age, since
 
 # The join window stays open at least this long while this operator is still creating pods, because
 # the missing ranks cannot have addresses yet.
@@ -214,4 +214,4 @@ def _is_creating(gathering: Gathering) -> bool:
     """
     refusals, member = gathering.observed.refusals, gathering.world.gang.member
     first = (refusals.get(f"pod/{member(rank).name}") for rank in gathering.ranks_to_add[:1])
-    return any(no is None or no.why is Refused.TERMINATING for no in first)
+    return any(no is None or no.why is RejectionCause.TERMINATING for no in first)

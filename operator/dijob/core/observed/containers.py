@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dijob import names
-from dijob.core.observed.endings import Ending, ending
+from dijob.core.observed.endings import ContainerEnding, ending
 from dijob.pod import RENEWAL_CODE
 
 Body = Mapping[str, Any]
@@ -72,7 +72,7 @@ class Containers:
     unstarted: bool = False
     gated: bool = False
     gate_started: str = ""
-    last_end: Ending | None = None
+    last_end: ContainerEnding | None = None
     started: str = ""
     ended: str = ""
     restarts: int = 0
@@ -149,7 +149,7 @@ def all_ended(status: Body, restart_policy: str) -> bool:
     return bool(codes) and all(code == 0 for code in codes)
 
 
-def unseen(end: Ending | None) -> bool:
+def unseen(end: ContainerEnding | None) -> bool:
     """Whether the end of a container was not observed, because its node or its containerd-shim went
     down.
     """
@@ -214,7 +214,7 @@ def sidecars(spec: Body) -> frozenset[str]:
     return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
 
 
-def last_end(spec: Body, status: Body, main: Body) -> Ending | None:
+def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container ended last. If it has never ended with an error, return the
     last end of the first other container that has and whose ends count.
     """

@@ -14,7 +14,7 @@ from dijob.core.observed import advice
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.creations import lost_until, paused_until
 from dijob.core.observed.grouping import grouped
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused, since
+from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, since
 from dijob.reasons import PodsCreated
 
 # For this long after a crash, the crash is reported as the reason why a rank is not Ready. Later it
@@ -30,11 +30,11 @@ LAUNCHER_IMAGE_REMEDY = (
 )
 
 REFUSED_REASONS = {
-    Refused.TAKEN: PodsCreated.PodNameTaken,
-    Refused.TERMINATING: PodsCreated.WaitingForOldPod,
-    Refused.REJECTED: PodsCreated.PodRejected,
-    Refused.FORBIDDEN: PodsCreated.PodForbidden,
-    Refused.UNAVAILABLE: PodsCreated.ApiUnavailable,
+    RejectionCause.TAKEN: PodsCreated.PodNameTaken,
+    RejectionCause.TERMINATING: PodsCreated.WaitingForOldPod,
+    RejectionCause.REJECTED: PodsCreated.PodRejected,
+    RejectionCause.FORBIDDEN: PodsCreated.PodForbidden,
+    RejectionCause.UNAVAILABLE: PodsCreated.ApiUnavailable,
 }
 
 
@@ -102,7 +102,7 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
         for rank in ranks
         if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None
         # "Waiting for the old pod" explains less than why the node did not admit that pod.
-        and not (no.why is Refused.TERMINATING and not_admitted(gang, rank, observed))
+        and not (no.why is RejectionCause.TERMINATING and not_admitted(gang, rank, observed))
     }
     if not refused:
         return None
@@ -145,7 +145,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     rejected = not_admitted(gang, rank, observed)
     if pod is None:
         refused = observed.refusals.get(f"pod/{name}")
-        if refused and not (rejected and refused.why is Refused.TERMINATING):
+        if refused and not (rejected and refused.why is RejectionCause.TERMINATING):
             return _api_error(refused)
         if name in observed.room.released:
             return "its pod was deleted to free a node for a lower rank"
@@ -163,12 +163,12 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     return "its node is starting its pod" if pod.scheduled else "its pod is waiting for a node"
 
 
-def _api_error(refused: Refusal) -> str:
+def _api_error(refused: ApiRejection) -> str:
     """Return the API error about the pod of a rank. Only an error about the pod's content gets
     advice. The message about an old pod may name the operator's containers, too, because it lists
     the containers that still run.
     """
-    about_content = refused.why in (Refused.REJECTED, Refused.FORBIDDEN)
+    about_content = refused.why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)
     return advice.about_rank(refused.message) if about_content else refused.message
 
 

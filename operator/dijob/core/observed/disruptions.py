@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob.core.observed import containers
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 
 Body = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def disrupted(status: Body) -> bool:
     return rejected or reason in DISRUPTIONS
 
 
-def went_down_with_its_node(status: Body, ended: Ending | None) -> bool:
+def went_down_with_its_node(status: Body, ended: ContainerEnding | None) -> bool:
     """Whether a pod that does not restart went down with its node. Then the end of its container
     was not observed, and its program is not to blame. A status with a reason means that the pod was
     ended on purpose instead.

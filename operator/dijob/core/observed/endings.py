@@ -44,7 +44,7 @@ HEADLINE_LIMIT = 200
 
 
 @dataclass(frozen=True)
-class Ending:
+class ContainerEnding:
     """How a container ended last.
 
     `signal` is 0 if no signal ended it. `at` and `began` are when it ended and started ("":
@@ -73,12 +73,12 @@ class Ending:
         return f"its container {self.container}" if self.container else "its program"
 
 
-def ending(spec: Body, container: Body, ended: Body) -> Ending:
+def ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
     """Read one end of a container of a pod with this spec."""
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
     message = plain(ended.get("message") or "").strip()
-    return Ending(
+    return ContainerEnding(
         exit_code=code,
         signal=signal,
         reason=one_line(ended.get("reason") or ""),

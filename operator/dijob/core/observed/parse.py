@@ -20,7 +20,7 @@ from dijob.core.observed.made import controller, launched, made_with, number
 from dijob.core.observed.scheduling import condition
 from dijob.core.observed.termination import termination
 from dijob.core.observed.unready import unready
-from dijob.core.observed.views import Child, Placement, Pod, Refused
+from dijob.core.observed.views import Child, Placement, Pod, RejectionCause
 
 Body = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ def owner_of(meta: Body) -> str:
     )
 
 
-def namesake(body: Body, job: str, uid: str) -> Refused | None:
+def namesake(body: Body, job: str, uid: str) -> RejectionCause | None:
     """Classify an object that already has the name of one that the job needs; None if it is the
     job's own object, which the watch has not shown yet.
 
@@ -65,11 +65,11 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
     meta = body["metadata"]
     owner = controller(meta)
     if meta.get("deletionTimestamp"):
-        return Refused.TERMINATING
+        return RejectionCause.TERMINATING
     if owner_of(meta) == names.owner_key(meta.get("namespace", ""), job, uid):
         return None
     leftover = owner.get("kind") == names.KIND and owner.get("name") == job
-    return Refused.TERMINATING if leftover else Refused.TAKEN
+    return RejectionCause.TERMINATING if leftover else RejectionCause.TAKEN
 
 
 def owner_in_words(body: Body) -> str:

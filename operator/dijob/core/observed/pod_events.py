@@ -9,7 +9,7 @@ from typing import Any
 
 from dijob.api.printed import one_line
 from dijob.core.observed.complaints import is_retried, warning
-from dijob.core.observed.endings import Ending
+from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 
 Body = Mapping[str, Any]
@@ -44,7 +44,7 @@ def _pull_failed(events: Iterable[Body], main: str) -> bool:
     return any(is_retried(warning(event, main)) for event in events)
 
 
-def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, Ending, Pod]]:
+def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
     """Yield the last ends that a probe may have caused. Only an event can confirm it: in the
     container's status they look like any other end by SIGTERM.
     """
@@ -54,7 +54,7 @@ def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, Ending, Pod]]:
             yield (pod.uid, end.container or pod.made.main, end.at), end, pod
 
 
-def failed_probe(events: Iterable[Body], container: str, end: Ending) -> str:
+def failed_probe(events: Iterable[Body], container: str, end: ContainerEnding) -> str:
     """Return which probe killed a container, and why; "" if none did."""
     during = [event for event in events if end.began <= _last(event) <= (end.at or "~")]
     killed = (KILLED.match(str(event.get("message"))) for event in during)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from dijob import names
 from dijob.api.printed import one_line
 from dijob.core.backoff import doubled
-from dijob.core.observed.views import Refusal, Refused
+from dijob.core.observed.views import ApiRejection, RejectionCause
 
 # 400 and 422 stay the same while the object is the same, so a retry is rarely useful.
 FINAL_SECONDS = 300.0
@@ -35,22 +35,28 @@ FORGET_SECONDS = 600.0
 
 
 def name_in_use(
-    why: Refused, what: str, now: datetime, before: Refusal | None = None, about: str = ""
-) -> Refusal:
+    why: RejectionCause,
+    what: str,
+    now: datetime,
+    before: ApiRejection | None = None,
+    about: str = "",
+) -> ApiRejection:
     """Return the rejection of a creation because another object (`what`: "pod x-0") has the name.
     `about` says what the deletion of that object waits for, or who owns it; "": unknown.
     """
     attempts = before.attempts + 1 if before and before.why is why else 1
-    if why is Refused.TERMINATING:
+    if why is RejectionCause.TERMINATING:
         retry_at = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
         message = f"waiting for the old {what} to end" + (f": {about}" if about else "")
-        return Refusal(why=why, message=message, retry_at=retry_at, attempts=attempts)
+        return ApiRejection(why=why, message=message, retry_at=retry_at, attempts=attempts)
     retry_at = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
         f"{what} already exists and belongs to {about or 'somebody else'}: delete or rename it, or"
         " give the job another name"
     )
-    return Refusal(why=Refused.TAKEN, message=message, retry_at=retry_at, attempts=attempts)
+    return ApiRejection(
+        why=RejectionCause.TAKEN, message=message, retry_at=retry_at, attempts=attempts
+    )
 
 
 def renamed(text: str, name: str, other: str) -> str:
@@ -58,32 +64,36 @@ def renamed(text: str, name: str, other: str) -> str:
     return re.sub(rf"(?<![-.\w]){re.escape(name)}(?![-\w])", other, text)
 
 
-def of_sibling(no: Refusal, name: str, other: str) -> Refusal:
+def of_sibling(no: ApiRejection, name: str, other: str) -> ApiRejection:
     """Return the same rejection for a similar object, whose creation need not be tried."""
     return replace(no, message=renamed(no.message, name, other))
 
 
-def of_port(name: str, there: int, wanted: int, now: datetime, before: Refusal | None) -> Refusal:
+def of_port(
+    name: str, there: int, wanted: int, now: datetime, before: ApiRejection | None
+) -> ApiRejection:
     """Return the rejection for the Service of the job's own Redis server, which was created for
     another port. The operator has no right to change Services.
     """
-    attempts = before.attempts + 1 if before and before.why is Refused.OUTDATED else 1
+    attempts = before.attempts + 1 if before and before.why is RejectionCause.OUTDATED else 1
     retry_at = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
         f"service {name} has port {there}, but spec.messageQueue.port is {wanted}: delete the"
         " service and the network policy of the same name, and the operator re-creates both"
         f" (kubectl delete networkpolicy,service {name})"
     )
-    return Refusal(why=Refused.OUTDATED, message=message, retry_at=retry_at, attempts=attempts)
+    return ApiRejection(
+        why=RejectionCause.OUTDATED, message=message, retry_at=retry_at, attempts=attempts
+    )
 
 
 def of_creation(
     status: int,
     message: str,
-    before: Refusal | None,
+    before: ApiRejection | None,
     now: datetime,
     spread: Callable[[float], float] = float,
-) -> Refusal:
+) -> ApiRejection:
     """Return the API server's rejection of a creation (`status`: HTTP code, 0 for no response).
 
     With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. Such a
@@ -95,26 +105,30 @@ def of_creation(
     if status in (400, 422) and not admission:
         attempts = before.attempts + 1 if before else 1
         retry_at = now + timedelta(seconds=FINAL_SECONDS)
-        return Refusal(
-            why=Refused.REJECTED,
+        return ApiRejection(
+            why=RejectionCause.REJECTED,
             message=one_line(message),
             retry_at=retry_at,
             attempts=attempts,
             since=now,
         )
-    why = Refused.FORBIDDEN if admission else Refused.UNAVAILABLE
+    why = RejectionCause.FORBIDDEN if admission else RejectionCause.UNAVAILABLE
     bounds = FORBIDDEN_SECONDS if admission else UNAVAILABLE_SECONDS
     return _for_now(why, message, before, now, lambda times: spread(doubled(times, bounds)))
 
 
-def of_change(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
+def of_change(
+    status: int, message: str, before: ApiRejection | None, now: datetime
+) -> ApiRejection:
     """Return the API server's rejection of a patch or a deletion of an existing object.
 
     The operator's own change is always valid. So a policy, a webhook or a limit has rejected it,
     whatever the code (422 is the default of admission policies), and may accept it the next time.
     """
     lasting = 400 <= status < 500 and status != 429
-    return _for_now(Refused.FORBIDDEN if lasting else Refused.UNAVAILABLE, message, before, now)
+    return _for_now(
+        RejectionCause.FORBIDDEN if lasting else RejectionCause.UNAVAILABLE, message, before, now
+    )
 
 
 REVERTED = (
@@ -131,12 +145,12 @@ def of_pods(what: str) -> str:
     )
 
 
-def reverted(message: str, before: Refusal | None, now: datetime) -> Refusal:
+def reverted(message: str, before: ApiRejection | None, now: datetime) -> ApiRejection:
     """Return a rejection for a change that the API server accepted but something reverts. Without
     it, the operator and that controller would overwrite each other without end.
     """
     lately = before and now - before.retry_at < timedelta(seconds=FORGET_SECONDS)
-    return _for_now(Refused.FORBIDDEN, message, before if lately else None, now)
+    return _for_now(RejectionCause.FORBIDDEN, message, before if lately else None, now)
 
 
 def _usual_wait(attempts: int) -> float:
@@ -144,16 +158,16 @@ def _usual_wait(attempts: int) -> float:
 
 
 def _for_now(
-    why: Refused,
+    why: RejectionCause,
     message: str,
-    before: Refusal | None,
+    before: ApiRejection | None,
     now: datetime,
     wait: Callable[[int], float] = _usual_wait,
-) -> Refusal:
+) -> ApiRejection:
     """Return a temporary rejection, retried after wait(attempts) seconds."""
     attempts = before.attempts + 1 if before else 1
     since = before.since if before and before.why is why else now
     retry_at = now + timedelta(seconds=wait(attempts))
-    return Refusal(
+    return ApiRejection(
         why=why, message=one_line(message), retry_at=retry_at, attempts=attempts, since=since
     )

@@ -185,7 +185,7 @@ class Pod:
         return self.containers.all_ended or self.phase in ("Succeeded", "Failed")
 
 
-class Refused(StrEnum):
+class RejectionCause(StrEnum):
     """The kinds of rejections by the API server; each has a remedy of its own."""
 
     TAKEN = "Taken"  # a foreign object has the name
@@ -197,12 +197,12 @@ class Refused(StrEnum):
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ApiRejection:
     """The API server's last rejection of the creation or a change of one object: its message, when
     to retry, and since when the rejections have been of the same kind.
     """
 
-    why: Refused
+    why: RejectionCause
     message: str
     retry_at: datetime
     attempts: int = 1
@@ -211,7 +211,7 @@ class Refusal:
     @property
     def of_quota(self) -> bool:
         """Whether a quota is exhausted. Other jobs may release capacity in it."""
-        return self.why is Refused.FORBIDDEN and "exceeded quota" in self.message
+        return self.why is RejectionCause.FORBIDDEN and "exceeded quota" in self.message
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class Observed:
     unranked: tuple[Pod, ...] = ()
     existing: frozenset[str] = frozenset()
     routes: Mapping[str, Route] = field(default_factory=dict)
-    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    refusals: Mapping[str, ApiRejection] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
     room: Room = field(default_factory=Room)
     first_seen: datetime | None = None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob import names, pod
-from dijob.core.members import Gang, Member
+from dijob.core.members import Gang, GangMember
 from dijob.core.options import Delivery, Options
 from dijob.core.render.fields import Manifest, field_variable, mapping
 from dijob.names import Addressing
@@ -20,7 +20,7 @@ SETTLE_SECONDS = "3"
 
 
 def containers(
-    main: Manifest, gang: Gang, member: Member, options: Options, waits: Mapping[str, str]
+    main: Manifest, gang: Gang, member: GangMember, options: Options, waits: Mapping[str, str]
 ) -> list[Manifest]:
     """Return the init containers that follow the template's own: one that installs the programs,
     unless the kubelet mounts their image, and the gate. `waits` are variables of the gate.
@@ -72,7 +72,7 @@ def _installer(main: Manifest, options: Options) -> Manifest:
     }
 
 
-def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manifest:
+def _gate(main: Manifest, gang: Gang, member: GangMember, options: Options) -> Manifest:
     """Return the last init container. It runs from the main container's image: once it runs, that
     image is on the node.
     """

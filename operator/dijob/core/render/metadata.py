@@ -9,7 +9,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.members import Gang, Member
+from dijob.core.members import Gang, GangMember
 
 Metadata = dict[str, Any]
 
@@ -21,7 +21,7 @@ def of_service(job: DIJob) -> Metadata:
     return _metadata(job, job.metadata.name, common)
 
 
-def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metadata:
+def of_pod(job: DIJob, gang: Gang, member: GangMember, template_hash: str) -> Metadata:
     """Return the metadata of a rank's pod."""
     pod_set = job.pod_set_of(member.rank)
     given = pod_set.template.metadata

@@ -11,7 +11,7 @@ from dijob import names, pod
 from dijob.api.command import listen_port
 from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
-from dijob.core.members import Gang, Member, gang_of
+from dijob.core.members import Gang, GangMember, gang_of
 from dijob.core.options import Options
 from dijob.core.render import launcher, metadata, server, tolerations, variables
 from dijob.core.render.fields import Manifest, mapping, more, objects
@@ -31,7 +31,7 @@ def template_hash(job: DIJob) -> str:
     return job.fingerprint
 
 
-def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
+def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
     """Return the pod of one member.
 
     Unchanged parts of the template are shared and not copied, because a template can have thousands
@@ -83,7 +83,7 @@ def _waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[s
     return waits
 
 
-def _with_main(pod_set: PodSet, main: Manifest, member: Member, gang: Gang) -> list[Any]:
+def _with_main(pod_set: PodSet, main: Manifest, member: GangMember, gang: Gang) -> list[Any]:
     """Return the template's containers, with the main one replaced by `main`."""
     given = pod_set.pod["containers"]
     return [
@@ -92,7 +92,7 @@ def _with_main(pod_set: PodSet, main: Manifest, member: Member, gang: Gang) -> l
     ]
 
 
-def _beside(given: Any, member: Member, gang: Gang) -> Any:
+def _beside(given: Any, member: GangMember, gang: Gang) -> Any:
     """Return these containers of the template, each with the variables of a container that is not
     the main one.
     """
@@ -117,12 +117,12 @@ def _with_last_words(container: Mapping[str, Any]) -> Manifest:
     return made
 
 
-def _launched(job: DIJob, member: Member) -> bool:
+def _launched(job: DIJob, member: GangMember) -> bool:
     """Whether the main container starts the launcher."""
     return job.spec.launcher is Launcher.AUTO and job.pod_set_of(member.rank).has_command
 
 
-def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
+def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> None:
     """Add environment, port and launcher to the main container, and a readiness probe if the
     command shows its port. Spec and container are copies.
     """
@@ -148,7 +148,7 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
         }
 
 
-def _probed_port(main: Manifest, job: DIJob, member: Member, gang: Gang) -> int | None:
+def _probed_port(main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> int | None:
     """Return the port that is open when the program is ready; None if it is not known, or if the
     template has its own probe.
     """

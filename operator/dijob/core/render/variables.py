@@ -8,7 +8,7 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.spec import CONNECT_SECONDS
-from dijob.core.members import Gang, Member
+from dijob.core.members import Gang, GangMember
 from dijob.core.render import annotations
 from dijob.core.render.fields import Manifest, field_variable, objects
 from dijob.core.render.runtimes import ditask, environment
@@ -32,7 +32,7 @@ def of_launched(job: DIJob) -> dict[str, str]:
 
 
 def of_main(
-    main: Manifest, spec: Manifest, member: Member, gang: Gang, launcher: dict[str, str] | None
+    main: Manifest, spec: Manifest, member: GangMember, gang: Gang, launcher: dict[str, str] | None
 ) -> Any:
     """Return the environment of the main container. `launcher` are the launcher's own variables
     (of_launched); None if the container does not start the launcher.
@@ -48,7 +48,7 @@ def of_main(
     return _before_users(main, _own_address(), *fields, *_literals(known))
 
 
-def of_other(container: Manifest, member: Member, gang: Gang) -> Any:
+def of_other(container: Manifest, member: GangMember, gang: Gang) -> Any:
     """Return the environment of a container that is not the main one: what is fixed when the pod is
     created. An init container starts before there is a peer list, so DI_NUM_NODES is the job's
     current size.

@@ -37,7 +37,7 @@ WISHED = frozenset({SUSPENDED, AddressesReady.Scaled.name})
 
 
 @dataclass(frozen=True)
-class End:
+class JobEnd:
     """How a job ended: the type of the condition that became True, and its reason."""
 
     outcome: str
@@ -57,7 +57,7 @@ class Milestones:
     started: float | None = None
     recovered: float | None = None
     restarts: Mapping[str, int] = field(default_factory=dict)
-    finished: End | None = None
+    finished: JobEnd | None = None
 
 
 def milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Milestones:
@@ -114,8 +114,8 @@ def _restarts(old: Status, new: Status) -> dict[str, int]:
     return {CRASHED: failures} if failures > 0 and not new.ended else {}
 
 
-def _end(old: Status, new: Status) -> End | None:
+def _end(old: Status, new: Status) -> JobEnd | None:
     if old.ended:
         return None
     found: list[Condition | None] = [find(new, each) for each in (Failed, Succeeded)]
-    return next((End(c.type, c.reason) for c in found if c and c.status == "True"), None)
+    return next((JobEnd(c.type, c.reason) for c in found if c and c.status == "True"), None)

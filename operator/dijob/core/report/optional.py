@@ -18,7 +18,7 @@ from dijob.core.members import say
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.creations import paused_until
 from dijob.core.observed.services import changed_fields
-from dijob.core.observed.views import Refused
+from dijob.core.observed.views import RejectionCause
 from dijob.core.render import service as render_service
 from dijob.core.report import redis
 from dijob.core.report.redis import edited, not_created
@@ -71,7 +71,7 @@ def _service(ctx: Pass) -> list[Fact]:
     if not ctx.job.wants_service:
         return [Fact(ServiceReady.NotWanted)] if known else []
     if refusal := ctx.observed.refusals.get(service):
-        taken = refusal.why is Refused.TAKEN
+        taken = refusal.why is RejectionCause.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, not_created(service, refusal))]
     # While it is being created for the first time, there is nothing to report.
@@ -92,7 +92,7 @@ def _policy(ctx: Pass) -> list[Fact]:
         return [Fact(Isolated.NotWanted)] if known else []
     policy = f"networkpolicy/{ctx.world.gang.job}"
     if refusal := ctx.observed.refusals.get(policy):
-        reason = Isolated.NameTaken if refusal.why is Refused.TAKEN else Isolated.Refused
+        reason = Isolated.NameTaken if refusal.why is RejectionCause.TAKEN else Isolated.Refused
         return [Fact(reason, not_created(policy, refusal))]
     if ctx.world.gang.job in ctx.observed.isolation.policies:
         return [Fact(Isolated.Created)] if known else []

@@ -8,13 +8,16 @@ from dijob.core.facts import Fact
 from dijob.core.members import Gang
 from dijob.core.observed import advice
 from dijob.core.observed.creations import lost_until, paused_until
-from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.reasons import BrokerReady
 
 # Rejections whose message is the API error. The operator writes the messages of the others.
-FROM_API = (Refused.REJECTED, Refused.FORBIDDEN, Refused.UNAVAILABLE)
+FROM_API = (RejectionCause.REJECTED, RejectionCause.FORBIDDEN, RejectionCause.UNAVAILABLE)
 # The reasons of rejections that do not come from the API server.
-REASONS = {Refused.TAKEN: BrokerReady.NameTaken, Refused.OUTDATED: BrokerReady.OtherPort}
+REASONS = {
+    RejectionCause.TAKEN: BrokerReady.NameTaken,
+    RejectionCause.OUTDATED: BrokerReady.OtherPort,
+}
 
 
 def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
@@ -50,7 +53,7 @@ def edited(name: str, fields: Iterable[str]) -> str:
     )
 
 
-def not_created(key: str, refusal: Refusal) -> str:
+def not_created(key: str, refusal: ApiRejection) -> str:
     """Return why a shared object ("service/x") could not be created. The object is named unless
     the message names it: the message of a webhook may not.
     """

@@ -4,7 +4,7 @@ from dijob.core.actions import Action
 from dijob.core.decide import changes
 from dijob.core.decide.context import Pass
 from dijob.core.facts import Fact, is_true
-from dijob.core.observed.views import Refusal, Refused
+from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.reasons import ChangesRefused
 
 # The reason and the wording of the condition, by kind of change (Action.changes).
@@ -39,7 +39,9 @@ def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
         action, refusal = refused[0]
         what = changes.kind_of(changes.key(action))
         reason = (
-            ChangesRefused.ApiUnavailable if refusal.why is Refused.UNAVAILABLE else REASONS[what]
+            ChangesRefused.ApiUnavailable
+            if refusal.why is RejectionCause.UNAVAILABLE
+            else REASONS[what]
         )
         return [Fact(reason, _sentence(action, refusal, len(refused) - 1))]
     if stale := ctx.observed.refusals.get(changes.STATUS):
@@ -49,14 +51,14 @@ def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
     return [Fact(ChangesRefused.Accepted)]
 
 
-def _is_news(refusal: Refusal) -> bool:
+def _is_news(refusal: ApiRejection) -> bool:
     """Whether a rejection is reported. A single call without a response is not: it usually succeeds
     the next time.
     """
-    return refusal.why is not Refused.UNAVAILABLE or refusal.attempts > 1
+    return refusal.why is not RejectionCause.UNAVAILABLE or refusal.attempts > 1
 
 
-def _sentence(action: Action, refusal: Refusal, others: int) -> str:
+def _sentence(action: Action, refusal: ApiRejection, others: int) -> str:
     what, _, one = changes.key(action).partition("/")
     kind = what.partition(" ")[2]
     about = f"{kind} {one.partition(' ')[0]} {CANNOT[what]}" if one else CANNOT[what]

@@ -2,21 +2,21 @@
 
 from typing import Final
 
-from dijob.core.members import Gang, Member
+from dijob.core.members import Gang, GangMember
 from dijob.core.render.runtimes import ditask, oneflow, slurm, torch
-from dijob.core.render.runtimes.row import Row
+from dijob.core.render.runtimes.row import RuntimeRow
 from dijob.names import Runtime
 
-RUNTIMES: Final[dict[Runtime, Row]] = {
+RUNTIMES: Final[dict[Runtime, RuntimeRow]] = {
     # Empty, because the DI_ variables are set for every runtime (environment).
-    Runtime.DITASK: Row(lambda _member, _gang: {}),
+    Runtime.DITASK: RuntimeRow(lambda _member, _gang: {}),
     Runtime.TORCH: torch.ROW,
     Runtime.SLURM: slurm.ROW,
     Runtime.ONEFLOW: oneflow.ROW,
 }
 
 
-def environment(member: Member, gang: Gang) -> dict[str, str]:
+def environment(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address: those of DI-engine and of
     the runtime.
     """

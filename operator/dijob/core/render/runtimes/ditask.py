@@ -1,10 +1,10 @@
 """The DI_ variables, which DI-engine's ditask and compatible programs read."""
 
-from dijob.core.members import Gang, Member
+from dijob.core.members import Gang, GangMember
 from dijob.names import Queue
 
 
-def env(member: Member, gang: Gang) -> dict[str, str]:
+def env(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address.
 
     DI-engine's own parser reads only DI_RANK and DI_NODES (ding/entry/cli_parsers/k8s_parser.py).
@@ -22,7 +22,7 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
     }
 
 
-def of_job(member: Member, gang: Gang) -> dict[str, str]:
+def of_job(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the identity of the job and of the rank, which holds in each container at any time."""
     return {
         "DI_JOB_ID": gang.uid,

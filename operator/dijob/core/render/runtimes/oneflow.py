@@ -10,8 +10,8 @@ import json
 from typing import Final
 
 from dijob import names
-from dijob.core.members import Gang, Member
-from dijob.core.render.runtimes.row import MASTER, Row, first_process
+from dijob.core.members import Gang, GangMember
+from dijob.core.render.runtimes.row import MASTER, RuntimeRow, first_process
 
 # The port in OneFlow's documentation.
 CTRL_PORT: Final = 9988
@@ -22,7 +22,7 @@ def machines(_gang: Gang, addresses: tuple[str, ...]) -> str:
     return json.dumps([{"addr": address} for address in addresses], separators=(",", ":"))
 
 
-def env(member: Member, gang: Gang) -> dict[str, str]:
+def env(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address."""
     return {
         **first_process(member, gang, CTRL_PORT),
@@ -31,7 +31,7 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
     }
 
 
-ROW: Final = Row(
+ROW: Final = RuntimeRow(
     env,
     list_env={
         "MASTER_ADDR": names.ANNOTATION_MASTER,

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dijob import names
-from dijob.core.members import Gang, Member
+from dijob.core.members import Gang, GangMember
 
-Env = Callable[[Member, Gang], dict[str, str]]
+Env = Callable[[GangMember, Gang], dict[str, str]]
 # Returns the value of an annotation, given the gang and its addresses in rank order.
 AnnotationBuilder = Callable[[Gang, tuple[str, ...]], str]
 
 
 @dataclass(frozen=True)
-class Row:
+class RuntimeRow:
     """One runtime.
 
     `env` returns the variables that are known when the pod is created. `list_env` are those that
@@ -31,7 +31,7 @@ class Row:
 MASTER: Final[Mapping[str, AnnotationBuilder]] = {names.ANNOTATION_MASTER: lambda _, ips: ips[0]}
 
 
-def first_process(member: Member, gang: Gang, master_port: int) -> dict[str, str]:
+def first_process(member: GangMember, gang: Gang, master_port: int) -> dict[str, str]:
     """Return the variables of a pod's first process, for programs that are started without torch's
     launchers.
     """

@@ -11,8 +11,8 @@ from typing import Final
 from zlib import crc32
 
 from dijob import names
-from dijob.core.members import Gang, Member
-from dijob.core.render.runtimes.row import Row
+from dijob.core.members import Gang, GangMember
+from dijob.core.render.runtimes.row import RuntimeRow
 
 
 def nodelist(gang: Gang, addresses: tuple[str, ...]) -> str:
@@ -20,7 +20,7 @@ def nodelist(gang: Gang, addresses: tuple[str, ...]) -> str:
     return f"{gang.job}-[0-{len(addresses) - 1}]"
 
 
-def env(member: Member, gang: Gang) -> dict[str, str]:
+def env(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address."""
     return {
         "SLURM_NTASKS_PER_NODE": "1",
@@ -34,7 +34,7 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
     }
 
 
-ROW: Final = Row(
+ROW: Final = RuntimeRow(
     env,
     list_env={
         "SLURM_NTASKS": names.ANNOTATION_NUM_NODES,

@@ -9,14 +9,14 @@ those of the pod's first process.
 from typing import Final
 
 from dijob import names
-from dijob.core.members import Gang, Member
-from dijob.core.render.runtimes.row import MASTER, Row, first_process
+from dijob.core.members import Gang, GangMember
+from dijob.core.render.runtimes.row import MASTER, RuntimeRow, first_process
 
 # torchrun's own default (torch/distributed/run.py).
 MASTER_PORT: Final = 29500
 
 
-def env(member: Member, gang: Gang) -> dict[str, str]:
+def env(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address."""
     return {
         **first_process(member, gang, MASTER_PORT),
@@ -26,7 +26,7 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
     }
 
 
-ROW: Final = Row(
+ROW: Final = RuntimeRow(
     env,
     list_env={
         "MASTER_ADDR": names.ANNOTATION_MASTER,
