@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from dijob.crd.pages import settle
+from dijob.crd.pages import settle_pages
 from dijob.server import metrics as server
 from dijob.shell import metrics as operator
 from prometheus_client import CollectorRegistry, Metric
@@ -176,7 +176,7 @@ def _linked(part: Json) -> str:
 def main() -> int:
     """Exit code 1: with --check, a page is out of date."""
     pages = {"docs/metrics.md": metrics(), "docs/chart-values.md": chart_values()}
-    return settle("python docs/site/lookup.py", str(__doc__), pages)
+    return settle_pages("python docs/site/lookup.py", str(__doc__), pages)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dijob.cli.watching.feed import Feed
-from dijob.cli.watching.live import picture
-from dijob.cli.watching.view import Snapshot, header, rows
+from dijob.cli.watching.live import render_snapshot
+from dijob.cli.watching.view import Snapshot, header_lines, rank_rows
 from dijob.client import AsyncClient, Client, build
 from dijob.client.connection import ClientRequest
 from dijob.client.resources import PODS
@@ -68,10 +68,10 @@ class Frame:
 
 def looks(frame: Frame) -> object:
     """Return everything that a frame shows except the elapsed time, for comparison with others."""
-    first, *others = header(frame.shown, frame.now)
+    first, *others = header_lines(frame.shown, frame.now)
     figures = first.rsplit(",", 1)[0]
     events = [event.get("message") for event in frame.shown.events]
-    return figures, others, rows(frame.shown.pods, RANKS), events
+    return figures, others, rank_rows(frame.shown.pods, RANKS), events
 
 
 def chosen(frames: Sequence[Frame]) -> list[Frame]:
@@ -108,7 +108,7 @@ def drawn(frame: Frame, number: int) -> str:
         file=io.StringIO(), record=True, width=WIDTH, height=LINES, color_system="truecolor"
     )
     console.print(f"[bold green]$[/] kubectl dijob watch {NAME}", highlight=False)
-    console.print(picture(frame.shown, frame.now, RANKS))
+    console.print(render_snapshot(frame.shown, frame.now, RANKS))
     # Pad with empty lines, so that all frames have the same height and the text does not jump.
     used = console.export_text(clear=False).count("\n")
     console.print("\n" * max(LINES - used - 1, 0), end="")

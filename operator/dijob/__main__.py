@@ -18,7 +18,7 @@ import click
 
 from dijob import __version__
 from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
-from dijob.main import Settings, run
+from dijob.main import Settings, run_operator
 from dijob.names import LOST_NODE_SECONDS, Priority
 from dijob.shell import logs
 from dijob.shell.connection import CredentialsError
@@ -77,7 +77,7 @@ log = logging.getLogger("dijob")
     "priority_classes",
     multiple=True,
     metavar="PRIORITY=NAME",
-    callback=lambda _context, _option, values: _priorities(values),
+    callback=lambda _context, _option, values: _parse_priorities(values),
     help="The PriorityClass for spec.priority normal or high (repeatable).",
 )
 @click.option(
@@ -94,7 +94,7 @@ log = logging.getLogger("dijob")
     default="{}",
     show_default=True,
     metavar="JSON",
-    callback=lambda _context, _option, value: _resources(value),
+    callback=lambda _context, _option, value: _parse_resources(value),
     help="Resources of the Redis container, as in a pod spec.",
 )
 @click.option(
@@ -149,27 +149,27 @@ def main(
     logs.configure(log_level, log_format)
     if kubeconfig:
         os.environ["KUBECONFIG"] = kubeconfig  # kopf has no option for it
-    lease = _lease(options.pop("lease"), options.pop("identity"))
+    lease = _parse_lease(options.pop("lease"), options.pop("identity"))
     settings = Settings(
         namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
     )
     try:
         # A SIGTERM before kopf has started cancels `run`. That is a normal end, with exit code 0.
         with suppress(asyncio.CancelledError):
-            asyncio.run(run(settings))
+            asyncio.run(run_operator(settings))
     except CredentialsError as error:
         log.critical("%s", error)  # and not printed, so that it has the configured log format
         raise SystemExit(1) from error
 
 
-def _lease(given: str, identity: str) -> LeaseName | None:
+def _parse_lease(given: str, identity: str) -> LeaseName | None:
     namespace, _, name = given.partition("/")
     if given and not (namespace and name and "/" not in name):
         raise click.BadParameter(f"--lease {given!r} must be NAMESPACE/NAME")
     return LeaseName(namespace, name, identity) if given else None
 
 
-def _resources(given: str) -> dict[str, Any]:
+def _parse_resources(given: str) -> dict[str, Any]:
     try:
         found = json.loads(given)
     except ValueError as error:
@@ -181,7 +181,7 @@ def _resources(given: str) -> dict[str, Any]:
     return found
 
 
-def _priorities(given: Iterable[str]) -> dict[str, str]:
+def _parse_priorities(given: Iterable[str]) -> dict[str, str]:
     found = dict[str, str]()
     for one in given:
         priority, _, name = one.partition("=")

@@ -24,7 +24,7 @@ from dijob.shell.claims import Claims
 from dijob.shell.clock import SYSTEM
 from dijob.shell.job_watch import JobWatch
 from dijob.shell.jobs import WentBackError
-from dijob.shell.leadership import Leadership, leadership
+from dijob.shell.leadership import Leadership, join_election
 from dijob.shell.lease import LeaseName
 from dijob.shell.left_alone import LeftAlone
 from dijob.shell.reconcile import Reconciler
@@ -51,7 +51,7 @@ class Settings:
     options: Options = field(default_factory=Options)
 
 
-async def run(settings: Settings) -> None:
+async def run_operator(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT. A SIGTERM before kopf has started cancels this coroutine."""
     # Process 1 of a container ignores a signal that has no handler. The handlers of job_watch.py
     # are installed only when kopf starts, which waits for the apiserver.
@@ -64,23 +64,23 @@ async def run(settings: Settings) -> None:
     # objects that survive).
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
-    async with leadership(settings.kubeconfig, settings.lease) as leads:
+    async with join_election(settings.kubeconfig, settings.lease) as leads:
         api = await Api.connect(settings.kubeconfig, leads.identity, leads.permission)
         try:
-            await _run(api, settings, leads)
+            await _run_replica(api, settings, leads)
         finally:
             await api.close()
 
 
-async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
-    left_out = await namespaces.closed(api, settings.namespaces) or frozenset()
+async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
+    left_out = await namespaces.find_unreadable(api, settings.namespaces) or frozenset()
     served = tuple(name for name in settings.namespaces if name not in left_out)
     children = Children.of(served, isolates=settings.options.isolates)
     reconciler = Reconciler(api, children, settings.options)
     release = f"{settings.lease.namespace}/{settings.lease.name}" if settings.lease else ""
     claims = Claims(api, release, served) if release else None
     left = LeftAlone(claims, reconciler.jobs, Recorder(api)) if claims else None
-    queue = WorkQueue(partial(_pass, reconciler, claims, left))
+    queue = WorkQueue(partial(_reconcile_job, reconciler, claims, left))
     children.connect(reconciler.jobs.key_of_owner, queue)
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
@@ -104,11 +104,11 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(_until_it_went_back(children.run(api), stop)),
-            group.create_task(_act(serve, leads, stop)),
+            group.create_task(_serve_as_leader(serve, leads, stop)),
             group.create_task(arrivals.release()),
             group.create_task(_until_it_went_back(audit.run(), stop)),
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
-            group.create_task(health.serve(settings.health_port, watchdog)),
+            group.create_task(health.serve_health(settings.health_port, watchdog)),
         ]
         group.create_task(watch.run(stop))
         await stop.wait()
@@ -116,7 +116,7 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
             task.cancel()
 
 
-async def _act(
+async def _serve_as_leader(
     serve: Callable[[float], Coroutine[Any, Any, None]], leads: Leadership, stop: asyncio.Event
 ) -> None:
     """Call `serve` while this replica is the leader. After a loss of leadership, stop the process.
@@ -136,7 +136,7 @@ async def _act(
         await leads.release()
 
 
-async def _pass(
+async def _reconcile_job(
     reconciler: Reconciler, claims: Claims | None, left: LeftAlone | None, key: Key
 ) -> float | None:
     """Reconcile a job, or report that another release claims its namespace."""

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from apiserver.plane import Body, Plane, job
 from apiserver.test_client import dijob, said
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 
 pytestmark = pytest.mark.apiserver
 
@@ -36,7 +36,7 @@ def ended(plane: Plane) -> Iterator[str]:
 
 
 def event(about: Body) -> Body:
-    meta, now = about["metadata"], timestamp(datetime.now(UTC))
+    meta, now = about["metadata"], format_time(datetime.now(UTC))
     keys = ("name", "namespace", "uid")
     return {
         "apiVersion": "v1",

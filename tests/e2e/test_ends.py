@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from asked import asked
-from dijob.core.members import count
+from dijob.core.members import format_count
 from identity import Identity, identities
 from jobs import REAL_SECONDS, Body, program
 from space import MAIN, Space, measured
@@ -123,7 +123,7 @@ def test_a_deleted_pod_ends_at_once_and_its_programs_save(
         lambda: "" if sum(space.logs(pod).count("begun") for pod in pods) == 3 * workers else "no",
         REAL_SECONDS,
     )
-    until_counted(space, f"3 ranks x {count(workers, 'process', 'processes')})")
+    until_counted(space, f"3 ranks x {format_count(workers, 'process', 'processes')})")
     before = identities(space, "ends")
     uid = before["ends-0"][0]
     with followed(space, "ends-0", tmp_path / "log"):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.cli.explain.environment import PodPlace, process
+from dijob.cli.explain.environment import PodPlace, main_process
 from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.options import Options
@@ -41,7 +41,7 @@ def test_the_launcher_gives_what_is_explained(box: Box, spec: dict[str, Any]) ->
     gang = gang_of(made)
     listed = AddressList(1, ",".join(gang.address(rank, ip) for rank, ip in enumerate(IPS)))
     place = PodPlace(gang.member(1), IPS[1], listed)
-    seen = process(made, place, Options())
+    seen = main_process(made, place, Options())
     box.shows("1", listed.text, **_annotations(made_of(gang, listed), gang.runtime.traits))
     rc, out, err = box.run([box.launch, "env", "-0"], **_by_the_kubelet(seen.pod))
     assert rc == 0, err

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from dijob_runtime.hook import connected
-from dijob_runtime.hook.connected import NOBODY, peers
+from dijob_runtime.hook.connected import NOBODY, select_peers
 from dijob_runtime.world import PodWorld
 
 Processes = set[tuple[int, int]]
@@ -34,19 +34,23 @@ ALL = {(rank, worker) for rank in range(3) for worker in range(2)}
     ids=["mesh", "alone", "hub", "beside the hub", "leaf", "beside a leaf", "redis"],
 )
 def test_the_topology_says_who_is_connected(place: PodWorld, wanted: Processes) -> None:
-    assert peers(place) == wanted
+    assert select_peers(place) == wanted
 
 
 def test_both_ends_of_a_connection_wait_for_it() -> None:
     for topology in ("mesh", "star"):
         for rank, worker in ALL:
-            for other in peers(world(topology, rank, worker)):
-                assert (rank, worker) in peers(world(topology, *other)), (topology, rank, other)
+            for other in select_peers(world(topology, rank, worker)):
+                assert (rank, worker) in select_peers(world(topology, *other)), (
+                    topology,
+                    rank,
+                    other,
+                )
 
 
 def test_nobody_waits_for_a_rank_that_has_succeeded() -> None:
     place = PodWorld(0, ("a", NOBODY, "c"), 1, "mesh")
-    assert peers(place) == {(2, 0)}
+    assert select_peers(place) == {(2, 0)}
 
 
 class Queue:
@@ -78,7 +82,7 @@ def test_c23_a_program_that_begins_without_a_rank_tells_the_launcher_until_it_co
     listener.start()
     router = SimpleNamespace(_mq=Queue(), _listener=listener, node_id=1)
     before = set(threading.enumerate())
-    connected.wait(router)
+    connected.wait_until_connected(router)
     assert lacking.read_text() == "rank 0\n"
     router._mq.here = True
     for thread in set(threading.enumerate()) - before:
@@ -93,5 +97,5 @@ def test_c23_a_program_with_wiring_of_its_own_lacks_nothing(
     """C23: the program itself determines to which addresses it connects."""
     monkeypatch.setenv("DIJOB_OWN_WIRING", "1")
     router = SimpleNamespace(_mq=Queue(), _listener=threading.current_thread(), node_id=1)
-    connected.wait(router)
+    connected.wait_until_connected(router)
     assert not lacking.exists()

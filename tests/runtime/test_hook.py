@@ -14,7 +14,7 @@ import pytest
 from dijob.cli.topology import sockets
 from dijob_runtime.hook import distributer, nng, redis, task
 from dijob_runtime.hook.kept import OWN_WIRING
-from dijob_runtime.parallel import contradictions
+from dijob_runtime.parallel import find_conflicts
 from dijob_runtime.world import PodWorld
 from runtime.standins import PubSub, di_engine, queue
 
@@ -58,7 +58,7 @@ def test_the_number_of_processes_is_reported(
     monkeypatch.setenv("DIJOB_WORKERS_ASSUMED", "1")
     monkeypatch.setattr("dijob_runtime.parallel.WORKERS", tmp_path / "workers")
     di_engine().Parallel.runner(workers)
-    assert sockets.read((tmp_path / "workers").read_text()).workers == workers
+    assert sockets.parse_sockets((tmp_path / "workers").read_text()).workers == workers
 
 
 def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
@@ -86,13 +86,13 @@ def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
 )
 def test_what_contradicts_the_job(given: dict[str, Any], said: list[str]) -> None:
     world = PodWorld(1, ("a", "b"), 1, "mesh")
-    assert [each.partition(":")[0] for each in contradictions(world, given)] == said
+    assert [each.partition(":")[0] for each in find_conflicts(world, given)] == said
 
 
 def test_what_makes_no_difference_is_no_contradiction() -> None:
-    assert contradictions(PodWorld(0, ("a",), 1, "mesh"), {"topology": "star"}) == []
+    assert find_conflicts(PodWorld(0, ("a",), 1, "mesh"), {"topology": "star"}) == []
     torchrpc = PodWorld(0, ("a", "b"), 1, "mesh", mq_type="torchrpc")
-    assert contradictions(torchrpc, {"mq_type": "torchrpc:cpu"}) == []
+    assert find_conflicts(torchrpc, {"mq_type": "torchrpc:cpu"}) == []
 
 
 @pytest.mark.parametrize("given", [{"attach_to": ["tcp://other:1"]}, {"attach_to": []}])
@@ -149,13 +149,13 @@ def test_outside_a_job_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_who_is_not_connected_is_told_by_rank(mq: Any, late: set[int]) -> None:
     world = PodWorld(1, ("a", "b", "c"), 1, "mesh")
-    assert nng.missing(mq, world, {(0, 0), (2, 0)}) == late
+    assert nng.find_missing_ranks(mq, world, {(0, 0), (2, 0)}) == late
 
 
 def test_own_wiring_waits_for_what_it_dials() -> None:
     world = PodWorld(1, ("a", "b"), 1, "mesh")
-    assert nng.missing(queue(dials=1), world, set()) == {0}
-    assert nng.missing(queue("z", dials=1), world, set()) == set()
+    assert nng.find_missing_ranks(queue(dials=1), world, set()) == {0}
+    assert nng.find_missing_ranks(queue("z", dials=1), world, set()) == set()
 
 
 @pytest.mark.parametrize("heard", [False, True], ids=["the first", "whom another has told"])

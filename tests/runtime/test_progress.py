@@ -23,4 +23,4 @@ def test_the_figures_in_a_line(line: str) -> None:
     found = {
         name: value for name, value in zip(names, LINES[line], strict=True) if value is not None
     }
-    assert progress.figures(line) == found
+    assert progress.parse_figures(line) == found

@@ -269,7 +269,7 @@ def test_what_di_engine_logs_is_reported(
     made = logging.getLogRecordFactory()
     monkeypatch.setattr(server, "REPORT_SECONDS", 0.01)
     try:
-        progress.watch()
+        progress.watch_log()
         log = logging.getLogger("ding")
         with caplog.at_level("INFO"):
             log.info("of %s consequence", "no")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cluster.waiting import until_true
-from dijob_runtime.torchrpc.devices import Link, device_map, gpus, misfit, misfit_of_peer
+from dijob_runtime.torchrpc.devices import Link, device_map, find_misfit, misfit_of_peer, parse_gpus
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of
 
 
@@ -151,9 +151,9 @@ def test_what_is_no_device_map(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["a", "²", "1_0"])
 def test_gpus_are_numbers(text: str) -> None:
-    assert gpus("0, 2") == (0, 2)
+    assert parse_gpus("0, 2") == (0, 2)
     with pytest.raises(ValueError, match=f"'{text}' is not a GPU number"):
-        gpus(f"0,{text}")
+        parse_gpus(f"0,{text}")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_gpus_are_numbers(text: str) -> None:
     ],
 )
 def test_a_device_map_that_does_not_fit(links: list[Link], words: str) -> None:
-    assert misfit(links, 2, 4) == words
+    assert find_misfit(links, 2, 4) == words
 
 
 def test_a_peer_that_has_too_few_gpus() -> None:
@@ -191,6 +191,6 @@ def test_a_peer_that_takes_no_tensors_on_the_gpu_that_the_map_names() -> None:
     "second", [Link(1, 0, 1), Link(1, 1, 0)], ids=["from one GPU", "to one GPU"]
 )
 def test_two_links_of_one_gpu_to_one_peer(second: Link) -> None:
-    assert misfit([Link(1, 0, 0), Link(2, 0, 0), Link(1, 0, 0)], 2, 4) == ""
+    assert find_misfit([Link(1, 0, 0), Link(2, 0, 0), Link(1, 0, 0)], 2, 4) == ""
     words = f"--cuda-device-map 1_{second.local}_{second.remote} names a GPU that another link"
-    assert misfit([Link(1, 0, 0), second], 2, 4).startswith(words)
+    assert find_misfit([Link(1, 0, 0), second], 2, 4).startswith(words)

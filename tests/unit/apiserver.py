@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dijob import names
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from unit.objects import KINDS, Body, No, Selector, Target, merged
 
 ANNOTATIONS_LIMIT = 256 * 1024
@@ -99,7 +99,7 @@ class ApiServer:
             **body["metadata"],
             "namespace": target.namespace,
             "uid": body["metadata"].get("uid") or f"uid-{self.version + 1}",
-            "creationTimestamp": timestamp(self.now()),
+            "creationTimestamp": format_time(self.now()),
             "generation": 1,
             "managedFields": [{"manager": names.MANAGER, "operation": "Update"}],
         }
@@ -169,7 +169,7 @@ class ApiServer:
             return self.remove(target)
         if "deletionTimestamp" in body["metadata"] and seconds:
             return body
-        end = timestamp(self.now() + timedelta(seconds=seconds))
+        end = format_time(self.now() + timedelta(seconds=seconds))
         meta = {**body["metadata"], "deletionTimestamp": end, "deletionGracePeriodSeconds": seconds}
         return self._store("MODIFIED", target.whole, {**body, "metadata": meta})
 

@@ -21,7 +21,7 @@ from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
 from dijob.core.plan import Plan
-from dijob.core.plan import plan as real_plan
+from dijob.core.plan import make_plan as real_plan
 from dijob.core.render.annotations import made_of
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.names import Topology
@@ -269,7 +269,7 @@ def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World
 
 
 def read(body: Body) -> Pod:
-    return parse.pod(body)
+    return parse.parse_pod(body)
 
 
 def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -> Body:

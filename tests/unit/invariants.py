@@ -2,7 +2,7 @@
 
 from dijob import names
 from dijob.core.facts import is_true
-from dijob.core.members import expand
+from dijob.core.members import parse_ranks
 from dijob.core.membership.address_list import NOBODY
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
@@ -29,7 +29,7 @@ class Watched(Judged):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
         # If a loss restarts all ranks, a success is valid only for its list.
         again = self.together and old.last_renewal != new.last_renewal
-        assert again or expand(new.succeeded_ranks) >= expand(old.succeeded_ranks)
+        assert again or parse_ranks(new.succeeded_ranks) >= parse_ranks(old.succeeded_ranks)
         for field in ("first_failure", "start_time", "completion_time"):
             assert getattr(old, field) in (None, getattr(new, field)), (field, old, new)
         assert not old.ended or new.ended
@@ -155,7 +155,7 @@ class Watched(Judged):
             size = min(
                 size, status.address_list.size
             )  # no rank joins a job that is nearly finished
-        waiting = [rank for rank in range(size) if rank not in expand(status.succeeded_ranks)]
+        waiting = [rank for rank in range(size) if rank not in parse_ranks(status.succeeded_ranks)]
         processes = {process.rank: process for process in self.cluster.processes}
         assert is_true(status, Running), status
         assert status.phase == "Running"

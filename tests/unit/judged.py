@@ -4,10 +4,10 @@ reconciliation that sends it had observed.
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.parse import stored
+from dijob.api.parse import parse_status
 from dijob.api.status import Status
 from dijob.core.addresses import AddressList
-from dijob.core.members import Gang, count, expand, gang_of
+from dijob.core.members import Gang, format_count, gang_of, parse_ranks
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
@@ -160,7 +160,7 @@ class Judged(RuleBasedStateMachine):
         if name == self.gang.server:
             return
         assert not spec.suspend, name
-        assert rank not in expand(status.succeeded_ranks), name
+        assert rank not in parse_ranks(status.succeeded_ranks), name
         assert 0 <= rank < spec.desired, name
 
     def check_list(self, number: int, ips: str, status: Status, runs: bool) -> None:
@@ -199,7 +199,7 @@ class Judged(RuleBasedStateMachine):
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
         assert doomed or self.is_counted(view, status), view
         void = doomed and self.together  # it restarts with the others
-        known = void or rank in expand(status.succeeded_ranks)
+        known = void or rank in parse_ranks(status.succeeded_ranks)
         assert known or not view.containers.succeeded, view
 
     def check_status(self, request: Request) -> None:
@@ -208,7 +208,7 @@ class Judged(RuleBasedStateMachine):
         assert meta.get("resourceVersion"), "a status write without resourceVersion"
         if meta["resourceVersion"] != old.metadata.resource_version:
             return  # a conflict
-        status = stored(
+        status = parse_status(
             merged(self.cluster.read(names.PLURAL, "job"), {"status": request.body["status"]})
         )
         if status.renewals > old.status.renewals:
@@ -229,7 +229,7 @@ class Judged(RuleBasedStateMachine):
         reason, conditions = request.body["reason"], self.job.status.conditions
         size = self.job.status.address_list.size if self.job.status.address_list else 0
         written = reason == "Scaled" and request.body["message"].endswith(
-            f" to {count(size, 'rank')}"
+            f" to {format_count(size, 'rank')}"
         )
         written = written or any(
             reason == c.reason or (reason == c.type and c.status == "True") for c in conditions
@@ -240,7 +240,10 @@ class Judged(RuleBasedStateMachine):
         assert status.last_renewal is not None
         if status.last_renewal.reason == SUSPENDED:
             return True
-        return rank in expand(status.last_renewal.ranks) or rank >= self.operator.job().spec.desired
+        return (
+            rank in parse_ranks(status.last_renewal.ranks)
+            or rank >= self.operator.job().spec.desired
+        )
 
     def is_beyond(self, rank: int) -> bool:
         """Whether neither the peer list nor the spec has this rank any more."""

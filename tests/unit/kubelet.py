@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dijob import names
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
 from dijob.pod import RENEWAL_CODE, RESTART_POLICY
@@ -140,7 +140,7 @@ class SimPod:
         """
         boxes = self.startable()
         for box in boxes:
-            box.start(timestamp(self.clock()))
+            box.start(format_time(self.clock()))
         if self.main not in boxes or not self.gated:
             return None
         forgotten, self.new_sandbox = self.new_sandbox, False
@@ -171,7 +171,7 @@ class SimPod:
 
     def end(self, box: Box, code: int) -> None:
         """End a container with an exit code."""
-        box.end(code, timestamp(self.clock()))
+        box.end(code, format_time(self.clock()))
         self.crashes += 1 if code else 0
         self.ready = False
         if box is self.main:
@@ -185,7 +185,7 @@ class SimPod:
         main = next(c for c in spec["containers"] if c["name"] == self.main.name)
         main["resources"]["limits"]["memory"] = memory
         self.body = {**self.body, "spec": spec}
-        now = timestamp(self.clock())
+        now = format_time(self.clock())
         self.main.end(143, now)
         self.main.start(now)
         self.process, self.waits_since = None, self.clock()
@@ -208,7 +208,7 @@ class SimPod:
         asked = number <= int(self._annotations.get(names.ANNOTATION_LIST_NUMBER) or 0)
         self.crashes += 0 if asked else 1
         said = f"dijob: renewal, list {number}\n"
-        self.main.end(RENEWAL_CODE, timestamp(self.clock()), said)
+        self.main.end(RENEWAL_CODE, format_time(self.clock()), said)
         self.ready, self.process = False, None
 
     def kill(self, reason: str = "", code: int = 137) -> None:
@@ -222,10 +222,10 @@ class SimPod:
             self.failed or reason,
         )
         now, later = self.clock(), self.clock() + timedelta(seconds=1)
-        self.sandbox_gone = timestamp(later if reason else now)
+        self.sandbox_gone = format_time(later if reason else now)
         for box in self.boxes:
             if box.state == "running":
-                box.end(code, timestamp(now if reason else later))
+                box.end(code, format_time(now if reason else later))
 
     @property
     def overdue(self) -> bool:

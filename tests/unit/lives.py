@@ -54,4 +54,4 @@ def seen(policy: str, shown: Body) -> Pod:
         names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2",
         names.ANNOTATION_LIST_NUMBER: "1",
     }
-    return parse.pod(body)
+    return parse.parse_pod(body)

@@ -11,7 +11,7 @@ from dijob.core import plan
 from dijob.core.addresses import AddressList
 from dijob.core.decide import address_writes, completion, redis_server, renewal, suspension
 from dijob.core.decide.context import Pass
-from dijob.core.decide.deletion import deletions
+from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
 from dijob.core.membership import address_list, failures, losses, restart, together
 from dijob.core.membership.gathering import Gathering
@@ -27,14 +27,14 @@ def address_changes_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_revision_is_reused(patch: pytest.MonkeyPatch) -> None:
-    numbered = address_writes.numbered
+    numbered = address_writes.with_new_revision
 
     def first(ctx: Any, due: AddressList) -> Any:
         made, again = numbered(ctx, due), address_list.proof_of(AddressList(1, due.text))
         update = {"list_number": 1, "address_list": again}
         return replace(made, status=made.status.model_copy(update=update))
 
-    patch.setattr(address_writes, "numbered", first)
+    patch.setattr(address_writes, "with_new_revision", first)
 
 
 def the_list_on_a_pod_is_trusted(patch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def the_list_on_a_pod_is_trusted(patch: pytest.MonkeyPatch) -> None:
         highest = max(((one.number, one.text) for one in held), default=(0, ""))
         return AddressList(status.list_number, highest[1])
 
-    patch.setattr(address_list, "newest", claimed)
+    patch.setattr(address_list, "newest_list", claimed)
 
 
 def a_forged_list_stays_on_its_pod(patch: pytest.MonkeyPatch) -> None:
@@ -68,16 +68,18 @@ def a_partly_published_list_is_not_completed(patch: pytest.MonkeyPatch) -> None:
 
 
 def counted_failures_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    read = failures.read
-    patch.setattr(failures, "read", lambda status, gang: replace(read(status, gang), charges={}))
+    read = failures.read_ledger
+    patch.setattr(
+        failures, "read_ledger", lambda status, gang: replace(read(status, gang), charges={})
+    )
 
 
 def evictions_count_as_failures(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(parse, "_disrupted", lambda status: False)
+    patch.setattr(parse, "_is_disrupted", lambda status: False)
 
 
 def dead_sandboxes_count_as_failures(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sandbox, "died", lambda status, main, launched: False)
+    patch.setattr(sandbox, "has_died", lambda status, main, launched: False)
 
 
 def the_address_of_a_lost_rank_is_published(patch: pytest.MonkeyPatch) -> None:
@@ -89,10 +91,10 @@ def ranks_that_connect_to_the_lost_rank_do_not_restart(patch: pytest.MonkeyPatch
 
 
 def surviving_ranks_do_not_get_the_next_list(patch: pytest.MonkeyPatch) -> None:
-    publish = address_writes._publish
+    publish = address_writes._publish_list
     patch.setattr(
         address_writes,
-        "_publish",
+        "_publish_list",
         lambda world, pods: publish(world, [p for p in pods if not p.has_list]),
     )
 
@@ -113,18 +115,18 @@ def requested_restarts_count_as_failures(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_end_without_a_record_counts_as_a_crash(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(containers, "unrecorded", lambda main: False)
+    patch.setattr(containers, "has_unrecorded_end", lambda main: False)
 
 
 def unrequested_restarts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    told = restart.unrequested
+    told = restart.unrequested_restarts
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
         """Forget them once a pod has the next list."""
         begun = any(pod.copy.address_list.number > last.list_number for pod in pods.values())
         return frozenset() if begun else told(pods, ranks, last)
 
-    patch.setattr(restart, "unrequested", blind)
+    patch.setattr(restart, "unrequested_restarts", blind)
 
 
 def overdue_restarts_are_waited_for(patch: pytest.MonkeyPatch) -> None:
@@ -145,8 +147,8 @@ def overdue_restarts_are_requested_again(patch: pytest.MonkeyPatch) -> None:
 def pods_are_deleted_before_the_suspension_is_stored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         suspension,
-        "actions",
-        lambda ctx: deletions(pod for _, pod in sorted(ctx.world.pods.items())),
+        "delete_all_pods",
+        lambda ctx: delete_pods(pod for _, pod in sorted(ctx.world.pods.items())),
     )
 
 
@@ -170,10 +172,10 @@ def a_new_redis_server_is_mistaken_for_the_old_one(patch: pytest.MonkeyPatch) ->
 
 
 def a_disruption_is_counted_repeatedly(patch: pytest.MonkeyPatch) -> None:
-    new = failures._new
+    new = failures._count_new_failures
     patch.setattr(
         failures,
-        "_new",
+        "_count_new_failures",
         lambda pod, before, policy: new(
             pod, before.model_copy(update={"disrupted": False}), policy
         ),
@@ -181,7 +183,7 @@ def a_disruption_is_counted_repeatedly(patch: pytest.MonkeyPatch) -> None:
 
 
 def succeeded_ranks_are_left_out_of_a_gang_restart(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(together, "everybody", lambda world: frozenset(world.unfinished))
+    patch.setattr(together, "all_ranks", lambda world: frozenset(world.unfinished))
     patch.setattr(together, "lasting_successes", lambda world: world.succeeded)
 
 
@@ -189,7 +191,7 @@ def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -
     """Discard it in the next write. An operator that is killed before that write leaves the other
     ranks waiting.
     """
-    recorded = renewal.recorded
+    recorded = renewal.record_loss
 
     def late(ctx: Any, loss: Any) -> Any:
         made = recorded(ctx, loss)
@@ -201,9 +203,9 @@ def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -
         known = read(status, gang)
         return replace(known, succeeded=frozenset()) if dead else known
 
-    read = failures.read
-    patch.setattr(renewal, "recorded", late)
-    patch.setattr(failures, "read", taken_back)
+    read = failures.read_ledger
+    patch.setattr(renewal, "record_loss", late)
+    patch.setattr(failures, "read_ledger", taken_back)
 
 
 def a_success_under_a_stale_list_counts(patch: pytest.MonkeyPatch) -> None:
@@ -212,4 +214,4 @@ def a_success_under_a_stale_list_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_blocked_rank_restarts_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(together, "stranded", lambda world: frozenset())
+    patch.setattr(together, "blocked_on_completed", lambda world: frozenset())

@@ -160,7 +160,7 @@ def nobody_is_told_of_a_childs_change(patch: Patch) -> None:
 
 
 def everybodys_pod_is_ours(patch: Patch) -> None:
-    patch.setattr(creation, "namesake", lambda body, job, uid: None)
+    patch.setattr(creation, "classify_namesake", lambda body, job, uid: None)
 
 
 def the_answer_of_a_status_is_not_taken_in(patch: Patch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob, Metadata
-from dijob.api.parse import parse_job, stored
+from dijob.api.parse import parse_job, parse_status
 from unit.apiserver import ApiServer, Change
 from unit.box import Process
 from unit.kubelet import SimPod
@@ -64,7 +64,7 @@ class Cluster:
         if body is not None and body is not before:
             if before and known and body["spec"] is before["spec"]:
                 meta = Metadata.model_validate(body["metadata"])
-                known = DIJob(metadata=meta, spec=known.spec, status=stored(body))
+                known = DIJob(metadata=meta, spec=known.spec, status=parse_status(body))
             else:
                 known = parse_job(body)
             self._parsed[target] = body, known

@@ -2,11 +2,11 @@
 
 from dijob.api.status import Status
 from dijob.core.facts import Fact
-from dijob.core.report.summary import conclude
+from dijob.core.report.summary import apply_facts
 from unit.builders import later
 
 
 def having(
     *facts: Fact, before: Status | None = None, generation: int = 1, seconds: float = 0
 ) -> Status:
-    return conclude(before or Status(), facts, generation, later(seconds))
+    return apply_facts(before or Status(), facts, generation, later(seconds))

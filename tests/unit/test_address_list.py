@@ -10,9 +10,9 @@ from dijob.core.actions import DeletePod, PublishAddresses
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang
 from dijob.core.membership import address_list
-from dijob.core.membership.address_list import NOBODY, newest
+from dijob.core.membership.address_list import NOBODY, newest_list
 from dijob.core.observed.views import Pod
-from dijob.core.plan import plan as real_plan
+from dijob.core.plan import make_plan as real_plan
 from dijob.names import Addressing
 from unit.builders import (
     LIST,
@@ -98,7 +98,7 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
 def test_a_list_is_active_if_it_has_the_digest_in_the_status(
     of: Gang, pods: tuple[Pod, ...], status: Status, found: str
 ) -> None:
-    assert newest(of, by_rank(*pods), status) == AddressList(status.list_number, found)
+    assert newest_list(of, by_rank(*pods), status) == AddressList(status.list_number, found)
 
 
 FORGED: dict[str, dict[str, Any]] = {
@@ -209,7 +209,7 @@ def test_after_that_crash_a_changed_address_makes_the_list_stale() -> None:
 def test_a_deleted_status_restores_the_list_that_the_kubelets_confirm(
     pods: list[Pod], number: int
 ) -> None:
-    assert address_list.recovered(gang(), observed(*pods), Status()).list_number == number
+    assert address_list.recover_revision(gang(), observed(*pods), Status()).list_number == number
 
 
 def test_the_template_hash_on_a_pod_is_ignored_if_the_status_has_one() -> None:

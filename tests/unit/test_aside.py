@@ -58,7 +58,7 @@ def children() -> Children:
 WHERE = {
     "parse the spec": (JobMemory, "parse"),
     "sort the pods": (reconcile, "by_rank"),
-    "plan": (reconcile, "plan"),
+    "plan": (reconcile, "make_plan"),
     "execute the actions": (Actor, "carry_out"),
 }
 
@@ -110,7 +110,7 @@ async def test_an_api_error_does_not_quarantine_a_job(
 
     under_test = Reconciler(Api().api(), children, Options())
     under_test.jobs.put(job_body())
-    monkeypatch.setattr(reconcile, "plan", refuse)
+    monkeypatch.setattr(reconcile, "make_plan", refuse)
     before = set_aside("dijobs")
     with pytest.raises(RequestError):
         await under_test.reconcile(KEY)
@@ -123,7 +123,7 @@ async def test_a_job_whose_status_raises_too_is_logged(
     under_test = Reconciler(Api().api(), children, Options())
     under_test.jobs.put(job_body())
     monkeypatch.setattr(parse, "parse_job", break_)
-    monkeypatch.setattr(status_writer, "stored", break_)
+    monkeypatch.setattr(status_writer, "parse_status", break_)
     assert await under_test.reconcile(KEY) == RESYNC_SECONDS
     assert "ns/job: failed to write the status" in caplog.text
 

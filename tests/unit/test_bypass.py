@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from dijob.api.parse import parse_job
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from dijob.cli.explain import text
-from dijob.cli.explain.report import explanation
+from dijob.cli.explain.report import explain_job
 from dijob.core.observed.containers import ALONE
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.options import Options
@@ -54,7 +54,7 @@ def without_command(*args: str, **spec: Any) -> Body:
     ],
 )
 def test_a_template_without_a_command_is_reported_as_bypassed(made: Body) -> None:
-    (found,) = warnings(parse_job(made))
+    (found,) = job_warnings(parse_job(made))
     assert found.field == FIELD
     assert "each pod may train alone: set `command` to the program" in found.message
 
@@ -73,7 +73,7 @@ def test_a_template_without_a_command_is_reported_as_bypassed(made: Body) -> Non
     ],
 )
 def test_there_is_no_warning_if_the_program_needs_no_launcher(made: Body) -> None:
-    assert warnings(parse_job(made)) == ()
+    assert job_warnings(parse_job(made)) == ()
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_c5_a_ditask_with_its_own_address_is_reported_as_bypassed(
 ) -> None:
     """C5: such a ditask does not join the job, and the user may not know that."""
     main = container(command=["ditask"], args=[*options, "--main", "a.main"])
-    found = [one for one in warnings(job({"containers": [main]}, **spec)) if one.field == FIELD]
+    found = [one for one in job_warnings(job({"containers": [main]}, **spec)) if one.field == FIELD]
     assert [one.message.partition(",")[0] for one in found] == (
         [f"passes {option} to ditask"] if option else []
     )
 
 
 def test_args_that_run_ditask_are_checked_if_the_launcher_is_off() -> None:
-    (found,) = warnings(parse_job(without_command(*DITASK, launcher="Off")))
+    (found,) = job_warnings(parse_job(without_command(*DITASK, launcher="Off")))
     assert (found.field, "--platform k8s" in found.message) == ("spec.launcher", True)
 
 
@@ -113,16 +113,16 @@ def test_the_task_without_a_command_is_named() -> None:
         for kind, main in (("learner", container()), ("collector", container(command=None)))
     ]
     made = parse_job(job_body(tasks=tasks, template=None, replicas=None))
-    (found,) = warnings(made)
+    (found,) = job_warnings(made)
     assert found.field == "spec.tasks[1].template.spec.containers[0].command"
-    seen = explanation(made, Options())
+    seen = explain_job(made, Options())
     assert seen["connections"]["ranksWithoutPeers"] == [2, 3]
     assert (seen["connections"]["total"], seen["pods"][1]["dials"]) == (1, [0])
 
 
 def test_the_path_of_the_main_container_has_its_index() -> None:
     made = job({"containers": [{"name": "side", "image": "x"}, container(command=None)]})
-    (found,) = warnings(made)
+    (found,) = job_warnings(made)
     assert found.field == "spec.template.spec.containers[1].command"
 
 
@@ -149,7 +149,9 @@ def test_peers_ready_stays_false_if_a_rank_reports_that_it_worked_alone() -> Non
 
 def test_explain_counts_no_connections_without_a_launcher() -> None:
     made = parse_job(without_command(*DITASK))
-    lines = "\n".join(text.lines({**explanation(made, Options()), "cluster": NOT_ASKED}))
+    lines = "\n".join(
+        text.explanation_lines({**explain_job(made, Options()), "cluster": NOT_ASKED})
+    )
     assert "Connections  0 between DI-engine's processes" in lines
     assert "programs of ranks 0-2 know no peers, see the warning" in " ".join(lines.split())
     assert "each pod may train alone" in " ".join(lines.split())

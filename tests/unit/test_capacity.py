@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.api.status import GivenBack, Renewal, Status, timestamp
+from dijob.api.status import GivenBack, Renewal, Status, format_time
 from dijob.core.actions import CreatePod, DeletePod
-from dijob.core.members import compact
+from dijob.core.members import compact_ranks
 from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.refusals import of_creation
@@ -121,25 +121,25 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     ),
     "rejected again after the last try": (
         held(0, 1, refusals=quota(-300)),
-        {"given_back": GivenBack(count=1, until=timestamp(later(5)))},
+        {"given_back": GivenBack(count=1, until=format_time(later(5)))},
         11,
         False,
     ),
     "rejected again for long": (
         held(0, 1, refusals=quota(-300)),
-        {"given_back": GivenBack(count=1, until=timestamp(later(5)))},
+        {"given_back": GivenBack(count=1, until=format_time(later(5)))},
         16,
         True,
     ),
     "rejected before the job was resumed": (
         held(0, 1, refusals=quota(-300)),
-        {"resume_time": timestamp(later(5))},
+        {"resume_time": format_time(later(5))},
         11,
         False,
     ),
     "it waits already": (
         FULL,
-        {"given_back": GivenBack(count=1, until=timestamp(later(200)))},
+        {"given_back": GivenBack(count=1, until=format_time(later(200)))},
         99,
         False,
     ),
@@ -156,7 +156,7 @@ def test_when_a_job_releases_its_capacity(
     world = world_of(
         gang(minimum=minimum),
         seen,
-        stored.model_copy(update={"succeeded_ranks": compact(done)}),
+        stored.model_copy(update={"succeeded_ranks": compact_ranks(done)}),
         NOW,
     )
     given = capacity.due_give_back(Gathering(world, seen, 10, later(seconds)), stored, 10)
@@ -168,7 +168,7 @@ def test_when_a_job_releases_its_capacity(
 
 
 def test_the_pause_grows_and_differs_between_jobs() -> None:
-    pauses = [[capacity._pause(uid, count) for count in range(8)] for uid in ("a", "b")]
+    pauses = [[capacity._retry_pause(uid, count) for count in range(8)] for uid in ("a", "b")]
     assert pauses[0] != pauses[1]
     for jobs in pauses:
         assert all(

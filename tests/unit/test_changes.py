@@ -24,7 +24,7 @@ from dijob.core.decide import changes
 from dijob.core.members import gang_of
 from dijob.core.observed.refusals import of_change
 from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan, make_plan
 from dijob.core.report import rejections
 from dijob.shell.memory import JobMemory
 from unit.builders import (
@@ -61,7 +61,7 @@ KEYS: dict[str, Action] = {
     ("key", "action"), KEYS.items(), ids=[type(action).__name__ for action in KEYS.values()]
 )
 def test_each_change_has_its_own_key_and_creations_have_none(key: str, action: Action) -> None:
-    assert changes.key(action) == key
+    assert changes.rejection_key(action) == key
     # Each change that can be rejected has a reason and a message.
     assert {action.changes} - {""} <= rejections.REASONS.keys() == rejections.CANNOT.keys()
 
@@ -144,16 +144,16 @@ WISHES: dict[str, tuple[DIJob, Observed, str, str]] = {
 
 
 def keys(decided: Plan) -> set[str]:
-    return {changes.key(action) for action in decided.actions}
+    return {changes.rejection_key(action) for action in decided.actions}
 
 
 @pytest.mark.parametrize(("owner", "seen", "key", "reason"), WISHES.values(), ids=WISHES)
 def test_a_rejected_change_is_reported_and_waits_for_its_back_off(
     owner: DIJob, seen: Observed, key: str, reason: str
 ) -> None:
-    assert key in keys(plan(owner, seen, NOW))
+    assert key in keys(make_plan(owner, seen, NOW))
     seen = replace(seen, refusals={key: refused()})
-    waits = plan(owner, seen, NOW)
+    waits = make_plan(owner, seen, NOW)
     assert key not in keys(waits)
     fact = said(waits)
     assert fact is not None
@@ -161,15 +161,15 @@ def test_a_rejected_change_is_reported_and_waits_for_its_back_off(
     assert POLICY in fact.message
     assert 0.1 <= waits.requeue_after <= 7
     owner = stored(owner, waits)
-    assert plan(owner, seen, later(6)).status.conditions == waits.status.conditions
-    asks = plan(owner, seen, later(7))
+    assert make_plan(owner, seen, later(6)).status.conditions == waits.status.conditions
+    asks = make_plan(owner, seen, later(7))
     assert key in keys(asks)
     assert said(asks) == fact  # until it is accepted
 
 
 def test_the_message_of_the_job_is_that_of_the_rejection() -> None:
     owner, seen, key, _ = WISHES["a list is published"]
-    decided = plan(owner, replace(seen, refusals={key: refused()}), NOW)
+    decided = make_plan(owner, replace(seen, refusals={key: refused()}), NOW)
     assert decided.status.message == f"pod job-1 cannot be changed: {POLICY}"
     assert [event.reason for event in decided.events] == ["PodUpdateRefused"]
 
@@ -177,18 +177,18 @@ def test_the_message_of_the_job_is_that_of_the_rejection() -> None:
 def test_many_rejected_changes_share_one_message() -> None:
     owner, seen, _, _ = WISHES["a list is published"]
     every = {f"patch pod/job-{rank} uid-{rank}": refused() for rank in range(3)}
-    fact = said(plan(owner, replace(seen, refusals=every), NOW))
+    fact = said(make_plan(owner, replace(seen, refusals=every), NOW))
     assert fact is not None
     assert fact.message == f"pod job-0 cannot be changed: {POLICY} (and 2 more)"
 
 
 def test_the_condition_is_false_once_nothing_is_rejected() -> None:
     owner, seen, key, _ = WISHES["a list is published"]
-    owner = stored(owner, plan(owner, replace(seen, refusals={key: refused()}), NOW))
-    fact = said(plan(owner, seen, later(9)))
+    owner = stored(owner, make_plan(owner, replace(seen, refusals={key: refused()}), NOW))
+    fact = said(make_plan(owner, seen, later(9)))
     assert fact is not None
     assert (fact.status, fact.reason) == ("False", "Accepted")
-    assert said(plan(job(), seen, NOW)) is None
+    assert said(make_plan(job(), seen, NOW)) is None
 
 
 def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condition() -> None:
@@ -197,9 +197,9 @@ def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condit
     """
     owner, seen, key, _ = WISHES["a list is published"]
     seen = replace(seen, refusals={key: refused()})
-    owner = stored(owner, plan(owner, seen, NOW))
+    owner = stored(owner, make_plan(owner, seen, NOW))
     fails = replace(seen, pods={**seen.pods, 0: view(0, phase="Failed", failures=1)})
-    fact = said(plan(owner, fails, NOW))
+    fact = said(make_plan(owner, fails, NOW))
     assert fact is not None
     assert fact.status == "True"
 
@@ -207,7 +207,7 @@ def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condit
 @pytest.mark.parametrize(("attempts", "told"), [(1, False), (2, True)], ids=["once", "twice"])
 def test_a_single_call_without_a_response_is_not_reported(attempts: int, told: bool) -> None:
     owner, seen, key, _ = WISHES["a list is published"]
-    decided = plan(owner, replace(seen, refusals={key: refused(503, attempts)}), NOW)
+    decided = make_plan(owner, replace(seen, refusals={key: refused(503, attempts)}), NOW)
     assert key not in keys(decided)
     fact = said(decided)
     assert (fact.reason if fact else "") == ("ApiUnavailable" if told else "")
@@ -223,10 +223,10 @@ def test_a_rejected_reminder_is_retried_after_its_back_off_without_reconciliatio
         list_seen={("uid-1", 1): NOW},
         refusals={"patch pod/job-1 uid-1": refused(seconds=20)},
     )
-    decided = plan(running(), seen, later(9))
+    decided = make_plan(running(), seen, later(9))
     assert decided.actions == ()
     assert decided.requeue_after >= 4
-    assert [type(action) for action in plan(running(), seen, later(20)).actions] == [RemindPod]
+    assert [type(action) for action in make_plan(running(), seen, later(20)).actions] == [RemindPod]
 
 
 def test_a_paused_job_reports_no_rejections() -> None:
@@ -239,7 +239,7 @@ def test_a_paused_job_reports_no_rejections() -> None:
         }
     )
     body["metadata"]["annotations"] = {"diengine.opendilab.org/paused": "true"}
-    fact = said(plan(parse_job(body), replace(seen, refusals={key: refused()}), NOW))
+    fact = said(make_plan(parse_job(body), replace(seen, refusals={key: refused()}), NOW))
     assert fact is not None
     assert fact.status == "False"
 

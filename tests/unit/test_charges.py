@@ -251,13 +251,13 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
 
 @pytest.mark.parametrize(("policy", "life", "cost"), LIVES.values(), ids=LIVES)
 def test_how_many_failures_a_pods_life_counts(policy: str, life: list[Body], cost: int) -> None:
-    counted = failures.read(Status(), gang())
+    counted = failures.read_ledger(Status(), gang())
     for shown in life:
         world = world_of(
             gang(), observed(seen(policy, shown)), counted.into(Status(list_number=1)), NOW
         )
         counted = failures.with_failures(counted, world, Policy(gang()), NOW)
         # A failure counts once, even if a new operator has just read the count from the status.
-        counted = failures.read(counted.into(Status(list_number=1)), gang())
+        counted = failures.read_ledger(counted.into(Status(list_number=1)), gang())
         assert failures.with_failures(counted, world, Policy(gang()), NOW) == counted
     assert counted.restarts == cost

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 from dijob import __version__
-from dijob.crd import document
+from dijob.crd import crd_manifest
 from dijob.shell.kinds import ISOLATING, KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -136,14 +136,14 @@ def templates_in(schema: Mapping[str, Any], path: str) -> Iterator[str]:
 
 def test_the_policy_checks_every_pod_template_of_the_api() -> None:
     """A template in the CRD that the policy does not read could bypass the policy."""
-    for version in document()["spec"]["versions"]:
+    for version in crd_manifest()["spec"]["versions"]:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert list(templates_in(spec, "spec")) == ["spec.tasks[].template", "spec.template"]
 
 
 def test_the_crd_has_the_charts_label() -> None:
     """This label distinguishes our CRD from DI-orchestrator's (dijob.checkCrd in _helpers.tpl)."""
-    assert document()["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
+    assert crd_manifest()["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
 
 
 def test_notes_and_page_name_the_job_of_the_first_example() -> None:

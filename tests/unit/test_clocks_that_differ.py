@@ -5,10 +5,10 @@ correct it. No wait takes longer because of that.
 from datetime import datetime, timedelta
 
 import pytest
-from dijob.api.status import GivenBack, Status, timestamp
+from dijob.api.status import GivenBack, Status, format_time
 from dijob.core.membership.capacity import RETRY_SECONDS, seconds_until_retry
 from dijob.core.membership.gathering import Gathering
-from dijob.core.observed.views import ARRIVAL, Pod, age
+from dijob.core.observed.views import ARRIVAL, Pod, pod_age
 from unit.builders import NOW, gang, job_body, later, observed, view, world_of
 from unit.operating import Operator
 from unit.simulated import simulated
@@ -63,7 +63,7 @@ def test_an_arrival_in_the_past_counts_whenever_it_was_seen() -> None:
 
 
 def test_the_age_of_a_pod_is_never_negative() -> None:
-    assert age(PLACED, NOW) == 0.0
+    assert pod_age(PLACED, NOW) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_a_job_that_released_its_capacity_waits_at_most_for_the_longest_pause(
     until: float, left: float
 ) -> None:
     """The clock was set back after the release was stored."""
-    status = Status(given_back=GivenBack(count=1, until=timestamp(later(until))))
+    status = Status(given_back=GivenBack(count=1, until=format_time(later(until))))
     assert seconds_until_retry(status, NOW) == left

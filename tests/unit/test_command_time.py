@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from dijob.api.command import READ_LENGTH, Command
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from speed import allowed
 from unit import builders
 from unit.commands import SEED, argv, bash
@@ -91,7 +91,7 @@ def test_a_command_that_is_too_long_causes_a_warning() -> None:
     long = builders.job(
         {"containers": [builders.container(command=["sh", "-c", SEED + "#" * READ_LENGTH])]}
     )
-    assert [(warning.field, "16 KiB" in warning.message) for warning in warnings(long)] == [
+    assert [(warning.field, "16 KiB" in warning.message) for warning in job_warnings(long)] == [
         ("spec.parallelWorkers", True),
         ("spec.topology", True),
     ]

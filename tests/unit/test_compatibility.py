@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from apiserver.theirs import ACCEPTED, FILES, GOBIGGER, NORMAL, REFUSED, Body, body, job
-from dijob.api.parse import parse_job, stored
+from dijob.api.parse import parse_job, parse_status
 from dijob.api.problems import SpecError
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from dijob.core.members import gang_of
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.plan import Plan
@@ -34,7 +34,7 @@ def test_accepted(file: str) -> None:
         topology,
         tasks,
     )
-    assert warnings(made) == ()
+    assert job_warnings(made) == ()
 
 
 @pytest.mark.parametrize("file", REFUSED)
@@ -172,7 +172,7 @@ def test_a_job_that_ended_under_di_orchestrator_stays_ended(
 
 def test_a_status_of_1_0_is_readable() -> None:
     # Its HTTP API decreased status.replicas without a check, so the value can be negative.
-    seen = stored({"status": _theirs("Succeeded", generation=3, replicas=-1)})
+    seen = parse_status({"status": _theirs("Succeeded", generation=3, replicas=-1)})
     assert seen.ended
     # The field has another name in 1.0, so the TTL does not apply to such a job.
     assert seen.completion_time is None

@@ -110,7 +110,7 @@ def test_the_templates_restart_policy_is_kept(policy: str | None, kept: str) -> 
 
 
 def test_names_of_pods_and_service() -> None:
-    spec, made = manifest(job(), 3)["spec"], service.manifests(job(), Options())[0]
+    spec, made = manifest(job(), 3)["spec"], service.headless_manifests(job(), Options())[0]
     assert (spec["hostname"], spec["subdomain"]) == ("normal-job-collector-1", "normal-job")
     assert made["metadata"]["name"] == "normal-job"
     assert made["spec"]["ports"] == [{"name": "di-port", "port": 50515}]

@@ -2,7 +2,7 @@
 
 import pytest
 from dijob import names
-from dijob.core.observed.unexplained import unexplained
+from dijob.core.observed.unexplained import unexplained_pods
 from unit.builders import Body, later, pod_body, read, view
 from unit.statuses import condition, looping, main_status, terminated
 
@@ -146,4 +146,4 @@ def test_events_are_read_only_for_pods_without_a_reason(
     fields: Body, seconds: float, asked: bool
 ) -> None:
     pod = view(0, **{**SILENT, **fields})
-    assert unexplained([pod], later(seconds)) == ((pod,) if asked else ())
+    assert unexplained_pods([pod], later(seconds)) == ((pod,) if asked else ())

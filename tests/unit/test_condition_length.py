@@ -39,5 +39,5 @@ def test_a_long_api_error_is_cut(type_: str, seen: Observed) -> None:
 
 def test_an_error_of_the_operator_is_cut() -> None:
     owner = job()
-    status = summary.conclude(owner.status, conditions.broken(ValueError(LONG)), 1, NOW)
+    status = summary.apply_facts(owner.status, conditions.broken_facts(ValueError(LONG)), 1, NOW)
     assert len(status.conditions[0].message) == MESSAGE_LIMIT

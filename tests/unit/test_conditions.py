@@ -1,7 +1,7 @@
 """The conditions of a job: each reason and its message."""
 
 import pytest
-from dijob.api.status import Status, timestamp
+from dijob.api.status import Status, format_time
 from dijob.core.facts import job_age
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed
@@ -99,7 +99,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
     ),
     "crashed before all ran": (
         observed(
-            listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(NOW))
+            listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=format_time(NOW))
         ),
         "Running",
         False,
@@ -132,9 +132,9 @@ def test_a_resumed_job_does_not_report_that_it_is_suspended() -> None:
         "listNumber": 1,
         "reason": "Suspended",
         "message": "the job was suspended",
-        "time": timestamp(NOW),
+        "time": format_time(NOW),
     }
-    owner = job(status={"listNumber": 1, "lastRenewal": died, "resumeTime": timestamp(NOW)})
+    owner = job(status={"listNumber": 1, "lastRenewal": died, "resumeTime": format_time(NOW)})
     said = say(observed(view(0)), owner)
     assert said["AddressesReady"].reason == "Gathering"
     assert [c.type for c in said.values() if "suspend" in c.message] == []

@@ -38,4 +38,4 @@ def test_a_pod_is_finished_once_no_container_will_run_again(
     ]
     body = pod_body(phase="Running", containerStatuses=statuses)
     body["spec"]["restartPolicy"] = policy
-    assert parse.pod(body).finished is finished
+    assert parse.parse_pod(body).finished is finished

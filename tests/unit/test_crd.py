@@ -16,16 +16,16 @@ from dijob.api import template_checks as template
 from dijob.api.reported import Reported
 from dijob.api.spec import Spec
 from dijob.api.status import Status
-from dijob.crd import document, schema
-from dijob.crd.__main__ import chart
+from dijob.crd import crd_manifest, crd_schema
+from dijob.crd.__main__ import chart_template
 from dijob.crd.rules import RULES
-from dijob.crd.schema import at
+from dijob.crd.schema import schema_at
 from dijob.crd.transitions import ENDED
 
 ROOT = Path(__file__).parents[2]
 CRD = (ROOT / "crds/dijob.yaml").read_text()
 CHART = (ROOT / "charts/dijob/templates/crd.yaml").read_text()
-SCHEMA = schema()
+SCHEMA = crd_schema()
 Node = dict[str, Any]
 
 
@@ -95,7 +95,7 @@ def test_every_field_of_the_model_is_in_the_schema() -> None:
     for models, path in (((Spec,), "spec"), ((Status, Reported), "status")):
         fields = [field for model in models for field in model.model_fields.values()]
         aliases = [str(field.alias) for field in fields]
-        assert sorted(at(SCHEMA, path)["properties"]) == sorted(aliases)
+        assert sorted(schema_at(SCHEMA, path)["properties"]) == sorted(aliases)
 
 
 def test_fields_whose_absence_has_a_meaning_have_no_default() -> None:
@@ -116,7 +116,7 @@ def test_fields_whose_absence_has_a_meaning_have_no_default() -> None:
 
 
 def test_scale_and_printer_columns_refer_to_existing_fields() -> None:
-    version = document()["spec"]["versions"][0]
+    version = crd_manifest()["spec"]["versions"][0]
     paths = [column["jsonPath"] for column in version["additionalPrinterColumns"]]
     paths += version["subresources"]["scale"].values()
     known = {path for path in paths if re.sub(r"\[\?.*\]", "[items]", path) in ALL}
@@ -127,7 +127,9 @@ def test_each_rule_refers_to_an_existing_field_and_has_a_message() -> None:
     made = SCHEMA
     for path, rules in RULES.items():
         for rule in rules:
-            at(at(made, path), rule.field.removeprefix("."))  # raises where there is no such field
+            schema_at(
+                schema_at(made, path), rule.field.removeprefix(".")
+            )  # raises where there is no such field
             assert rule.message[0] not in " :", rule
             assert len(rule.message) < 400, rule
 
@@ -212,4 +214,4 @@ def test_the_charts_template_renders_the_same_crd() -> None:
 
 def test_a_crd_with_helms_delimiters_raises_an_error() -> None:
     with pytest.raises(ValueError, match="Helm"):
-        chart("metadata:\n  name: x\nspec:\n  a: '{{ x }}'\n")
+        chart_template("metadata:\n  name: x\nspec:\n  a: '{{ x }}'\n")

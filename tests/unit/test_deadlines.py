@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import DeleteJob
 from dijob.core.observed.views import Observed
 from unit.builders import (
@@ -110,8 +110,10 @@ def test_the_startup_deadline_after_a_loss_counts_from_when_the_job_stopped() ->
 
 
 def test_a_job_without_capacity_is_reconciled_at_its_deadline() -> None:
-    given = {"count": 1, "until": timestamp(later(400)), "message": "no room"}
-    owner = job(status={"givenBack": given, "startTime": timestamp(NOW)}, startupDeadlineSeconds=60)
+    given = {"count": 1, "until": format_time(later(400)), "message": "no room"}
+    owner = job(
+        status={"givenBack": given, "startTime": format_time(NOW)}, startupDeadlineSeconds=60
+    )
     decided, _ = then(owner, Observed(), 55)
     assert decided.requeue_after == pytest.approx(5.5)
 

@@ -2,7 +2,7 @@
 
 import pytest
 from dijob.core.actions import DeletePod, ReleasePod
-from dijob.core.decide.deletion import IDLE_GRACE_SECONDS, deletions, release
+from dijob.core.decide.deletion import IDLE_GRACE_SECONDS, delete_pods, release_pod
 from dijob.names import GATE_CONTAINER, LAUNCHER_CONTAINER
 from unit.builders import Body, observed, pod_body, read, running, then
 from unit.statuses import main_status
@@ -45,22 +45,22 @@ def test_h44_a_pod_whose_program_has_not_started_has_a_short_grace_period(
     """H44: SIGTERM can be lost while a container starts. The pod then took 30 s to end."""
     pod = read(body(init, main))
     grace = IDLE_GRACE_SECONDS if short else None
-    assert deletions([pod]) == (DeletePod(pod.name, pod.uid, grace),)
-    assert release(pod) == ReleasePod(pod.name, pod.uid, grace)
+    assert delete_pods([pod]) == (DeletePod(pod.name, pod.uid, grace),)
+    assert release_pod(pod) == ReleasePod(pod.name, pod.uid, grace)
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 2])
 def test_h44_a_grace_period_is_never_made_longer(seconds: int) -> None:
     """H44: nor does 0 become a grace period, since 0 removes the object without its node."""
     pod = read(body(OURS, WAITS, terminationGracePeriodSeconds=seconds))
-    assert [action.grace for action in deletions([pod])] == [None]
+    assert [action.grace for action in delete_pods([pod])] == [None]
 
 
 def test_h44_a_pod_with_a_running_sidecar_keeps_its_grace_period() -> None:
     """H44: the sidecar may have something to save."""
     sidecar = {"name": "own", "restartPolicy": "Always"}
     pod = read(body({"own": RUNS, **OURS}, WAITS, initContainers=[sidecar]))
-    assert [action.grace for action in deletions([pod])] == [None]
+    assert [action.grace for action in delete_pods([pod])] == [None]
 
 
 def test_h44_the_pods_of_a_job_that_is_suspended_while_it_starts_end_quickly() -> None:

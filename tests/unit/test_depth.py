@@ -17,7 +17,7 @@ from dijob.shell.api import Api, Stream
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.children import Children
 from dijob.shell.connection import OperatorConnection
-from dijob.shell.documents import parsed, readable
+from dijob.shell.documents import limit_document, parse_document
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.session import Session, login
 from dijob.shell.workqueue import WorkQueue
@@ -40,7 +40,7 @@ KINDS = pytest.mark.parametrize(
 async def test_one_document_that_is_too_deep_does_not_hide_other_documents(
     levels: int, brackets: tuple[str, str]
 ) -> None:
-    poisoned, healthy = (await parsed(listed(levels, *brackets)))["items"]
+    poisoned, healthy = (await parse_document(listed(levels, *brackets)))["items"]
     assert healthy == job_body()
     with pytest.raises(SpecError) as refused:
         parse_job(poisoned)
@@ -54,15 +54,15 @@ async def test_one_document_that_is_too_deep_does_not_hide_other_documents(
 async def test_kopf_can_parse_every_document_that_it_gets(
     levels: int, brackets: tuple[str, str]
 ) -> None:
-    found = json.loads(await readable(listed(levels, *brackets)))
+    found = json.loads(await limit_document(listed(levels, *brackets)))
     assert found["items"][1] == job_body()
 
 
 async def test_a_document_that_is_not_too_deep_is_unchanged() -> None:
     text = listed(depth.LEVELS - 10)
-    assert await readable(text) is text
-    assert await parsed(text) == json.loads(text)
-    parse_job((await parsed(text))["items"][0])
+    assert await limit_document(text) is text
+    assert await parse_document(text) == json.loads(text)
+    parse_job((await parse_document(text))["items"][0])
 
 
 JSON = st.recursive(
@@ -78,20 +78,20 @@ JSON = st.recursive(
 @settings(max_examples=50, deadline=None)
 def test_a_shallow_document_is_kept_completely(value: object, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii).encode()
-    assert depth.shallow(text) == text
+    assert depth.cut_depth(text) == text
 
 
 @given(value=JSON)
 @settings(max_examples=50, deadline=None)
 def test_only_the_deep_part_of_a_document_is_removed(value: object) -> None:
     text = f"[{nested(300)},{json.dumps(value)}]".encode()
-    assert json.loads(depth.shallow(text))[1] == value
+    assert json.loads(depth.cut_depth(text))[1] == value
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"<html>", b'{"a": tru}', b"[" * 300 + b"x"])
 async def test_invalid_json_raises_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="at line 1 column"):
-        await parsed(data)
+        await parse_document(data)
 
 
 def test_a_job_with_too_many_values_is_rejected() -> None:
@@ -129,10 +129,10 @@ async def test_a_huge_job_is_cut_before_parsing_and_still_rejected(
     read, event = list[Any](), b'{"type":"ADDED","object":%s}' % large(text)
 
     async def as_ours() -> None:
-        read.append(await parsed(large(text)))
+        read.append(await parse_document(large(text)))
 
     async def as_kopf_does() -> None:
-        read.append(json.loads(await readable(event))["object"])
+        read.append(json.loads(await limit_document(event))["object"])
 
     assert await is_short(as_ours)
     assert await is_short(as_kopf_does)
@@ -146,14 +146,14 @@ async def test_a_huge_job_is_cut_before_parsing_and_still_rejected(
 @settings(max_examples=50, deadline=None)
 def test_a_document_with_few_values_is_kept_completely(value: object, levels: int) -> None:
     text = json.dumps(value).encode()
-    assert depth.narrow(text, levels) == text
+    assert depth.cut_size(text, levels) == text
 
 
 @given(value=JSON, levels=st.integers(0, 3), most=st.integers(0, 6))
 @settings(max_examples=50, deadline=None)
 def test_a_cut_leaves_a_marker_and_keeps_the_rest(value: object, levels: int, most: int) -> None:
     text = json.dumps(value)
-    assert json.loads(depth.narrow(text.encode(), levels, most)) == marked(
+    assert json.loads(depth.cut_size(text.encode(), levels, most)) == marked(
         json.loads(text), levels, most
     )
 
@@ -220,9 +220,9 @@ async def test_kopf_survives_a_poisoned_list_and_watch(
             if watched[-1] == (UID, "Running"):
                 stop.set()
 
-    registry = job_watch.registry(Arrivals(Jobs(), cast(WorkQueue, None), Children.of(())))
+    registry = job_watch.make_registry(Arrivals(Jobs(), cast(WorkQueue, None), Children.of(())))
     how: Body = {"clusterwide": True, "standalone": True, "stop_flag": stop, "identity": "x"}
-    operator = kopf.operator(registry=registry, settings=job_watch.settings(), **how)
+    operator = kopf.operator(registry=registry, settings=job_watch.kopf_settings(), **how)
     async with asyncio.timeout(20):
         await operator
     assert (UID, None) in watched

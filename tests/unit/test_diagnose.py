@@ -93,18 +93,18 @@ def test_why_a_rank_is_not_ready_grouped_by_cause(pods: tuple[Pod, ...], text: s
 
 def test_a_rejection_has_its_reason_and_the_api_error() -> None:
     seen = Observed(refusals={f"pod/job-{rank}": refused("exceeded quota") for rank in (0, 2)})
-    assert diagnose.refusal(gang(), [0, 1, 2], seen) == (
+    assert diagnose.describe_rejections(gang(), [0, 1, 2], seen) == (
         PodsCreated.PodForbidden,
         "ranks 0,2: exceeded quota",
     )
-    assert diagnose.refusal(gang(), [1], seen) is None
+    assert diagnose.describe_rejections(gang(), [1], seen) is None
 
 
 def test_the_same_rejection_of_several_pods_is_one_cause() -> None:
     words = {rank: f'pods "job-{rank}" is forbidden: no service account' for rank in range(3)}
     words[2] = 'pods "job-2" is forbidden: exceeded quota'
     seen = Observed(refusals={f"pod/job-{rank}": refused(text) for rank, text in words.items()})
-    said = diagnose.refusal(gang(), [0, 1, 2], seen)
+    said = diagnose.describe_rejections(gang(), [0, 1, 2], seen)
     assert said == (PodsCreated.PodForbidden, f"ranks 0-1: {words[0]}; rank 2: {words[2]}")
     assert diagnose.without_address(gang(), [0, 1, 2], seen, NOW) == said[1]
 
@@ -118,5 +118,5 @@ def test_the_reason_of_a_rejecting_node_stays_while_the_old_pod_ends() -> None:
     """T2: the old pod keeps the name for a moment."""
     waits = refused("waiting for the old pod job-1 to end", RejectionCause.TERMINATING)
     seen = Observed(refusals={"pod/job-1": waits}, creations=NOT_ADMITTED)
-    assert diagnose.refusal(gang(), [1], seen) is None
+    assert diagnose.describe_rejections(gang(), [1], seen) is None
     assert diagnose.without_address(gang(), [1], seen, NOW) == "rank 1: NodePorts: no"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core.observed.services import service
+from dijob.core.observed.services import parse_service
 from dijob.core.options import Options
 from dijob.core.render import redis
 from dijob.core.render import service as rendered
@@ -25,7 +25,7 @@ DEFAULTS: Body = {
     "sessionAffinity": "None",
     "type": "ClusterIP",
 }
-HEADLESS = rendered.manifests(job(), Options())[0]["spec"]
+HEADLESS = rendered.headless_manifests(job(), Options())[0]["spec"]
 ORDINARY = {**redis.service_spec("job", 6379), "clusterIP": "10.96.0.7"}
 PORT = {"name": "redis", "port": 6379, "protocol": "TCP", "targetPort": 6379}
 
@@ -33,7 +33,7 @@ PORT = {"name": "redis", "port": 6379, "protocol": "TCP", "targetPort": 6379}
 def fields(spec: Body, wanted: Body) -> tuple[str, ...]:
     """Return the fields of a stored Service that differ from the wanted spec."""
     meta = {"name": "x", "namespace": "ns"}
-    routes = [service({"metadata": meta, "spec": one}).route for one in (spec, wanted)]
+    routes = [parse_service({"metadata": meta, "spec": one}).route for one in (spec, wanted)]
     assert routes[0]
     assert routes[1]
     return routes[0].differs_from(routes[1])

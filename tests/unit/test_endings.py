@@ -1,7 +1,7 @@
 """Descriptions of how a process ended: its exit code, and the line of its output that says why."""
 
 import pytest
-from dijob.core.observed.endings import headline, how_it_ended
+from dijob.core.observed.endings import find_headline, how_it_ended
 
 TRACEBACK = """\
 Traceback (most recent call last):
@@ -121,7 +121,7 @@ HEADLINES = {
 
 @pytest.mark.parametrize(("text", "line"), HEADLINES.values(), ids=HEADLINES)
 def test_the_headline_of_an_output(text: str, line: str) -> None:
-    assert headline(text) == line
+    assert find_headline(text) == line
 
 
 ENDS = {

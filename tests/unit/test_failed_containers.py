@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.api.status import Charge, timestamp
+from dijob.api.status import Charge, format_time
 from dijob.core.membership import failures
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
-from dijob.core.plan import plan
+from dijob.core.plan import make_plan
 from unit.builders import (
     NOW,
     Body,
@@ -30,7 +30,7 @@ DOWN = terminated(3, message="ValueError: no data")
 
 
 def seen(**status: Any) -> Pod:
-    return parse.pod(pod_body(owner=OWNER, phase="Running", **status))
+    return parse.parse_pod(pod_body(owner=OWNER, phase="Running", **status))
 
 
 def failed(pod: Pod) -> str:
@@ -66,7 +66,7 @@ def test_a_failed_main_container_takes_precedence_over_others() -> None:
 def test_the_main_container_is_named_if_there_are_others() -> None:
     """C29: kubectl may select a sidecar by default."""
     beside = job(pod={"containers": [SIDECAR, OWNER.pod_sets[0].main_container]})
-    pod = parse.pod(pod_body(owner=beside, phase="Running"))
+    pod = parse.parse_pod(pod_body(owner=beside, phase="Running"))
     assert pod.made.has_others
     assert not seen().made.has_others
     crashed: dict[str, Any] = {"failures": 1, "last_end": TERMINATED, "main": names.MAIN_CONTAINER}
@@ -92,7 +92,7 @@ def test_a_log_is_promised_only_if_it_shows_the_failure(
 ) -> None:
     """X2: `kubectl logs --previous` shows nothing for a pod that has ended."""
     pod = seen(containerStatuses=[main_status(restarts=1, **status)])
-    first = {"rank": 0, "pod": "job-0", "exitCode": 1, "time": timestamp(NOW)}
+    first = {"rank": 0, "pod": "job-0", "exitCode": 1, "time": format_time(NOW)}
     owner = running(backoffLimit=0, status={"listNumber": 1, "firstFailure": first})
     last: dict[str, Any] = {
         "failures": 1,
@@ -126,7 +126,7 @@ def test_out_of_memory_names_the_limit(
     body["spec"]["containers"][0] |= limited(own)
     ended = terminated(137, reason="OOMKilled", message="step 7")
     body["status"]["containerStatuses"] = [{**main_status(state=ended), **limited(now)}]
-    found = parse.pod(body)
+    found = parse.parse_pod(body)
     assert found.complaint == f"container di-container ran out of memory (OOMKilled: {limit})"
     first = failures.first_of(found, Charge(rank=0), NOW)
     assert (first.cause, first.message) == (limit, "step 7")
@@ -149,7 +149,9 @@ def test_every_container_of_the_template_leaves_its_last_output() -> None:
 def test_the_message_of_a_rule_names_the_container() -> None:
     end = seen(containerStatuses=[main_status(name="metrics", state=DOWN)]).containers.last_end
     owner = running(failurePolicy={"rules": [{"action": "FailJob"}]})
-    decided = plan(owner, observed(listed(0, failures=1, last_end=end), listed(1), listed(2)), NOW)
+    decided = make_plan(
+        owner, observed(listed(0, failures=1, last_end=end), listed(1), listed(2)), NOW
+    )
     assert conditions_of(decided)["Failed"].message.startswith(
         "rank 0: container metrics exited 3: ValueError: no data, and failurePolicy.rules[0] says"
     )

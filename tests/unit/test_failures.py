@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dijob.api.parts import FailureRule
-from dijob.api.status import Charge, Renewal, Status, timestamp
+from dijob.api.status import Charge, Renewal, Status, format_time
 from dijob.core.membership import failures
 from dijob.core.membership.failures import FailureAccount
 from dijob.core.membership.policy import Policy
@@ -16,7 +16,7 @@ from dijob.core.observed.views import Observed, Pod
 from dijob.names import RestartScope, Runtime
 from unit.builders import NOW, gang, given, listed, observed, view, world_of
 
-EMPTY = failures.read(Status(), gang())
+EMPTY = failures.read_ledger(Status(), gang())
 
 
 def with_failures(
@@ -199,10 +199,12 @@ def test_the_ledger_survives_a_round_trip_through_the_status() -> None:
     status = made.into(Status(list_number=1))
     assert (status.succeeded_ranks, status.restarts, status.list_number) == ("0,2", 1, 1)
     assert (
-        failures.read(Status.model_validate_json(status.model_dump_json(by_alias=True)), gang())
+        failures.read_ledger(
+            Status.model_validate_json(status.model_dump_json(by_alias=True)), gang()
+        )
         == made
     )
 
 
 def test_times_have_the_format_of_kubernetes() -> None:
-    assert timestamp(NOW) == "2026-05-04T12:00:00Z"
+    assert format_time(NOW) == "2026-05-04T12:00:00Z"

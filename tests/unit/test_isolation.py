@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.problems import SpecError
-from dijob.core.options import Options, notes
+from dijob.core.options import Options, option_warnings
 from dijob.core.render import policy
 from unit.builders import job, job_body
 from unit.objects import Body, Target
@@ -55,7 +55,7 @@ POLICY = Target("networkpolicies", "ns", "job")
 )
 def test_the_policy_admits_the_jobs_ranks_and_the_peers_that_it_names(rules: list[Body]) -> None:
     """In this order, so that the index of a rule in an API error is its index in the job."""
-    (made,) = policy.manifests(job(networkPolicy={"ingress": rules}), ISOLATED)
+    (made,) = policy.isolation_manifests(job(networkPolicy={"ingress": rules}), ISOLATED)
     ranks = {"matchLabels": {names.LABEL_JOB: "job"}}
     assert made["spec"] == {
         "podSelector": ranks,
@@ -251,9 +251,9 @@ async def test_a_job_with_host_network_has_no_policy() -> None:
 
 
 def test_rules_without_effect_are_reported() -> None:
-    (problem,) = notes(job(networkPolicy={"ingress": [BOARD]}), Options())
+    (problem,) = option_warnings(job(networkPolicy={"ingress": [BOARD]}), Options())
     assert str(problem).startswith("spec.networkPolicy: has no effect")
-    assert notes(job(networkPolicy={"ingress": [BOARD]}), ISOLATED) == ()
+    assert option_warnings(job(networkPolicy={"ingress": [BOARD]}), ISOLATED) == ()
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_rules_without_effect_are_reported() -> None:
     ],
 )
 def test_an_unprotected_job_is_reported(on_host: bool, options: Options, said: bool) -> None:
-    found = notes(job({"hostNetwork": on_host}), options)
+    found = option_warnings(job({"hostNetwork": on_host}), options)
     assert [problem.field for problem in found] == (
         ["spec.template.spec.hostNetwork"] if said else []
     )

@@ -64,7 +64,9 @@ async def test_an_old_policy_is_not_changed_if_the_operator_uses_none() -> None:
 
 def test_the_jobs_rules_are_omitted_if_all_peers_are_admitted() -> None:
     rules: Body = {"ingress": [{"from": [{"namespaceSelector": {}}]}]}
-    assert policy.spec(job({"hostNetwork": True}, networkPolicy=rules))["ingress"] == EVERYBODY
+    assert (
+        policy.ingress_spec(job({"hostNetwork": True}, networkPolicy=rules))["ingress"] == EVERYBODY
+    )
 
 
 async def moved(world: World, **spec: Any) -> None:

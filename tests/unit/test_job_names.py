@@ -2,7 +2,7 @@
 fits."""
 
 import pytest
-from dijob.api.job_names import NAME_LENGTH, is_allowed, nearest, room_for_task
+from dijob.api.job_names import NAME_LENGTH, is_allowed, nearest_allowed, room_for_task
 from dijob.api.parse import parse_job
 from unit.builders import Body, container, job_body
 from unit.specs import named, refusal
@@ -24,7 +24,7 @@ from unit.specs import named, refusal
     ],
 )
 def test_the_message_suggests_the_nearest_allowed_name(name: str, near: str) -> None:
-    assert nearest(name) == near
+    assert nearest_allowed(name) == near
     assert is_allowed(near)
     ((field, message),) = refusal(named(name))
     assert field == "metadata.name"
@@ -33,7 +33,7 @@ def test_the_message_suggests_the_nearest_allowed_name(name: str, near: str) -> 
 
 @pytest.mark.parametrize("name", ["...", "-", "训练"])
 def test_a_name_of_which_nothing_can_be_kept_gets_no_suggestion(name: str) -> None:
-    assert nearest(name) == ""
+    assert nearest_allowed(name) == ""
     ((_, message),) = refusal(named(name))
     assert message.endswith("choose another name")
 
@@ -41,7 +41,7 @@ def test_a_name_of_which_nothing_can_be_kept_gets_no_suggestion(name: str) -> No
 @pytest.mark.parametrize("name", ["a", "job-0", "a--b", "x" * NAME_LENGTH])
 def test_an_allowed_name_is_its_own_nearest_or_shorter(name: str) -> None:
     assert is_allowed(name)
-    assert is_allowed(nearest(name))
+    assert is_allowed(nearest_allowed(name))
 
 
 @pytest.mark.parametrize(

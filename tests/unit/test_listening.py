@@ -13,8 +13,8 @@ from typing import cast
 
 import pytest
 from aiohttp import ClientConnectorError, ClientSession, TCPConnector, web
-from dijob.shell.health import Watchdog, serve
-from dijob.shell.listening import Bounds, Connections, listen
+from dijob.shell.health import Watchdog, serve_health
+from dijob.shell.listening import Bounds, Connections, serve_app
 from workers import free_port
 
 
@@ -98,7 +98,7 @@ async def served(bounds: Bounds) -> AsyncIterator[Site]:
     app = web.Application()
     app.add_routes([web.get("/livez", quick), web.get("/slow", slow)])
     port = free_port()
-    async with listen(app, port, bounds, "127.0.0.1") as connections:
+    async with serve_app(app, port, bounds, "127.0.0.1") as connections:
         yield Site(port, connections, was_asked, go)
         go.set()
 
@@ -203,7 +203,7 @@ async def test_an_error_of_the_server_keeps_its_traceback(caplog: pytest.LogCapt
     app = web.Application()
     app.router.add_get("/", fails)
     port = free_port()
-    async with listen(app, port, Bounds(), "127.0.0.1"):
+    async with serve_app(app, port, Bounds(), "127.0.0.1"):
         assert "500" in await asked(port, "127.0.0.1", "/")
     (record,) = (one for one in caplog.records if one.name.startswith("dijob"))
     assert (record.levelname, bool(record.exc_info)) == ("ERROR", True)
@@ -213,7 +213,7 @@ async def test_h26_the_operators_port_has_these_limits() -> None:
     """H26: of 100 idle connections of one address, the newest 32 stay open."""
     watchdog = cast(Watchdog, SimpleNamespace(lives=lambda: (True, "ok")))
     port = free_port()
-    serving = asyncio.create_task(serve(port, watchdog))
+    serving = asyncio.create_task(serve_health(port, watchdog))
     try:
         async with asyncio.timeout(10), AsyncExitStack() as stack:
             # The first connection may be attempted before the server listens.

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from dijob.api.parse import parse_job
-from dijob.crd import schema
-from dijob.crd.schema import at
+from dijob.crd import crd_schema
+from dijob.crd.schema import schema_at
 from unit.builders import container, job_body
 from unit.specs import refusal
 
@@ -56,7 +56,7 @@ def test_a_longer_string_is_rejected_with_a_remedy(key: str, fields: Body, place
 @pytest.mark.parametrize("path", ["spec.template", "spec.tasks[].template"])
 @pytest.mark.parametrize("key", ["containers", "initContainers"])
 def test_the_bounds_of_the_schema_leave_room_for_the_rules(path: str, key: str) -> None:
-    one = at(schema(), f"{path}.spec.{key}[]")["properties"]
+    one = schema_at(crd_schema(), f"{path}.spec.{key}[]")["properties"]
     assert one["args"]["maxItems"] >= 8000
     assert one["command"]["maxItems"] >= 8000
     assert one["env"]["maxItems"] >= 1500

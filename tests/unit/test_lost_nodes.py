@@ -5,14 +5,14 @@ and their grace period is over.
 from typing import Any
 
 import pytest
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import ForceDeletePod
 from dijob.core.observed import lost_nodes
 from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import Pod
 from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read, stored
 
-GONE_BY = timestamp(later(30))
+GONE_BY = format_time(later(30))
 HANGS: dict[str, Any] = {"deleting": True, "node_lost": True, "termination": Termination(GONE_BY)}
 
 PODS: dict[str, tuple[Pod, float, bool]] = {
@@ -31,7 +31,7 @@ PODS: dict[str, tuple[Pod, float, bool]] = {
 
 @pytest.mark.parametrize(("pod", "seconds", "force"), PODS.values(), ids=PODS)
 def test_which_pods_are_force_deleted(pod: Pod, seconds: float, force: bool) -> None:
-    assert lost_nodes.abandoned([pod], later(seconds)) == ((pod,) if force else ())
+    assert lost_nodes.abandoned_pods([pod], later(seconds)) == ((pod,) if force else ())
 
 
 def test_the_job_is_reconciled_when_the_grace_period_is_over() -> None:

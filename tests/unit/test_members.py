@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from dijob.api.numbers import natural
-from dijob.core.members import compact, expand, gang_of, say
+from dijob.api.numbers import parse_natural
+from dijob.core.members import compact_ranks, format_ranks, gang_of, parse_ranks
 from dijob.core.observed.ranked import by_rank
-from dijob.core.plan import plan
+from dijob.core.plan import make_plan
 from unit.builders import NOW, gang, job, listed, observed, pod_body, read, tasks_job, view
 
 
@@ -16,8 +16,8 @@ from unit.builders import NOW, gang, job, listed, observed, pod_body, read, task
     ids=["none", "one", "run", "run-and-one", "twice"],
 )
 def test_ranks_are_written_compactly_and_read_back(ranks: tuple[int, ...], text: str) -> None:
-    assert compact(ranks) == text
-    assert expand(text) == frozenset(ranks)
+    assert compact_ranks(ranks) == text
+    assert parse_ranks(text) == frozenset(ranks)
 
 
 @pytest.mark.parametrize(
@@ -26,16 +26,16 @@ def test_ranks_are_written_compactly_and_read_back(ranks: tuple[int, ...], text:
     ids=lambda text: text[:9],
 )
 def test_invalid_ranks_are_ignored(text: str) -> None:
-    assert expand(text) <= {1}
+    assert parse_ranks(text) <= {1}
 
 
 def test_a_range_edited_by_hand_stays_within_bounds() -> None:
-    assert len(expand("0-1499")) == 1500
-    assert expand("0-1500") == expand("99999") == frozenset()
+    assert len(parse_ranks("0-1499")) == 1500
+    assert parse_ranks("0-1500") == parse_ranks("99999") == frozenset()
 
 
 def test_ranks_in_a_message() -> None:
-    assert (say([2]), say([0, 1, 2, 7])) == ("rank 2", "ranks 0-2,7")
+    assert (format_ranks([2]), format_ranks([0, 1, 2, 7])) == ("rank 2", "ranks 0-2,7")
 
 
 def test_members_have_computed_names_and_consecutive_node_ids() -> None:
@@ -52,7 +52,7 @@ NUMBERS = {"0": 0, "15": 15, "9" * 15: 10**15 - 1, **dict.fromkeys(NO_NUMBERS)}
     ("text", "number"), NUMBERS.items(), ids=[ascii(text)[:9] for text in NUMBERS]
 )
 def test_a_number_is_plain_digits_and_not_too_many(text: str, number: int | None) -> None:
-    assert natural(text) == number
+    assert parse_natural(text) == number
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_number_is_plain_digits_and_not_too_many(text: str, number: int | None
 def test_an_invalid_number_of_gpus_counts_as_none(gpus: object) -> None:
     owner = job({"containers": [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]})
     assert gang_of(owner).gpus == 0
-    assert plan(owner, observed(), NOW).actions
+    assert make_plan(owner, observed(), NOW).actions
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_pod_whose_number_no_rank_can_have_does_not_belong_to_the_gang(name: s
     body["metadata"]["name"] = name
     pods, unranked = by_rank([read(body), *(listed(rank) for rank in range(3))], gang_of(job()))
     assert [list(pods), [pod.name for pod in unranked]] == [[0, 1, 2], [name]]
-    decided = plan(job(), observed(*pods.values(), unranked=unranked), NOW)
+    decided = make_plan(job(), observed(*pods.values(), unranked=unranked), NOW)
     assert decided.status.restarts == 0
 
 

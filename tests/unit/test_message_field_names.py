@@ -8,7 +8,7 @@ from pathlib import Path
 from dijob.api.parse import parse_job
 from dijob.api.spec import Spec
 from dijob.api.status import Status
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from unit.builders import job_body
 
 ROOT = Path(__file__).parents[2] / "operator/dijob"
@@ -31,7 +31,7 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def test_warnings_have_the_api_names() -> None:
     body = job_body()
     body["spec"]["template"]["spec"]["containers"][0]["command"] = ["ditask", "x" * 20_000]
-    found = list(map(str, warnings(parse_job(body))))
+    found = list(map(str, job_warnings(parse_job(body))))
     assert any(one.startswith("spec.parallelWorkers: ") for one in found)
     assert [one for one in found if NAME.search(one)] == []
 

@@ -90,7 +90,7 @@ def test_the_number_of_namespaces_with_series_is_limited() -> None:
     most = health.MOST_NAMESPACES
     phases = Counter({(f"ns{number}", "Running"): 2 for number in range(most)})
     phases |= {("small", "Running"): 1, ("tiny", "Running"): 1, ("tiny", "Failed"): 0}
-    shown = health.bounded(phases)
+    shown = health.limit_namespaces(phases)
     assert len({namespace for namespace, _ in shown}) == most + 1
     assert shown[health.OTHERS, "Running"] == 2
     assert shown.total() == phases.total()

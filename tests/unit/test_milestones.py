@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from dijob.api.model import Metadata
-from dijob.api.status import Renewal, Status, timestamp
+from dijob.api.status import Renewal, Status, format_time
 from dijob.core.facts import Fact
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.report import milestones as milestones_module
-from dijob.core.report.milestones import CAUSES, CRASHED, JobEnd, Milestones, milestones
-from dijob.core.report.summary import conclude
+from dijob.core.report.milestones import CAUSES, CRASHED, JobEnd, Milestones, find_milestones
+from dijob.core.report.summary import apply_facts
 from dijob.reasons import Failed, PeersReady, Running, Succeeded
 from dijob.shell import metrics
 from unit.builders import NOW, job_body, later
@@ -22,7 +22,7 @@ from unit.deeds import crash
 from unit.objects import Target
 from unit.simulated import World, simulated
 
-META = Metadata(name="job", creation_timestamp=timestamp(NOW))
+META = Metadata(name="job", creation_timestamp=format_time(NOW))
 WAITS = (Fact(Running.Starting), Fact(PeersReady.Starting))
 RENEWING = (Fact(Running.Renewing), Fact(PeersReady.Renewing))
 RUNS = (Fact(Running.Begun), Fact(PeersReady.AllRanksReady))
@@ -35,14 +35,14 @@ def status(
     """Return the statuses of a job that was first seen at `start`, with these facts written after
     this many seconds, and with these fields.
     """
-    now = Status(start_time=timestamp(later(start)))
+    now = Status(start_time=format_time(later(start)))
     for seconds, facts, fields in steps:
-        now = conclude(now.model_copy(update=dict(fields)), facts, 1, later(seconds))
+        now = apply_facts(now.model_copy(update=dict(fields)), facts, 1, later(seconds))
         yield now
 
 
 def loss(seconds: float, reason: str = "PodLost", list_number: int = 1) -> dict[str, Renewal]:
-    renewal = Renewal(reason=reason, list_number=list_number, time=timestamp(later(seconds)))
+    renewal = Renewal(reason=reason, list_number=list_number, time=format_time(later(seconds)))
     return {"last_renewal": renewal}
 
 
@@ -51,7 +51,7 @@ def change(
 ) -> Milestones:
     """Return the transitions in the last of these writes."""
     *_, old, new = (Status(), *status(*steps, start=start))
-    return milestones(META, old, new, later(steps[-1][0]))
+    return find_milestones(META, old, new, later(steps[-1][0]))
 
 
 STARTED: dict[str, tuple[tuple[Any, ...], float | None]] = {
@@ -63,8 +63,8 @@ STARTED: dict[str, tuple[tuple[Any, ...], float | None]] = {
     "from its resumption": (
         (
             (9, RUNS, {}),
-            (20, WAITS, {"suspend_time": timestamp(later(20)), **loss(20, SUSPENDED)}),
-            (50, WAITS, {"suspend_time": None, "resume_time": timestamp(later(50))}),
+            (20, WAITS, {"suspend_time": format_time(later(20)), **loss(20, SUSPENDED)}),
+            (50, WAITS, {"suspend_time": None, "resume_time": format_time(later(50))}),
             (57, RUNS, {}),
         ),
         7,
@@ -80,9 +80,9 @@ def test_a_start_is_from_creation_or_resumption_to_running(
 
 
 def test_a_creation_time_in_the_future_counts_as_now() -> None:
-    ahead = META.model_copy(update={"creation_timestamp": timestamp(later(60))})
+    ahead = META.model_copy(update={"creation_timestamp": format_time(later(60))})
     old, new = status((1, WAITS, {}), (9, RUNS, {}))
-    assert milestones(ahead, old, new, later(9)).started == 0
+    assert find_milestones(ahead, old, new, later(9)).started == 0
 
 
 RECOVERED: dict[str, tuple[tuple[Any, ...], float | None]] = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from dijob.api.parse import parse_job
-from dijob.api.warnings import warnings
-from dijob.cli.explain.report import explanation
+from dijob.api.warnings import job_warnings
+from dijob.cli.explain.report import explain_job
 from dijob.core.options import Options
 from unit.builders import NOW, conditions_of, container, job_body, observed, plan
 
@@ -45,7 +45,7 @@ def having(field: str, *keys: str, template: Body | None = None) -> Body:
 def test_a_key_for_pods_on_the_job_is_reported_with_its_reader_and_place(
     field: str, key: str, reader: str
 ) -> None:
-    (found,) = warnings(parse_job(having(field, key)))
+    (found,) = job_warnings(parse_job(having(field, key)))
     assert found.field == f"metadata.{field}"
     assert found.message.startswith(f"{key} has no effect here, because {reader} reads it on pods")
     assert found.message.endswith(f"put it into spec.template.metadata.{field}")
@@ -64,12 +64,12 @@ def test_a_key_for_pods_on_the_job_is_reported_with_its_reader_and_place(
     ],
 )
 def test_other_keys_are_not(field: str, key: str) -> None:
-    assert warnings(parse_job(having(field, key))) == ()
+    assert job_warnings(parse_job(having(field, key))) == ()
 
 
 def test_a_key_that_the_template_has_too_is_not_reported() -> None:
     key = "kueue.x-k8s.io/queue-name"
-    assert warnings(parse_job(having("labels", key, template={"labels": {key: "y"}}))) == ()
+    assert job_warnings(parse_job(having("labels", key, template={"labels": {key: "y"}}))) == ()
 
 
 def test_the_tasks_that_lack_the_key_are_named() -> None:
@@ -81,7 +81,7 @@ def test_the_tasks_that_lack_the_key_are_named() -> None:
     ]
     made = job_body(tasks=tasks, template=None, replicas=None)
     made["metadata"]["annotations"] = {key: "x"}
-    (found,) = warnings(parse_job(made))
+    (found,) = job_warnings(parse_job(made))
     assert found.message.endswith("put it into spec.tasks[1].template.metadata.annotations")
 
 
@@ -90,5 +90,5 @@ def test_the_condition_and_explain_report_the_key() -> None:
     condition = conditions_of(plan(made, observed(), NOW))["SpecWarning"]
     assert (condition.status, condition.reason) == ("True", "SpecWarning")
     assert "put it into spec.template.metadata.labels" in condition.message
-    (warning,) = explanation(made, Options())["warnings"]
+    (warning,) = explain_job(made, Options())["warnings"]
     assert warning["field"] == "metadata.labels"

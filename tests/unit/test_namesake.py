@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core.observed.parse import child, namesake
+from dijob.core.observed.parse import classify_namesake, parse_child
 from dijob.core.observed.views import RejectionCause
 from unit.builders import UID, Body
 
@@ -37,11 +37,11 @@ NAMESAKES: dict[str, tuple[Body, RejectionCause | None]] = {
 
 @pytest.mark.parametrize(("body", "why"), NAMESAKES.values(), ids=NAMESAKES)
 def test_the_owner_of_an_object_with_a_needed_name(body: Body, why: RejectionCause | None) -> None:
-    assert namesake(body, "job", UID) is why
+    assert classify_namesake(body, "job", UID) is why
 
 
 def test_a_service_is_recognized_by_its_owner() -> None:
     body = owned(uid="u1", resourceVersion="5") | {"spec": {}}
     body["metadata"]["uid"] = "s1"
-    found = child(body)
+    found = parse_child(body)
     assert (found.name, found.uid, found.owner, found.version) == ("job-0", "s1", "ns/job/u1", "5")

@@ -44,11 +44,11 @@ class Rights(FakeApi):
 async def test_which_namespaces_are_skipped(
     statuses: dict[str, int], found: set[str] | None
 ) -> None:
-    assert await namespaces.closed(Rights(statuses).api(), GIVEN) == found
+    assert await namespaces.find_unreadable(Rights(statuses).api(), GIVEN) == found
 
 
 async def test_without_namespaces_none_is_skipped() -> None:
-    assert await namespaces.closed(Rights({}).api(), ()) == frozenset()
+    assert await namespaces.find_unreadable(Rights({}).api(), ()) == frozenset()
 
 
 B, C, OPEN, SILENT = {"b": 403}, {"c": 403}, dict[str, int](), {"a": 503, "b": 503, "c": 503}

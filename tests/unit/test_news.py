@@ -4,7 +4,7 @@ import pytest
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import Event
 from dijob.core.facts import Fact
-from dijob.core.report.summary import Pressure, events, pressure
+from dijob.core.report.summary import Pressure, events, write_pressure
 from dijob.reasons import (
     AddressesReady,
     Failed,
@@ -142,4 +142,4 @@ BOTH_RANKS = having(Fact(AddressesReady.AddressMissing, "ranks 0-1: waits"), bef
     ],
 )
 def test_how_soon_a_change_is_written(old: Status, new: Status, soon: Pressure) -> None:
-    assert pressure(old, new) is soon
+    assert write_pressure(old, new) is soon

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from dijob.api.parse import parse_job
 from dijob.api.spec import Spec
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from dijob.client.documents import check
-from dijob.crd import schema
-from dijob.crd.schema import at
+from dijob.crd import crd_schema
+from dijob.crd.schema import schema_at
 from unit.builders import container, job_body, manifest
 from unit.specs import refusal
 
@@ -34,7 +34,7 @@ def having(metadata: Any, **spec: Any) -> Body:
 
 
 def test_metadata_that_programs_write_is_accepted_without_a_warning() -> None:
-    assert warnings(parse_job(having(WRITTEN_BY_PROGRAMS))) == ()
+    assert job_warnings(parse_job(having(WRITTEN_BY_PROGRAMS))) == ()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_metadata_that_programs_write_is_accepted_without_a_warning() -> None:
 )
 def test_a_value_without_an_effect_is_accepted_with_a_warning(field: str, value: Any) -> None:
     job = parse_job(having({field: value}))
-    (found,) = warnings(job)
+    (found,) = job_warnings(job)
     assert found.field == f"spec.template.metadata.{field}"
     meta = manifest(job)["metadata"]
     assert (meta["name"], meta["namespace"]) == ("job-0", "ns")
@@ -88,7 +88,7 @@ def test_each_field_of_a_spec_may_be_null() -> None:
     "field", ["messageQueue", "restart", "failurePolicy", "networkPolicy", "engineFields"]
 )
 def test_nested_fields_may_be_null_too(field: str) -> None:
-    fields = at(schema(), f"spec.{field}")["properties"]
+    fields = schema_at(crd_schema(), f"spec.{field}")["properties"]
     made = parse_job(job_body(**{field: dict.fromkeys(fields)}))
     assert made == parse_job(job_body(**{field: {}}))
 
@@ -137,5 +137,5 @@ def test_every_optional_field_is_nullable_in_the_schema() -> None:
                 found += strict(node[key], f"{path}[]")
         return found
 
-    spec = at(schema(), "spec")
+    spec = schema_at(crd_schema(), "spec")
     assert strict(spec, "spec") == []

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob.api.parse import parse_job
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from unit.builders import container, job_body
 from unit.specs import refusal
 
@@ -49,7 +49,7 @@ def test_a_value_that_contradicts_the_job_is_rejected(
 def test_a_job_started_by_an_older_operator_keeps_running(
     name: str, value: str, spec: Body, expected: str, field: str
 ) -> None:
-    (found,) = warnings(parse_job(having(name, value, BEGUN, **spec)))
+    (found,) = job_warnings(parse_job(having(name, value, BEGUN, **spec)))
     assert (found.field, field in found.message) == (ENV, True)
 
 
@@ -69,20 +69,20 @@ def test_a_job_started_by_an_older_operator_keeps_running(
     ],
 )
 def test_an_equal_value_is_accepted(name: str, value: str, spec: Body) -> None:
-    assert warnings(parse_job(having(name, value, **spec))) == ()
+    assert job_warnings(parse_job(having(name, value, **spec))) == ()
 
 
 @pytest.mark.parametrize("name", ["DI_TOPOLOGY", "DI_PARALLEL_WORKERS", "DI_MQ_TYPE"])
 @pytest.mark.parametrize("value", [None, "$(MINE)"])
 def test_an_unreadable_value_causes_a_warning(name: str, value: str | None) -> None:
-    (found,) = warnings(parse_job(having(name, value)))
+    (found,) = job_warnings(parse_job(having(name, value)))
     assert (found.field, "the operator cannot read" in found.message) == (ENV, True)
 
 
 @pytest.mark.parametrize("value", ["mine", None])
 @pytest.mark.parametrize("name", ["DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE"])
 def test_a_harmless_value_causes_a_warning(name: str, value: str | None) -> None:
-    (found,) = warnings(parse_job(having(name, value)))
+    (found,) = job_warnings(parse_job(having(name, value)))
     assert (found.field, "overrides the value" in found.message) == (ENV, True)
 
 
@@ -90,10 +90,10 @@ def test_a_harmless_value_causes_a_warning(name: str, value: str | None) -> None
 def test_variables_derived_from_tasks_are_checked_too(name: str) -> None:
     main = container(env=[{"name": name, "value": "x"}])
     tasks = [{"type": "learner", "template": {"spec": {"containers": [main]}}}]
-    (found,) = warnings(parse_job(job_body(tasks=tasks, template=None, replicas=None)))
+    (found,) = job_warnings(parse_job(job_body(tasks=tasks, template=None, replicas=None)))
     assert found.field == "spec.tasks[0].template.spec.containers[0].env[0]"
 
 
 def test_another_container_has_none_of_the_operators_variables() -> None:
     side = {"name": "side", "image": "x", "env": [{"name": "DI_TOPOLOGY", "value": "star"}]}
-    assert warnings(parse_job(job_body({"containers": [container(), side]}))) == ()
+    assert job_warnings(parse_job(job_body({"containers": [container(), side]}))) == ()

@@ -11,7 +11,7 @@ from dijob.core.actions import RemindPod
 from dijob.core.observed.views import Throttling
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan, make_plan
 from dijob.core.report.summary import Pressure
 from dijob.shell.actor import Actor
 from dijob.shell.children import Children
@@ -28,7 +28,7 @@ from unit.fake_api import FakeApi
     ids=["nothing known", "at rest", "a burst", "busy", "slow", "hardly alive"],
 )
 def test_a_slow_apiserver_delays_writes_that_are_not_urgent(latency: float, seconds: float) -> None:
-    assert pace.interval(8.0, latency) == seconds
+    assert pace.write_interval(8.0, latency) == seconds
 
 
 def test_latency_is_smoothed_and_decays() -> None:
@@ -62,7 +62,7 @@ def deaf(seconds: float, ranks: int = 1, **fields: Any) -> tuple[Plan, list[str]
     pods = (listed(rank, gated=rank < ranks, ready=rank >= ranks) for rank in range(3))
     seen = observed(*pods, **{"services": frozenset({"job"}), "list_seen": told, **fields})
     owner = job(status={"listNumber": 1, "startTime": NOW.isoformat()})
-    decided = plan(owner, seen, later(seconds))
+    decided = make_plan(owner, seen, later(seconds))
     return decided, [action.name for action in decided.actions if isinstance(action, RemindPod)]
 
 

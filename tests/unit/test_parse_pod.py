@@ -197,11 +197,11 @@ def test_a_pod_belongs_to_a_job_only_if_the_complete_reference_matches(
     forged: dict[str, Any],
 ) -> None:
     body = pod_body(1)
-    assert parse.pod(body).owner == OWNER
+    assert parse.parse_pod(body).owner == OWNER
     body["metadata"]["namespace"] = forged.pop("namespace", "ns")
     body["metadata"]["ownerReferences"][0] |= forged
-    assert parse.pod(body).owner != OWNER
-    assert parse.child(body).owner != OWNER
+    assert parse.parse_pod(body).owner != OWNER
+    assert parse.parse_child(body).owner != OWNER
 
 
 def test_when_the_program_of_a_pod_has_started() -> None:

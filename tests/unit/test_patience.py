@@ -37,9 +37,9 @@ def event(at: int, reason: str, type_: str = "Warning", first: int | None = None
 )
 def test_a_problem_that_the_kubelet_retries_is_reported_later(complaint: str, seconds: int) -> None:
     pod, noticed = view(1, complaint=complaint), {"uid-1": later(100)}
-    before = patience.reported(pod, noticed, later(100 + seconds - 1))
+    before = patience.with_due_complaint(pod, noticed, later(100 + seconds - 1))
     assert before.complaint == ("" if seconds else complaint)
-    assert patience.reported(pod, noticed, later(100 + seconds)).complaint == complaint
+    assert patience.with_due_complaint(pod, noticed, later(100 + seconds)).complaint == complaint
 
 
 def test_the_delay_counts_from_when_the_problem_was_noticed() -> None:

@@ -82,7 +82,7 @@ def test_the_service_is_created_before_the_first_pod(spec: dict[str, Any]) -> No
     """
     owner = job(**spec)
     first = plan(owner, observed(services=()), NOW)
-    assert first.actions == (CreateShared(service.manifests),)
+    assert first.actions == (CreateShared(service.headless_manifests),)
     assert created(plan(owner, observed(), NOW)) == [0, 1, 2]
 
 
@@ -90,7 +90,7 @@ def test_a_job_of_an_older_operator_gets_its_service_and_keeps_its_pods() -> Non
     """C1: an older operator created the Service only when all ranks were Ready."""
     starting = [view(rank, ip="", phase="Pending") for rank in range(2)]
     decided = plan(job(), observed(*starting, services=()), NOW)
-    assert CreateShared(service.manifests) in decided.actions
+    assert CreateShared(service.headless_manifests) in decided.actions
     assert created(decided) == [2]
 
 
@@ -107,7 +107,7 @@ def test_the_first_pods_wait_for_a_rejected_service_without_further_requests(
     waits = plan(job(), observed(services=(), refusals=no), NOW)
     assert (waits.actions, waits.requeue_after) == ((), 4.0)
     again = plan(job(), observed(services=(), refusals=no), later(15))
-    assert again.actions == (CreateShared(service.manifests),)
+    assert again.actions == (CreateShared(service.headless_manifests),)
 
 
 def test_a_lost_rank_is_recreated_without_the_service() -> None:
@@ -267,7 +267,7 @@ def test_a_rejected_service_is_retried_after_its_back_off() -> None:
         refusals={"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(15))},
     )
     assert plan(running(), seen, later(14.9)).actions == ()
-    assert plan(running(), seen, later(15)).actions == (CreateShared(service.manifests),)
+    assert plan(running(), seen, later(15)).actions == (CreateShared(service.headless_manifests),)
 
 
 def test_the_status_counts_only_pods_that_are_not_being_deleted() -> None:

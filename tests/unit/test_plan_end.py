@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import CreatePod, DeletePod, EndPod
 from dijob.core.members import gang_of
 from dijob.core.observed.parse import END_SECONDS
@@ -107,7 +107,13 @@ def test_the_message_of_the_end_names_an_existing_log() -> None:
     """Rank 1's failure was the first, and its pod has been re-created since. The pod of rank 0 is
     kept.
     """
-    first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": timestamp(NOW)}
+    first = {
+        "rank": 1,
+        "pod": "job-1",
+        "exitCode": 3,
+        "message": "no GPU",
+        "time": format_time(NOW),
+    }
     owner = running(backoffLimit=1, status={"listNumber": 1, "restarts": 1, "firstFailure": first})
     crashing = listed(0, ready=False, failures=1, last_end=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])

@@ -3,7 +3,7 @@ reminded of it.
 """
 
 import pytest
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import DeletePod, RemindPod
 from dijob.core.observed.views import Pod
 from unit.builders import (
@@ -82,7 +82,7 @@ def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 3)
     assert (waits.actions, waits.requeue_after) == ((), 1.0)
     late, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 9)
-    assert late.actions == (RemindPod("job-1", "uid-1", 1, timestamp(later(9))),)
+    assert late.actions == (RemindPod("job-1", "uid-1", 1, format_time(later(9))),)
     reminded = {("uid-1", 1): later(9)}
     again, _ = then(
         running(),

@@ -223,7 +223,7 @@ def test_rendering_a_pod_does_not_modify_the_template() -> None:
 
 
 def test_the_service_publishes_names_before_ready() -> None:
-    spec = service.manifests(job(), Options())[0]["spec"]
+    spec = service.headless_manifests(job(), Options())[0]["spec"]
     assert (spec["clusterIP"], spec["publishNotReadyAddresses"]) == ("None", True)
     assert spec["selector"] == {names.LABEL_JOB: "job"}
 

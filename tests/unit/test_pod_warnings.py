@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.api.status import timestamp
-from dijob.core.observed.complaints import complaint, warning
+from dijob.api.status import format_time
+from dijob.core.observed.complaints import event_warning, pod_complaint
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
 from dijob.shell.api import RequestError
@@ -43,7 +43,7 @@ def test_for_which_pods_events_are_read(asked: dict[int, float], order: list[int
 
 def test_on_a_slow_apiserver_events_of_slow_pods_are_read_later() -> None:
     born = NOW - timedelta(seconds=20)
-    pods = [changed(pod, created=timestamp(born)) for pod in SILENT]
+    pods = [changed(pod, created=format_time(born)) for pod in SILENT]
     assert len(events_due(pods, {}, NOW, latency=0.1)) == len(pods)
     assert events_due(pods, {}, NOW, latency=1.0) == ()
     later_on = NOW + timedelta(seconds=30)
@@ -58,8 +58,8 @@ def test_the_status_and_event_of_a_rejected_pod_have_the_same_message() -> None:
         "reason": "NodeAffinity",
         "message": f"Pod was rejected: {words}",
     }
-    said = warning({"reason": "NodeAffinity", "message": words}, "main")
-    assert complaint({}, status) == said == f"NodeAffinity: {words}"
+    said = event_warning({"reason": "NodeAffinity", "message": words}, "main")
+    assert pod_complaint({}, status) == said == f"NodeAffinity: {words}"
 
 
 def test_deleted_pods_are_forgotten() -> None:
@@ -99,12 +99,12 @@ def test_an_image_that_cannot_be_pulled_has_the_message_of_the_status(
 ) -> None:
     waiting = {"waiting": {"reason": "ErrImagePull", "message": CAUSE}}
     main = main_status(name=container, image="a.example/x:1", state=waiting)
-    said = warning(event(NOT_PULLED, about=about), "main")
-    assert said == complaint({}, {"containerStatuses": [main]})
+    said = event_warning(event(NOT_PULLED, about=about), "main")
+    assert said == pod_complaint({}, {"containerStatuses": [main]})
 
 
 def test_other_warnings_are_reported_unchanged() -> None:
-    assert warning(event("volume x", "FailedMount"), "main") == "FailedMount: volume x"
+    assert event_warning(event("volume x", "FailedMount"), "main") == "FailedMount: volume x"
 
 
 @pytest.mark.parametrize("repeats", ["Error: ErrImagePull", "Error: ImagePullBackOff"])
@@ -113,7 +113,7 @@ async def test_a_warning_that_repeats_another_one_is_skipped(repeats: str) -> No
     told = [each | {"lastTimestamp": f"2026-05-04T12:00:0{at}Z"} for at, each in enumerate(events)]
     news, pod = News(), changed(SILENT[0], main="main")
     await EventReader(Events(items=told).api()).read(job().metadata, [pod], news)
-    assert news.warnings == {pod.uid: warning(events[0], "main")}
+    assert news.warnings == {pod.uid: event_warning(events[0], "main")}
 
 
 @dataclass

@@ -8,7 +8,7 @@ import unicodedata
 from typing import Final
 
 import pytest
-from dijob.api.printed import coloured, escaped, one_line, plain
+from dijob.api.printed import coloured_line, escape_json, one_line, plain_text
 from dijob.core.observed import parse
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -64,12 +64,12 @@ TEXTS = (
 
 @pytest.mark.parametrize(("text", "seen"), PRINTED.values(), ids=PRINTED)
 def test_plain_removes_what_cannot_be_read(text: str, seen: str) -> None:
-    assert plain(text) == seen
+    assert plain_text(text) == seen
 
 
 @pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
 def test_plain_keeps_what_people_write(text: str) -> None:
-    assert plain(text) == one_line(text) == coloured(text) == escaped(text) == text
+    assert plain_text(text) == one_line(text) == coloured_line(text) == escape_json(text) == text
 
 
 def test_every_control_or_format_character_is_removed_or_visible() -> None:
@@ -87,47 +87,47 @@ def test_every_control_or_format_character_is_removed_or_visible() -> None:
 @example("\x1b\u202e[31m")
 @example("🏴\x00\U000e0067\U000e007f")
 def test_no_text_stays_unsafe(text: str) -> None:
-    shown = plain(text)
+    shown = plain_text(text)
     assert all(
         char in "\t\n" or unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp")
         for char in shown
     )
-    assert plain(shown) == shown
+    assert plain_text(shown) == shown
     line = one_line(text)
     assert len(line.splitlines()) <= 1
-    assert line == one_line(line) == plain(line)
+    assert line == one_line(line) == plain_text(line)
 
 
 @given(TEXTS)
 @example("\x1b[31mred\x1b[2J")
 @example("[0] \x1b[1A\r[1] forged")
 def test_coloured_keeps_colours_only_and_resets_them(text: str) -> None:
-    shown = coloured(text)
+    shown = coloured_line(text)
     assert len(shown.splitlines()) <= 1
     assert "\x1b" not in shown or shown.endswith("\x1b[0m")
     without_colours = re.sub(r"\x1b\[[0-9;:]*m", "", shown)
-    assert without_colours.rstrip() == plain(without_colours)
+    assert without_colours.rstrip() == plain_text(without_colours)
 
 
 def test_no_colour_hides_text() -> None:
-    assert coloured("\x1b[8mhidden\x1b[1;08mtoo\x1b[28mseen") == "hiddentoo\x1b[28mseen\x1b[0m"
+    assert coloured_line("\x1b[8mhidden\x1b[1;08mtoo\x1b[28mseen") == "hiddentoo\x1b[28mseen\x1b[0m"
 
 
 def test_coloured_shows_the_last_state_of_a_progress_bar() -> None:
-    assert coloured("10%\r50%\r\x1b[32m100%\r\n") == "\x1b[32m100%\x1b[0m"
+    assert coloured_line("10%\r50%\r\x1b[32m100%\r\n") == "\x1b[32m100%\x1b[0m"
 
 
 @given(st.dictionaries(TEXTS, TEXTS))
 def test_escaped_json_is_safe_and_has_the_same_values(data: dict[str, str]) -> None:
-    document = escaped(json.dumps(data, ensure_ascii=False, indent=2))
+    document = escape_json(json.dumps(data, ensure_ascii=False, indent=2))
     assert json.loads(document) == data
-    assert plain(document) == document
+    assert plain_text(document) == document
 
 
 def test_the_message_of_a_failure_is_safe() -> None:
     ended = terminated(1, message="\x1b[2Jprogress\r\n\x1b[31mValueError: no GPU\x1b[0m\n")
     body = pod_body(phase="Running", containerStatuses=[main_status(state=ended)])
-    pod = parse.pod(body)
+    pod = parse.parse_pod(body)
     assert pod.containers.last_end is not None
     assert pod.containers.last_end.words == "exited 1: ValueError: no GPU"
     assert pod.complaint.endswith("exited 1: ValueError: no GPU")

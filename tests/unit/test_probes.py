@@ -38,7 +38,7 @@ def ended(name: str = "di-container", probe: str = "livenessProbe", code: int = 
     owner = job(pod={"containers": [container(**{probe: PROBE}), {"name": "side", "image": "x"}]})
     status = looping(code) | {"name": name}
     status["lastState"] = terminated(code, startedAt=BEGAN, finishedAt=ENDED, message="step 7")
-    return parse.pod(pod_body(owner=owner, phase="Running", containerStatuses=[status]))
+    return parse.parse_pod(pod_body(owner=owner, phase="Running", containerStatuses=[status]))
 
 
 UNHEALTHY = event("Unhealthy", f"Liveness probe failed: {WHY}\n")

@@ -4,7 +4,7 @@ starts after the last failure that a job allows, and the log of the failed run i
 
 import pytest
 from dijob import names
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import ConfirmEnds, EndPod
 from dijob.core.observed.views import Pod
 from dijob.core.plan import Plan
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.virtual_time
 AGAIN: Body = {
     "failures": 1,
     "restarts": 1,
-    "started": timestamp(later(1)),
-    "ended": timestamp(NOW),
+    "started": format_time(later(1)),
+    "ended": format_time(NOW),
     "last_end": TERMINATED,
     "confirmable": True,
 }

@@ -12,10 +12,10 @@ from dijob import names
 from dijob.api.spec import Spec
 from dijob.api.status import Condition, ListProof, Status
 from dijob.core.facts import Fact
-from dijob.core.report.summary import conclude, events, phase
-from dijob.crd.conditions import conditions as table
+from dijob.core.report.summary import apply_facts, events, job_phase
+from dijob.crd.conditions import conditions_page as table
 from dijob.names import Phase
-from dijob.reasons import CATALOGUE, EventType, PeersReady, Reason, ReasonKind, Running, find
+from dijob.reasons import CATALOGUE, EventType, PeersReady, Reason, ReasonKind, Running, find_reason
 from unit.builders import NOW, later
 
 ALL = [reason for each in CATALOGUE for reason in each]
@@ -49,9 +49,9 @@ def test_the_code_uses_every_reason() -> None:
 
 
 def test_a_stored_reason_is_found_by_type_and_name() -> None:
-    assert find("Running", "Blocked") is Running.Blocked
-    assert find("Running", "NoSuchReason") is None
-    assert find("FromTheFuture", "Blocked") is None
+    assert find_reason("Running", "Blocked") is Running.Blocked
+    assert find_reason("Running", "NoSuchReason") is None
+    assert find_reason("FromTheFuture", "Blocked") is None
 
 
 def shown() -> dict[tuple[str, str], list[str]]:
@@ -93,7 +93,7 @@ def test_exactly_the_events_in_the_catalogue_are_published(reason: Reason) -> No
         before = Status(
             conditions=(running, *conditions) if not isinstance(reason, Running) else conditions
         )
-        after = conclude(before, [Fact(reason, "words")], 1, NOW)
+        after = apply_facts(before, [Fact(reason, "words")], 1, NOW)
         found = events(before, after)
         assert [("Warning" if one.warning else "Normal") for one in found] == list(
             filter(None, [event.value])
@@ -123,7 +123,7 @@ def test_each_problem_has_a_remedy(reason: Reason) -> None:
 
 
 def having_had(*facts: Fact, before: Status | None = None, seconds: float = 0) -> Status:
-    return conclude(before or Status(), facts, 1, later(seconds))
+    return apply_facts(before or Status(), facts, 1, later(seconds))
 
 
 def told(old: Status, new: Status) -> list[tuple[str, str, bool]]:
@@ -171,7 +171,7 @@ def test_the_page_names_fields_that_exist_and_every_phase() -> None:
     first = re.search(r"The first that holds: (.*?), else (\w+)\.", head, re.DOTALL)
     assert first
     assert re.findall(r"[A-Z]\w+", first[1]) == falling()
-    assert first[2] == phase(Status())
+    assert first[2] == job_phase(Status())
     known = {str(each.alias) for model in (Spec, Status) for each in model.model_fields.values()}
     named = set(re.findall(r"`(?:spec\.|status\.)?([a-z]+[A-Z][A-Za-z]+)`", page))
     assert named - known == set()
@@ -184,7 +184,7 @@ def having(*types: str) -> Status:
 def falling() -> list[str]:
     """Return the phases in order: each one applies when those before it do not."""
     types, found = {each.__name__ for each in CATALOGUE}, list[str]()
-    while (now := phase(having(*types))) is not Phase.PENDING:
+    while (now := job_phase(having(*types))) is not Phase.PENDING:
         found.append(now)
-        types -= {type_ for type_ in types if phase(having(*(types - {type_}))) is not now}
+        types -= {type_ for type_ in types if job_phase(having(*(types - {type_}))) is not now}
     return found

@@ -15,7 +15,7 @@ from dijob.core.members import gang_of
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Observed
 from dijob.core.options import Options
-from dijob.core.plan import plan
+from dijob.core.plan import make_plan
 from dijob.shell.actor import Actor
 from dijob.shell.api import RequestError
 from dijob.shell.children import Children
@@ -80,7 +80,7 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
         pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))
         seen = Observed(pods, refusals=dict(memory.refusals), creations=dict(memory.creations))
-        decided = plan(owner, seen, api.now)
+        decided = make_plan(owner, seen, api.now)
         await hands.carry_out(
             owner, tuple(a for a in decided.actions if isinstance(a, CreatePod)), memory
         )

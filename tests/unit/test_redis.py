@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import CreatePod, CreateShared, DeletePod, PublishAddresses
 from dijob.core.members import gang_of
 from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, RejectionCause
-from dijob.core.options import Options, notes
+from dijob.core.options import Options, option_warnings
 from dijob.core.plan import Plan
 from dijob.core.render import redis, service
 from unit.builders import (
@@ -33,7 +33,7 @@ from unit.builders import (
 SERVICES = frozenset({"job", "job-mq"})
 REDIS = {"messageQueue": {"type": "redis"}}
 OWNER = job(**REDIS)
-CREATE_SERVER = redis.manifests
+CREATE_SERVER = redis.server_manifests
 
 
 def server(**fields: Any) -> Pod:
@@ -63,7 +63,7 @@ def kinds(decided: Plan) -> set[Any]:
 
 
 def test_the_server_is_created_with_the_pods_and_no_rank_starts_before_it_is_ready() -> None:
-    assert kinds(plan(OWNER, Observed(), NOW)) == {CREATE_SERVER, service.manifests}
+    assert kinds(plan(OWNER, Observed(), NOW)) == {CREATE_SERVER, service.headless_manifests}
     assert kinds(plan(OWNER, seen(), NOW)) == {CREATE_SERVER, CreatePod}
     waiting = plan(OWNER, seen(*gathered(), by=server(ready=False)), NOW)
     assert not kinds(waiting) & {CREATE_SERVER, PublishAddresses}
@@ -93,7 +93,7 @@ def test_a_lost_server_is_recreated_before_anything_else(lost: Pod | None, does:
     assert says(decided)["BrokerReady"] == ("False", "Starting")
 
 
-LIFE = server(started=timestamp(NOW))
+LIFE = server(started=format_time(NOW))
 
 
 def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
@@ -103,8 +103,8 @@ def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
 @pytest.mark.parametrize(
     "other",
     [
-        server(uid="uid-2", started=timestamp(later(55))),
-        server(restarts=1, started=timestamp(NOW), ready=False),
+        server(uid="uid-2", started=format_time(later(55))),
+        server(restarts=1, started=format_time(NOW), ready=False),
     ],
     ids=["another pod", "another container"],
 )
@@ -162,15 +162,15 @@ def test_a_rank_that_joined_without_the_server_gets_its_run_later() -> None:
     [
         (None, 0),
         (server(ready=False), 0),
-        (server(started=timestamp(later(55))), 0),
-        (server(started=timestamp(later(0))), 1),
+        (server(started=format_time(later(55))), 0),
+        (server(started=format_time(later(0))), 1),
     ],
     ids=["gone", "starting", "just come back", "there for a while"],
 )
 def test_failures_due_to_a_missing_server_do_not_count(by: Pod | None, charged: int) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
-    crashed = changed(ranks[1], failures=1, ended=timestamp(later(60)))
+    crashed = changed(ranks[1], failures=1, ended=format_time(later(60)))
     decided = plan(running, seen(ranks[0], crashed, ranks[2], by=by), later(61))
     assert decided.status.restarts == charged
     again = plan(stored(OWNER, decided), seen(ranks[0], crashed, ranks[2], by=server()), later(120))
@@ -263,11 +263,11 @@ def test_the_ranks_get_the_name_and_port_of_the_server() -> None:
 def test_ranks_with_host_network_can_connect_to_the_server() -> None:
     on_node = {"containers": [container()], "hostNetwork": True}
     owner = job(on_node, **REDIS)
-    policy, *_ = redis.manifests(owner, Options())
+    policy, *_ = redis.server_manifests(owner, Options())
     assert policy["spec"]["ingress"] == [{"ports": [{"port": 6379, "protocol": "TCP"}]}]
-    (said,) = notes(owner, Options())
+    (said,) = option_warnings(owner, Options())
     assert "job-mq" in said.message
-    assert notes(OWNER, Options()) == notes(job(on_node), Options()) == ()
+    assert option_warnings(OWNER, Options()) == option_warnings(job(on_node), Options()) == ()
 
 
 def test_the_objects_of_the_server() -> None:
@@ -281,7 +281,7 @@ def test_the_objects_of_the_server() -> None:
         "priorityClassName": "high",
         "volumes": [],
     }
-    policy, service, pod = redis.manifests(
+    policy, service, pod = redis.server_manifests(
         job(placed, messageQueue={"type": "redis", "port": 7000}), options
     )
     assert {names.LABEL_JOB, names.LEGACY_JOB} & pod["metadata"]["labels"].keys() == set()

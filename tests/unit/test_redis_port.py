@@ -16,7 +16,9 @@ OTHER: Body = {"messageQueue": {"type": "redis", "port": 7000}}
 
 def of_server(**spec: Body) -> Body:
     """Return the Service of the job's own Redis server."""
-    return next(one for one in redis.manifests(job(**spec), Options()) if one["kind"] == "Service")
+    return next(
+        one for one in redis.server_manifests(job(**spec), Options()) if one["kind"] == "Service"
+    )
 
 
 def test_the_port_is_immutable_even_while_the_job_is_suspended() -> None:
@@ -39,7 +41,7 @@ def test_the_port_is_immutable_even_while_the_job_is_suspended() -> None:
         ),
         pytest.param(
             {"kind": "Service", "spec": {"ports": [{"port": 1}]}},
-            service.manifests(job(), Options())[0],
+            service.headless_manifests(job(), Options())[0],
             None,
             id="a headless service, whose port does not matter",
         ),

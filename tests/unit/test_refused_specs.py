@@ -9,7 +9,7 @@ import yaml
 from dijob import names
 from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from speed import allowed
 from unit import builders
 from unit.specs import Body, body, named, refusal, with_command, with_env, with_pod
@@ -245,7 +245,7 @@ PODS: list[tuple[str, Callable[[Body], object]]] = [
 
 def fields_refused(made: Body) -> list[str]:
     try:
-        assert warnings(parse_job(made)) == ()
+        assert job_warnings(parse_job(made)) == ()
     except SpecError as error:
         return [problem.field for problem in error.problems]
     return []

@@ -9,11 +9,11 @@ import pytest
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, RejectionCause
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan, make_plan
 from unit.builders import NOW, Body, changed, job_body, later, listed, observed, stored, view
 
 LONG_AGO = later(-500)
@@ -50,11 +50,11 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a process that does not restart": (
         {"list_seen": TOLD},
-        {"renew_from": 2, "restartable": True, "started": timestamp(later(-900))},
+        {"renew_from": 2, "restartable": True, "started": format_time(later(-900))},
     ),
     "a process that was just requested to restart": (
         {"list_seen": {("uid-1", 2): NOW}},
-        {"renew_from": 2, "restartable": True, "started": timestamp(later(-900))},
+        {"renew_from": 2, "restartable": True, "started": format_time(later(-900))},
     ),
     "a lost pod that is rejected": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),
     "a pod that is lost repeatedly": (
@@ -67,7 +67,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a pod on a lost node": (
         {},
-        {"deleting": True, "node_lost": True, "termination": Termination(timestamp(LONG_AGO))},
+        {"deleting": True, "node_lost": True, "termination": Termination(format_time(LONG_AGO))},
     ),
     "a pod that has been chosen to go": ({}, {"disrupted": True}),
 }
@@ -95,24 +95,24 @@ BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def status(how: Mapping[str, Any]) -> Body:
-    ends = {"phase": how["ended"], "completionTime": timestamp(NOW)} if how.get("ended") else {}
+    ends = {"phase": how["ended"], "completionTime": format_time(NOW)} if how.get("ended") else {}
     type_ = how.get("ended") or "Running"
     told = (
         ()
         if how.get("fresh")
-        else ({"type": type_, "status": "True", "lastTransitionTime": timestamp(LONG_AGO)},)
+        else ({"type": type_, "status": "True", "lastTransitionTime": format_time(LONG_AGO)},)
     )
     return {
-        "startTime": timestamp(LONG_AGO),
+        "startTime": format_time(LONG_AGO),
         "listNumber": 0 if how.get("fresh") else 1,
         "conditions": list(told),
         **(
-            {"lastRenewal": {"listNumber": 1, "ranks": "1-2", "time": timestamp(NOW)}}
+            {"lastRenewal": {"listNumber": 1, "ranks": "1-2", "time": format_time(NOW)}}
             if how.get("dead")
             else {}
         ),
         **(
-            {"givenBack": {"count": 1, "until": timestamp(later(20)), "message": "no"}}
+            {"givenBack": {"count": 1, "until": format_time(later(20)), "message": "no"}}
             if how.get("no_room")
             else {}
         ),
@@ -125,7 +125,7 @@ def body(spec: Mapping[str, Any], how: Mapping[str, Any]) -> Body:
     if how.get("paused"):
         made["metadata"]["annotations"] = {names.ANNOTATION_PAUSED: "true"}
     if how.get("going"):
-        made["metadata"]["deletionTimestamp"] = timestamp(NOW)
+        made["metadata"]["deletionTimestamp"] = format_time(NOW)
     return made
 
 
@@ -144,7 +144,7 @@ def seen(
 def settled(owner: DIJob, given: Observed, now: datetime) -> tuple[Plan, DIJob]:
     """Return the plan that has nothing more to write."""
     for _ in range(9):
-        decided = plan(owner, given, now)
+        decided = make_plan(owner, given, now)
         if decided.status == owner.status:
             return decided, owner
         owner = stored(owner, decided)
@@ -161,5 +161,5 @@ def test_an_idle_job_is_reconciled_again_only_when_something_is_due(branch: str,
     if decided.actions or decided.requeue_after >= 1:
         return
     # The next reconciliation is soon, so it must have something to do.
-    then = plan(owner, given, later(decided.requeue_after))
+    then = make_plan(owner, given, later(decided.requeue_after))
     assert then.actions or then.status != owner.status, decided.requeue_after

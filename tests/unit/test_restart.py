@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from dijob.api.status import Charge, Renewal, Status, timestamp
+from dijob.api.status import Charge, Renewal, Status, format_time
 from dijob.core.actions import PublishAddresses
 from dijob.core.membership import failures, restart
 from dijob.core.membership.policy import Policy
@@ -29,14 +29,14 @@ from unit.builders import (
     world_of,
 )
 
-LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
+LONG_AGO, LATELY = format_time(later(-CALM_SECONDS - 1)), format_time(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
 WORDLESS = ContainerEnding(RENEWAL_CODE, 0, "Error", "")
 
 
 def sound(**fields: Any) -> Pod:
     """A pod that can restart in place."""
-    return listed(1, **{"restartable": True, "started": timestamp(later(-99)), **fields})
+    return listed(1, **{"restartable": True, "started": format_time(later(-99)), **fields})
 
 
 POSSIBLE: dict[str, tuple[Pod, bool]] = {
@@ -63,7 +63,7 @@ def having_counted(renewed: int) -> Status:
     return Status(restarts_seen=(Charge(rank=1, uid="uid-1", restarts=1, renewed=renewed),))
 
 
-AGAIN = sound(renew_from=2, started=timestamp(later(2)))
+AGAIN = sound(renew_from=2, started=format_time(later(2)))
 PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     "never requested": (sound(), Status(), 99, False),
     "requested just now": (sound(renew_from=2), Status(), 0, True),
@@ -73,19 +73,19 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     "counted, and crashed afterwards": (sound(renew_from=2), having_counted(2), 0, False),
     "an older restart was counted": (sound(renew_from=2), having_counted(1), 0, True),
     "crashed just then, and stayed": (
-        sound(renew_from=2, started=timestamp(later(2))),
+        sound(renew_from=2, started=format_time(later(2))),
         Status(),
         2 + SETTLED_SECONDS,
         False,
     ),
     "crashed just then, a moment ago": (
-        sound(renew_from=2, started=timestamp(later(2))),
+        sound(renew_from=2, started=format_time(later(2))),
         Status(),
         3,
         True,
     ),
     "started in the second of the request": (
-        sound(renew_from=2, started=timestamp(NOW)),
+        sound(renew_from=2, started=format_time(NOW)),
         Status(),
         99,
         True,
@@ -104,13 +104,13 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     ),
     "its image is still being pulled": (sound(renew_from=2, started=""), Status(), 99, False),
     "it has started for the first time just now": (
-        sound(renew_from=2, started=timestamp(later(97))),
+        sound(renew_from=2, started=format_time(later(97))),
         Status(),
         99,
         True,
     ),
     "it has started for the first time a while ago": (
-        sound(renew_from=2, started=timestamp(later(90))),
+        sound(renew_from=2, started=format_time(later(90))),
         Status(),
         99,
         False,
@@ -180,18 +180,18 @@ def test_each_requested_restart_excuses_one_end(
 
 def counted_failures(*looks: Pod) -> int:
     """How many failures have been counted after these looks at rank 1, which all got list 3."""
-    last = Renewal(list_number=2, reason="PodLost", message="", ranks="", time=timestamp(NOW))
+    last = Renewal(list_number=2, reason="PodLost", message="", ranks="", time=format_time(NOW))
     status = Status(list_number=3, last_renewal=last)
     for pod in looks:
         world = world_of(gang(), observed(pod), status, NOW)
-        before = failures.read(status, gang())
+        before = failures.read_ledger(status, gang())
         status = failures.with_failures(before, world, Policy(gang()), NOW).into(status)
     return status.restarts
 
 
 def again(restarts: int, renew_from: int, ended_for: int) -> Pod:
     """A pod whose main container runs again, after an end for this list (0: a crash)."""
-    ended = timestamp(later(restarts))
+    ended = format_time(later(restarts))
     return sound(
         number=3, failures=restarts, renew_from=renew_from, ended_for=ended_for, ended=ended
     )
@@ -223,7 +223,7 @@ def renewed(
 ) -> list[str]:
     """Return the actions in a job whose rank 0 was lost and is back."""
     last = Renewal(
-        list_number=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=timestamp(NOW)
+        list_number=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=format_time(NOW)
     )
     owner = job(status={"listNumber": 1, "lastRenewal": last.model_dump(by_alias=True)})
     seen = observed(view(0), *pods, list_seen=told or {})
@@ -241,7 +241,7 @@ def test_a_healthy_pod_restarts_in_place_and_another_is_deleted() -> None:
 
 def test_only_ranks_that_connect_to_the_lost_rank_must_restart() -> None:
     last = Renewal(
-        list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=timestamp(NOW)
+        list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=format_time(NOW)
     )
     owner = job(replicas=3, status={"listNumber": 1, "lastRenewal": last.model_dump(by_alias=True)})
     pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
@@ -255,7 +255,7 @@ def test_a_rank_that_does_not_restart_is_recreated_and_reported() -> None:
     owner = job(
         status={
             "listNumber": 2,
-            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": timestamp(NOW)},
+            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": format_time(NOW)},
         }
     )
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
@@ -283,12 +283,14 @@ def test_a_rank_that_does_not_restart_is_recreated_and_reported() -> None:
 LATE: dict[str, tuple[Pod, float, bool]] = {
     "it has never started": (sound(renew_from=2, started=""), 300, False),
     "it has started for the first time just now": (
-        sound(renew_from=2, started=timestamp(later(299))),
+        sound(renew_from=2, started=format_time(later(299))),
         300,
         False,
     ),
     "it crashed and has just restarted": (
-        sound(renew_from=2, started=timestamp(later(299)), restarts=1, ended=timestamp(later(200))),
+        sound(
+            renew_from=2, started=format_time(later(299)), restarts=1, ended=format_time(later(200))
+        ),
         300,
         False,
     ),
@@ -304,7 +306,7 @@ def test_a_pod_is_recreated_only_if_its_process_could_have_restarted(
     owner = job(
         status={
             "listNumber": 2,
-            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": timestamp(NOW)},
+            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": format_time(NOW)},
         }
     )
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
@@ -317,7 +319,7 @@ def test_a_pod_is_recreated_only_if_its_process_could_have_restarted(
 
 def test_a_program_that_saves_a_checkpoint_has_its_full_grace_period() -> None:
     begun = {"type": "Running", "status": "True"}
-    died = {"listNumber": 1, "ranks": "0-1", "time": timestamp(NOW)}
+    died = {"listNumber": 1, "ranks": "0-1", "time": format_time(NOW)}
     owner = job(status={"listNumber": 2, "lastRenewal": died, "conditions": [begun]})
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
     saves = sound(renew_from=2, grace=600, **lists)

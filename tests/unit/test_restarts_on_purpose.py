@@ -39,7 +39,7 @@ def seen(shown: Body, first_shape: str) -> Pod:
         names.ANNOTATION_LIST_NUMBER: "1",
         names.ANNOTATION_SHAPE: first_shape,
     }
-    return parse.pod(body)
+    return parse.parse_pod(body)
 
 
 def counted(before: FailureAccount, pod: Pod, now: datetime = NOW) -> FailureAccount:
@@ -48,7 +48,7 @@ def counted(before: FailureAccount, pod: Pod, now: datetime = NOW) -> FailureAcc
     """
     world = world_of(gang(), observed(pod), before.into(Status(list_number=1)), now)
     after = failures.with_failures(before, world, Policy(gang()), now)
-    return failures.read(after.into(Status(list_number=1)), gang())
+    return failures.read_ledger(after.into(Status(list_number=1)), gang())
 
 
 def first_shape_of(life: list[Body]) -> str:
@@ -68,7 +68,7 @@ def crashed(shown: Body) -> Body:
 @pytest.mark.parametrize("life", RECORDED["restarts"].values(), ids=RECORDED["restarts"])
 def test_a_restart_on_purpose_does_not_count_and_a_crash_after_it_does(life: list[Body]) -> None:
     """C3, status by status: a resize, a changed image, a restart rule."""
-    first, ledger = first_shape_of(life), failures.read(Status(), gang())
+    first, ledger = first_shape_of(life), failures.read_ledger(Status(), gang())
     for shown in life:
         ledger = counted(ledger, seen(shown, first))
     assert seen(life[-1], first).containers.failures > 0
@@ -81,7 +81,7 @@ def test_an_operator_that_starts_later_does_not_count_the_restart_either(
     life: list[Body],
 ) -> None:
     """C3: it was not running. Of two resizes that it has not observed it can excuse one."""
-    ledger = counted(failures.read(Status(), gang()), seen(life[-1], first_shape_of(life)))
+    ledger = counted(failures.read_ledger(Status(), gang()), seen(life[-1], first_shape_of(life)))
     ends = seen(life[-1], "").containers.failures
     assert ledger.restarts == ends - 1
 
@@ -89,7 +89,7 @@ def test_an_operator_that_starts_later_does_not_count_the_restart_either(
 def test_without_a_known_first_shape_every_end_counts() -> None:
     """For example in a pod of an older operator."""
     life = RECORDED["restarts"]["another image"]
-    assert counted(failures.read(Status(), gang()), seen(life[-1], "")).restarts == 1
+    assert counted(failures.read_ledger(Status(), gang()), seen(life[-1], "")).restarts == 1
 
 
 MEMORY = {"resources": {"limits": {"memory": "64Mi", "cpu": "1"}, "requests": {"memory": "64Mi"}}}

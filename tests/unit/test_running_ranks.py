@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 from unit.builders import (
@@ -53,7 +53,7 @@ NOT_READY = {
         "rank 2: its pod is gone; rank 2 restarts, the other ranks keep running",
     ),
     "crashed": (
-        (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(NOW))),
+        (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=format_time(NOW))),
         "RankNotReady",
         "rank 2: its program exited 3: no GPU, and is restarting",
     ),
@@ -67,7 +67,11 @@ NOT_READY = {
         "rank 2: container di-container exited 1: boom",
     ),
     "its last process crashed long ago": (
-        (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(later(-60)))),
+        (
+            listed(0),
+            listed(1),
+            listed(2, ready=False, last_end=CRASH, ended=format_time(later(-60))),
+        ),
         "Starting",
         "rank 2: its program is running but not Ready: it may be starting or ending",
     ),
@@ -82,7 +86,7 @@ def test_the_reason_why_ranks_are_no_longer_ready(
 
 
 def done(rank: int) -> Pod:
-    return listed(rank, ready=False, succeeded=True, ended=timestamp(NOW))
+    return listed(rank, ready=False, succeeded=True, ended=format_time(NOW))
 
 
 FINISHED = {
@@ -117,7 +121,7 @@ def test_finished_ranks_are_reported_with_what_ends_the_job(
     assert first["Running"].message.endswith("; the job ends when rank 0 has exited 0")
 
 
-CRASHED_BEFORE: dict[str, Any] = {"restarts": 2, "ended": timestamp(NOW)}
+CRASHED_BEFORE: dict[str, Any] = {"restarts": 2, "ended": format_time(NOW)}
 AT = "2026-05-04T12:00:00Z"
 BOOM = ContainerEnding(1, 0, "Error", "boom", at=AT)
 RECOVERED: dict[str, tuple[Pod, str]] = {

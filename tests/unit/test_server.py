@@ -15,7 +15,7 @@ from dijob.core.render.pod import pod_manifest
 from dijob.server.callers import ACCESS, REVIEWS
 from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY
-from dijob.server.openapi import ROUTES, document
+from dijob.server.openapi import ROUTES, build_document
 from dijob.shell.kinds import PODS
 from unit.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
 
@@ -189,6 +189,6 @@ def test_the_metrics_page_has_each_series_of_the_server() -> None:
 
 
 def test_the_api_description_has_each_route() -> None:
-    paths = document()["paths"]
+    paths = build_document()["paths"]
     described = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     assert described == {(route.method, path) for route in ROUTES for path in route.paths}

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from dijob.server.app import unreadable
-from dijob.shell.listening import Bounds, listen
+from dijob.server.app import invalid_http_response
+from dijob.shell.listening import Bounds, serve_app
 from unit.server_lab import UID, Body, lab
 from workers import free_port
 
@@ -23,7 +23,7 @@ async def dialled() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamW
     port = free_port()
     async with (
         lab() as it,
-        listen(it.server.app(), port, Bounds(), "127.0.0.1", error=unreadable),
+        serve_app(it.server.app(), port, Bounds(), "127.0.0.1", error=invalid_http_response),
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:

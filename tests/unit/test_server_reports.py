@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
-from dijob.server.__main__ import serve
+from dijob.server.__main__ import run_server
 from dijob.server.callers import JobName
 from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY, SILENT_SECONDS
@@ -236,4 +236,4 @@ async def test_h20_the_server_ends_if_its_writing_task_ends(
     monkeypatch.setattr(Reports, "run", ends)
     monkeypatch.setattr(Api, "connect", connect)
     with pytest.raises(ExceptionGroup, match="unhandled errors"):
-        await asyncio.wait_for(serve(0, 0, Manner(), None), 10)
+        await asyncio.wait_for(run_server(0, 0, Manner(), None), 10)

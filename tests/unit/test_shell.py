@@ -2,8 +2,8 @@
 
 import pytest
 from dijob import names
-from dijob.api.status import timestamp
-from dijob.core.facts import find, is_true
+from dijob.api.status import format_time
+from dijob.core.facts import find_condition, is_true
 from dijob.core.report.summary import Pressure
 from dijob.reasons import PodsCreated
 from dijob.shell.status_writer import INTERVAL_SECONDS
@@ -50,7 +50,7 @@ async def test_a_start_that_waits_reports_the_reason_and_since_when() -> None:
         await world.operator_alone(1)
         (first,) = statuses(world)
         assert first["phase"] == "Pending"
-        assert first["startTime"] == timestamp(NOW), "when it was first seen, not written"
+        assert first["startTime"] == format_time(NOW), "when it was first seen, not written"
         waits = next(c for c in first["conditions"] if c["type"] == "Running")
         assert waits["lastTransitionTime"] == first["startTime"]
 
@@ -69,7 +69,7 @@ async def test_rejected_ranks_are_reported_as_one_group() -> None:
         said = set[str]()
         for _ in range(60):
             await world.operator_alone(0.5)
-            created = find(world.cluster.job("job").status, PodsCreated)
+            created = find_condition(world.cluster.job("job").status, PodsCreated)
             said |= {created.message} if created else set()
         assert said == {'ranks 0-5: pods "job-0" is forbidden: exceeded quota'}
         memory = world.operator.reconciler._memories.of(UID)

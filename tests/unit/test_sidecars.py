@@ -48,7 +48,7 @@ def test_a_regular_container_that_always_restarts_is_a_sidecar_too(policy: str, 
     }
     main, sync = main_status(**UP), main_status(4, "sync", state=terminated(code))
     shown = {"phase": "Running", "containerStatuses": [main, sync]}
-    assert containers.failures(spec, shown, main) == 0
+    assert containers.count_failures(spec, shown, main) == 0
 
 
 def test_a_crash_of_the_program_counts_in_a_pod_with_sidecars() -> None:
@@ -58,4 +58,4 @@ def test_a_crash_of_the_program_counts_in_a_pod_with_sidecars() -> None:
         "phase": "Running",
         "containerStatuses": [main, main_status(4, "sync", **UP, lastState=terminated(0))],
     }
-    assert containers.failures(spec, shown, main) == 2
+    assert containers.count_failures(spec, shown, main) == 2

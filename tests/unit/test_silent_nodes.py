@@ -6,7 +6,7 @@ import pytest
 from dijob import names
 from dijob.core.observed.views import Pod
 from dijob.core.options import Options
-from dijob.core.plan import plan
+from dijob.core.plan import make_plan
 from dijob.core.render import redis
 from dijob.core.render.pod import template_hash
 from unit.builders import (
@@ -86,7 +86,9 @@ def test_tolerations_that_are_not_a_list_are_left_to_the_api_server() -> None:
 
 
 def test_the_jobs_redis_server_stays_as_long_as_the_ranks() -> None:
-    *_, server = redis.manifests(job(messageQueue={"type": "redis"}, lostNodeSeconds=3), Options())
+    *_, server = redis.server_manifests(
+        job(messageQueue={"type": "redis"}, lostNodeSeconds=3), Options()
+    )
     assert server["spec"]["tolerations"] == [brief(NOT_READY, 3), brief(UNREACHABLE, 3)]
 
 
@@ -169,5 +171,5 @@ def test_a_pod_with_an_unlimited_toleration_is_never_evicted() -> None:
 
 def test_a_starting_pod_on_an_unreachable_node_is_reported_too() -> None:
     starting = changed(all_run(job())[1], ip="", ips="", number=0, started="", **lost(ready=True))
-    decided = plan(job(), observed(starting), NOW)
+    decided = make_plan(job(), observed(starting), NOW)
     assert "node node-1 has been unreachable" in conditions_of(decided)["AddressesReady"].message

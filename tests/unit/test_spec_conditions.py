@@ -101,7 +101,7 @@ def test_a_changed_template_is_reported_until_it_is_restored() -> None:
 
 
 def test_an_invalid_spec_is_reported_with_all_its_problems() -> None:
-    (fact,) = conditions.invalid(
+    (fact,) = conditions.invalid_facts(
         SpecError([Problem("spec.replicas", "is 0"), Problem("spec.x", "y")])
     )
     assert fact.reason is Invalid.SpecInvalid

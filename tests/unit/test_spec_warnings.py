@@ -2,7 +2,7 @@
 
 import pytest
 from dijob.api.parse import parse_job
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from unit.specs import Body, body, with_command
 
 WARNED: dict[str, tuple[Body, str, str]] = {
@@ -33,7 +33,7 @@ WARNED: dict[str, tuple[Body, str, str]] = {
 
 @pytest.mark.parametrize(("made", "field", "words"), WARNED.values(), ids=WARNED.keys())
 def test_a_spec_with_a_warning_is_accepted(made: Body, field: str, words: str) -> None:
-    (warning,) = warnings(parse_job(made))
+    (warning,) = job_warnings(parse_job(made))
     assert warning.field == field
     assert words in warning.message
 
@@ -53,4 +53,4 @@ def test_a_spec_with_a_warning_is_accepted(made: Body, field: str, words: str) -
     ],
 )
 def test_a_correct_spec_has_no_warning(made: Body) -> None:
-    assert warnings(parse_job(made)) == ()
+    assert job_warnings(parse_job(made)) == ()

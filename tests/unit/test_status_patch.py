@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.status import Status
-from dijob.shell.status_writer import _changes
+from dijob.shell.status_writer import _status_changes
 from unit.builders import job_body
 from unit.objects import Target
 from unit.simulated import simulated
@@ -47,7 +47,7 @@ Body = dict[str, Any]
     ],
 )
 def test_a_patch_has_only_changed_and_removed_fields(was: Body, becomes: Body, patch: Body) -> None:
-    assert _changes(Status.model_validate(was), Status.model_validate(becomes)) == patch
+    assert _status_changes(Status.model_validate(was), Status.model_validate(becomes)) == patch
 
 
 @pytest.mark.virtual_time

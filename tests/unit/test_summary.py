@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob.api.status import Condition, Status
 from dijob.core.facts import Fact, is_true
-from dijob.core.report.summary import events, phase
+from dijob.core.report.summary import events, job_phase
 from dijob.names import Phase
 from dijob.reasons import (
     AddressesReady,
@@ -52,7 +52,7 @@ PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
 @pytest.mark.parametrize(("facts", "word"), PHASES.values(), ids=PHASES)
 def test_the_phase_follows_from_the_conditions(facts: tuple[Fact, ...], word: Phase) -> None:
     status = having(*facts)
-    assert (phase(status), status.phase) == (word, word.value)
+    assert (job_phase(status), status.phase) == (word, word.value)
     assert status.ended is (word in (Phase.SUCCEEDED, Phase.FAILED))
 
 

@@ -8,7 +8,7 @@ from dijob.api.parse import parse_job
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import Gang, gang_of
 from dijob.core.observed.ranked import by_rank
-from dijob.core.options import Options, notes
+from dijob.core.options import Options, option_warnings
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import template_hash
 from unit.builders import Body, container, given, job, manifest, tasks_body, tasks_job, view
@@ -173,7 +173,7 @@ def test_only_the_last_task_can_be_scaled() -> None:
 def test_priority(classes: dict[str, str], template: Body, expected: str | None) -> None:
     owner, options = job(template, priority="high"), Options(priority_classes=classes)
     assert manifest(owner, 0, options)["spec"].get("priorityClassName") == expected
-    said = [note.field for note in notes(owner, options)]
+    said = [note.field for note in option_warnings(owner, options)]
     assert said == ([] if classes else ["spec.priority"])
 
 

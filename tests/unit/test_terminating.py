@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import DeletePod, ForceDeletePod
 from dijob.core.observed.termination import Termination
 from unit.builders import (
@@ -32,7 +32,7 @@ HOLD = "example.com/hold"
 
 def going(owner: DIJob, *finalizers: str) -> DIJob:
     """Return the job after its deletion was requested."""
-    update = {"deletion_timestamp": timestamp(NOW), "finalizers": finalizers}
+    update = {"deletion_timestamp": format_time(NOW), "finalizers": finalizers}
     return owner.model_copy(update={"metadata": owner.metadata.model_copy(update=update)})
 
 
@@ -73,7 +73,9 @@ def test_a_held_job_reports_that_its_pods_still_run() -> None:
 
 def test_pods_that_a_foreground_deletion_waits_for_are_named() -> None:
     """C18, C41."""
-    left = listed(1, deleting=True, termination=Termination(timestamp(later(300)), 300, ("proxy",)))
+    left = listed(
+        1, deleting=True, termination=Termination(format_time(later(300)), 300, ("proxy",))
+    )
     decided = plan(going(running(), "foregroundDeletion"), observed(left), later(4))
     assert says(decided)["Terminating"] == ("True", "WaitsForPods")
     assert "1 pod still ending (pod job-1: container proxy was still" in decided.status.message
@@ -81,7 +83,7 @@ def test_pods_that_a_foreground_deletion_waits_for_are_named() -> None:
 
 def test_a_foreground_deletion_does_not_wait_for_a_lost_node() -> None:
     """C17: the pod would stay until the node is removed."""
-    gone = Termination(timestamp(later(-60)))
+    gone = Termination(format_time(later(-60)))
     left = listed(1, deleting=True, node_lost=True, termination=gone)
     decided = plan(going(running(), "foregroundDeletion"), observed(left), later(4))
     assert decided.actions == (ForceDeletePod("job-1", "uid-1"),)

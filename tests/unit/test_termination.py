@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob.core.observed.parse import owner_in_words
 from dijob.core.observed.refusals import name_in_use
-from dijob.core.observed.termination import NOT_DELETED, termination
+from dijob.core.observed.termination import NOT_DELETED, parse_termination
 from dijob.core.observed.views import RejectionCause
 from dijob.names import LABEL_JOB, LABEL_SERVER
 from unit.builders import Body, job, later, observed, plan, pod_body, read, running, stored
@@ -80,11 +80,11 @@ HELD: dict[str, tuple[Body, float, str]] = {
 @pytest.mark.parametrize(("held", "at", "why"), HELD.values(), ids=HELD)
 def test_the_reason_why_an_old_pod_still_exists(held: Body, at: float, why: str) -> None:
     """C41, C25."""
-    assert why in termination(held).reason(later(at))
+    assert why in parse_termination(held).reason(later(at))
 
 
 def test_a_pod_that_is_not_being_deleted_has_no_reason() -> None:
-    assert termination(pod_body(1)) is NOT_DELETED
+    assert parse_termination(pod_body(1)) is NOT_DELETED
     assert read(pod_body(1)).placement.termination.reason(NOW) == ""
 
 
@@ -115,7 +115,7 @@ def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
 
 def test_the_deletion_of_a_former_jobs_pod_is_explained() -> None:
     """C25: the pods of a deleted job of the same name."""
-    why = termination(body("example.com/hold")).reason(NOW)
+    why = parse_termination(body("example.com/hold")).reason(NOW)
     refusal = name_in_use(RejectionCause.TERMINATING, "pod job-1", NOW, None, why)
     assert refusal.message.startswith("waiting for the old pod job-1 to end: finalizer example.com")
 

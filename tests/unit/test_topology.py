@@ -6,7 +6,7 @@ import pytest
 from dijob.names import Topology
 from dijob.topology import connected_from, connects_to, count_connections
 from dijob_runtime import topology as runtime
-from dijob_runtime.hook.connected import peers
+from dijob_runtime.hook.connected import select_peers
 from dijob_runtime.world import PodWorld
 
 SIZES = range(1, 6)
@@ -39,7 +39,7 @@ def test_the_runtime_expects_the_connections_that_the_operator_counts(
 ) -> None:
     addresses = tuple(f"10.0.0.{rank}" for rank in range(size))
     ends = sum(
-        len(peers(PodWorld(rank, addresses, workers, topology.value, worker=worker)))
+        len(select_peers(PodWorld(rank, addresses, workers, topology.value, worker=worker)))
         for rank, worker in product(range(size), range(workers))
     )
     assert ends == 2 * count_connections(topology, range(size), workers).total

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.core.plan import plan
+from dijob.core.plan import make_plan
 from dijob.names import Runtime
 from unit.builders import job, later, listed, observed, paused, record, running, says
 
@@ -35,7 +35,7 @@ def test_a_job_that_cannot_publish_a_list_reports_that_its_ranks_lack_the_newest
     runtime: Runtime, waits: Callable[[DIJob], DIJob]
 ) -> None:
     owner = waits(unproven(running(runtime=runtime)))
-    decided = plan(owner, observed(*(listed(rank, owner) for rank in range(3))), later(5))
+    decided = make_plan(owner, observed(*(listed(rank, owner) for rank in range(3))), later(5))
     assert not decided.actions
     assert says(decided)["AddressesReady"][0] == "False"
     assert says(decided)["PeersReady"][0] == "False"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dijob.core.observed.unexplained import events_due
 from dijob.core.observed.views import Pod
-from dijob.core.plan import plan
+from dijob.core.plan import make_plan
 from unit.builders import OWNER, Body, conditions_of, job, later, observed, pod_body, read, view
 
 CREATED = "2026-05-04T12:00:00Z"
@@ -102,7 +102,7 @@ def needs(spec: Body, **status: Any) -> Body:
 def test_the_prerequisites_of_the_scheduler_are_named(spec: Body, status: Body, said: str) -> None:
     """C34: such a pod has no condition, as if there were no scheduler."""
     pod = replace(read(needs(spec, **status)), owner=OWNER)
-    decided = plan(job(replicas=2), observed(pod, view(1)), later(11))
+    decided = make_plan(job(replicas=2), observed(pod, view(1)), later(11))
     found = conditions_of(decided)["AddressesReady"]
     assert (found.status, found.reason) == ("False", "AddressMissing")
     assert found.message == (
@@ -151,7 +151,7 @@ def test_the_events_of_a_pod_that_no_scheduler_reports_on_are_read() -> None:
 
 def test_a_node_that_a_scheduler_has_chosen_exists() -> None:
     pod = lonely(unacknowledged="node a", placed=CREATED)
-    decided = plan(job(replicas=2), observed(pod, view(1)), later(11))
+    decided = make_plan(job(replicas=2), observed(pod, view(1)), later(11))
     assert conditions_of(decided)["AddressesReady"].message == (
         "rank 0: node a has not accepted the pod within 10 s: its kubelet does not respond"
     )
@@ -196,7 +196,7 @@ def lonely(**fields: Any) -> Pod:
 def test_the_conditions_name_the_node_or_scheduler(
     pod: Pod, seconds: float, reason: str, says: str
 ) -> None:
-    decided = plan(job(replicas=2), observed(pod, view(1)), later(seconds))
+    decided = make_plan(job(replicas=2), observed(pod, view(1)), later(seconds))
     found = conditions_of(decided)["AddressesReady"]
     assert (found.status, found.reason) == ("False", reason)
     assert says in found.message
@@ -204,7 +204,7 @@ def test_the_conditions_name_the_node_or_scheduler(
 
 
 def test_the_message_of_an_event_takes_precedence() -> None:
-    decided = plan(
+    decided = make_plan(
         job(replicas=1),
         observed(lonely(unacknowledged="node a"), warnings={"uid-0": "FailedMount: no volume"}),
         later(60),
@@ -216,5 +216,5 @@ def test_the_message_of_an_event_takes_precedence() -> None:
 def test_the_message_does_not_change_while_the_pod_waits() -> None:
     """Each change would be a write of the status."""
     seen = observed(lonely(unacknowledged="node nowhere"), view(1))
-    first, last = (plan(job(replicas=2), seen, later(seconds)).status for seconds in (11, 600))
+    first, last = (make_plan(job(replicas=2), seen, later(seconds)).status for seconds in (11, 600))
     assert [c.message for c in first.conditions] == [c.message for c in last.conditions]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dijob.api.status import Status
-from dijob.core.members import compact
+from dijob.core.members import compact_ranks
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
@@ -16,7 +16,7 @@ def world(
     seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any
 ) -> World:
     return world_of(
-        gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW
+        gang(size=size), seen, Status(succeeded_ranks=compact_ranks(succeeded), **status), NOW
     )
 
 

@@ -29,7 +29,7 @@ SETTLE_SECONDS = 2.0
 GO, DATA, ACK, END = "go", "data", "ack", "end"
 
 
-def make(kind: str, number: int, port: int) -> Any:
+def make_queue(kind: str, number: int, port: int) -> Any:
     """Return the queue of process `number`, which is already listening. All others connect to 0,
     the hub.
     """
@@ -46,13 +46,13 @@ def make(kind: str, number: int, port: int) -> Any:
     return queue
 
 
-def peer(kind: str, number: int, port: int) -> None:
+def run_peer(kind: str, number: int, port: int) -> None:
     """Run a peer: acknowledge each window, and send a window or end on request."""
-    queue, data = make(kind, number, port), b""
+    queue, data = make_queue(kind, number, port), b""
     time.sleep(SETTLE_SECONDS)
     while True:
         queue.publish(ACK, b"")
-        topic, message = _next(queue)
+        topic, message = _receive_message(queue)
         if topic == END:
             queue.stop()
             return
@@ -66,7 +66,7 @@ def peer(kind: str, number: int, port: int) -> None:
                 queue.recv()
 
 
-def _next(queue: Any) -> tuple[str, Any]:
+def _receive_message(queue: Any) -> tuple[str, Any]:
     message = queue.recv()
     assert message is not None, "the queue has ended"
     return message[0], message[1]
@@ -92,7 +92,7 @@ def _until_answered(queue: Any, peers: int, messages: int) -> None:
     """
     heard: Counter[str] = Counter()
     while heard[ACK] < peers:
-        heard[_next(queue)[0]] += 1
+        heard[_receive_message(queue)[0]] += 1
     assert heard[DATA] == messages, f"{messages - heard[DATA]} of {messages} messages were lost"
 
 
@@ -100,16 +100,16 @@ Direction = Callable[[Any, int, int, int], None]
 DIRECTIONS: tuple[tuple[str, Direction], ...] = (("1→N", one_to_all), ("N→1", all_to_one))
 
 
-def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
+def measure_rates(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
     """Return messages per second by size and direction; each message goes to or comes from every
     peer.
     """
     context = mp.get_context("spawn")
     others = [
-        context.Process(target=peer, args=(kind, number, port), daemon=True)
+        context.Process(target=run_peer, args=(kind, number, port), daemon=True)
         for number in range(1, peers + 1)
     ]
-    hub = make(kind, 0, port)
+    hub = make_queue(kind, 0, port)
     for process in others:
         process.start()
     _until_answered(hub, peers, 0)
@@ -128,7 +128,7 @@ def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
     return rates
 
 
-def table(found: dict[str, list[dict[tuple[int, str], float]]], peers: int) -> str:
+def format_table(found: dict[str, list[dict[tuple[int, str], float]]], peers: int) -> str:
     """Return the medians as a Markdown table."""
     lines = [
         (
@@ -151,7 +151,7 @@ def _in_a_process_of_its_own(kind: str, peers: int, port: int, answers: Any) -> 
     alarm ends it if it hangs.
     """
     signal.alarm(MEASURE_SECONDS)
-    answers.put(measure(kind, peers, port))
+    answers.put(measure_rates(kind, peers, port))
 
 
 def main() -> None:
@@ -172,7 +172,7 @@ def main() -> None:
             raise SystemExit(f"{kind} was not measured: its hub ended with {hub.exitcode}")
         found[kind].append(answers.get())
         print(f"round {number // len(QUEUES) + 1} of {ROUNDS}: {kind} measured", flush=True)
-    print(table(found, peers))
+    print(format_table(found, peers))
 
 
 if __name__ == "__main__":

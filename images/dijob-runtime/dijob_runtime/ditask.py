@@ -12,7 +12,7 @@ from typing import Any
 import click
 from ding.entry.cli_ditask import cli_ditask
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 from dijob_runtime.torchrpc import devices, runner
 
 # DI-engine's documentation passes a device map in --attach-to.
@@ -34,7 +34,7 @@ OPTIONS = (
 )
 
 
-def extended(command: click.Command) -> click.Command:
+def add_options(command: click.Command) -> click.Command:
     """Add the options to ditask's own command. Its own function does not get them."""
     known = command.callback
 
@@ -47,7 +47,9 @@ def extended(command: click.Command) -> click.Command:
             if rank is not None and not given["node_ids"]:
                 given["node_ids"] = str(rank)
             if method:
-                say(f"--init-method {method} is ignored: processes connect to each other directly")
+                log_message(
+                    f"--init-method {method} is ignored: processes connect to each other directly"
+                )
             runner.install(runner.Flags(links, gpus), given["mq_type"])
             # DI-engine's parser adds addresses only for nng, and torchrpc needs the same. The
             # runner then replaces nng with torchrpc.
@@ -62,4 +64,4 @@ def extended(command: click.Command) -> click.Command:
 
 
 if __name__ == "__main__":
-    extended(cli_ditask)(prog_name="ditask")
+    add_options(cli_ditask)(prog_name="ditask")

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 
 ALONE = '[{"addr":"127.0.0.1"}]'
 # The port in OneFlow's documentation.
@@ -26,6 +26,6 @@ def config_distributed(flow: Any = None) -> None:
     if gpus:
         flow.config.gpu_device_num(gpus)
     else:
-        say("the container has no GPU limit: OneFlow keeps its default gpu_device_num")
+        log_message("the container has no GPU limit: OneFlow keeps its default gpu_device_num")
     flow.env.ctrl_port(int(os.environ.get("DI_ONEFLOW_CTRL_PORT") or CTRL_PORT))
     flow.env.machine(nodes)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 from dijob_runtime.world import FOLDER, PodWorld, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
@@ -39,10 +39,10 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     world = PodWorld.read()
     if world is None:
         return {"n_parallel_workers": 1, **given}
-    _warn(world, given)
+    _report_conflicts(world, given)
     world = with_arguments(world, given)
-    args = _common(world)
-    args.update(broker() if world.mq_type == "redis" else _nng(world, given))
+    args = _common_arguments(world)
+    args.update(redis_arguments() if world.mq_type == "redis" else _nng_arguments(world, given))
     args.update(given)
     if args["mq_type"].startswith("torchrpc"):
         # Imported only here, because the rest of this package needs neither torch nor DI-engine.
@@ -92,7 +92,7 @@ def links_of(world: PodWorld, first: int) -> list[str]:
     ]
 
 
-def contradictions(world: PodWorld, given: dict[str, Any]) -> list[str]:
+def find_conflicts(world: PodWorld, given: dict[str, Any]) -> list[str]:
     """Return a message for each argument that conflicts with the job."""
     fields = {
         "n_parallel_workers": ("spec.parallelWorkers", world.workers),
@@ -107,11 +107,11 @@ def contradictions(world: PodWorld, given: dict[str, Any]) -> list[str]:
     return [
         f"{name}={given[name]!r}, but the job has {jobs!r}: set {field} to the same value"
         for name, (field, jobs) in fields.items()
-        if not _agree(given.get(name, jobs), jobs)
+        if not _values_agree(given.get(name, jobs), jobs)
     ]
 
 
-def _agree(said: Any, jobs: Any) -> bool:
+def _values_agree(said: Any, jobs: Any) -> bool:
     """Whether two values agree. The queue torchrpc agrees with torchrpc:cpu and torchrpc:cuda,
     because it selects one of them.
     """
@@ -120,21 +120,21 @@ def _agree(said: Any, jobs: Any) -> bool:
     }
 
 
-def _warn(world: PodWorld, given: dict[str, Any]) -> None:
+def _report_conflicts(world: PodWorld, given: dict[str, Any]) -> None:
     """Report arguments that conflict with the job. The program's values apply nevertheless.
 
     The launcher reads the file when the program has succeeded, and writes it to the termination
     message, which the operator reports as a condition.
     """
-    found = "; ".join(contradictions(world, given))
+    found = "; ".join(find_conflicts(world, given))
     if not found or os.environ.get(TOLD):
         return
-    say(f"WARNING: the program's arguments conflict with the job: {found}")
+    log_message(f"WARNING: the program's arguments conflict with the job: {found}")
     with suppress(OSError), OTHERWISE.open("a") as file:  # without a launcher only in the log
         file.write(found + "\n")
 
 
-def _common(world: PodWorld) -> dict[str, Any]:
+def _common_arguments(world: PodWorld) -> dict[str, Any]:
     return {
         "n_parallel_workers": world.workers,
         "mq_type": world.mq_type,
@@ -144,7 +144,7 @@ def _common(world: PodWorld) -> dict[str, Any]:
     }
 
 
-def _nng(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
+def _nng_arguments(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for nng and torchrpc: listen on the pod's own address with one port per
     worker, and connect to all workers of the ranks that the topology selects.
     """
@@ -164,7 +164,7 @@ def _nng(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def broker() -> dict[str, Any]:
+def redis_arguments() -> dict[str, Any]:
     """Return the arguments for Redis, to which every process connects."""
     host, port = (
         os.environ.get("DI_REDIS_HOST") or "localhost",

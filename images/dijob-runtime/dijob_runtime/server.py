@@ -22,7 +22,7 @@ from typing import Any, SupportsFloat
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 
 URL = "DI_SERVER_URL"
 TOKEN = "DI_SERVER_TOKEN_FILE"
@@ -47,7 +47,7 @@ def request_replicas(replicas: int) -> int:
     It returns before the operator starts or ends pods. Raises ServerError with the server's reason
     if the job cannot have this number.
     """
-    answer = _ask("PUT", "replicas", {"replicas": replicas})
+    answer = _send_request("PUT", "replicas", {"replicas": replicas})
     try:
         return int(answer["data"]["replicas"])
     except (LookupError, TypeError, ValueError):
@@ -74,14 +74,14 @@ def report(
     for name, value in said.items():
         if value is not None:
             try:
-                news[name] = _figure(name, value)
+                news[name] = _check_figure(name, value)
             except Exception as error:  # a tensor's own conversion may raise anything
                 _reporter.complain(name, error)
     if news:
         _reporter.add(news)
 
 
-def _figure(name: str, value: Any) -> float:
+def _check_figure(name: str, value: Any) -> float:
     """Return the value as the server accepts it: finite, and counts as integers.
 
     Raises ValueError for other numbers, and whatever the value's own conversion raises.
@@ -138,7 +138,7 @@ class _Reporter:
             if not news:
                 return
             try:
-                _ask("POST", "progress", news, REPORT_TIMEOUT_SECONDS)
+                _send_request("POST", "progress", news, REPORT_TIMEOUT_SECONDS)
             except Exception as error:  # a failure must end neither the thread nor the program
                 self.complain("progress", error)
 
@@ -147,22 +147,24 @@ class _Reporter:
         if what not in self._complained:
             self._complained.add(what)
             with suppress(Exception):  # stderr may be closed
-                say(f"WARNING: {what} is not reported: {why}")
+                log_message(f"WARNING: {what} is not reported: {why}")
 
 
 _reporter = _Reporter()
 
 
-def _begin() -> None:
+def _start_reporter() -> None:
     global _reporter
     _reporter = _Reporter()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin)
+    os.register_at_fork(after_in_child=_start_reporter)
 
 
-def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS) -> Any:
+def _send_request(
+    method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS
+) -> Any:
     """Send a request and return the decoded response. Its form is not checked, because another
     server may listen at this address.
     """
@@ -188,14 +190,14 @@ def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_
         with build_opener(ProxyHandler({})).open(request, timeout=timeout) as answer:
             return json.loads(answer.read())
     except HTTPError as error:
-        raise ServerError(error.code, _sentence(error)) from error
+        raise ServerError(error.code, _error_reason(error)) from error
     except (OSError, HTTPException, ValueError) as error:
         raise ServerError(
             0, f"the request to the DIJob server at {base} failed: {error}"
         ) from error
 
 
-def _sentence(error: HTTPError) -> str:
+def _error_reason(error: HTTPError) -> str:
     """Return the reason in the server's response; the HTTP status if it has none."""
     try:
         return str(json.loads(error.read())["message"])

@@ -51,9 +51,9 @@ class PodWorld:
                 )
             return None
         world = PodWorld(
-            _number(env, "DI_RANK", None),
-            tuple(_bracketed(address) for address in env["DI_NODES"].split(",")),
-            _number(env, "DI_PARALLEL_WORKERS", 1),
+            _read_number(env, "DI_RANK", None),
+            tuple(_bracket_address(address) for address in env["DI_NODES"].split(",")),
+            _read_number(env, "DI_PARALLEL_WORKERS", 1),
             env.get("DI_TOPOLOGY") or "mesh",
             tuple(filter(None, (label.strip() for label in env.get("DI_LABELS", "").split(",")))),
             env.get("DI_MQ_TYPE") or "nng",
@@ -89,15 +89,15 @@ def wait_for_peers(world: PodWorld, port: int) -> None:
     route, and logs nothing, so the job would hang without this check.
     """
     if world.dialled:
-        _wait(world.topology, str(port), str(world.workers))
+        _wait_until_reachable(world.topology, str(port), str(world.workers))
 
 
 def wait_for_redis(host: str, port: int) -> None:
     """Wait until the server answers. Raises NotReachable after DIJOB_REACH_SECONDS (60)."""
-    _wait("redis", host, str(port))
+    _wait_until_reachable("redis", host, str(port))
 
 
-def _wait(*words: str) -> None:
+def _wait_until_reachable(*words: str) -> None:
     if os.environ.get("DIJOB_REACH_SECONDS") == "0":
         return
     try:
@@ -111,13 +111,13 @@ def _wait(*words: str) -> None:
         )
 
 
-def _number(env: Mapping[str, str], name: str, default: int | None) -> int:
+def _read_number(env: Mapping[str, str], name: str, default: int | None) -> int:
     text = env.get(name) or ("" if default is None else str(default))
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{name} is {text!r}; it must be a number")
     return int(text)
 
 
-def _bracketed(address: str) -> str:
+def _bracket_address(address: str) -> str:
     """Return an address as in a URL: an IPv6 address in brackets."""
     return f"[{address}]" if ":" in address and not address.startswith("[") else address

@@ -29,13 +29,13 @@ _OWN_WORLD: Final = (
 )
 
 
-def bypassed(job: DIJob) -> tuple[Problem, ...]:
+def bypass_problems(job: DIJob) -> tuple[Problem, ...]:
     """Return why programs of the job do not know their peers, one problem for each pod set."""
-    found = (problem(pod_set, job) for pod_set in job.pod_sets)
+    found = (bypass_problem(pod_set, job) for pod_set in job.pod_sets)
     return tuple(dict.fromkeys(one for one in found if one))
 
 
-def problem(pod_set: PodSet, job: DIJob) -> Problem | None:
+def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
     """Return why the programs of these pods do not know their peers.
 
     Returns None if they know them, or if they have none.

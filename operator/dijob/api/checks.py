@@ -12,7 +12,7 @@ from typing import Final
 from dijob import names
 from dijob.api import job_names
 from dijob.api.model import DIJob
-from dijob.api.own_variables import contradictions
+from dijob.api.own_variables import variable_problems
 from dijob.api.parts import MessageQueue
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
@@ -81,26 +81,26 @@ LIST_LENGTH: Final = 100_000
 TASKS_LIST_LENGTH: Final = 75_000
 
 
-def problems(job: DIJob) -> tuple[Problem, ...]:
+def job_problems(job: DIJob) -> tuple[Problem, ...]:
     """Return all reasons why the job cannot run as written."""
     spec = job.spec
     # Without exactly one shape, the other rules would report only consequences of this mistake.
     if (spec.tasks is None) == (spec.template is None):
         return (Problem("spec", ONE_SHAPE_MESSAGE if spec.tasks else NO_SHAPE_MESSAGE),)
     found = [
-        *_name(job),
-        *_sizes(spec),
-        *_tasks(job),
-        *_addressing(job),
-        *_runtime(spec),
-        *_queue(spec),
-        *_group(spec),
-        *_volumes(spec),
-        *_policies(job),
-        *_agreed(job),
+        *_name_problems(job),
+        *_size_problems(spec),
+        *_task_problems(job),
+        *_list_size_problems(job),
+        *_runtime_problems(spec),
+        *_queue_problems(spec),
+        *_group_problems(spec),
+        *_volume_problems(spec),
+        *_policy_problems(job),
+        *_setting_conflicts(job),
         # If the job has started, an older operator has accepted it. It must keep its pods, so it
         # gets a warning instead (warnings.py).
-        *(() if job.status.start_time else contradictions(job)),
+        *(() if job.status.start_time else variable_problems(job)),
     ]
     for pod_set in job.pod_sets:
         wrong = list(template_problems(pod_set, spec))
@@ -114,15 +114,15 @@ def problems(job: DIJob) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _name(job: DIJob) -> Iterator[Problem]:
+def _name_problems(job: DIJob) -> Iterator[Problem]:
     name = job.metadata.name
     if not job_names.is_allowed(name):
-        near = job_names.nearest(name)
+        near = job_names.nearest_allowed(name)
         such = f", such as {near}" if near else ""
         yield Problem("metadata.name", f"{name!r} {job_names.NAME_MESSAGE}{such}")
 
 
-def _sizes(spec: Spec) -> Iterator[Problem]:
+def _size_problems(spec: Spec) -> Iterator[Problem]:
     least, most, wish = spec.min_replicas, spec.max_replicas, spec.replicas
     if spec.tasks:
         if (least, most, wish) != (None, None, None):
@@ -151,7 +151,7 @@ def _sizes(spec: Spec) -> Iterator[Problem]:
         )
 
 
-def _tasks(job: DIJob) -> Iterator[Problem]:
+def _task_problems(job: DIJob) -> Iterator[Problem]:
     """Yield problems with the names and types of tasks.
 
     DI-orchestrator 1.1 has the same rules for types (pkg/utils/validator.go).
@@ -181,7 +181,7 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
         types.add(task.type)
 
 
-def _addressing(job: DIJob) -> Iterator[Problem]:
+def _list_size_problems(job: DIJob) -> Iterator[Problem]:
     """Yield a problem if a peer list of names does not fit into a pod.
 
     1,500 IPs always fit, but 1,500 of the longest names do not.
@@ -203,18 +203,18 @@ def _addressing(job: DIJob) -> Iterator[Problem]:
         )
 
 
-def _runtime(spec: Spec) -> Iterator[Problem]:
+def _runtime_problems(spec: Spec) -> Iterator[Problem]:
     if spec.runtime.traits.homogeneous and spec.tasks:
         yield Problem("spec.runtime", f"is {spec.runtime}: {HOMOGENEOUS_MESSAGE}")
 
 
-def _queue(spec: Spec) -> Iterator[Problem]:
+def _queue_problems(spec: Spec) -> Iterator[Problem]:
     queue = spec.message_queue or MessageQueue()
     if queue.type is not Queue.REDIS and queue.host:
         yield Problem("spec.messageQueue.host", HOST_MESSAGE)
 
 
-def _agreed(job: DIJob) -> Iterator[Problem]:
+def _setting_conflicts(job: DIJob) -> Iterator[Problem]:
     """Yield a problem if two sources have different values for a setting of all ranks.
 
     All tasks form one world. If no field of the spec has the value, the commands must agree.
@@ -242,13 +242,13 @@ def _agreed(job: DIJob) -> Iterator[Problem]:
             )
 
 
-def _group(spec: Spec) -> Iterator[Problem]:
+def _group_problems(spec: Spec) -> Iterator[Problem]:
     # The apiserver would reject an invalid label only in the pods.
     if not re.fullmatch(GROUP_PATTERN, spec.group):
         yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
 
 
-def _volumes(spec: Spec) -> Iterator[Problem]:
+def _volume_problems(spec: Spec) -> Iterator[Problem]:
     # The apiserver would reject such volumes only in the pods, after the job was accepted.
     seen = set[str]()
     for at, volume in enumerate(spec.volumes or ()):
@@ -267,7 +267,7 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
         seen.add(str(name))
 
 
-def _policies(job: DIJob) -> Iterator[Problem]:
+def _policy_problems(job: DIJob) -> Iterator[Problem]:
     """Yield problems with tasks, conditions and exit codes in the policies.
 
     A rule that never matches would otherwise go unnoticed until a rank fails.

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.api import shellwords
-from dijob.api.shellwords import basename
+from dijob.api.shellwords import program_name
 
 DITASK: Final = "ditask"
 # Short options of cli_ditask.py; every other option is long.
@@ -56,16 +56,16 @@ class Command:
     @staticmethod
     def of(container: Mapping[str, Any]) -> "Command":
         """Parse `command` and `args`, both optional, of a container in a pod template."""
-        words = _strings(container.get("command"))
+        words = _as_strings(container.get("command"))
         if not words:
             # The image's entry point runs, and the operator does not read images.
             return Command(dynamic=True)
-        words += _strings(container.get("args"))
+        words += _as_strings(container.get("args"))
         seen = _Seen()
         if seen.may_read(words):
             _read_argv(words, seen, depth=0)
         # The part that was not read could contain another ditask, so nothing is known.
-        return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _command(seen)
+        return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _merge_calls(seen)
 
     def hides(self, option: str) -> bool:
         """Whether an option, by its long name without dashes, may have a value that cannot be
@@ -116,24 +116,24 @@ class _Seen:
         return not self.too_long
 
     def call(self, words: Sequence[str], detour: str | None = None) -> None:
-        self.calls.append(_options(words))
+        self.calls.append(_read_options(words))
         self.bypass = self.bypass or detour or self.detour
 
 
-def _strings(value: object) -> list[str]:
+def _as_strings(value: object) -> list[str]:
     given = value if isinstance(value, list | tuple) else ()
     return ["" if word is None else str(word) for word in given]
 
 
 def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
     """Parse one simple command, in exec form or as a shell would run it."""
-    words = shellwords.unwrap(words)
+    words = shellwords.unwrap_command(words)
     # The depth bounds the recursion for shells within shells.
     if not words or depth > 8:
         seen.opaque = seen.opaque or depth > 8
         return
     program, rest = words[0], words[1:]
-    name = basename(program) or program
+    name = program_name(program) or program
     if name == DITASK:
         seen.call(rest, f"the path `{program}`" if "/" in program else None)
     elif name in shellwords.SHELLS:
@@ -141,7 +141,7 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
     elif name.startswith("python"):
         _read_python(name, rest, seen)
     elif name in ("source", "."):
-        if rest and basename(rest[0]) == "activate":
+        if rest and program_name(rest[0]) == "activate":
             seen.detour = f"`{name} {rest[0]}`"
         else:
             seen.opaque = True
@@ -157,7 +157,7 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
 def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> None:
     call = shellwords.parse_call(rest)
     if call.login:
-        seen.detour = f"the login shell `{basename(program)} -l`"
+        seen.detour = f"the login shell `{program_name(program)} -l`"
     # The outermost script is one of the words, which `of` has counted already.
     script = (
         call.script
@@ -181,7 +181,7 @@ def _read_python(name: str, rest: Sequence[str], seen: _Seen) -> None:
     if modules:
         seen.call(rest[modules[0] + 1 :], f"`{name} -m {rest[modules[0]]}`")
         return
-    paths = [at for at, word in enumerate(rest) if basename(word) in (DITASK, "cli_ditask.py")]
+    paths = [at for at, word in enumerate(rest) if program_name(word) in (DITASK, "cli_ditask.py")]
     if paths:
         seen.call(rest[paths[0] + 1 :], f"`{name} {rest[paths[0]]}`")
 
@@ -193,14 +193,14 @@ def _read_conda_run(name: str, rest: Sequence[str], seen: _Seen, depth: int) -> 
         _read_argv(rest[starts[0] :], seen, depth + 1)
 
 
-def _options(words: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
+def _read_options(words: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
     """Return the options of one ditask call, and the names of those that cannot be read.
 
     The rules are click's: the last of several values is used, and `--` ends the options.
     """
     given: dict[str, str] = {}
     hidden: set[str] = set()
-    for name, value in _pairs(words):
+    for name, value in _option_pairs(words):
         given.pop(name, None)
         hidden.discard(name)
         if name == "*" or value is None or shellwords.is_hidden(value):
@@ -210,7 +210,7 @@ def _options(words: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
     return given, frozenset(hidden)
 
 
-def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+def _option_pairs(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     rest = iter(words)
     for word in rest:
         if word == "--":
@@ -228,7 +228,7 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
             yield "*", None
 
 
-def _command(seen: _Seen) -> Command:
+def _merge_calls(seen: _Seen) -> Command:
     if not seen.calls:
         return Command(dynamic=seen.opaque)
     first = seen.calls[0][0]
@@ -241,10 +241,10 @@ def _command(seen: _Seen) -> Command:
     return Command(
         runs_ditask=True,
         platform=options.get("platform"),
-        parallel_workers=_integer(options.get("parallel-workers")),
+        parallel_workers=_parse_integer(options.get("parallel-workers")),
         topology=options.get("topology"),
         mq_type=options.get("mq-type"),
-        ports=_ports(options.get("ports")),
+        ports=_parse_ports(options.get("ports")),
         bypass=seen.bypass,
         dynamic=seen.opaque or bool(hidden),
         hidden=frozenset(hidden),
@@ -252,14 +252,14 @@ def _command(seen: _Seen) -> Command:
     )
 
 
-def _integer(text: str | None) -> int | None:
+def _parse_integer(text: str | None) -> int | None:
     try:
         return None if text is None else int(text)
     except ValueError:
         return None
 
 
-def _ports(text: str | None) -> tuple[int, ...]:
-    ports = [_integer(part) for part in (text or "").split(",")]
+def _parse_ports(text: str | None) -> tuple[int, ...]:
+    ports = [_parse_integer(part) for part in (text or "").split(",")]
     known = tuple(port for port in ports if port is not None and 0 < port < 65536)
     return known if len(known) == len(ports) else ()

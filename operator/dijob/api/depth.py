@@ -42,7 +42,7 @@ LARGE_MESSAGE: Final = (
 )
 
 
-def shallow(document: bytes) -> bytes:
+def cut_depth(document: bytes) -> bytes:
     """Return a JSON document without the content of objects and lists at level KEPT_LEVELS."""
     depth, kept, begin = 0, list[bytes](), 0
     for found in _BRACKET.finditer(document):
@@ -67,7 +67,7 @@ def is_wide(document: bytes) -> bool:
     return document.count(b",") + document.count(b"[") + document.count(b"{") > TOKENS
 
 
-def narrow(document: bytes, levels: int, most: int = TOKENS) -> bytes:
+def cut_size(document: bytes, levels: int, most: int = TOKENS) -> bytes:
     """Return a JSON document in which large parts are replaced by CUT.
 
     A part is an object or list directly below the first `levels` levels. It is large if it has more
@@ -94,14 +94,14 @@ def narrow(document: bytes, levels: int, most: int = TOKENS) -> bytes:
     return b"".join((*kept, document[begin:]))
 
 
-def problems(value: Any, path: str) -> Iterator[Problem]:
+def depth_problems(value: Any, path: str) -> Iterator[Problem]:
     """Yield at most one problem with the depth or size of a parsed value at `path`.
 
     The value is walked level by level without recursion, and the walk stops at either limit.
     """
     level, count = [(path, value)], 1
     for _ in range(LEVELS):
-        level = list(islice(_below(level), VALUES + 1))
+        level = list(islice(_next_level(level), VALUES + 1))
         count += len(level)
         large = count > VALUES or any(below == CUT for _, below in level)
         if large:
@@ -114,15 +114,17 @@ def problems(value: Any, path: str) -> Iterator[Problem]:
     )
 
 
-def _below(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _next_level(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Yield the fields and entries of the values of one level, each with its path."""
     for path, value in level:
         if isinstance(value, dict):
-            yield from ((_at(path, f".{name}"), below) for name, below in value.items())
+            yield from ((_join_path(path, f".{name}"), below) for name, below in value.items())
         elif isinstance(value, list):
-            yield from ((_at(path, f"[{number}]"), below) for number, below in enumerate(value))
+            yield from (
+                (_join_path(path, f"[{number}]"), below) for number, below in enumerate(value)
+            )
 
 
-def _at(path: str, step: str) -> str:
+def _join_path(path: str, step: str) -> str:
     """Return the path of a field or entry, cut to what a message can show."""
     return path if len(path) > _PATH_LENGTH else path + step[: _PATH_LENGTH + 1]

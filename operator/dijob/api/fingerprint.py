@@ -4,10 +4,10 @@ import hashlib
 import json
 
 from dijob.api.spec import Spec
-from dijob.api.traits import Immutable, traits
+from dijob.api.traits import Immutable, traits_by_field
 
 
-def fingerprint(spec: Spec) -> str:
+def spec_fingerprint(spec: Spec) -> str:
     """Return a hash of the immutable fields, which shows whether a pod was created from this spec.
 
     The hash covers what the user wrote and not the pod that the operator makes of it. Otherwise an
@@ -17,7 +17,7 @@ def fingerprint(spec: Spec) -> str:
     """
     counted = {
         name
-        for name, trait in traits(Spec, Immutable).items()
+        for name, trait in traits_by_field(Spec, Immutable).items()
         if trait.default_is_hashed or getattr(spec, name) != Spec.model_fields[name].default
     }
     written = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=counted)

@@ -34,7 +34,7 @@ def is_allowed(name: str) -> bool:
     return len(name) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN, name) is not None
 
 
-def nearest(name: str) -> str:
+def nearest_allowed(name: str) -> str:
     """Return the allowed name that is most similar to this one, or "" if no part of it can be kept.
 
     crd/naming.py builds the same name in CEL, or none.

@@ -64,7 +64,7 @@ _KEYS: Final = {
 }
 
 
-def misplaced(job: DIJob) -> Iterator[Problem]:
+def misplaced_key_warnings(job: DIJob) -> Iterator[Problem]:
     """Yield a warning for each key of the DIJob that only has an effect on pods, if they lack
     it."""
     for field, given in (
@@ -72,11 +72,11 @@ def misplaced(job: DIJob) -> Iterator[Problem]:
         ("annotations", job.metadata.annotations),
     ):
         for key in sorted(given):
-            reader = _reader(key)
+            reader = _reader_of_key(key)
             places = [
                 f"{pod_set.path}.metadata.{field}"
                 for pod_set in job.pod_sets
-                if key not in _given(pod_set.template.metadata, field)
+                if key not in _given_keys(pod_set.template.metadata, field)
             ]
             if reader and places:
                 yield Problem(
@@ -86,12 +86,12 @@ def misplaced(job: DIJob) -> Iterator[Problem]:
                 )
 
 
-def _given(metadata: TemplateMetadata, field: str) -> Mapping[str, str]:
+def _given_keys(metadata: TemplateMetadata, field: str) -> Mapping[str, str]:
     found: Mapping[str, str] | None = getattr(metadata, field)
     return found or {}
 
 
-def _reader(key: str) -> str | None:
+def _reader_of_key(key: str) -> str | None:
     """Return the name of the program that reads a key on pods, or None if it is not known."""
     domain, separator, _ = key.partition("/")
     parts = domain.split(".") if separator else []

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from dijob import names
-from dijob.api.fingerprint import fingerprint
+from dijob.api.fingerprint import spec_fingerprint
 from dijob.api.parts import Text
 from dijob.api.pod_sets import PodSet, pod_sets
 from dijob.api.spec import Spec
@@ -62,7 +62,7 @@ class DIJob(Stored):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the fields that the job's pods are created from."""
-        return fingerprint(self.spec)
+        return spec_fingerprint(self.spec)
 
     def pod_set_of(self, rank: int) -> PodSet:
         """Return the pod set of a rank.

@@ -5,7 +5,7 @@ from typing import Final
 DIGITS: Final = 15
 
 
-def natural(text: str, digits: int = DIGITS) -> int | None:
+def parse_natural(text: str, digits: int = DIGITS) -> int | None:
     """Return the number if a text has only ASCII digits, and at most `digits` of them, else None.
 
     No built-in check is strict enough: `isdigit` accepts "²", which `int` rejects, and `int`

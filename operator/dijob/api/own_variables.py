@@ -11,7 +11,7 @@ from typing import Final
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.pod_sets import PodSet, entries
+from dijob.api.pod_sets import PodSet, entries_at
 from dijob.api.problems import Problem
 from dijob.names import Queue
 
@@ -27,28 +27,28 @@ _FIELDS: Final = {
 _NAMES: Final = ("DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE")
 
 
-def contradictions(job: DIJob) -> tuple[Problem, ...]:
+def variable_problems(job: DIJob) -> tuple[Problem, ...]:
     """Return a problem for each variable in the templates that contradicts the spec."""
-    expected = _world(job)
+    expected = _known_values(job)
     return tuple(
-        Problem(path, _contradiction(name, value, expected[name]))
+        Problem(path, _describe_conflict(name, value, expected[name]))
         for pod_set in job.pod_sets
-        for path, name, value in _given(pod_set)
+        for path, name, value in _given_variables(pod_set)
         if name in expected and value not in (None, expected[name])
     )
 
 
-def replaced(job: DIJob) -> Iterator[Problem]:
+def variable_warnings(job: DIJob) -> Iterator[Problem]:
     """Yield a warning for each variable in the templates that overrides the operator's, or whose
     value cannot be read.
     """
-    world, meta = _world(job), job.metadata
+    world, meta = _known_values(job), job.metadata
     # A template may repeat the operator's own values.
     same = {("DI_JOB_NAME", meta.name), ("DI_JOB_NAMESPACE", meta.namespace)}
     tasks = [pod_set.name for pod_set in job.pod_sets if pod_set.name]
     hidden = (*_NAMES, *map(names.nodes_variable, tasks), *(["DI_LABELS"] if tasks else []))
     for pod_set in job.pod_sets:
-        for path, name, value in _given(pod_set):
+        for path, name, value in _given_variables(pod_set):
             if name in world and value is None:
                 yield Problem(
                     path,
@@ -63,7 +63,7 @@ def replaced(job: DIJob) -> Iterator[Problem]:
                 )
 
 
-def _world(job: DIJob) -> dict[str, str]:
+def _known_values(job: DIJob) -> dict[str, str]:
     """Return the values that the variables of `_FIELDS` have, as far as the job decides them."""
     queue = job.spec.message_queue
     found = {
@@ -76,19 +76,19 @@ def _world(job: DIJob) -> dict[str, str]:
     return found
 
 
-def _given(pod_set: PodSet) -> Iterator[tuple[str, str, str | None]]:
+def _given_variables(pod_set: PodSet) -> Iterator[tuple[str, str, str | None]]:
     """Yield path, name and value of the main container's variables.
 
     The value is None if it is known only in the cluster, as with valueFrom or a $(REFERENCE).
     """
-    for at, entry in enumerate(entries(pod_set.main_container, "env")):
+    for at, entry in enumerate(entries_at(pod_set.main_container, "env")):
         value = entry.get("value")
         literal = entry.get("valueFrom") is None and "$(" not in str(value)
         path = f"{pod_set.main_path}.env[{at}]"
         yield path, str(entry.get("name")), str(value or "") if literal else None
 
 
-def _contradiction(name: str, value: str | None, expected: str) -> str:
+def _describe_conflict(name: str, value: str | None, expected: str) -> str:
     return (
         f"{name} is {value!r}, but the job has {expected!r}: remove the variable, and set"
         f" {_FIELDS[name]} if you want {value!r}"

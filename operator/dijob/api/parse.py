@@ -38,50 +38,54 @@ def parse_job(body: Body) -> DIJob:
         job = DIJob(
             metadata=Metadata.model_validate(body.get("metadata") or {}),
             spec=Spec.model_validate(body.get("spec") or {}),
-            status=stored(body),
+            status=parse_status(body),
         )
     except ValidationError as error:
         # Only an object from the apiserver has a uid. In a user's file, an unknown field is a
         # typing error; in the apiserver's object, it is a field that only the CRD knows.
         served = "uid" in (body.get("metadata") or {})
         raise SpecError(from_validation(error, DIJob, served=served)) from error
-    found = checks.problems(job)
+    found = checks.job_problems(job)
     if found:
         raise SpecError(found)
     return job
 
 
-def stored(body: Body) -> Status:
+def parse_status(body: Body) -> Status:
     """Return the status of an object of the apiserver.
 
     Each field that cannot be read counts as absent, and the others are kept. So a job that has
     ended stays ended whatever another operator wrote (DI-orchestrator 1.0 wrote negative counts).
     """
     given = body.get("status")
-    kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
-    return _readable(Status, kept)
+    kept = (
+        {n: v for n, v in given.items() if not _has_absurd_number(v)}
+        if isinstance(given, Mapping)
+        else {}
+    )
+    return _drop_unreadable(Status, kept)
 
 
-def _read(body: Body) -> DIJob:
+def _read_job(body: Body) -> DIJob:
     """Return the job, without validation if it has ended.
 
     Nothing of an ended job runs, and the operator reads its spec only to clean up. So fields that
     cannot be read count as absent, and rules that are newer than the job do not matter.
     """
-    status = stored(body)
+    status = parse_status(body)
     if not status.ended:
         return parse_job(body)
     _refuse_depth(body)
     meta = Metadata.model_validate(body.get("metadata") or {})
-    return DIJob(metadata=meta, spec=_readable(Spec, body.get("spec") or {}), status=status)
+    return DIJob(metadata=meta, spec=_drop_unreadable(Spec, body.get("spec") or {}), status=status)
 
 
 def _refuse_depth(body: Body) -> None:
-    if found := tuple(depth.problems(body.get("spec"), "spec")):
+    if found := tuple(depth.depth_problems(body.get("spec"), "spec")):
         raise SpecError(found)
 
 
-def _readable(model: type[Part], given: Mapping[str, Any]) -> Part:
+def _drop_unreadable(model: type[Part], given: Mapping[str, Any]) -> Part:
     """Return the object without those of its fields that cannot be read."""
     kept = dict(given)
     # Without its wrong fields the object should be valid. If it is not, all of it counts as absent.
@@ -113,23 +117,25 @@ class Parsed:
         """
         version, spec = str(body["metadata"]["resourceVersion"]), body.get("spec")
         if before is None:
-            return Parsed(_read(body), spec)
+            return Parsed(_read_job(body), spec)
         if before.job.metadata.resource_version == version:
             return before
         # Most new versions differ only in status and metadata.
-        return Parsed(_with_spec_of(before.job, body) if spec == before.spec else _read(body), spec)
+        return Parsed(
+            _with_spec_of(before.job, body) if spec == before.spec else _read_job(body), spec
+        )
 
 
 def _with_spec_of(job: DIJob, body: Body) -> DIJob:
     """Return the job in a body that has the same spec as this job."""
     meta = Metadata.model_validate(body["metadata"])
-    return job.model_copy(update={"metadata": meta, "status": stored(body)})
+    return job.model_copy(update={"metadata": meta, "status": parse_status(body)})
 
 
-def _absurd(value: object) -> bool:
+def _has_absurd_number(value: object) -> bool:
     """Whether a value contains a number that cannot be a count."""
     if isinstance(value, Mapping):
-        return any(map(_absurd, value.values()))
+        return any(map(_has_absurd_number, value.values()))
     if isinstance(value, list):
-        return any(map(_absurd, value))
+        return any(map(_has_absurd_number, value))
     return isinstance(value, int) and value > ABSURD

@@ -12,7 +12,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.command import Command
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.api.parts import Template
 from dijob.api.spec import Spec
 from dijob.names import TaskType
@@ -42,7 +42,7 @@ class PodSet:
     def main_container(self) -> Mapping[str, Any]:
         """The container that runs the job: the one named di-container, else the first, else {}."""
         # The name is DI-orchestrator's convention. A template with one container does not need it.
-        found = containers(self.pod) or [{}]
+        found = containers_in(self.pod) or [{}]
         return next((one for one in found if one.get("name") == names.MAIN_CONTAINER), found[0])
 
     @property
@@ -69,7 +69,9 @@ class PodSet:
         resources = self.main_container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None
         given = (limits or {}).items() if isinstance(limits, Mapping) else ()
-        return sum(natural(str(count)) or 0 for name, count in given if str(name).endswith("/gpu"))
+        return sum(
+            parse_natural(str(count)) or 0 for name, count in given if str(name).endswith("/gpu")
+        )
 
     @cached_property
     def command(self) -> Command:
@@ -95,16 +97,18 @@ def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
     )
 
 
-def containers(spec: Mapping[str, Any] | None, key: str = "containers") -> list[Mapping[str, Any]]:
+def containers_in(
+    spec: Mapping[str, Any] | None, key: str = "containers"
+) -> list[Mapping[str, Any]]:
     """Return the containers (or initContainers) of a raw pod spec.
 
     The spec has not been validated by the apiserver yet, so entries of another type are left out.
     The apiserver rejects them when the pod is created.
     """
-    return entries(spec or {}, key)
+    return entries_at(spec or {}, key)
 
 
-def entries(part: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+def entries_at(part: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     """Return the objects in the list at this key, or [] if there is no list."""
     value = part.get(key)
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

@@ -41,7 +41,7 @@ _ESCAPED: Final = re.compile(f"({_FLAG})|[\x7f-\x9f\u2028\u2029{_FORMAT}]")
 _RESET: Final = "\x1b[0m"
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return a text without escape sequences, control characters, characters that reorder or hide
     others. Tabs stay, and every kind of line break becomes a line feed.
     """
@@ -50,11 +50,11 @@ def plain(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the same in one line, with a space for each line break and tab."""
-    lines = (line.strip() for line in plain(text).replace("\t", " ").split("\n"))
+    lines = (line.strip() for line in plain_text(text).replace("\t", " ").split("\n"))
     return " ".join(line for line in lines if line)
 
 
-def coloured(line: str) -> str:
+def coloured_line(line: str) -> str:
     """Return a line of a log for a terminal: plain, but with its colours, which end with it.
 
     Of a progress bar, which overwrites itself, the last state remains.
@@ -64,7 +64,7 @@ def coloured(line: str) -> str:
     return shown + _RESET if "\x1b" in shown else shown
 
 
-def escaped(document: str) -> str:
+def escape_json(document: str) -> str:
     """Return a JSON document with the characters escaped that `plain` would remove. Programs read
     the same values from it.
     """

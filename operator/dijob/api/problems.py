@@ -60,44 +60,44 @@ def from_validation(
     # as too short. That message would confuse the user.
     true = [one for one in details if one["type"] != "too_short" or one["loc"] not in above]
     for detail in true[:MOST_PROBLEMS]:
-        path = _path([root, *detail["loc"]] if root else detail["loc"])
+        path = _field_path([root, *detail["loc"]] if root else detail["loc"])
         newer = served and detail["type"] == "extra_forbidden" and not path.startswith(OPEN)
-        sentence = CRD_IS_NEWER if newer else _sentence(detail["type"], path, detail, model)
+        sentence = CRD_IS_NEWER if newer else _describe_error(detail["type"], path, detail, model)
         found.append(Problem(path, sentence))
     return tuple(found)
 
 
-def _path(loc: Sequence[int | str]) -> str:
+def _field_path(loc: Sequence[int | str]) -> str:
     path = ""
     for part in loc:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
     return path
 
 
-def _known(model: type[BaseModel], path: str) -> tuple[str, ...]:
+def _known_fields(model: type[BaseModel], path: str) -> tuple[str, ...]:
     """Return the names of the fields that the object at a path can have."""
     for part in re.sub(r"\[\d+\]", "", path).split("."):
         field = next((f for f in model.model_fields.values() if f.alias == part), None)
-        below = list(_models(field.annotation)) if field else []
+        below = list(_models_in(field.annotation)) if field else []
         if not below:
             return ()
         model = below[0]
     return tuple(str(field.alias) for field in model.model_fields.values())
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models in a type such as `tuple[Task, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
-        yield from _models(argument)
+        yield from _models_in(argument)
 
 
-def _sentence(kind: str, path: str, detail: Any, model: type[BaseModel]) -> str:
+def _describe_error(kind: str, path: str, detail: Any, model: type[BaseModel]) -> str:
     value = detail.get("input")
     if kind == "extra_forbidden":
         parent, _, name = path.rpartition(".")
-        known = _known(model, parent)
+        known = _known_fields(model, parent)
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         return f"there is no such field; {hint}Known fields: {', '.join(known)}"

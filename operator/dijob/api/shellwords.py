@@ -79,11 +79,11 @@ def is_hidden(word: str) -> bool:
 
 def is_known_program(word: str) -> bool:
     """Whether a word is a program that `unwrap` would stop at: ditask, a shell or a python."""
-    name = basename(word)
+    name = program_name(word)
     return name == "ditask" or name in SHELLS or name.startswith("python")
 
 
-def basename(word: str) -> str:
+def program_name(word: str) -> str:
     """Return a program's name without its folder."""
     return word.rstrip("/").rpartition("/")[2]
 
@@ -110,14 +110,14 @@ def parse_call(words: Sequence[str]) -> ShellCall:
     return ShellCall(script=None, login=login)
 
 
-def unwrap(words: Sequence[str]) -> list[str]:
+def unwrap_command(words: Sequence[str]) -> list[str]:
     """Remove keywords, assignments and wrappers: `FOO=1 exec nohup ditask ...` is `ditask ...`."""
     at, known = 0, True
     while at < len(words):
         word = words[at]
         if word in _KEYWORDS or _ASSIGNMENT.match(word):
             at += 1
-        elif basename(word) in _WRAPPERS:
+        elif program_name(word) in _WRAPPERS:
             if word == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
                 # This form prints where a program is, and runs nothing.
                 return []
@@ -159,12 +159,12 @@ def simple_commands(script: str) -> list[list[str]] | None:
                 commands.append([])
         elif (word := token["word"]) is not None:
             if not skip:
-                commands[-1].append(_QUOTED.sub(_unquoted, word))
+                commands[-1].append(_QUOTED.sub(_unquote_word, word))
             skip = False
     return [words for words in commands if words]
 
 
-def _unquoted(quoted: re.Match[str]) -> str:
+def _unquote_word(quoted: re.Match[str]) -> str:
     plain, text, escaped = quoted.groups()
     return (
         _ESCAPED.sub(r"\1", text) if text is not None else plain if plain is not None else escaped
@@ -185,7 +185,7 @@ def _without_documents(script: str) -> str:
     while number < len(lines):
         line, after = lines[number], number + 1
         for found in _HEREDOC.finditer(line):
-            if end := _next(ends.get(found[2], []), number):
+            if end := _next_above(ends.get(found[2], []), number):
                 line, after = line[: found.start()] + line[found.end() :], end + 1
                 break
         kept.append(line)
@@ -193,7 +193,7 @@ def _without_documents(script: str) -> str:
     return "\n".join(kept)
 
 
-def _next(falling: list[int], least: int) -> int:
+def _next_above(falling: list[int], least: int) -> int:
     """Remove the numbers up to `least` and return the next one, or 0 if there is none."""
     while falling and falling[-1] <= least:
         falling.pop()

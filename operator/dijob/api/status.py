@@ -248,7 +248,7 @@ class Status(Stored):
         return any(one.type in ends and one.status == "True" for one in self.conditions)
 
 
-def timestamp(now: datetime) -> str:
+def format_time(now: datetime) -> str:
     """Return a time in the format of Kubernetes: RFC 3339, UTC, whole seconds."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dijob import names
-from dijob.api.pod_sets import PodSet, containers, entries
+from dijob.api.pod_sets import PodSet, containers_in, entries_at
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
 from dijob.names import Topology
@@ -72,20 +72,20 @@ def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     if pod_set.template.containers is not None:
         yield Problem(f"{pod_set.path}.containers", SLIP_MESSAGE)
         return
-    yield from _prefixes(pod_set)
-    if not containers(pod_set.pod):
+    yield from _prefix_problems(pod_set)
+    if not containers_in(pod_set.pod):
         yield Problem(f"{pod_set.path}.spec.containers", NO_CONTAINER_MESSAGE)
         return
-    yield from _fields(pod_set, spec)
-    yield from _restarts(pod_set)
+    yield from _field_problems(pod_set, spec)
+    yield from _restart_problems(pod_set)
     for key in ("containers", "initContainers"):
-        yield from _reserved(pod_set, key)
-        yield from _long(pod_set, key)
+        yield from _reserved_variables(pod_set, key)
+        yield from _long_strings(pod_set, key)
     yield from _own_names(pod_set, spec)
     yield from _own_folder(pod_set)
 
 
-def _fields(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
+def _field_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     pod, path = pod_set.pod, f"{pod_set.path}.spec"
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         yield Problem(f"{path}.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
@@ -98,13 +98,13 @@ def _fields(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
             yield Problem(f"{path}.{field}", OWNED_MESSAGE)
 
 
-def _restarts(pod_set: PodSet) -> Iterator[Problem]:
+def _restart_problems(pod_set: PodSet) -> Iterator[Problem]:
     """Yield restart policies of single containers (KEP-5307).
 
     The operator counts failures by the pod's restart policy. It would wait for a container that
     never restarts, and count a restart that is due to a rule of the container.
     """
-    for at, container in enumerate(containers(pod_set.pod)):
+    for at, container in enumerate(containers_in(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):
             if value := container.get(field):
                 found = f"is {value}" if isinstance(value, str) else "is set"
@@ -114,7 +114,7 @@ def _restarts(pod_set: PodSet) -> Iterator[Problem]:
                 )
 
 
-def _prefixes(pod_set: PodSet) -> Iterator[Problem]:
+def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
     # These keys carry the peer list from the operator to the launcher, so a user's value could be
     # read as the operator's.
     given = pod_set.template.metadata
@@ -124,9 +124,9 @@ def _prefixes(pod_set: PodSet) -> Iterator[Problem]:
             yield Problem(f"{pod_set.path}.metadata.{field}", f"{', '.join(own)}: {PREFIX_MESSAGE}")
 
 
-def _reserved(pod_set: PodSet, key: str) -> Iterator[Problem]:
+def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
     # In all containers, because each of them gets the variables that do not change with the list.
-    for at, container in enumerate(containers(pod_set.pod, key)):
+    for at, container in enumerate(containers_in(pod_set.pod, key)):
         env = container.get("env")
         for entry in env if isinstance(env, list) else []:
             name = entry.get("name") if isinstance(entry, Mapping) else None
@@ -134,19 +134,19 @@ def _reserved(pod_set: PodSet, key: str) -> Iterator[Problem]:
                 yield Problem(f"{pod_set.path}.spec.{key}[{at}].env", f"{name} {RESERVED_MESSAGE}")
 
 
-def _long(pod_set: PodSet, key: str) -> Iterator[Problem]:
+def _long_strings(pod_set: PodSet, key: str) -> Iterator[Problem]:
     """Yield strings that are too long to start a program.
 
     The CRD has the same rules, but CEL counts characters, and Linux counts bytes.
     """
-    for at, container in enumerate(containers(pod_set.pod, key)):
+    for at, container in enumerate(containers_in(pod_set.pod, key)):
         path = f"{pod_set.path}.spec.{key}[{at}]"
         for field in ("command", "args"):
             words = container.get(field)
             for number, word in enumerate(words if isinstance(words, list) else ()):
                 if _is_long(word):
                     yield Problem(f"{path}.{field}[{number}]", LONG_MESSAGE)
-        for number, entry in enumerate(entries(container, "env")):
+        for number, entry in enumerate(entries_at(container, "env")):
             if _is_long(f"{entry.get('name')}={entry.get('value')}"):
                 yield Problem(f"{path}.env[{number}]", LONG_MESSAGE)
 
@@ -163,7 +163,7 @@ def _is_long(text: object) -> bool:
 
 def _own_folder(pod_set: PodSet) -> Iterator[Problem]:
     # A volume there would hide the launcher's programs, and the container could not start.
-    for at, container in enumerate(containers(pod_set.pod)):
+    for at, container in enumerate(containers_in(pod_set.pod)):
         mounts = container.get("volumeMounts")
         for mount in mounts if isinstance(mounts, list) else []:
             path = f"{mount.get('mountPath')}/" if isinstance(mount, Mapping) else ""
@@ -176,14 +176,14 @@ def _own_folder(pod_set: PodSet) -> Iterator[Problem]:
 
 def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     for key, own in _OWN.items():
-        for at, one in enumerate(containers(pod_set.pod, key)):
+        for at, one in enumerate(containers_in(pod_set.pod, key)):
             if one.get("name") in own:
                 yield Problem(
                     f"{pod_set.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}"
                 )
     # A name of another type is reported by the rules for spec.volumes, or by the apiserver.
     shared = {name for one in spec.volumes or () if isinstance(name := one.get("name"), str)}
-    for at, one in enumerate(containers(pod_set.pod, "volumes")):
+    for at, one in enumerate(containers_in(pod_set.pod, "volumes")):
         if isinstance(name := one.get("name"), str) and name in shared:
             yield Problem(
                 f"{pod_set.path}.spec.volumes[{at}].name",
@@ -203,7 +203,8 @@ def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     if flag is not None and field is not None and flag != field:
         yield Problem(
             spec.place("parallel_workers"),
-            f"is {field}, but the command{_of(pod_set)} has --parallel-workers {flag}: make them"
+            f"is {field}, but the command{_of_task(pod_set)} has --parallel-workers {flag}: make"
+            " them"
             " equal or remove one",
         )
     elif flag is not None and not 1 <= flag <= names.MAX_WORKERS:
@@ -215,7 +216,8 @@ def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     if queue and command.mq_type is not None and command.mq_type != queue:
         yield Problem(
             "spec.messageQueue.type",
-            f"is {queue}, but the command{_of(pod_set)} has --mq-type {command.mq_type}: make them"
+            f"is {queue}, but the command{_of_task(pod_set)} has --mq-type {command.mq_type}: make"
+            " them"
             " equal or remove one",
         )
     topology, option, known = spec.explicit("topology"), command.topology, ", ".join(Topology)
@@ -224,10 +226,10 @@ def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     elif option is not None and topology is not None and option != topology:
         yield Problem(
             spec.place("topology"),
-            f"is {topology}, but the command{_of(pod_set)} has --topology {option}: make them"
+            f"is {topology}, but the command{_of_task(pod_set)} has --topology {option}: make them"
             " equal or remove one",
         )
 
 
-def _of(pod_set: PodSet) -> str:
+def _of_task(pod_set: PodSet) -> str:
     return f" of task {pod_set.name}" if pod_set.name else ""

@@ -45,13 +45,13 @@ class Mutable(Enum):
 Trait = TypeVar("Trait", Immutable, Mutable)
 
 
-def traits(model: type[BaseModel], kind: type[Trait]) -> dict[str, Trait]:
+def traits_by_field(model: type[BaseModel], kind: type[Trait]) -> dict[str, Trait]:
     """Return the traits of one kind by the names of their fields, in the order of the fields."""
     marks = ((name, mark) for name, field in model.model_fields.items() for mark in field.metadata)
     return {name: mark for name, mark in marks if isinstance(mark, kind)}
 
 
-def defaulted(model: type[BaseModel]) -> frozenset[str]:
+def defaulted_fields(model: type[BaseModel]) -> frozenset[str]:
     """Return the names of a model's fields that are always present, because they are DEFAULTED."""
     fields = model.model_fields.items()
     return frozenset(name for name, field in fields if field.json_schema_extra == _DEFAULTED)

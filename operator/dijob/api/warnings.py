@@ -6,25 +6,27 @@ operator cannot be sure: the image or the cluster may make the spec correct.
 
 from collections.abc import Iterator
 
-from dijob.api.bypass import bypassed
-from dijob.api.misplaced import misplaced
+from dijob.api.bypass import bypass_problems
+from dijob.api.misplaced import misplaced_key_warnings
 from dijob.api.model import DIJob
-from dijob.api.own_variables import contradictions, replaced
+from dijob.api.own_variables import variable_problems, variable_warnings
 from dijob.api.pod_sets import PodSet
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
 from dijob.names import Queue, Runtime
 
 
-def warnings(job: DIJob) -> tuple[Problem, ...]:
+def job_warnings(job: DIJob) -> tuple[Problem, ...]:
     """Return all warnings about a job, without duplicates."""
-    about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable)
+    about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable_options)
     # Several tasks can have the same problem in a field of the job.
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
-    variables = (*contradictions(job), *replaced(job))
-    return tuple(dict.fromkeys((*bypassed(job), *misplaced(job), *variables, *found)))
+    variables = (*variable_problems(job), *variable_warnings(job))
+    return tuple(
+        dict.fromkeys((*bypass_problems(job), *misplaced_key_warnings(job), *variables, *found))
+    )
 
 
 def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
@@ -71,7 +73,7 @@ def _no_gpu(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
         )
 
 
-def _unreadable(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
+def _unreadable_options(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """Yield the options that the operator needs and cannot read."""
     for field, default in (("parallel_workers", "1"), ("topology", "mesh")):
         option = field.replace("_", "-")

@@ -29,7 +29,7 @@ class Where:
     kubeconfig: str | None = None
 
 
-def call(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]") -> Answer:
+def call_client(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]") -> Answer:
     """Open a client, and return the result of `act`. Raises CliError."""
     with client_errors():
         # Importing the client takes a third of a second, which `--help` must not cost.
@@ -63,7 +63,7 @@ def client_errors() -> Iterator[None]:
         raise CliError(str(error), code) from error
 
 
-def ended(outcome: "Outcome") -> None:
+def print_outcome(outcome: "Outcome") -> None:
     """Print the outcome of a job. Raises CliError if the job did not succeed."""
     # A script that waits for a deleted job must not mistake it for a failed one.
     if outcome.deleted:

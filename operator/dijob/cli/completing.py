@@ -21,20 +21,22 @@ echo :4
 """
 
 
-def script(group: click.Command, shell: str) -> str:
+def completion_script(group: click.Command, shell: str) -> str:
     """Return the completion script of a shell, for both names of the program."""
     found = get_completion_class(shell)
     assert found is not None, shell
     return "\n".join(found(group, {}, program, COMPLETE_VARIABLE).source() for program in PROGRAMS)
 
 
-def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_jobs(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Return the names of jobs that begin with `incomplete`.
 
     If the cluster cannot be queried, nothing is offered: an error message would disturb the
     command line that the user types.
     """
-    from dijob.cli.calling import Where, call
+    from dijob.cli.calling import Where, call_client
     from dijob.cli.errors import CliError
 
     # These options may precede the name on the command line, and then decide which jobs exist.
@@ -42,7 +44,7 @@ def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
         *(ctx.params.get(name) for name in ("namespace", "context", "kubeconfig")),
     )
     try:
-        found = call(where, lambda client: client.list())
+        found = call_client(where, lambda client: client.list())
     except CliError:
         return []
     return [

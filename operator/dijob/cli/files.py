@@ -23,20 +23,20 @@ class JobFile:
         return {one["metadata"]["name"]: one for one in self.others if one["kind"] == kind}
 
 
-def read(path: str | Path) -> JobFile:
+def read_file(path: str | Path) -> JobFile:
     """Read a file ("-" for standard input) that contains exactly one DIJob.
 
     Raises CliError (USAGE) if it cannot be read, is not YAML, or has no DIJob or several.
     """
     # The client's reader is the one that `apply` uses, so all commands accept the same files.
     with client_errors():
-        from dijob.client.documents import called, read_text
+        from dijob.client.documents import format_path, read_text
 
-        return parsed(called(path), read_text(path))
+        return parse_file(format_path(path), read_text(path))
 
 
-def parsed(name: str, text: str) -> JobFile:
-    """Parse the text of a file that contains exactly one DIJob. Raises CliError as `read` does."""
+def parse_file(name: str, text: str) -> JobFile:
+    """Parse the text of a file that contains exactly one DIJob. Raises CliError as `read_file` does."""
     with client_errors():
         from dijob.client.documents import loads, the_job
 

@@ -15,6 +15,6 @@ def job_of(file: JobFile, namespace: str = "", uid: str = UNKNOWN_UID) -> DIJob:
     """
     meta = {"namespace": namespace or "default", **file.job["metadata"], "uid": uid}
     with client_errors():
-        from dijob.client.documents import parsed
+        from dijob.client.documents import parse_body
 
-        return parsed({**file.job, "metadata": meta, "status": {}}, file.name)
+        return parse_body({**file.job, "metadata": meta, "status": {}}, file.name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dijob.api.printed import coloured
+from dijob.api.printed import coloured_line
 
 if TYPE_CHECKING:
     from dijob.client import Line
@@ -50,7 +50,7 @@ class Prefix:
 
     def put(self, line: "Line") -> str:
         """Return the line with its prefix and, if wanted, its time."""
-        text = coloured(line.text) if self.terminal and not self.raw else line.text
+        text = coloured_line(line.text) if self.terminal and not self.raw else line.text
         stamp = f"{line.stamp} " if self.timestamps else ""
         if not self.width:
             return stamp + text

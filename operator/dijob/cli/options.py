@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from dijob.cli.calling import Where
-from dijob.cli.completing import jobs
+from dijob.cli.completing import complete_jobs
 
 Function = Callable[..., Any]
 
@@ -31,7 +31,7 @@ class Duration(click.ParamType[float]):
     ) -> float:
         """Return the duration in seconds."""
         # An option's default also comes through here, and is a number already.
-        seconds = float(value) if isinstance(value, (int, float)) else _seconds(value)
+        seconds = float(value) if isinstance(value, (int, float)) else _parse_seconds(value)
         if seconds is None:
             self.fail(
                 f"{value[:40]!r} is not a duration: write seconds, or for example 90s, 10m, 1h30m"
@@ -41,7 +41,7 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-def _seconds(text: str) -> float | None:
+def _parse_seconds(text: str) -> float | None:
     """Return the seconds of a text such as "90", "1.5s" or "1h30m"; None if it is invalid."""
     if _NUMBER.fullmatch(text):
         return float(text)
@@ -53,7 +53,7 @@ def _seconds(text: str) -> float | None:
 DURATION: Final = Duration()
 
 
-def cluster(function: Function) -> Function:
+def cluster_options(function: Function) -> Function:
     """Add -n, --context and --kubeconfig, and pass them to the function as a `Where`, its first
     argument.
     """
@@ -71,11 +71,13 @@ def cluster(function: Function) -> Function:
     return wrapped
 
 
-job = click.argument("name", shell_complete=jobs)
-some_jobs = click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=jobs)
+job = click.argument("name", shell_complete=complete_jobs)
+some_jobs = click.argument(
+    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_jobs
+)
 
 
-def timeout(
+def timeout_option(
     default: float | None = None, shown: str = "no limit"
 ) -> Callable[[Function], Function]:
     """Add --timeout. `shown` is the default as the help shows it."""
@@ -88,7 +90,7 @@ def timeout(
     )
 
 
-def output(*kinds: str) -> Callable[[Function], Function]:
+def output_option(*kinds: str) -> Callable[[Function], Function]:
     """Add -o with these formats, the first of which is the default."""
     return click.option(
         "-o",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dijob.api.printed import escaped, one_line, plain
+from dijob.api.printed import escape_json, one_line, plain_text
 
 if TYPE_CHECKING:
     from dijob.client import Job
@@ -27,18 +27,20 @@ _GAP: Final = 3
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print a text without control characters and escape sequences."""
-    click.echo(plain(text), err=err, nl=nl)
+    click.echo(plain_text(text), err=err, nl=nl)
 
 
-def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:
+def print_jobs(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:
     """Print jobs as a table, JSON, YAML or names, as `kubectl get` does."""
     if kind == "table":
         # Lines to a pipe or a file are not cut, so that programs get the complete message.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         now = datetime.now(UTC)
         head = (("NAMESPACE",) if namespaces else ()) + HEAD
-        rows = [((job.metadata.namespace,) if namespaces else ()) + row(job, now) for job in jobs]
-        echo(table([head, *rows], width))
+        rows = [
+            ((job.metadata.namespace,) if namespaces else ()) + job_cells(job, now) for job in jobs
+        ]
+        echo(format_table([head, *rows], width))
     elif kind == "name":
         for job in jobs:
             echo(f"dijob/{job.name}")
@@ -47,20 +49,20 @@ def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = Fal
         bodies = [dict(job.body) for job in jobs]
         one = bodies[0] if len(bodies) == 1 and not many else None
         listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
-        echo(text(one if one is not None else listed, kind), nl=False)
+        echo(format_object(one if one is not None else listed, kind), nl=False)
 
 
-def text(data: Mapping[str, Any], kind: str) -> str:
+def format_object(data: Mapping[str, Any], kind: str) -> str:
     """Return an object as JSON or YAML, with a final newline."""
     if kind == "json":
-        return escaped(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
+        return escape_json(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
     # The client's writer uses no anchors, and escapes text that is not safe to print.
     from dijob.client import dump
 
     return dump(data)
 
 
-def row(job: "Job", now: datetime) -> tuple[str, ...]:
+def job_cells(job: "Job", now: datetime) -> tuple[str, ...]:
     """Return a job's cells for the columns of HEAD."""
     status = job.status
     return (
@@ -69,13 +71,13 @@ def row(job: "Job", now: datetime) -> tuple[str, ...]:
         str(status.desired or ""),
         str(status.ready_replicas),
         str(status.restarts),
-        age(job.metadata.creation_timestamp, now),
+        format_age(job.metadata.creation_timestamp, now),
         job.progress.line if job.progress else "",
         one_line(job.message),
     )
 
 
-def table(rows: Sequence[Row], width: int | None = None) -> str:
+def format_table(rows: Sequence[Row], width: int | None = None) -> str:
     """Align rows in columns, with each cell on one line. Lines longer than `width` are cut."""
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
@@ -84,26 +86,26 @@ def table(rows: Sequence[Row], width: int | None = None) -> str:
         for row in rows
     )
     return "\n".join(
-        line if not width or len(line) <= width else cut(line, width) for line in lines
+        line if not width or len(line) <= width else cut_line(line, width) for line in lines
     )
 
 
-def cut(line: str, width: int) -> str:
+def cut_line(line: str, width: int) -> str:
     """Return a line of at most `width` characters."""
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def age(stamp: str, now: datetime) -> str:
+def format_age(stamp: str, now: datetime) -> str:
     """Return how long ago a time was, in kubectl's format (90s, 12m, 3h, 4d); "" if unknown."""
     # The time comes from the cluster, and an object can be written with any text in it.
     try:
         seconds = int((now - datetime.fromisoformat(stamp)).total_seconds())
     except (ValueError, TypeError):
         return ""
-    return duration(max(seconds, 0))
+    return format_duration(max(seconds, 0))
 
 
-def duration(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """Format seconds as kubectl does: the smaller unit is shown only while it is significant."""
     # The limits are those of HumanDuration in k8s.io/apimachinery/pkg/util/duration.
     if seconds < 120:

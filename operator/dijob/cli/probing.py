@@ -29,7 +29,7 @@ class Answer:
     problem: str = ""
 
 
-async def ask(
+async def ask_ranks(
     client: "AsyncClient", pods: "Sequence[RankPod]", commands: Sequence[Command]
 ) -> Mapping[int, Answer]:
     """Ask each rank's main container, and return the answers by rank.
@@ -47,7 +47,7 @@ async def ask(
 
 async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Command]) -> Answer:
     from dijob.client import ApiError, Refused, Unreachable
-    from dijob.client.executing import ContainerPlace, execute
+    from dijob.client.executing import ContainerPlace, execute_command
 
     if not pod.running:
         return Answer(problem=f"not running ({pod.state})")
@@ -56,7 +56,7 @@ async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Com
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 place = ContainerPlace(client.namespace, pod.name, pod.container)
-                done = await execute(client.connection, place, command, most=_MAX_BYTES)
+                done = await execute_command(client.connection, place, command, most=_MAX_BYTES)
         except TimeoutError:
             return Answer(problem=f"no answer within {_TIMEOUT_SECONDS:.0f} s")
         except Refused as error:

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from dijob.client import Job
 
 
-def known(job: "Job", ranks: Iterable[int]) -> None:
+def check_ranks(job: "Job", ranks: Iterable[int]) -> None:
     """Raise CliError (NOT_FOUND) if the job does not have one of the ranks.
 
     Any rank is accepted until the job's status says how many there are.
     """
-    from dijob.client.loglines import unknown
+    from dijob.client.loglines import find_unknown_ranks
 
     size = job.status.desired
-    if size and (absent := unknown(ranks, size)):
+    if size and (absent := find_unknown_ranks(ranks, size)):
         raise CliError(
             f"job {job.name} has no rank {absent[0]}: its ranks are 0 to {size - 1}", Exit.NOT_FOUND
         )

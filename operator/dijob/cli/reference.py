@@ -15,7 +15,7 @@ import click
 
 from dijob.cli import errors
 from dijob.cli.commands import COMMANDS
-from dijob.crd.pages import settle
+from dijob.crd.pages import settle_pages
 
 _PAGE: Final = "docs/cli.md"
 _WIDTH: Final = 100
@@ -42,7 +42,7 @@ is [a client](client.md).
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the text of the page."""
     codes = "".join(f"| {code.value} | {said} |\n" for code, said in exit_codes())
     parts = [_HEAD, codes]
@@ -79,7 +79,7 @@ def exit_codes() -> Iterator[tuple[errors.Exit, str]]:
 
 def main() -> int:
     """Write or check the page. Return 1 if --check finds it out of date."""
-    return settle("python -m dijob.cli.reference", str(__doc__), {_PAGE: page()})
+    return settle_pages("python -m dijob.cli.reference", str(__doc__), {_PAGE: render_page()})
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
+from dijob.cli.calling import Where, call_client
 from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 Act = Callable[["AsyncClient", str], Awaitable[object]]
 
 
-def verb(act: Act, done: str, help: str) -> click.Command:
+def build_command(act: Act, done: str, help: str) -> click.Command:
     """Return a command that takes job names. `done` is the word printed for each job."""
 
     @click.command(help=help)
     @options.some_jobs
-    @options.cluster
+    @options.cluster_options
     def command(where: Where, names: Sequence[str]) -> None:
         async def each(client: "AsyncClient") -> None:
             # One after the other: the lines printed before an error say which jobs are done.
@@ -28,6 +28,6 @@ def verb(act: Act, done: str, help: str) -> click.Command:
                 await act(client, name)
                 echo(f"dijob/{name} {done}")
 
-        call(where, each)
+        call_client(where, each)
 
     return command

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dijob.cli.calling import Narrator, Where, call, client_errors, ended
+from dijob.cli.calling import Narrator, Where, call_client, client_errors, print_outcome
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
 
@@ -21,12 +21,14 @@ def check_timeout(timeout: float | None, *, waits: bool, by: str) -> None:
         raise CliError(f"--timeout has no effect without {by}: add {by}", Exit.USAGE)
 
 
-def outcome(where: Where, name: str, goal: str = "finished", timeout: float | None = None) -> None:
+def wait_for_outcome(
+    where: Where, name: str, goal: str = "finished", timeout: float | None = None
+) -> None:
     """Wait for one job and print its outcome. Raises CliError if it did not succeed."""
-    ended(call(where, lambda client: client.wait(name, goal, timeout, Narrator())))
+    print_outcome(call_client(where, lambda client: client.wait(name, goal, timeout, Narrator())))
 
 
-def outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: float | None) -> None:
+def wait_for_outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: float | None) -> None:
     """Wait for several applied jobs concurrently, and print all outcomes.
 
     Afterwards, raises the CliError of the first job that did not succeed.
@@ -43,10 +45,10 @@ def outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: float | None
         # One failed wait must not cancel the others.
         return await asyncio.gather(*waits, return_exceptions=True)
 
-    say(call(where, act))
+    print_outcomes(call_client(where, act))
 
 
-def say(found: "Sequence[Outcome | BaseException]") -> None:
+def print_outcomes(found: "Sequence[Outcome | BaseException]") -> None:
     """Print the result of each wait. Raises the CliError of the first one that is not a success.
 
     The other errors are printed, so that no outcome is lost; only one can be the exit code.
@@ -57,7 +59,7 @@ def say(found: "Sequence[Outcome | BaseException]") -> None:
             with client_errors():
                 if isinstance(one, BaseException):
                     raise one
-                ended(one)
+                print_outcome(one)
         except CliError as error:
             errors.append(error)
     for another in errors[1:]:

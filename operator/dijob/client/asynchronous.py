@@ -90,11 +90,11 @@ class AsyncClient(Reader):
     ) -> restarting.RestartPlan:
         """Return what `restart` will do, after dry runs on the apiserver. Nothing is changed."""
         old = await self._there(name)
-        body = restarting.anew(name, self.namespace, old, manifest(what) if what else None)
+        body = restarting.build_new_job(name, self.namespace, old, manifest(what) if what else None)
         check(body)
         await self._try(body)
-        kept = await restarting.owned(self.connection, old) if old else []
-        first, owned = restarting.parted(beside, kept)
+        kept = await restarting.list_owned_config_maps(self.connection, old) if old else []
+        first, owned = restarting.split_manifests(beside, kept)
         # A ConfigMap that the apiserver rejects must be noticed before the old job is deleted.
         for one in owned:
             await self.apply(one, dry_run=True, force=True)
@@ -120,7 +120,7 @@ class AsyncClient(Reader):
         try:
             answer = await self.connection.json(ClientRequest("DELETE", self.path(name), body))
         except NotFound as error:
-            raise waiting.about(error, self.namespace, name) from error
+            raise waiting.explain_not_found(error, self.namespace, name) from error
         if timeout is not None:
             job = waiting.Deleted.of(self.namespace, name, answer)
             await waiting.until_gone(self.connection, job, timeout)
@@ -146,7 +146,7 @@ class AsyncClient(Reader):
 
         Raises ApiError, in which the job's own name replaces that of the trial.
         """
-        trial, name = restarting.trial(body), body["metadata"]["name"]
+        trial, name = restarting.rename_for_dry_run(body), body["metadata"]["name"]
         try:
             await self.apply(trial, dry_run=True)
         except ApiError as error:
@@ -164,4 +164,4 @@ class AsyncClient(Reader):
             query = (("fieldManager", MANAGER),)
             await self.connection.json(ClientRequest("PATCH", path, body, query, content=MERGE))
         except NotFound as error:
-            raise waiting.about(error, self.namespace, name) from error
+            raise waiting.explain_not_found(error, self.namespace, name) from error

@@ -45,7 +45,7 @@ class Shown:
         return f"{self.name}: {self.phase}{part}: {self.told}"
 
 
-def shown(job: Job, of: str = "", total: float = 0.0) -> Shown:
+def measure_progress(job: Job, of: str = "", total: float = 0.0) -> Shown:
     """Return what a bar shows for a job.
 
     `of` is the reported number to count up to `total`. Until it is reported, the bar counts the
@@ -108,7 +108,7 @@ class Bar:
 
     def __call__(self, job: Job) -> None:
         """Show a state of the job, unless it looks like the previous one."""
-        now = shown(job, self._of, self._total)
+        now = measure_progress(job, self._of, self._total)
         if now.line != self._last_line:
             self._last_line = now.line
             self._draw(now)
@@ -117,7 +117,7 @@ class Bar:
         print(now.line, file=self._file, flush=True)
 
 
-def drawn(now: Shown, *, moves: bool = True) -> "RenderableType":
+def render_bar(now: Shown, *, moves: bool = True) -> "RenderableType":
     """Return the bar for rich.
 
     If the completed part is unknown, the bar moves to and fro (`moves`) or is left out, as in a
@@ -144,7 +144,7 @@ def _in_terminal(console: "Console") -> tuple[Callable[[Shown], None], Callable[
 
     live = Live(console=console, refresh_per_second=8)
     live.start()
-    return lambda now: live.update(drawn(now), refresh=True), live.stop
+    return lambda now: live.update(render_bar(now), refresh=True), live.stop
 
 
 def _in_notebook() -> Callable[[Shown], None]:
@@ -153,4 +153,4 @@ def _in_notebook() -> Callable[[Shown], None]:
     from rich.text import Text
 
     handle = display(Text("..."), display_id=True)
-    return lambda now: handle.update(drawn(now, moves=False))
+    return lambda now: handle.update(render_bar(now, moves=False))

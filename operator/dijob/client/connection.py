@@ -129,13 +129,13 @@ class ClientConnection:
             # A 429 means that the request had no effect, so it is safe to repeat even if it writes.
             # Apiservers send it under load, and shortly after a CRD was created.
             response.release()
-            await asyncio.sleep(_pause(response.headers.get("Retry-After", "")))
+            await asyncio.sleep(_seconds_until_retry(response.headers.get("Retry-After", "")))
             response = await self._request(call, bound)
         async with response:
             if response.status >= 400:
                 with _network(self.target):
                     text = await response.text(errors="replace")
-                raise api_error(response.status, _parsed(text), f"{call.method} {call.path}")
+                raise api_error(response.status, _decode_body(text), f"{call.method} {call.path}")
             try:
                 yield response
             finally:
@@ -209,7 +209,7 @@ class ClientConnection:
             if response.status >= 400:
                 with _network(self.target):
                     text = await response.text(errors="replace")
-        return api_error(error.status, _parsed(text) if text else f"{error.message}", what)
+        return api_error(error.status, _decode_body(text) if text else f"{error.message}", what)
 
     async def _headers(self) -> dict[str, str]:
         """Return the headers with the current credentials.
@@ -256,7 +256,7 @@ class _network:
             ) from error
 
 
-def _pause(told: str) -> float:
+def _seconds_until_retry(told: str) -> float:
     """Return the seconds until a retry: the value of Retry-After with an upper limit, else 1."""
     return min(float(told), _LONGEST_PAUSE) if told.isdecimal() else 1.0
 
@@ -270,7 +270,7 @@ def _hang_up(response: aiohttp.ClientResponse) -> None:
         response.connection.transport.abort()
 
 
-def _parsed(text: str) -> Any:
+def _decode_body(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:

@@ -14,12 +14,12 @@ import yaml
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.printed import plain
+from dijob.api.printed import plain_text
 from dijob.api.problems import Problem, SpecError
 from dijob.api.status import without_nulls
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from dijob.client.errors import BadFile
-from dijob.client.yaml_text import Dumper, values
+from dijob.client.yaml_text import Dumper, parse_documents
 
 Body = dict[str, Any]
 
@@ -34,27 +34,27 @@ def load(path: str | Path) -> tuple[Body, ...]:
 
     Raises BadFile, which names the file and the line, and says what to do.
     """
-    shown = called(path)
+    shown = format_path(path)
     found = tuple(loads(read_text(path), shown))
     if not found:
         raise BadFile(f"{shown}: no objects found")
     return found
 
 
-def called(path: str | Path) -> str:
+def format_path(path: str | Path) -> str:
     """Return the name of a file for messages."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
 def loads(text: str, source: str = "the text") -> Iterator[Body]:
     """Yield all objects of a YAML or JSON text. `source` is its name in errors."""
-    for value in values(text, source):
-        yield from _objects(value, source)
+    for value in parse_documents(text, source):
+        yield from _split_document(value, source)
 
 
 def load_job(path: str | Path) -> DIJob:
     """Return the only DIJob of a file, checked. Raises BadFile if there is none, or several."""
-    return parsed(the_job(load(path), called(path)), called(path))
+    return parse_body(the_job(load(path), format_path(path)), format_path(path))
 
 
 def the_job(bodies: Iterable[Body], source: str) -> Body:
@@ -70,7 +70,7 @@ def build(name: str, spec: Mapping[str, Any], namespace: str | None = None) -> D
     """Return a DIJob with this spec, written as in YAML. Raises BadFile with all its problems."""
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})
     body = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": meta, "spec": spec}
-    return parsed(body, "the job")
+    return parse_body(body, "the job")
 
 
 def manifest(job: DIJob | Mapping[str, Any]) -> Body:
@@ -93,11 +93,11 @@ def dump(*bodies: DIJob | Mapping[str, Any]) -> str:
     If a text in them is unsafe to print, all characters beyond ASCII are escaped.
     """
     manifests = [manifest(body) for body in bodies]
-    text = _dumped(manifests, allow_unicode=True)
-    return text if plain(text) == text else _dumped(manifests, allow_unicode=False)
+    text = _dump_yaml(manifests, allow_unicode=True)
+    return text if plain_text(text) == text else _dump_yaml(manifests, allow_unicode=False)
 
 
-def _dumped(bodies: list[dict[str, Any]], *, allow_unicode: bool) -> str:
+def _dump_yaml(bodies: list[dict[str, Any]], *, allow_unicode: bool) -> str:
     text: str = yaml.dump_all(bodies, Dumper=Dumper, sort_keys=False, allow_unicode=allow_unicode)
     return text
 
@@ -108,7 +108,7 @@ def is_job(body: Mapping[str, Any]) -> bool:
     return body.get("kind") == names.KIND and group == names.GROUP
 
 
-def parsed(body: Mapping[str, Any], source: str = "") -> DIJob:
+def parse_body(body: Mapping[str, Any], source: str = "") -> DIJob:
     """Return an object as a DIJob.
 
     Raises BadFile with the operator's message: the field and the remedy of each problem.
@@ -126,13 +126,13 @@ def parsed(body: Mapping[str, Any], source: str = "") -> DIJob:
 
 
 def check(body: Mapping[str, Any], source: str = "") -> tuple[Problem, ...]:
-    """Return the warnings about a DIJob. Raises BadFile as `parsed` does."""
-    return warnings(parsed(body, source))
+    """Return the warnings about a DIJob. Raises BadFile as `parse_body` does."""
+    return job_warnings(parse_body(body, source))
 
 
 def read_text(path: str | Path) -> str:
     """Return the text of a file (`-` for standard input). Raises BadFile."""
-    shown = called(path)
+    shown = format_path(path)
     try:
         if str(path) == STDIN:
             # One byte more than the limit shows that the input is too large, without reading an
@@ -150,7 +150,7 @@ def read_text(path: str | Path) -> str:
         raise BadFile(f"{shown}: not a UTF-8 text ({error.reason})") from error
 
 
-def _objects(value: Any, source: str) -> Iterator[Body]:
+def _split_document(value: Any, source: str) -> Iterator[Body]:
     """Yield the object, or the items of a List."""
     if value is None:
         return
@@ -160,7 +160,7 @@ def _objects(value: Any, source: str) -> Iterator[Body]:
     # `kubectl get -o yaml` prints a List.
     if value["kind"].endswith("List") and isinstance(items, list):
         for item in items:
-            yield from _objects(item, source)
+            yield from _split_document(item, source)
         return
     meta = value.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):

@@ -65,7 +65,7 @@ def api_error(status: int, answer: Any, what: str) -> ApiError:
         return NotFound(status, NO_SUCH_KIND, f"{what}: {_NO_KIND}")
     # A proxy in front of the apiserver can respond with anything, such as a page of HTML.
     found = answer if isinstance(answer, dict) else {}
-    reason = str(found.get("reason") or _phrase(status))
+    reason = str(found.get("reason") or _status_phrase(status))
     message = str(found.get("message") or "")
     if not message:
         text = f": {answer.strip()[:500]}" if isinstance(answer, str) and answer.strip() else ""
@@ -73,7 +73,7 @@ def api_error(status: int, answer: Any, what: str) -> ApiError:
     if status == HTTPStatus.NOT_FOUND:
         return NotFound(status, reason, message)
     if 400 <= status < 500:
-        return Refused(status, reason, message + _remedy(status, message))
+        return Refused(status, reason, message + _remedy_for(status, message))
     return ApiError(status, reason, message)
 
 
@@ -83,7 +83,7 @@ _NO_KIND: Final = (
 )
 
 
-def _remedy(status: int, message: str) -> str:
+def _remedy_for(status: int, message: str) -> str:
     if status == HTTPStatus.UNAUTHORIZED:
         return ": the cluster rejected the kubeconfig's credentials; log in again"
     # 409 has other causes too, such as an object that is being deleted. Only a conflict of
@@ -93,7 +93,7 @@ def _remedy(status: int, message: str) -> str:
     return ""
 
 
-def _phrase(status: int) -> str:
+def _status_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -13,7 +13,7 @@ from typing import Final
 
 import aiohttp
 
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import Unreachable
 from dijob.client.resources import PODS
@@ -49,7 +49,7 @@ class ContainerPlace:
     container: str
 
 
-async def execute(
+async def execute_command(
     connection: ClientConnection,
     place: ContainerPlace,
     command: Sequence[str],
@@ -63,7 +63,7 @@ async def execute(
     """
     out: dict[int, list[bytes]] = {STDOUT: [], STDERR: [], _ERROR: []}
     size = 0
-    async with aclosing(stream(connection, place, command, stdin)) as pieces:
+    async with aclosing(stream_command(connection, place, command, stdin)) as pieces:
         async for channel, piece in pieces:
             size += len(piece)
             if most is not None and size > most:
@@ -73,7 +73,7 @@ async def execute(
     return Executed(b"".join(out[STDOUT]), b"".join(out[STDERR]), exit_code(end))
 
 
-async def stream(
+async def stream_command(
     connection: ClientConnection, place: ContainerPlace, command: Sequence[str], stdin: Stdin = None
 ) -> AsyncGenerator[tuple[int, bytes]]:
     """Run a command, and yield its output as pairs of channel and bytes.
@@ -89,7 +89,7 @@ async def stream(
     path = PODS.path_of(place.namespace, place.pod, "exec")
     ended = False
     async with connection.socket(ClientRequest("GET", path, query=tuple(query))) as socket:
-        feeder = asyncio.create_task(_feed(socket, stdin))
+        feeder = asyncio.create_task(_send_stdin(socket, stdin))
         try:
             async for message in socket:
                 if message.type is aiohttp.WSMsgType.BINARY and message.data:
@@ -106,15 +106,15 @@ async def stream(
         raise Unreachable(f"lost the connection to pod {place.pod} before the command ended")
 
 
-async def _feed(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> None:
+async def _send_stdin(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> None:
     if stdin is None:
         return
     try:
         if isinstance(stdin, bytes):
-            await _send(socket, stdin)
+            await _send_pieces(socket, stdin)
         else:
             async for piece in stdin:
-                await _send(socket, piece)
+                await _send_pieces(socket, piece)
         if socket.protocol == "v5.channel.k8s.io":
             await socket.send_bytes(_CLOSE)
     except (aiohttp.ClientError, ConnectionError):
@@ -125,7 +125,7 @@ async def _feed(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> None:
         raise
 
 
-async def _send(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> None:
+async def _send_pieces(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> None:
     for at in range(0, len(data), _PIECE):
         await socket.send_bytes(bytes([STDIN]) + data[at : at + _PIECE])
 
@@ -140,5 +140,5 @@ def exit_code(end: bytes) -> int:
         return 0
     causes = (status.get("details") or {}).get("causes") or ()
     found = next((one.get("message") for one in causes if one.get("reason") == "ExitCode"), None)
-    code = natural(str(found))
+    code = parse_natural(str(found))
     return 255 if code is None else code

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from dijob.api.model import DIJob, Metadata
-from dijob.api.parse import parse_job, stored
+from dijob.api.parse import parse_job, parse_status
 from dijob.api.printed import one_line
 from dijob.api.reported import Progress, Reported
 from dijob.api.status import Condition, FirstFailure, Status
@@ -64,7 +64,7 @@ class Job:
     @cached_property
     def status(self) -> Status:
         """The status that the operator has written."""
-        return stored(self.body)
+        return parse_status(self.body)
 
     @cached_property
     def progress(self) -> Progress | None:

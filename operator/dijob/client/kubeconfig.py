@@ -36,7 +36,7 @@ class Target:
     """Headers for the user that the kubeconfig impersonates."""
 
 
-async def target(kubeconfig: str | None = None, context: str | None = None) -> Target:
+async def read_kubeconfig(kubeconfig: str | None = None, context: str | None = None) -> Target:
     """Read the kubeconfig (`kubeconfig`, else $KUBECONFIG, else ~/.kube/config), and run its exec
     plugin if it has one. In a pod without a kubeconfig, use the service account.
 
@@ -44,7 +44,7 @@ async def target(kubeconfig: str | None = None, context: str | None = None) -> T
     """
     path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT
     # As in client-go, files of KUBECONFIG that do not exist are ignored.
-    there = _files(path)
+    there = _existing_files(path)
     if not there and not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
         return _in_pod()
     if not there:
@@ -71,12 +71,12 @@ async def target(kubeconfig: str | None = None, context: str | None = None) -> T
         settings,
         namespace,
         f"the kubeconfig {path}",
-        partial(target, kubeconfig, context),
-        impersonation=tuple(impersonation(user)),
+        partial(read_kubeconfig, kubeconfig, context),
+        impersonation=tuple(impersonation_headers(user)),
     )
 
 
-def impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def impersonation_headers(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the headers for `as` and the related fields of a kubeconfig's user.
 
     The kubernetes package ignores these fields, and would act with all permissions of the
@@ -93,7 +93,7 @@ def impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"Impersonate-Extra-{quote(str(key), safe='')}", str(value)
 
 
-def _files(path: str) -> list[str]:
+def _existing_files(path: str) -> list[str]:
     return [part for part in path.split(os.pathsep) if Path(part).expanduser().is_file()]
 
 
@@ -104,4 +104,4 @@ def _in_pod() -> Target:
         namespace = _POD_NAMESPACE.read_text().strip()
     except (ConfigException, OSError) as error:
         raise Unreachable(f"the pod's service account cannot be used: {error}") from error
-    return Target(settings, namespace, "the pod's service account", target)
+    return Target(settings, namespace, "the pod's service account", read_kubeconfig)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.names import MAX_REPLICAS
 
 _SECOND: Final = 10**9
@@ -94,7 +94,7 @@ class Cursor:
         return True
 
 
-def parsed(raw: str) -> tuple[int, str]:
+def split_timestamp(raw: str) -> tuple[int, str]:
     """Return time and text of a line that the kubelet prefixed with a timestamp; 0 if it did not.
 
     Messages of the kubelet itself, such as "unable to retrieve container logs", have none.
@@ -112,24 +112,25 @@ def ranks_in(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in map(str.strip, text.split(",")):
         begin, dash, end = part.partition("-")
-        first, last = natural(begin), natural(end if dash else begin)
+        first, last = parse_natural(begin), parse_natural(end if dash else begin)
         if first is None or last is None:
-            raise ValueError(f"{_short(part)} is not a rank; write ranks as in 0-2,5")
+            raise ValueError(f"{_quote_part(part)} is not a rank; write ranks as in 0-2,5")
         if last < first:
-            raise ValueError(f"{_short(part)} is an empty range; write ranks as in 0-2,5")
+            raise ValueError(f"{_quote_part(part)} is an empty range; write ranks as in 0-2,5")
         # This check precedes the set, because a range of a billion would use up the memory.
         if last >= MAX_REPLICAS:
             raise ValueError(
-                f"{_short(part)}: rank {last} cannot exist, the highest rank is {MAX_REPLICAS - 1}"
+                f"{_quote_part(part)}: rank {last} cannot exist, the highest rank is"
+                f" {MAX_REPLICAS - 1}"
             )
         found.update(range(first, last + 1))
     return frozenset(found)
 
 
-def _short(part: str) -> str:
+def _quote_part(part: str) -> str:
     return repr(part if len(part) <= 40 else f"{part[:40]}...")
 
 
-def unknown(wanted: Iterable[int], size: int) -> list[int]:
+def find_unknown_ranks(wanted: Iterable[int], size: int) -> list[int]:
     """Return the ranks that a job of this size does not have."""
     return sorted(rank for rank in wanted if rank >= size)

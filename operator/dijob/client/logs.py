@@ -16,11 +16,11 @@ from dijob import names
 from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import ApiError, Unreachable
 from dijob.client.jobs import Job
-from dijob.client.loglines import Cursor, Line, LogOptions, parsed
+from dijob.client.loglines import Cursor, Line, LogOptions, split_timestamp
 from dijob.client.ranks import RankPod, ranks_of
 from dijob.client.resources import DIJOBS, PODS
 from dijob.client.retrying import Retries
-from dijob.client.watching import Objects, watched
+from dijob.client.watching import Objects, watch_objects
 
 # How long a line is held back, so that earlier lines of other ranks can arrive and be printed
 # first.
@@ -36,7 +36,7 @@ _HELD_LINES: Final = 10_000
 
 
 @asynccontextmanager
-async def opened(
+async def open_log(
     connection: ClientConnection, pod: RankPod, options: LogOptions, since_time: str | None = None
 ) -> AsyncGenerator[AsyncGenerator[Line]]:
     """Open a pod's log, and provide its lines.
@@ -64,28 +64,30 @@ async def opened(
             # 404: the pod is gone. 400: its container has not started.
             if error.status not in (400, 404):
                 raise
-        yield await stack.enter_async_context(aclosing(_parsed(response, pod)))
+        yield await stack.enter_async_context(aclosing(_parse_lines(response, pod)))
 
 
-async def read(
+async def read_pod_log(
     connection: ClientConnection, pod: RankPod, options: LogOptions
 ) -> AsyncGenerator[Line]:
     """Yield the lines of one pod's log."""
-    async with opened(connection, pod, options) as lines:
+    async with open_log(connection, pod, options) as lines:
         async for line in lines:
             yield line
 
 
-async def _parsed(response: aiohttp.ClientResponse | None, pod: RankPod) -> AsyncGenerator[Line]:
+async def _parse_lines(
+    response: aiohttp.ClientResponse | None, pod: RankPod
+) -> AsyncGenerator[Line]:
     if response is None:
         return
-    async with aclosing(_lines(response)) as lines:
+    async with aclosing(_split_lines(response)) as lines:
         async for raw in lines:
-            time, text = parsed(raw.decode(errors="replace"))
+            time, text = split_timestamp(raw.decode(errors="replace"))
             yield Line(time, pod.rank, pod.name, text)
 
 
-async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
+async def _split_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
     """Yield the lines of a response, of any length."""
     # aiohttp's own iterator raises an error at a line that exceeds its buffer.
     left = b""
@@ -100,7 +102,7 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
         yield left
 
 
-async def merged(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
+async def merge_by_time(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
     """Yield the lines of several complete logs, ordered by time."""
     try:
         async with aclosing(_in_order(streams)) as lines:
@@ -114,7 +116,9 @@ async def merged(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
 async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
     # The logs are requested concurrently. All requests must have ended before an error is raised,
     # because the caller then closes the generators.
-    heads = await asyncio.gather(*(_next(stream) for stream in streams), return_exceptions=True)
+    heads = await asyncio.gather(
+        *(_next_line(stream) for stream in streams), return_exceptions=True
+    )
     for head in heads:
         if isinstance(head, BaseException):
             raise head
@@ -123,7 +127,7 @@ async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]
     while heap:
         key, at, line = heap[0]
         yield line
-        following = await _next(streams[at])
+        following = await _next_line(streams[at])
         if following is None:
             heapq.heappop(heap)
         else:
@@ -131,7 +135,7 @@ async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]
             heapq.heapreplace(heap, (max(key, following), at, following))
 
 
-async def _next(stream: AsyncGenerator[Line]) -> Line | None:
+async def _next_line(stream: AsyncGenerator[Line]) -> Line | None:
     return await anext(stream, None)
 
 
@@ -164,7 +168,7 @@ class Follower:
                     yield heapq.heappop(held)[0]
             await work
         finally:
-            await _stopped(work, *self._readers.values())
+            await _cancel_tasks(work, *self._readers.values())
 
     async def _work(self) -> None:
         """Watch the job and its pods, with a reader for each pod, until all lines are read."""
@@ -186,12 +190,12 @@ class Follower:
             if self._refused.done():
                 await self._refused
         finally:
-            await _stopped(pods, job, self._refused)
+            await _cancel_tasks(pods, job, self._refused)
 
     async def _until_over(self) -> None:
         path, name = DIJOBS.path(self._job.metadata.namespace), self._job.name
         async with aclosing(
-            watched(self._connection, path, fieldSelector=f"metadata.name={name}")
+            watch_objects(self._connection, path, fieldSelector=f"metadata.name={name}")
         ) as states:
             async for found in states:
                 if name not in found:
@@ -203,7 +207,7 @@ class Follower:
     async def _watch_pods(self) -> None:
         path, name = PODS.path(self._job.metadata.namespace), self._job.name
         async with aclosing(
-            watched(self._connection, path, labelSelector=f"{names.LABEL_JOB}={name}")
+            watch_objects(self._connection, path, labelSelector=f"{names.LABEL_JOB}={name}")
         ) as states:
             async for found in states:
                 await self._take(found)
@@ -256,14 +260,14 @@ class Follower:
         cursor drops lines that are in both.
         """
         since = cursor.since
-        async with opened(self._connection, pod, self._options, since) as lines:
+        async with open_log(self._connection, pod, self._options, since) as lines:
             if again:
                 await self._before(pod, cursor)
             await self._put(lines, cursor)
 
     async def _before(self, pod: RankPod, cursor: Cursor) -> None:
         previous = LogOptions(previous=True)
-        async with opened(self._connection, pod, previous, cursor.since) as lines:
+        async with open_log(self._connection, pod, previous, cursor.since) as lines:
             await self._put(lines, cursor)
 
     async def _put(self, lines: AsyncGenerator[Line], cursor: Cursor) -> None:
@@ -284,7 +288,7 @@ class Follower:
         return None
 
 
-async def _stopped(*tasks: asyncio.Future[Any]) -> None:
+async def _cancel_tasks(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

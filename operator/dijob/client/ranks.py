@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 from dijob import names
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.api.problems import SpecError
 from dijob.api.status import parse_time
 from dijob.client.connection import Json
 from dijob.client.jobs import Job
-from dijob.core.members import gang_of, split
+from dijob.core.members import gang_of, split_pod_name
 from dijob.core.observed.parse import owner_of
 from dijob.pod import RENEWAL_CODE
 
@@ -66,7 +66,7 @@ class RankPod:
         """The revision of the peer list that the pod has received; 0 if it has none."""
         value = str((self.meta.get("annotations") or {}).get(names.ANNOTATION_LIST_NUMBER, ""))
         # An annotation can be edited by hand.
-        return natural(value) or 0
+        return parse_natural(value) or 0
 
     @property
     def container(self) -> str:
@@ -109,7 +109,7 @@ class RankPod:
     @property
     def gate(self) -> str:
         """The state of the pod's start gate: waits, passed, or "" if it has not started."""
-        found = _named(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)
+        found = _find_by_name(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)
         state = found.get("state") or {}
         if (state.get("terminated") or {}).get("exitCode") == 0:
             return "passed"
@@ -141,7 +141,7 @@ class RankPod:
 
     @property
     def _main(self) -> Mapping[str, Any]:
-        return _named(self._status.get("containerStatuses", ()), self.container)
+        return _find_by_name(self._status.get("containerStatuses", ()), self.container)
 
 
 def ranks_of(job: Job, bodies: Iterable[Json]) -> list[RankPod]:
@@ -170,9 +170,9 @@ def _rank_of(job: Job) -> Callable[[str], int]:
 
 
 def _index_in(job: str, pod: str) -> int:
-    prefix, index = split(pod)
+    prefix, index = split_pod_name(pod)
     return index if prefix == job else -1
 
 
-def _named(states: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+def _find_by_name(states: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     return next((one for one in states if one.get("name") == name), {})

@@ -10,9 +10,9 @@ from dijob import names
 from dijob.client import logs, waiting
 from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import NotFound
-from dijob.client.executing import ContainerPlace, Executed, execute
+from dijob.client.executing import ContainerPlace, Executed, execute_command
 from dijob.client.jobs import Job, Outcome
-from dijob.client.kubeconfig import target
+from dijob.client.kubeconfig import read_kubeconfig
 from dijob.client.loglines import Line, LogOptions
 from dijob.client.ranks import RankPod, ranks_of
 from dijob.client.resources import DIJOBS, EVENTS, PODS
@@ -22,7 +22,7 @@ Ranks = list[RankPod]
 Events = list[Json]
 
 
-def about(job: str) -> str:
+def event_selector(job: str) -> str:
     """Return the field selector of a job's events."""
     return f"involvedObject.kind={names.KIND},involvedObject.name={job}"
 
@@ -67,7 +67,7 @@ class Reader:
         """For requests that this class has no method for."""
 
     async def __aenter__(self) -> Self:
-        self.connection = ClientConnection(await target(self._kubeconfig, self._context))
+        self.connection = ClientConnection(await read_kubeconfig(self._kubeconfig, self._context))
         await self.connection.__aenter__()
         return self
 
@@ -95,7 +95,7 @@ class Reader:
         try:
             return Job(await self.connection.json(ClientRequest("GET", self.path(name))))
         except NotFound as error:
-            raise waiting.about(error, self.namespace, name) from error
+            raise waiting.explain_not_found(error, self.namespace, name) from error
 
     async def list(self, *, everywhere: bool = False, selector: str = "") -> Jobs:
         """Return the jobs that match a label selector, in this namespace or in all of them."""
@@ -108,7 +108,7 @@ class Reader:
 
     async def watch(self, name: str) -> AsyncGenerator[Job]:
         """Yield a job now and after each change, until it has finished or is deleted."""
-        async with aclosing(waiting.states(self.connection, self.namespace, name)) as states:
+        async with aclosing(waiting.watch_job(self.connection, self.namespace, name)) as states:
             async for job in states:
                 if job is None:
                     return
@@ -128,9 +128,9 @@ class Reader:
         With the goal `running`, the wait also ends when the job runs. Raises TimedOut after
         `timeout` seconds. `seen` is called with each state of the job.
         """
-        changes = waiting.states(self.connection, self.namespace, name)
+        changes = waiting.watch_job(self.connection, self.namespace, name)
         async with aclosing(changes):
-            return await waiting.until(changes, name, goal, timeout, seen)
+            return await waiting.wait_for_outcome(changes, name, goal, timeout, seen)
 
     async def pods(self, job: str | Job) -> Ranks:
         """Return the pods of a job's ranks, in rank order. Raises NotFound."""
@@ -142,7 +142,7 @@ class Reader:
 
     async def events(self, name: str) -> Events:
         """Return the events about the job itself, oldest first."""
-        query = (("fieldSelector", about(name)),)
+        query = (("fieldSelector", event_selector(name)),)
         found = await self.connection.json(
             ClientRequest("GET", EVENTS.path(self.namespace), query=query)
         )
@@ -156,7 +156,9 @@ class Reader:
             lines = logs.Follower(self.connection, job, chosen).lines()
         else:
             pods = [pod for pod in await self.pods(job) if chosen.wants(pod.rank, pod.task)]
-            lines = logs.merged([logs.read(self.connection, pod, chosen) for pod in pods])
+            lines = logs.merge_by_time(
+                [logs.read_pod_log(self.connection, pod, chosen) for pod in pods]
+            )
         async with aclosing(lines):
             async for line in lines:
                 yield line
@@ -165,7 +167,7 @@ class Reader:
         self, name: str, rank: int, command: Sequence[str], stdin: bytes | None = None
     ) -> Executed:
         """Run a command in a rank's main container, and return its output."""
-        return await execute(self.connection, await self.place(name, rank), command, stdin)
+        return await execute_command(self.connection, await self.place(name, rank), command, stdin)
 
     async def place(self, name: str, rank: int) -> ContainerPlace:
         """Return the main container of a rank. Raises NotFound if the rank has no pod."""

@@ -22,7 +22,7 @@ class Resource:
     def path(self, namespace: str = "") -> str:
         """Return the path of the collection, of all namespaces if none is given. Raises BadName."""
         root = "/api" if "/" not in self.api_version else "/apis"
-        inside = f"/namespaces/{_segment(namespace)}" if self.namespaced and namespace else ""
+        inside = f"/namespaces/{_path_segment(namespace)}" if self.namespaced and namespace else ""
         return f"{root}/{self.api_version}{inside}/{self.plural}"
 
     def path_of(self, namespace: str, name: str, below: str = "") -> str:
@@ -31,10 +31,10 @@ class Resource:
         Raises BadName if the name is invalid. An empty name would give the path of the whole
         collection, and a delete would then remove all jobs.
         """
-        return f"{self.path(namespace)}/{_segment(name)}" + (f"/{below}" if below else "")
+        return f"{self.path(namespace)}/{_path_segment(name)}" + (f"/{below}" if below else "")
 
 
-def _segment(name: str) -> str:
+def _path_segment(name: str) -> str:
     """Return a name as a part of a path. Raises BadName.
 
     The rule is the apiserver's (apimachinery, pkg/api/validation/path: IsValidPathSegmentName).
@@ -72,7 +72,7 @@ class Kinds:
         installed = f"{missing}: check that its CRD is installed"
         if version not in self._asked:
             root = "/apis" if "/" in version else "/api"
-            parts = "/".join(map(_segment, version.split("/", 1)))
+            parts = "/".join(map(_path_segment, version.split("/", 1)))
             try:
                 answer = await self.connection.json(ClientRequest("GET", f"{root}/{parts}"))
             except NotFound as error:
@@ -88,7 +88,7 @@ class Kinds:
         raise NotFound(404, "NotFound", installed)
 
 
-def belongs(body: Mapping[str, Any], uid: str) -> bool:
+def is_owned_by(body: Mapping[str, Any], uid: str) -> bool:
     """Return whether an object has an owner with this uid."""
     owners = body["metadata"].get("ownerReferences") or ()
     return any(owner.get("uid") == uid for owner in owners)

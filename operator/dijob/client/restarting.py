@@ -13,7 +13,7 @@ from dijob import names
 from dijob.client import waiting
 from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import BadFile, NotFound
-from dijob.client.resources import CONFIG_MAPS, belongs
+from dijob.client.resources import CONFIG_MAPS, is_owned_by
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -49,7 +49,7 @@ def as_written(body: Mapping[str, Any]) -> Json:
     }
 
 
-def trial(body: Json) -> Json:
+def rename_for_dry_run(body: Json) -> Json:
     """Return the same job under another name, for a dry run while the old one exists.
 
     The random name is as long as the job's own, because the limit on names of pods is checked too.
@@ -61,13 +61,15 @@ def trial(body: Json) -> Json:
     return body | {"metadata": body["metadata"] | {"name": name}}
 
 
-def anew(name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | None) -> Json:
+def build_new_job(
+    name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | None
+) -> Json:
     """Return the job to create: `new` if given, else `old`. It keeps the old job's owner.
 
     Raises BadFile if `new` is another job, and NotFound if there is neither.
     """
     if new is None and old is None:
-        raise waiting.missing(namespace, name)
+        raise waiting.job_not_found(namespace, name)
     body = as_written(new or old or {})
     meta = body["metadata"]
     place = meta.get("namespace") or namespace
@@ -82,21 +84,23 @@ def anew(name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | N
     return body
 
 
-async def owned(connection: ClientConnection, job: Mapping[str, Any]) -> list[Json]:
+async def list_owned_config_maps(
+    connection: ClientConnection, job: Mapping[str, Any]
+) -> list[Json]:
     """Return the ConfigMaps that a job mounts and owns, which are deleted together with it."""
     meta, found = job["metadata"], []
-    for name in dict.fromkeys(mounted(job.get("spec") or {})):
+    for name in dict.fromkeys(mounted_config_maps(job.get("spec") or {})):
         path = CONFIG_MAPS.path_of(meta["namespace"], name)
         try:
             body = await connection.json(ClientRequest("GET", path))
         except NotFound:
             continue
-        if belongs(body, meta["uid"]):
+        if is_owned_by(body, meta["uid"]):
             found.append(body)
     return found
 
 
-def parted(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
+def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     """Split the other objects of a restart into those to apply first, and those to own.
 
     The latter are the ConfigMaps of the old job (`kept`). A newer version in `beside` replaces one.
@@ -113,7 +117,7 @@ def parted(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], li
     return first, list(anew.values())
 
 
-def mounted(spec: Mapping[str, Any]) -> Iterator[str]:
+def mounted_config_maps(spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the ConfigMaps that the job's templates have as volumes."""
     holders = [spec, *(spec.get("tasks") or ())]
     for holder in holders:

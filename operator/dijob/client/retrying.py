@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from dijob.api.printed import one_line
-from dijob.core.backoff import doubled
+from dijob.core.backoff import doubled_wait
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ HEALTHY_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 5.0
 
 
-def warn(sentence: str) -> None:
+def log_failure(sentence: str) -> None:
     """Log a repeated failure. If no handler is configured, logging prints it on stderr."""
     if sentence:
         log.warning("%s", one_line(sentence))
@@ -39,7 +39,7 @@ class Retries:
     """Counts the failed attempts of one operation, such as the watch of one collection."""
 
     def __init__(
-        self, what: str, report: Report = warn, bounds: tuple[float, float] = PAUSE_SECONDS
+        self, what: str, report: Report = log_failure, bounds: tuple[float, float] = PAUSE_SECONDS
     ) -> None:
         self._what, self._report, self._bounds = what, report, bounds
         self._failures = 0
@@ -87,7 +87,7 @@ class Retries:
         if not self._failures:
             self._began = now
         self._failures += 1
-        seconds = doubled(self._failures, self._bounds) * random.uniform(1.0, 1.0 + _JITTER)
+        seconds = doubled_wait(self._failures, self._bounds) * random.uniform(1.0, 1.0 + _JITTER)
         # The coming pause counts too, so that the report precedes a long one.
         if not self._reported and now + seconds - self._began > _SILENT_SECONDS:
             self._reported = True

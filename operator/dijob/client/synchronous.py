@@ -158,7 +158,7 @@ class Client:
             raise
 
     def _each(self, items: AsyncIterator[Answer]) -> Iterator[Answer]:
-        # The task of the current step, which `_closed` has to end after Ctrl-C.
+        # The task of the current step, which `_close_generator` has to end after Ctrl-C.
         step: list[asyncio.Task[Any]] = []
 
         async def following() -> Answer:
@@ -169,7 +169,7 @@ class Client:
             while (item := self._run(following())) is not _END:
                 yield item
         finally:
-            self._run(_closed(items, step))
+            self._run(_close_generator(items, step))
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -177,7 +177,7 @@ class Client:
         self._loop.close()
 
 
-async def _closed(items: AsyncIterator[Any], step: Sequence[asyncio.Task[Any]]) -> None:
+async def _close_generator(items: AsyncIterator[Any], step: Sequence[asyncio.Task[Any]]) -> None:
     """Close a generator, after its last step was cancelled.
 
     After Ctrl-C the step may still run, and a running generator cannot be closed.

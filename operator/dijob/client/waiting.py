@@ -10,9 +10,9 @@ from dijob import names
 from dijob.client.connection import ClientConnection
 from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut
 from dijob.client.jobs import DELETED, Job, Outcome
-from dijob.client.resources import DIJOBS, PODS, belongs
-from dijob.client.retrying import Report, warn
-from dijob.client.watching import watched
+from dijob.client.resources import DIJOBS, PODS, is_owned_by
+from dijob.client.retrying import Report, log_failure
+from dijob.client.watching import watch_objects
 
 RUNNING: Final = "running"
 SUCCEEDED: Final = "succeeded"
@@ -22,33 +22,33 @@ GOALS: Final = (FINISHED, SUCCEEDED, RUNNING)
 Seen = Callable[[Job], None]
 
 
-def missing(namespace: str, name: str) -> NotFound:
+def job_not_found(namespace: str, name: str) -> NotFound:
     """Return the error for a job that does not exist."""
     return NotFound(404, "NotFound", f"there is no DIJob {name} in namespace {namespace}")
 
 
-def about(error: NotFound, namespace: str, name: str) -> NotFound:
+def explain_not_found(error: NotFound, namespace: str, name: str) -> NotFound:
     """Return the error to show for a NotFound of a job: the whole kind may be missing instead."""
-    return error if error.reason == NO_SUCH_KIND else missing(namespace, name)
+    return error if error.reason == NO_SUCH_KIND else job_not_found(namespace, name)
 
 
-async def states(
-    connection: ClientConnection, namespace: str, name: str, report: Report = warn
+async def watch_job(
+    connection: ClientConnection, namespace: str, name: str, report: Report = log_failure
 ) -> AsyncGenerator[Job | None]:
     """Yield a job after each change, and finally None if it is deleted.
 
-    Raises NotFound if it does not exist at first. `report` is that of `watched`.
+    Raises NotFound if it does not exist at first. `report` is that of `watch_objects`.
     """
     # An invalid name would be part of a field selector, and would match nothing. This raises
     # BadName instead.
     DIJOBS.path_of(namespace, name)
     uid = ""
     path, one = DIJOBS.path(namespace), f"metadata.name={name}"
-    async with aclosing(watched(connection, path, report=report, fieldSelector=one)) as found:
+    async with aclosing(watch_objects(connection, path, report=report, fieldSelector=one)) as found:
         async for objects in found:
             job = Job(objects[name]) if name in objects else None
             if job is None and not uid:
-                raise missing(namespace, name)
+                raise job_not_found(namespace, name)
             # Another uid is a new job of the same name, so the watched job is gone.
             if job is None or (uid and job.metadata.uid != uid):
                 yield None
@@ -57,7 +57,7 @@ async def states(
             yield job
 
 
-async def until(
+async def wait_for_outcome(
     changes: AsyncGenerator[Job | None],
     name: str,
     goal: str = FINISHED,
@@ -79,7 +79,7 @@ async def until(
             while job is not None:
                 if seen is not None:
                     seen(job)
-                if (outcome := reached(job, goal)) is not None:
+                if (outcome := outcome_for_goal(job, goal)) is not None:
                     return outcome
                 job = await anext(changes)
             return Outcome(name, DELETED, "the job was deleted before it finished")
@@ -88,7 +88,7 @@ async def until(
         raise TimedOut(f"{name} is not {goal} after {timeout:g} s{now}") from None
 
 
-def reached(job: Job, goal: str) -> Outcome | None:
+def outcome_for_goal(job: Job, goal: str) -> Outcome | None:
     """Return the outcome that ends the wait for a goal, or None while the wait continues."""
     # A job that has finished ends every wait, since it will not reach another goal.
     if (outcome := job.outcome) is not None:
@@ -135,7 +135,7 @@ async def until_gone(connection: ClientConnection, job: Deleted, timeout: float)
 
 
 async def _job_is_gone(connection: ClientConnection, job: Deleted) -> None:
-    changes = states(connection, job.namespace, job.name)
+    changes = watch_job(connection, job.namespace, job.name)
     async with aclosing(changes):
         with suppress(NotFound):
             async for seen in changes:
@@ -147,11 +147,11 @@ async def _job_is_gone(connection: ClientConnection, job: Deleted) -> None:
 async def _pods_of(connection: ClientConnection, job: Deleted) -> AsyncGenerator[list[str]]:
     """Yield the names of the job's pods after each change; nothing if they may not be listed."""
     selector = f"{names.LABEL_JOB}={job.name}"
-    found = watched(connection, PODS.path(job.namespace), labelSelector=selector)
+    found = watch_objects(connection, PODS.path(job.namespace), labelSelector=selector)
     async with aclosing(found):
         try:
             async for pods in found:
-                yield sorted(name for name, pod in pods.items() if belongs(pod, job.uid))
+                yield sorted(name for name, pod in pods.items() if is_owned_by(pod, job.uid))
         except ApiError as error:
             # Deleting a job must not require the permission to list pods.
             if error.status != 403:

@@ -16,7 +16,7 @@ import aiohttp
 
 from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import ApiError, Unreachable
-from dijob.client.retrying import Report, Retries, warn
+from dijob.client.retrying import Report, Retries, log_failure
 
 # Objects by name, or by NAMESPACE/NAME if all namespaces are watched. An object that has not
 # changed is the identical dict as before, so that callers can compare with `is`.
@@ -37,8 +37,8 @@ class _VersionLost(Exception):
     """The apiserver has dropped the changes after a version, so a new list is needed."""
 
 
-async def watched(
-    connection: ClientConnection, path: str, *, report: Report = warn, **selectors: str
+async def watch_objects(
+    connection: ClientConnection, path: str, *, report: Report = log_failure, **selectors: str
 ) -> AsyncGenerator[Objects]:
     """Yield the objects at a path, immediately and then after each change.
 
@@ -57,14 +57,16 @@ async def watched(
             if not version:
                 listed = await connection.json(ClientRequest("GET", path, query=query))
                 before, no_answer_since = objects, 0.0
-                objects, version = _listed(path, listed, before)
+                objects, version = _parse_list(path, listed, before)
                 if objects != before or not begun:
                     begun = True
                     yield objects
-            async with aclosing(_events(connection, path, query, version, retries)) as events:
+            async with aclosing(
+                _stream_events(connection, path, query, version, retries)
+            ) as events:
                 async for event in events:
-                    no_answer_since, version = 0.0, _version(event["object"])
-                    if _taken(objects, event, _key(path, event["object"])):
+                    no_answer_since, version = 0.0, _resource_version(event["object"])
+                    if _apply_event(objects, event, _object_key(path, event["object"])):
                         yield objects
         except (_VersionLost, aiohttp.ClientError, OSError, ValueError) as error:
             version = "" if isinstance(error, _VersionLost) else version
@@ -84,11 +86,11 @@ async def watched(
             await retries.pause(why)
 
 
-def _listed(path: str, answer: Json, before: Objects) -> tuple[dict[str, Json], str]:
+def _parse_list(path: str, answer: Json, before: Objects) -> tuple[dict[str, Json], str]:
     """Return the objects of a list and its version. Unchanged objects are taken from `before`."""
     try:
-        items = {_key(path, item): item for item in answer.get("items") or ()}
-        version = _version(answer)
+        items = {_object_key(path, item): item for item in answer.get("items") or ()}
+        version = _resource_version(answer)
     except (LookupError, TypeError, AttributeError) as error:
         # A proxy with a login page responds with 200 and HTML, for example.
         raise Unreachable(f"the response to GET {path} is not a list of objects") from error
@@ -96,18 +98,18 @@ def _listed(path: str, answer: Json, before: Objects) -> tuple[dict[str, Json], 
     return kept, version
 
 
-def _version(body: Json) -> str:
+def _resource_version(body: Json) -> str:
     return str(body["metadata"]["resourceVersion"])
 
 
-def _key(path: str, body: Json) -> str:
+def _object_key(path: str, body: Json) -> str:
     meta = body["metadata"]
     # A bookmark carries only a version, and no name.
     name = str(meta.get("name", ""))
     return name if "/namespaces/" in path else f"{meta.get('namespace', '')}/{name}"
 
 
-def _taken(objects: dict[str, Json], event: Json, key: str) -> bool:
+def _apply_event(objects: dict[str, Json], event: Json, key: str) -> bool:
     """Apply an event to the objects, and return whether it changed them."""
     body = event["object"]
     match event["type"]:
@@ -121,7 +123,7 @@ def _taken(objects: dict[str, Json], event: Json, key: str) -> bool:
             return False
 
 
-async def _events(
+async def _stream_events(
     connection: ClientConnection,
     path: str,
     query: tuple[tuple[str, str], ...],
@@ -147,14 +149,14 @@ async def _events(
         async with connection.open(call, silence=_SILENCE_SECONDS) as response:
             with retries.lasting():
                 async for line in response.content:
-                    yield _event(line)
+                    yield _parse_event(line)
     except ApiError as error:
         if error.status == HTTPStatus.GONE:
             raise _VersionLost(str(error)) from error
         raise
 
 
-def _event(line: bytes) -> Json:
+def _parse_event(line: bytes) -> Json:
     try:
         event = json.loads(line)
         if event["type"] == "ERROR":

@@ -39,7 +39,7 @@ _ENDLESS: Final = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
 _QUOTED: Final = re.compile(r"[-+]?\.?\d|[yYnN]$")
 
 
-def values(text: str, source: str) -> Iterator[Any]:
+def parse_documents(text: str, source: str) -> Iterator[Any]:
     """Yield the value of each document of a YAML or JSON text. `source` is its name in errors.
 
     Raises BadFile, which names the line and says what to do.
@@ -48,9 +48,9 @@ def values(text: str, source: str) -> Iterator[Any]:
         for node in yaml.compose_all(text, Loader=_Loader):
             if node is not None:
                 _Bounds().of(node)
-                yield _value(node)
+                yield _construct_value(node)
     except yaml.YAMLError as error:
-        raise BadFile(f"{source}: invalid YAML: {_flat(error)}") from error
+        raise BadFile(f"{source}: invalid YAML: {_flatten_error(error)}") from error
     except RecursionError:
         raise BadFile(f"{source}: {_DEEP}") from None
     except _Refused as error:
@@ -65,12 +65,12 @@ class Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else "'" if _QUOTED.match(text) else None
     return dumper.represent_scalar(f"{_TAG}str", text, style=style)
 
 
-Dumper.add_representer(str, _text)
+Dumper.add_representer(str, _represent_text)
 
 
 class _Refused(Exception):
@@ -119,9 +119,9 @@ class _Loader(yaml.SafeLoader):
         """Construct a JSON number."""
         text = self.construct_scalar(node)
         if not _NUMBER.match(text):
-            raise _Refused(f"{_line(node)}: {text} is not a valid JSON number; quote it")
+            raise _Refused(f"{_format_line(node)}: {text} is not a valid JSON number; quote it")
         try:
-            return _number(text.replace("_", ""))
+            return _parse_number(text.replace("_", ""))
         except (ValueError, OverflowError):
             # As in kubectl, a number beyond the range of a float is a string.
             return text
@@ -153,7 +153,7 @@ _Loader.yaml_constructors = {
 }
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     """Parse a number as Go does: an integer if it fits into 64 bits, else a float.
 
     A float with an integral value is returned as int, because Go writes it without a fraction.
@@ -172,7 +172,7 @@ def _number(text: str) -> int | float:
     return int(number) if number.is_integer() and abs(number) < _LARGEST_WHOLE else number
 
 
-def _value(node: yaml.Node) -> Any:
+def _construct_value(node: yaml.Node) -> Any:
     loader = _Loader("")
     try:
         return loader.construct_document(node)
@@ -194,31 +194,33 @@ class _Bounds:
         if id(node) in self._known:
             return self._known[id(node)]
         if id(node) in self._above:
-            raise _Refused(f"{_line(node)}: the value contains an alias of itself; remove it")
+            raise _Refused(
+                f"{_format_line(node)}: the value contains an alias of itself; remove it"
+            )
         self._above.add(id(node))
-        _unique(node)
-        parts = [self.of(part) for part in _below(node)]
+        _check_unique_keys(node)
+        parts = [self.of(part) for part in _child_nodes(node)]
         self._above.discard(id(node))
         total = 1 + sum(part[0] for part in parts)
         levels = 1 + max((part[1] for part in parts), default=0)
         if total > MOST_VALUES:
             raise _Refused(
-                f"{_line(node)}: more than {MOST_VALUES:,} values after aliases are expanded; make"
-                " it smaller"
+                f"{_format_line(node)}: more than {MOST_VALUES:,} values after aliases are expanded"
+                "; make it smaller"
             )
         if levels > MOST_LEVELS:
-            raise _Refused(f"{_line(node)}: {_DEEP}")
+            raise _Refused(f"{_format_line(node)}: {_DEEP}")
         self._known[id(node)] = total, levels
         return total, levels
 
 
-def _below(node: yaml.Node) -> Iterable[yaml.Node]:
+def _child_nodes(node: yaml.Node) -> Iterable[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [part for pair in node.value for part in pair]
     return node.value if isinstance(node, yaml.SequenceNode) else ()
 
 
-def _unique(node: yaml.Node) -> None:
+def _check_unique_keys(node: yaml.Node) -> None:
     if not isinstance(node, yaml.MappingNode):
         return
     # PyYAML keeps the last of two equal keys without an error, while kubectl rejects them.
@@ -226,15 +228,15 @@ def _unique(node: yaml.Node) -> None:
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode):
             if key.value in known and key.value != "<<":
-                raise _Refused(f"{_line(key)}: duplicate key {key.value}; remove one")
+                raise _Refused(f"{_format_line(key)}: duplicate key {key.value}; remove one")
             known.add(key.value)
 
 
-def _line(node: yaml.Node) -> str:
+def _format_line(node: yaml.Node) -> str:
     return f"line {node.start_mark.line + 1}"
 
 
-def _flat(error: yaml.YAMLError) -> str:
+def _flatten_error(error: yaml.YAMLError) -> str:
     """Return the parser's message in one line, without its excerpt of the file.
 
     The excerpt can be long, and may show a part of a Secret.

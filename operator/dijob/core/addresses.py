@@ -27,12 +27,12 @@ class AddressList:
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses in rank order."""
-        return _split(self.text)
+        return _split_addresses(self.text)
 
     @property
     def digest(self) -> str:
         """128 bits of SHA-256 of the number and the addresses, as hex."""
-        return _digest(self.number, self.text)
+        return _list_digest(self.number, self.text)
 
 
 NO_LIST = AddressList()
@@ -62,12 +62,12 @@ class ListCopy:
 
 
 @lru_cache(maxsize=256)
-def _split(text: str) -> tuple[str, ...]:
+def _split_addresses(text: str) -> tuple[str, ...]:
     # Cached: all pods of a job share one text, and each reconciliation looks up the address of each
     # of up to 1,500 pods.
     return tuple(text.split(",")) if text else ()
 
 
 @lru_cache(maxsize=256)
-def _digest(number: int, text: str) -> str:
+def _list_digest(number: int, text: str) -> str:
     return hashlib.sha256(f"{number} {text}".encode()).hexdigest()[:32]

@@ -1,7 +1,7 @@
 """Exponential back-off."""
 
 
-def doubled(times: int, bounds: tuple[float, float]) -> float:
+def doubled_wait(times: int, bounds: tuple[float, float]) -> float:
     """Return the seconds to wait after this many failures in a row: the first bound, twice that,
     and so on up to the last bound.
     """

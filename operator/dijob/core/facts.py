@@ -23,14 +23,14 @@ class Fact:
     message: str = ""
 
 
-def find(status: Status, condition: type[Reason]) -> Condition | None:
+def find_condition(status: Status, condition: type[Reason]) -> Condition | None:
     """Return the stored condition of this type, or None."""
     return next((c for c in status.conditions if c.type == condition.__name__), None)
 
 
 def is_true(status: Status, condition: type[Reason]) -> bool:
     """Whether the status has this condition, and it is True."""
-    found = find(status, condition)
+    found = find_condition(status, condition)
     return found is not None and found.status == "True"
 
 
@@ -44,7 +44,7 @@ def seconds_until_problem(status: Status, now: datetime) -> float | None:
     """Return the seconds until the ranks of a running job that are not Ready count as a problem
     (NOT_READY_SECONDS); None while all are Ready.
     """
-    peers = find(status, PeersReady)
+    peers = find_condition(status, PeersReady)
     if peers is None or peers.status == "True" or not is_true(status, Running):
         return None
     since = parse_time(peers.last_transition_time)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dijob.api.model import DIJob
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.names import (
     DIALLING,
     MAX_REPLICAS,
@@ -116,7 +116,7 @@ class Gang:
         """
         # Larger gangs are included, because the pods of a job that was scaled down still exist for
         # a while and must be deleted.
-        prefix, index = split(name)
+        prefix, index = split_pod_name(name)
         if not self.tasks:
             return index if prefix == self.job else -1
         task = self._by_prefix.get(prefix)
@@ -200,15 +200,15 @@ def gang_of(job: DIJob) -> Gang:
     )
 
 
-def split(name: str) -> tuple[str, int]:
+def split_pod_name(name: str) -> tuple[str, int]:
     """Split a pod's name into its prefix and its number. The number is -1 if it is missing, too
     large, or not in canonical form (as in "x-01").
     """
     prefix, _, digits = name.rpartition("-")
-    return prefix, rank if (rank := _rank(digits)) >= 0 and str(rank) == digits else -1
+    return prefix, rank if (rank := _parse_rank(digits)) >= 0 and str(rank) == digits else -1
 
 
-def compact(ranks: Iterable[int]) -> str:
+def compact_ranks(ranks: Iterable[int]) -> str:
     """Format a set of ranks as "0-3,7"; the empty set as ""."""
     runs: list[list[int]] = []
     for rank in sorted(set(ranks)):
@@ -219,30 +219,30 @@ def compact(ranks: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def expand(text: str) -> frozenset[int]:
+def parse_ranks(text: str) -> frozenset[int]:
     """Parse "0-3,7". Invalid parts are ignored, because a status can be edited by hand."""
     ranks: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if (begin := _rank(first)) >= 0 and (end := _rank(last or first)) >= 0:
+        if (begin := _parse_rank(first)) >= 0 and (end := _parse_rank(last or first)) >= 0:
             ranks.update(range(begin, end + 1))
     return frozenset(ranks)
 
 
-def _rank(text: str) -> int:
+def _parse_rank(text: str) -> int:
     """Return the rank in a text of digits; -1 if no job can have that rank. A larger one would not
     fit into a status.
     """
-    rank = natural(text)
+    rank = parse_natural(text)
     return rank if rank is not None and rank < MAX_REPLICAS else -1
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
+def format_count(number: int, noun: str, plural: str = "") -> str:
     """Format a number of things: "1 failure", "2 failures"."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def say(ranks: Iterable[int]) -> str:
+def format_ranks(ranks: Iterable[int]) -> str:
     """Format ranks for a sentence: "rank 2", "ranks 0-3,7"."""
     wanted = sorted(set(ranks))
-    return f"rank {wanted[0]}" if len(wanted) == 1 else f"ranks {compact(wanted)}"
+    return f"rank {wanted[0]}" if len(wanted) == 1 else f"ranks {compact_ranks(wanted)}"

@@ -51,14 +51,14 @@ class Options:
     lost_node_seconds: int = LOST_NODE_SECONDS
 
 
-def isolated(job: DIJob, options: Options) -> bool:
+def is_isolated(job: DIJob, options: Options) -> bool:
     """Whether the job gets a NetworkPolicy. Policies do not apply to pods with hostNetwork, and one
     would block such ranks from the ranks that have their own network.
     """
     return options.isolates and not on_host(job)
 
 
-def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
+def option_warnings(job: DIJob, options: Options) -> tuple[Problem, ...]:
     """Return the warnings about this job with the operator's settings."""
     return (*_no_class(job, options), *_not_isolated(job, options), *_open_server(job))
 

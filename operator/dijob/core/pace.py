@@ -100,6 +100,6 @@ class Budget:
         return min(SAVED, self.writes + max(0.0, at - self.at) * EARNED_PER_SECOND)
 
 
-def interval(base: float, latency: float) -> float:
+def write_interval(base: float, latency: float) -> float:
     """Return the seconds between two writes that can wait; `base` if the API server is quick."""
     return max(base, min(LONGEST_SECONDS, TIMES * latency))

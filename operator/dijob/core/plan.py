@@ -27,7 +27,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Status, timestamp
+from dijob.api.status import Status, format_time
 from dijob.core.actions import (
     Action,
     Event,
@@ -47,7 +47,7 @@ from dijob.core.decide.context import Pass
 from dijob.core.facts import Fact
 from dijob.core.members import gang_of
 from dijob.core.membership import capacity, failures
-from dijob.core.membership.address_list import recovered
+from dijob.core.membership.address_list import recover_revision
 from dijob.core.membership.losses import Loss
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
@@ -57,7 +57,7 @@ from dijob.core.render.pod import template_hash
 from dijob.core.report import conditions, deletion, ends, rejections
 from dijob.core.report import suspension as suspended_job
 from dijob.core.report.optional import optional_conditions
-from dijob.core.report.summary import conclude, events
+from dijob.core.report.summary import apply_facts, events
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Plan:
     write_now: bool = False
 
 
-def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
+def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     """Decide one reconciliation.
 
     Pure: the same arguments give the same plan. Once a job is in its desired state, its plans are
@@ -82,51 +82,55 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     """
     ctx = _build_context(job, observed, now)
     if job.metadata.deletion_timestamp:
-        return _terminate(ctx)
+        return _plan_deletion(ctx)
     if job.status.ended:
         if job.paused:
-            return _conclude(ctx, ctx.status, optional_conditions(ctx), requeue.rarely)
-        return _conclude(
+            return _build_plan(ctx, ctx.status, optional_conditions(ctx), requeue.at_next_resync)
+        return _build_plan(
             ctx,
             ctx.status,
             optional_conditions(ctx),
             requeue.after_end,
-            completion.clean(ctx),
+            completion.clean_up(ctx),
         )
-    if (last := completion.verdict(ctx)) is not None:
-        return _conclude(ctx, _completed(ctx), ends.facts(ctx, last), requeue.at_once)
-    suspended = suspension.applies(ctx)
+    if (last := completion.find_verdict(ctx)) is not None:
+        return _build_plan(ctx, _completed_status(ctx), ends.end_facts(ctx, last), requeue.at_once)
+    suspended = suspension.is_suspended(ctx)
     # The loss and the counted failure go into the same write of the status. The next
     # reconciliation acts on it, so no failure can be counted without its restart, or twice.
-    if not suspended and (loss := renewal.demanded(ctx)):
-        return _renew(ctx, loss)
+    if not suspended and (loss := renewal.restart_job_loss(ctx)):
+        return _plan_re_rendezvous(ctx, loss)
     # After the rules for the end: a paused job that succeeds or fails is still reported as such.
     if job.paused:
-        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.rarely, ())
+        return _build_plan(
+            ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_next_resync, ()
+        )
     if suspended:
-        return _suspend(ctx)
+        return _plan_suspension(ctx)
     # Pods with another template would not fit those that run. A program that failed in its own pod
     # may restart there, because that pod stays as it is.
     if ctx.template_changed:
-        starts = program_starts.confirmations(ctx)
-        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.watching, starts)
+        starts = program_starts.confirm_failures(ctx)
+        return _build_plan(
+            ctx, ctx.status, conditions.progress_facts(ctx), requeue.while_watching, starts
+        )
     return _plan_active(ctx)
 
 
-def _terminate(ctx: Pass) -> Plan:
+def _plan_deletion(ctx: Pass) -> Plan:
     """Plan for a job that is being deleted. The garbage collector deletes its pods, so nothing is
     created meanwhile.
     """
     if (left := terminating.seconds_until_reported(ctx)) > 0:
         return Plan(status=ctx.job.status, requeue_after=left)
-    if not ctx.job.status.ended and (last := completion.verdict(ctx)) is not None:
-        return _conclude(ctx, _completed(ctx), ends.facts(ctx, last), requeue.at_once)
-    return _conclude(
+    if not ctx.job.status.ended and (last := completion.find_verdict(ctx)) is not None:
+        return _build_plan(ctx, _completed_status(ctx), ends.end_facts(ctx, last), requeue.at_once)
+    return _build_plan(
         ctx,
         ctx.status,
-        deletion.facts(ctx),
-        requeue.terminating,
-        terminating.actions(ctx),
+        deletion.deletion_facts(ctx),
+        requeue.while_terminating,
+        terminating.force_delete_lost_pods(ctx),
     )
 
 
@@ -134,33 +138,37 @@ def _plan_active(ctx: Pass) -> Plan:
     """Plan for a job that runs or starts. A loss and a new peer list are written to the status
     before any action that follows from them.
     """
-    if loss := ctx.loss or renewal.scaled(ctx):
-        return _renew(ctx, loss)
+    if loss := ctx.loss or renewal.size_change_loss(ctx):
+        return _plan_re_rendezvous(ctx, loss)
     timeout = ctx.job.spec.schedule_timeout_seconds
     if record := capacity.due_give_back(ctx.gathering, ctx.status, timeout):
         # Stored before the pods are deleted. Otherwise an operator that is killed in between would
         # re-create them at once.
         ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": record}))
-        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
+        return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
     given = ctx.status.given_back
     if given and ctx.world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
         # A pod that was kept has found a node, so there is capacity: the pause ends now.
         if capacity.found_node(ctx.world, given):
-            over = given.model_copy(update={"until": timestamp(ctx.now)})
+            over = given.model_copy(update={"until": format_time(ctx.now)})
             ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": over}))
-            return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
-        return _conclude(
+            return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
+        return _build_plan(
             ctx,
             ctx.status,
-            conditions.progress(ctx),
+            conditions.progress_facts(ctx),
             requeue.waiting_for_room,
             steps.give_back(ctx, given),
         )
     if due := address_writes.next_list(ctx):
-        ctx = address_writes.numbered(ctx, due)
-        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
-    return _conclude(
-        ctx, ctx.status, conditions.progress(ctx), requeue.advancing, steps.advance(ctx)
+        ctx = address_writes.with_new_revision(ctx, due)
+        return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
+    return _build_plan(
+        ctx,
+        ctx.status,
+        conditions.progress_facts(ctx),
+        requeue.while_advancing,
+        steps.next_actions(ctx),
     )
 
 
@@ -169,8 +177,8 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     with everything counted so far.
     """
     gang, observed = gang_of(job), with_silence(observed, now)
-    stored = recovered(gang, observed, job.status)
-    policy, known = Policy.of(job, gang), failures.read(stored, gang)
+    stored = recover_revision(gang, observed, job.status)
+    policy, known = Policy.of(job, gang), failures.read_ledger(stored, gang)
     # Nothing is counted after the end: the clean-up ends the programs that still run.
     over = job.status.ended
     counted, world = known, World.of(gang, observed, known.into(stored), now)
@@ -182,7 +190,7 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     first_seen = observed.first_seen or now
     status = _observed_status(job, world, present, counted.into(stored), first_seen)
-    waited = capacity.refused(world, observed, status, now)
+    waited = capacity.seconds_rejected(world, observed, status, now)
     timeout = job.spec.schedule_timeout_seconds
     return Pass(
         job=job,
@@ -215,7 +223,7 @@ def _observed_status(
             "task_status": conditions.by_task(world.gang, present),
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={world.gang.job}",
-            "start_time": job.status.start_time or timestamp(first_seen),
+            "start_time": job.status.start_time or format_time(first_seen),
             # A job that has started counts the retries of the next wait from 1 again.
             "given_back": None if world.in_force else job.status.given_back,
         }
@@ -236,7 +244,7 @@ def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
     )
 
 
-def _conclude(
+def _build_plan(
     ctx: Pass,
     status: Status,
     facts: Iterable[Fact],
@@ -249,46 +257,51 @@ def _conclude(
     Actions that the API server has rejected are left out until their back-off is over.
     """
     wished = actions or ()
-    status = conclude(
-        status, (*facts, *rejections.facts(ctx, actions)), ctx.job.metadata.generation, ctx.now
+    status = apply_facts(
+        status,
+        (*facts, *rejections.rejection_facts(ctx, actions)),
+        ctx.job.metadata.generation,
+        ctx.now,
     )
     seconds, refused = when(ctx, status), changes.seconds_until_next(ctx, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
     write_now = ctx.has_unstored_counts and (
-        bool(ctx.world.to_delete or program_starts.waiting(ctx))
-        or when in (requeue.suspended, requeue.waiting_for_room)
+        bool(ctx.world.to_delete or program_starts.pods_to_confirm(ctx))
+        or when in (requeue.while_suspended, requeue.waiting_for_room)
     )
     return Plan(
         status=status,
-        actions=changes.due(ctx, wished),
+        actions=changes.due_actions(ctx, wished),
         events=events(ctx.job.status, status),
         requeue_after=seconds,
         write_now=write_now,
     )
 
 
-def _suspend(ctx: Pass) -> Plan:
-    status = suspension.status(ctx)
-    if suspension.resumed(ctx):
-        return _conclude(
+def _plan_suspension(ctx: Pass) -> Plan:
+    status = suspension.next_status(ctx)
+    if suspension.can_resume(ctx):
+        return _build_plan(
             ctx,
             status,
             optional_conditions(replace(ctx, status=status)),
             requeue.at_once,
         )
-    actions = (*steps.default_replicas(ctx), *suspension.actions(ctx))
-    return _conclude(ctx, status, suspended_job.facts(ctx), requeue.suspended, actions)
+    actions = (*steps.default_replicas(ctx), *suspension.delete_all_pods(ctx))
+    return _build_plan(
+        ctx, status, suspended_job.suspension_facts(ctx), requeue.while_suspended, actions
+    )
 
 
-def _renew(ctx: Pass, loss: Loss) -> Plan:
+def _plan_re_rendezvous(ctx: Pass, loss: Loss) -> Plan:
     """Record a loss in the status: for which ranks the peer list is stale, and why. The next
     reconciliation acts on it.
     """
-    ctx = renewal.recorded(ctx, loss)
-    return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
+    ctx = renewal.record_loss(ctx, loss)
+    return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
 
 
-def _completed(ctx: Pass) -> Status:
+def _completed_status(ctx: Pass) -> Status:
     return ctx.status.model_copy(
-        update={"completion_time": timestamp(ctx.now), "suspend_time": None}
+        update={"completion_time": format_time(ctx.now), "suspend_time": None}
     )

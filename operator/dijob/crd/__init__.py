@@ -11,7 +11,7 @@ from dijob.api.model import DIJob
 from dijob.api.reported import Reported
 from dijob.api.status import Status
 from dijob.crd.rules import RULES
-from dijob.crd.schema import Schema, at, structural
+from dijob.crd.schema import Schema, schema_at, structural_schema
 
 # Columns of `kubectl get dij`. Those of priority 1 are shown only with `-o wide`.
 _COLUMNS: Final = (
@@ -40,7 +40,7 @@ class _Stored(DIJob):
     """The observed state of the job, the actions of the operator, and the program's reports."""
 
 
-def document() -> dict[str, Any]:
+def crd_manifest() -> dict[str, Any]:
     """Return the CRD as a manifest."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -62,20 +62,20 @@ def document() -> dict[str, Any]:
                 # Shown by `kubectl get all`.
                 "categories": ["all"],
             },
-            "versions": [_version()],
+            "versions": [_crd_version()],
         },
     }
 
 
-def schema() -> Schema:
+def crd_schema() -> Schema:
     """Return the structural schema with its CEL rules."""
-    root = structural(_Stored)
+    root = structural_schema(_Stored)
     for path, rules in RULES.items():
-        at(root, path)["x-kubernetes-validations"] = [rule.manifest() for rule in rules]
+        schema_at(root, path)["x-kubernetes-validations"] = [rule.manifest() for rule in rules]
     return root
 
 
-def _version() -> dict[str, Any]:
+def _crd_version() -> dict[str, Any]:
     columns = [
         {"name": name, "type": kind, "jsonPath": path, "priority": priority}
         for name, kind, path, priority in _COLUMNS
@@ -93,5 +93,5 @@ def _version() -> dict[str, Any]:
                 "labelSelectorPath": ".status.selector",
             },
         },
-        "schema": {"openAPIV3Schema": schema()},
+        "schema": {"openAPIV3Schema": crd_schema()},
     }

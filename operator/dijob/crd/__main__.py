@@ -5,10 +5,10 @@ from typing import Final
 
 import yaml
 
-from dijob.crd import document, schema
-from dijob.crd.conditions import conditions
-from dijob.crd.pages import settle
-from dijob.crd.reference import reference
+from dijob.crd import crd_manifest, crd_schema
+from dijob.crd.conditions import conditions_page
+from dijob.crd.pages import settle_pages
+from dijob.crd.reference import reference_page
 
 _NOTE: Final = "# Generated from operator/dijob/api/model.py by `make crds`; do not edit.\n"
 
@@ -20,19 +20,19 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def outputs() -> dict[str, str]:
+def generated_files() -> dict[str, str]:
     """Return the text of each generated file by its path in the repository."""
-    crd = document()
+    crd = crd_manifest()
     plain = yaml.dump(crd, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
     return {
         "crds/dijob.yaml": _NOTE + plain,
-        "charts/dijob/templates/crd.yaml": chart(plain),
-        "docs/reference.md": reference(schema()),
-        "docs/conditions.md": conditions(),
+        "charts/dijob/templates/crd.yaml": chart_template(plain),
+        "docs/reference.md": reference_page(crd_schema()),
+        "docs/conditions.md": conditions_page(),
     }
 
 
-def chart(crd: str) -> str:
+def chart_template(crd: str) -> str:
     """Return the CRD as a Helm template.
 
     The template depends on two values: whether to install the CRD, and whether `helm uninstall`
@@ -52,7 +52,7 @@ def chart(crd: str) -> str:
 
 def main() -> int:
     """Write or check the files. Returns 1 if --check found a file that is out of date, else 0."""
-    return settle("python -m dijob.crd", str(__doc__), outputs())
+    return settle_pages("python -m dijob.crd", str(__doc__), generated_files())
 
 
 if __name__ == "__main__":

@@ -55,18 +55,18 @@ kubectl get events -A --field-selector involvedObject.kind=DIJob,type=Warning
 _TABLE = "| status | reason | what it means | what to do | event |\n|---|---|---|---|---|\n"
 
 
-def conditions() -> str:
+def conditions_page() -> str:
     """Return the page as Markdown."""
-    return "\n".join([_HEAD, *map(_section, CATALOGUE), _EVENTS])
+    return "\n".join([_HEAD, *map(_reasons_section, CATALOGUE), _EVENTS])
 
 
-def _section(reasons: type[Reason]) -> str:
+def _reasons_section(reasons: type[Reason]) -> str:
     # The docstring of a condition type is its description for users (see catalogue.Reason).
     text = " ".join((reasons.__doc__ or "").split())
-    return f"## {reasons.__name__}\n\n{text}\n\n{_TABLE}" + "".join(map(_row, reasons))
+    return f"## {reasons.__name__}\n\n{text}\n\n{_TABLE}" + "".join(map(_reason_row, reasons))
 
 
-def _row(reason: Reason) -> str:
+def _reason_row(reason: Reason) -> str:
     entry = reason.entry
     state = f"{entry.status}, {entry.kind}"
     cells = (state, reason.name, entry.means, entry.remedy, entry.event.value)

@@ -15,7 +15,7 @@ _ALLOWED: Final = (
 )
 
 
-def _nearest() -> str:
+def _nearest_name() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
     It builds the same name as job_names.nearest, or none. CEL has no variables, so each part is
@@ -33,14 +33,14 @@ def _nearest() -> str:
     return f"({allowed} ? ', such as ' + {near} : '')"
 
 
-def _digits() -> str:
+def _index_digits() -> str:
     """Return CEL for the number of digits in the last index of the task t."""
     bounds = ((1000, 4), (100, 3), (10, 2))
     return "(" + "".join(f"t.replicas > {most} ? {size} : " for most, size in bounds) + "1)"
 
 
 # CEL: how many characters the name of the task t may have.
-_ROOM: Final = f"({job_names.LABEL_LENGTH - 2} - {_NAME}.size() - {_digits()})"
+_ROOM: Final = f"({job_names.LABEL_LENGTH - 2} - {_NAME}.size() - {_index_digits()})"
 _TOO_LONG: Final = f"self.spec.tasks.filter(t, {NAME_OF_T}.size() > {_ROOM})"
 # A list of all numbers as text, because the apiserver cannot estimate the cost of string(int), and
 # rejects such a CRD.
@@ -58,7 +58,7 @@ def of_job() -> tuple[Rule, ...]:
             rule=f"{_ALLOWED.format(_NAME)} || ({_GENERATED} && {_NAME}.size() >"
             f" {job_names.NAME_LENGTH})",
             message=f"metadata.name {job_names.NAME_MESSAGE}",
-            expression=f"'metadata.name {job_names.NAME_MESSAGE}' + {_nearest()}",
+            expression=f"'metadata.name {job_names.NAME_MESSAGE}' + {_nearest_name()}",
             field=".metadata.name",
         ),
         Rule(

@@ -8,7 +8,7 @@ from typing import Final
 _ROOT: Final = Path(__file__).parents[3]
 
 
-def settle(prog: str, about: str, pages: Mapping[str, str]) -> int:
+def settle_pages(prog: str, about: str, pages: Mapping[str, str]) -> int:
     """Run the command line of a generator and return its exit code.
 
     `pages` maps paths in the repository to their texts. Without --check, the files that differ are

@@ -19,17 +19,17 @@ dijob.spec` shows the same text. `template.spec` also accepts all other fields o
 _TABLE = "| field | type | meaning |\n|---|---|---|\n"
 
 
-def reference(schema: Schema) -> str:
+def reference_page(schema: Schema) -> str:
     """Return the page as Markdown."""
     parts = [_HEAD]
     for name in ("spec", "status"):
-        rows = "\n".join(_rows(schema["properties"][name], name))
+        rows = "\n".join(_field_rows(schema["properties"][name], name))
         parts.append(f"## {name}\n\n{_TABLE}{rows}\n")
     parts.append(
         "## Rules beyond types and bounds\n\nThe apiserver rejects a DIJob with these messages.\n"
     )
     sentences = (
-        f"- {_place(path)}: {_literal(rule.message)}"
+        f"- {_format_place(path)}: {_escape_patterns(rule.message)}"
         for path, group in RULES.items()
         for rule in group
     )
@@ -37,28 +37,30 @@ def reference(schema: Schema) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _literal(sentence: str) -> str:
+def _escape_patterns(sentence: str) -> str:
     """Return a message with its regular expressions escaped, so that Markdown shows them as
     text."""
     return re.sub(r"([\[\]*])", r"\\\1", sentence)
 
 
-def _place(path: str) -> str:
+def _format_place(path: str) -> str:
     return f"`{path}`" if path else "the object"
 
 
-def _rows(schema: Schema, path: str) -> Iterator[str]:
+def _field_rows(schema: Schema, path: str) -> Iterator[str]:
     for name, field in schema.get("properties", {}).items():
         here = f"{path}.{name}"
         meaning = field.get("description", "").replace("|", "\\|")
-        yield f"| `{here}` | {_type(field)} | {meaning} |"
-        yield from _rows(field.get("items", field), here + ("[]" if "items" in field else ""))
+        yield f"| `{here}` | {_describe_type(field)} | {meaning} |"
+        yield from _field_rows(field.get("items", field), here + ("[]" if "items" in field else ""))
 
 
-def _type(field: Schema) -> str:
+def _describe_type(field: Schema) -> str:
     # The phase is empty before the first status, so its enum contains "", which a page cannot show.
     if "enum" in field:
-        return " or ".join(f"`{value}`" for value in field["enum"] if value) + _default(field)
+        return " or ".join(f"`{value}`" for value in field["enum"] if value) + _describe_default(
+            field
+        )
     kind: str = field["type"]
     if kind == "array":
         kind = f"list of {field['items']['type']}s, at most {field['maxItems']}"
@@ -68,8 +70,8 @@ def _type(field: Schema) -> str:
         kind = f"{kind}, {field['minimum']} to {field['maximum']}"
     elif "maxLength" in field:
         kind = f"{kind}, at most {field['maxLength']} characters"
-    return kind + _default(field)
+    return kind + _describe_default(field)
 
 
-def _default(field: Schema) -> str:
+def _describe_default(field: Schema) -> str:
     return f"; default `{field['default']}`" if "default" in field else ""

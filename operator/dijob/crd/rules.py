@@ -35,7 +35,7 @@ def _at_most(few: str, many: str) -> str:
     return f"self.?{few}.orValue({-_BEYOND}) <= self.?{many}.orValue({_BEYOND})"
 
 
-def _replicas(rule: str, other: str) -> Rule:
+def _replicas_rule(rule: str, other: str) -> Rule:
     # The message contains no values: the estimated cost of string(int) is 100 times the budget.
     return Rule(
         rule=rule,
@@ -202,8 +202,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message="minReplicas must not be greater than maxReplicas: change one of them",
             field=".minReplicas",
         ),
-        _replicas(_at_most("minReplicas", "replicas"), "minReplicas"),
-        _replicas(_at_most("replicas", "maxReplicas"), "maxReplicas"),
+        _replicas_rule(_at_most("minReplicas", "replicas"), "minReplicas"),
+        _replicas_rule(_at_most("replicas", "maxReplicas"), "maxReplicas"),
         Rule(
             rule=(
                 f"!has(self.successPolicy) || self.successPolicy in ['{names.ALL_REPLICAS}',"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from dijob.api.spec import Spec
-from dijob.api.traits import Immutable, traits
+from dijob.api.traits import Immutable, traits_by_field
 
 Schema = dict[str, Any]
 
@@ -35,10 +35,10 @@ _VARIABLES: Final = 4096
 _VARIABLES_OF_TASKS: Final = 1500
 
 
-def structural(model: type[BaseModel]) -> Schema:
+def structural_schema(model: type[BaseModel]) -> Schema:
     """Return the structural schema of the object that a model describes, without its rules."""
     raw = model.model_json_schema(by_alias=True)
-    root = _clean(raw, raw.get("$defs", {}))
+    root = _clean_node(raw, raw.get("$defs", {}))
     # The apiserver validates metadata itself. The name is declared so that rules can read it.
     root["properties"]["metadata"] = {
         "type": "object",
@@ -47,7 +47,7 @@ def structural(model: type[BaseModel]) -> Schema:
     root["properties"] = {**_TYPE_META, **root["properties"]}
     root["required"] = ["spec"]
     for path in ("spec.template", "spec.tasks[].template"):
-        template = at(root, path)["properties"]
+        template = schema_at(root, path)["properties"]
         variables = _VARIABLES_OF_TASKS if "tasks" in path else _VARIABLES
         template["spec"] = {**_pod_spec(variables), "description": template["spec"]["description"]}
         for ignored in ("ownerReferences", "managedFields"):
@@ -57,19 +57,22 @@ def structural(model: type[BaseModel]) -> Schema:
             "maxItems": 64,
             "items": {"type": "object", "description": "Rejected.", **_OPEN},
         }
-    _let_null_pass(at(root, "spec"))
+    _let_null_pass(schema_at(root, "spec"))
     volume = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
-    at(root, "spec.volumes")["items"] = volume
+    schema_at(root, "spec.volumes")["items"] = volume
     # Unknown keys are kept, so that the operator sees a misspelt key and rejects it. If the
     # apiserver pruned it, the remaining rule or selector could allow all peers.
     rule = {"type": "object", "description": "A rule, as in a NetworkPolicy.", **_OPEN}
-    at(root, "spec.networkPolicy.ingress")["items"] = rule
-    for name, trait in traits(Spec, Immutable).items():
+    schema_at(root, "spec.networkPolicy.ingress")["items"] = rule
+    for name, trait in traits_by_field(Spec, Immutable).items():
         if not trait.in_part:
-            at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"
+            schema_at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"
     # A program may post any object.
-    at(root, "status.profilings[].data").update(_OPEN)
-    conditions, restarts_seen = at(root, "status.conditions"), at(root, "status.restartsSeen")
+    schema_at(root, "status.profilings[].data").update(_OPEN)
+    conditions, restarts_seen = (
+        schema_at(root, "status.conditions"),
+        schema_at(root, "status.restartsSeen"),
+    )
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     restarts_seen |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]}
     return root
@@ -95,7 +98,7 @@ def _let_null_pass(node: Schema) -> None:
             _let_null_pass(below)
 
 
-def at(schema: Schema, path: str) -> Schema:
+def schema_at(schema: Schema, path: str) -> Schema:
     """Return the schema at a dotted path. `[]` stands for an array's items, "" for the root."""
     for part in path.split(".") if path else ():
         name = part.removesuffix("[]")
@@ -111,7 +114,7 @@ _TYPE_META: Final = {
 }
 
 
-def _clean(node: Schema, definitions: dict[str, Schema]) -> Schema:
+def _clean_node(node: Schema, definitions: dict[str, Schema]) -> Schema:
     """Return a node and everything below it in structural form."""
     if "$ref" in node:
         target = definitions[node["$ref"].rpartition("/")[2]]
@@ -119,7 +122,7 @@ def _clean(node: Schema, definitions: dict[str, Schema]) -> Schema:
     if "anyOf" in node:
         branch = next(one for one in node["anyOf"] if one.get("type") != "null")
         rest = {key: value for key, value in node.items() if key != "anyOf"}
-        return _clean({**branch, **rest}, definitions)
+        return _clean_node({**branch, **rest}, definitions)
     clean: Schema = {key: node[key] for key in _KEPT if key in node}
     if "description" in node:
         clean["description"] = " ".join(node["description"].split())
@@ -127,10 +130,10 @@ def _clean(node: Schema, definitions: dict[str, Schema]) -> Schema:
         clean["default"] = node["default"]
     if "properties" in node:
         below = node["properties"].items()
-        clean["properties"] = {key: _clean(value, definitions) for key, value in below}
+        clean["properties"] = {key: _clean_node(value, definitions) for key, value in below}
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict) and node[key]:
-            clean[key] = _clean(node[key], definitions)
+            clean[key] = _clean_node(node[key], definitions)
     return clean
 
 
@@ -146,23 +149,23 @@ def _pod_spec(variables: int) -> Schema:
         "nullable": True,
         **_OPEN,
         "properties": {
-            "containers": _containers(
+            "containers": _containers_schema(
                 "At least one. The main container is the one named di-container, else the first.",
                 variables,
             ),
-            "initContainers": _containers("They run before the operator's gate.", variables),
-            "restartPolicy": _text(32, "OnFailure (the default) or Never."),
+            "initContainers": _containers_schema("They run before the operator's gate.", variables),
+            "restartPolicy": _text_schema(32, "OnFailure (the default) or Never."),
             "hostNetwork": {
                 "type": "boolean",
                 "description": "Use the node's network. Two ranks then never share a node.",
             },
-            "hostname": _text(253, "Set by the operator."),
-            "subdomain": _text(253, "Set by the operator."),
+            "hostname": _text_schema(253, "Set by the operator."),
+            "subdomain": _text_schema(253, "Set by the operator."),
         },
     }
 
 
-def _containers(description: str, variables: int) -> Schema:
+def _containers_schema(description: str, variables: int) -> Schema:
     return {
         "type": "array",
         "maxItems": 32,
@@ -172,20 +175,20 @@ def _containers(description: str, variables: int) -> Schema:
             **_OPEN,
             "required": ["name"],
             "properties": {
-                "name": _text(63, "The container's name."),
-                "image": _text(4096, "The container's image."),
-                "command": _words(
+                "name": _text_schema(63, "The container's name."),
+                "image": _text_schema(4096, "The container's image."),
+                "command": _words_schema(
                     "The program. In the main container, the launcher runs it (see spec.launcher)."
                 ),
-                "args": _words("Arguments of the command."),
-                "env": _env(variables),
+                "args": _words_schema("Arguments of the command."),
+                "env": _env_schema(variables),
             },
         },
         "description": description,
     }
 
 
-def _env(most: int) -> Schema:
+def _env_schema(most: int) -> Schema:
     return {
         "type": "array",
         "description": "Environment variables. Those that describe the rank and its peers are"
@@ -197,17 +200,19 @@ def _env(most: int) -> Schema:
             **_OPEN,
             "required": ["name"],
             "properties": {
-                "name": _text(256, "The variable's name."),
-                "value": _text(_LONG, "Its value. With the name, at most 131,070 characters."),
+                "name": _text_schema(256, "The variable's name."),
+                "value": _text_schema(
+                    _LONG, "Its value. With the name, at most 131,070 characters."
+                ),
             },
         },
     }
 
 
-def _words(description: str) -> Schema:
-    items = _text(_LONG, "One argument: at most 131,071 characters.")
+def _words_schema(description: str) -> Schema:
+    items = _text_schema(_LONG, "One argument: at most 131,071 characters.")
     return {"type": "array", "maxItems": _WORDS, "items": items, "description": description}
 
 
-def _text(most: int, description: str) -> Schema:
+def _text_schema(most: int, description: str) -> Schema:
     return {"type": "string", "maxLength": most, "description": description}

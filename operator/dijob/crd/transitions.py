@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from dijob import names
 from dijob.api import checks
 from dijob.api.spec import Spec
-from dijob.api.traits import Immutable, Mutable, defaulted, traits
+from dijob.api.traits import Immutable, Mutable, defaulted_fields, traits_by_field
 from dijob.crd.rule import Rule
 from dijob.reasons import Invalid
 
@@ -34,10 +34,10 @@ _MISMATCH: Final = (
     f" c.type == '{Invalid.TemplateChanged.condition}' && c.status == 'True'"
     f" && c.reason == '{Invalid.TemplateChanged.name}'))"
 )
-_DEFAULTED: Final = defaulted(Spec)
+_DEFAULTED: Final = defaulted_fields(Spec)
 
 
-def _equal(was: str, now: str) -> str:
+def _are_equal(was: str, now: str) -> str:
     """Return CEL for the condition that two values with parts of any content are equal.
 
     If a part may have any content, the apiserver skips an undeclared field on the left of `==` that
@@ -48,7 +48,7 @@ def _equal(was: str, now: str) -> str:
     return f"({now} == {was} && {was} == {now})"
 
 
-def _same(name: str) -> str:
+def _stays_same(name: str) -> str:
     """Return CEL for the condition that a field of the spec keeps its value, or stays absent.
 
     The apiserver evaluates all rules at each write of a status, and for each `.field` that exists
@@ -60,23 +60,23 @@ def _same(name: str) -> str:
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
     if name in _DEFAULTED:
         return f"{now} == {was}"
-    same = _equal(was, now) if name in _OPEN else f"{now} == {was}"
+    same = _are_equal(was, now) if name in _OPEN else f"{now} == {was}"
     # Not `self.spec.?x == oldSelf.spec.?x`, because the apiserver cannot estimate its cost.
     return f"(has({now}) ? has({was}) && {same} : !has({was}))"
 
 
-def _changeable(name: str) -> str:
+def _may_change(name: str) -> str:
     """Return CEL for the condition that an immutable field of the spec may change now."""
     return f"{UNBOUND} || {_MISMATCH}" if name in _OPEN else UNBOUND
 
 
 def immutable_fields() -> Iterator[Rule]:
     """Yield one rule for each field that is immutable while the job is not suspended."""
-    for name, trait in traits(Spec, Immutable).items():
+    for name, trait in traits_by_field(Spec, Immutable).items():
         if not trait.in_part:
             field = to_camel(name)
             yield Rule(
-                rule=f"{_same(name)} || {_changeable(name)}",
+                rule=f"{_stays_same(name)} || {_may_change(name)}",
                 message=f"{field} cannot be changed: {trait.why}; {ANEW}",
                 field=f".spec.{field}",
             )
@@ -115,8 +115,8 @@ def tasks_unchanged(what: str, value: str) -> Rule:
     return Rule(
         rule=(
             "!has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
-            f"{_equal(f'oldSelf.spec.tasks{each}', f'self.spec.tasks{each}')}"
-            f" || {_changeable('tasks')}"
+            f"{_are_equal(f'oldSelf.spec.tasks{each}', f'self.spec.tasks{each}')}"
+            f" || {_may_change('tasks')}"
         ),
         message=f"tasks: {what} cannot be changed: the running pods were created from them; {ANEW}",
         field=".spec.tasks",
@@ -129,10 +129,12 @@ def nothing_changed() -> Rule:
 
     Otherwise the apiserver would accept a correction that never has an effect (docs/decisions/016).
     """
-    mutable = {name for name, when in traits(Spec, Mutable).items() if when is Mutable.ALWAYS}
+    mutable = {
+        name for name, when in traits_by_field(Spec, Mutable).items() if when is Mutable.ALWAYS
+    }
     held = sorted(Spec.model_fields.keys() - mutable, key=to_camel)
     return Rule(
-        rule=f"!({ENDED}) || ({' && '.join(map(_same, held))})",
+        rule=f"!({ENDED}) || ({' && '.join(map(_stays_same, held))})",
         message=checks.ENDED_MESSAGE.format(f"{names.Phase.SUCCEEDED} or {names.Phase.FAILED}"),
         expression="'" + checks.ENDED_MESSAGE.format("' + self.status.phase + '") + "'",
         field=".spec",

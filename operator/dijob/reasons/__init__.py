@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-def find(condition: str, name: str) -> Reason | None:
+def find_reason(condition: str, name: str) -> Reason | None:
     """Return the reason for a stored condition's type and reason.
 
     Returns None if the catalogue has no such entry. That happens in a cluster whose operator is

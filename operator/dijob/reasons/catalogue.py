@@ -95,16 +95,16 @@ def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
 # purpose, and refer to the condition that explains why.
 
 
-def suspended() -> Entry:
+def suspended_entry() -> Entry:
     """Return the entry that conditions about pods share while the job is suspended."""
     return waiting("the job is suspended, see Suspended")
 
 
-def terminating() -> Entry:
+def terminating_entry() -> Entry:
     """Return the entry that conditions about pods share while the job is being deleted."""
     return waiting("the job is being deleted, see Terminating; the message counts its pods")
 
 
-def finished() -> Entry:
+def finished_entry() -> Entry:
     """Return the entry that conditions about pods share once the job has ended."""
     return over("the job has ended, see Finished")

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dijob import names
-from dijob.reasons.catalogue import EventType, Reason, finished, good, over, problem, waiting
+from dijob.reasons.catalogue import EventType, Reason, finished_entry, good, over, problem, waiting
 
 # The operator ends pods that it keeps for their logs by a deadline, so their own status shows that
 # deadline and not what happened. The annotation has the real cause.
@@ -32,7 +32,7 @@ class Suspended(Reason):
     Resumed = good(
         "the job continues with the same ranks and names", status=False, event=EventType.NORMAL
     )
-    Finished = finished()
+    Finished = finished_entry()
 
 
 class Paused(Reason):

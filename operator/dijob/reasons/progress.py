@@ -5,11 +5,11 @@ from typing import Final
 from dijob.reasons.catalogue import (
     EventType,
     Reason,
-    finished,
+    finished_entry,
     good,
     problem,
-    suspended,
-    terminating,
+    suspended_entry,
+    terminating_entry,
     waiting,
 )
 
@@ -59,8 +59,8 @@ class PodsCreated(Reason):
         " 1, 2, 4 ... 60 s",
         "nothing; if it lasts, check the control plane",
     )
-    Suspended = suspended()
-    Terminating = terminating()
+    Suspended = suspended_entry()
+    Terminating = terminating_entry()
     AllCreated = good("every rank has a pod")
 
 
@@ -135,8 +135,8 @@ class AddressesReady(Reason):
         " message names the ranks that had succeeded and restart as well",
         _GOES,
     )
-    Suspended = suspended()
-    Terminating = terminating()
+    Suspended = suspended_entry()
+    Terminating = terminating_entry()
 
 
 class Running(Reason):
@@ -154,9 +154,9 @@ class Running(Reason):
     )
     Begun = good("the job has started; the event says after how long", event=EventType.NORMAL)
     Renewing = waiting("all ranks are restarting; AddressesReady says why")
-    Suspended = suspended()
-    Terminating = terminating()
-    Finished = finished()
+    Suspended = suspended_entry()
+    Terminating = terminating_entry()
+    Finished = finished_entry()
 
 
 class PeersReady(Reason):
@@ -192,6 +192,6 @@ class PeersReady(Reason):
         " them are still stopping their programs, and how long they have for it"
         " (terminationGracePeriodSeconds)",
     )
-    Suspended = suspended()
-    Terminating = terminating()
-    Finished = finished()
+    Suspended = suspended_entry()
+    Terminating = terminating_entry()
+    Finished = finished_entry()

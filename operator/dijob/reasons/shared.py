@@ -2,7 +2,7 @@
 rejects.
 """
 
-from dijob.reasons.catalogue import Reason, finished, good, problem, suspended, waiting
+from dijob.reasons.catalogue import Reason, finished_entry, good, problem, suspended_entry, waiting
 
 # Conditions about optional objects are absent until something goes wrong with them. A job that
 # never had a problem with its service should not have to say so.
@@ -102,8 +102,8 @@ class BrokerReady(Reason):
         "as for PodRejected and PodForbidden",
     )
     Ready = good("the server is Ready")
-    Suspended = suspended()
-    Finished = finished()
+    Suspended = suspended_entry()
+    Finished = finished_entry()
 
 
 class ChangesRefused(Reason):

@@ -12,14 +12,14 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from dijob import __version__
-from dijob.server.app import Server, unreadable
+from dijob.server.app import Server, invalid_http_response
 from dijob.server.callers import Callers
 from dijob.server.metrics import REGISTRY
 from dijob.server.reports import Manner, Reports
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api
 from dijob.shell.connection import CredentialsError
-from dijob.shell.listening import Bounds, listen
+from dijob.shell.listening import Bounds, serve_app
 from dijob.shell.safe_lines import make_safe
 
 log = logging.getLogger("dijob.server")
@@ -61,13 +61,13 @@ def main(
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
     make_safe(logging.getLogger())
     try:
-        asyncio.run(serve(port, health_port, Manner(replicas, job_metrics), kubeconfig))
+        asyncio.run(run_server(port, health_port, Manner(replicas, job_metrics), kubeconfig))
     except CredentialsError as error:
         log.critical("%s", error)
         raise SystemExit(1) from error
 
 
-async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | None) -> None:
+async def run_server(port: int, health_port: int, manner: Manner, kubeconfig: str | None) -> None:
     """Serve requests until SIGTERM or SIGINT.
 
     A port of 0 disables the API, or the probes and metrics.
@@ -85,9 +85,11 @@ async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | N
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             writes = group.create_task(reports.run())
             if port:
-                await stack.enter_async_context(listen(app, port, BOUNDS, error=unreadable))
+                await stack.enter_async_context(
+                    serve_app(app, port, BOUNDS, error=invalid_http_response)
+                )
             if health_port:
-                await stack.enter_async_context(listen(health(), health_port))
+                await stack.enter_async_context(serve_app(health_app(), health_port))
             log.info("serving on port %d", port)
             await stop.wait()
             writes.cancel()
@@ -95,7 +97,7 @@ async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | N
         await api.close()
 
 
-def health() -> web.Application:
+def health_app() -> web.Application:
     """Return the application for probes and Prometheus.
 
     It has a separate port, because it needs no token. The probes check nothing else: as long as the

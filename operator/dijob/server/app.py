@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from dijob.server import metrics
 from dijob.server.callers import Callers, JobName, Rank
 from dijob.server.limits import Limit, Rate
-from dijob.server.openapi import OPENAPI_PATH, ROUTES, document
+from dijob.server.openapi import OPENAPI_PATH, ROUTES, build_document
 from dijob.server.refusal import RequestRejection
 from dijob.server.reports import Reports
 from dijob.server.requests import Posted, ProgressRequest, Replicas
@@ -55,12 +55,12 @@ class Server:
     def app(self) -> web.Application:
         """Return the application with all routes."""
         app = web.Application(
-            middlewares=[counted, enveloped, self.guarded], client_max_size=BODY_BYTES
+            middlewares=[count_response, wrap_errors, self.guarded], client_max_size=BODY_BYTES
         )
         for route in ROUTES:
             for path in route.paths:
                 app.router.add_route(route.method, path, getattr(self, route.name))
-        app.router.add_get(OPENAPI_PATH, describe, allow_head=False)
+        app.router.add_get(OPENAPI_PATH, describe_api, allow_head=False)
         return app
 
     @web.middleware
@@ -69,7 +69,7 @@ class Server:
 
         Unknown paths pass as well, so that their response is 404 and costs the API server nothing.
         """
-        if request.match_info.http_exception is not None or handler is describe:
+        if request.match_info.http_exception is not None or handler is describe_api:
             return await handler(request)
         caller = await self.callers.of(
             request.headers.get("Authorization", ""), request.remote or ""
@@ -82,22 +82,24 @@ class Server:
         return await handler(request)
 
     async def get_replicas(self, request: web.Request) -> web.Response:
-        return answer("successfully get replicas", await self.sizes.addresses(request[JOB]))
+        return success_response(
+            "successfully get replicas", await self.sizes.addresses(request[JOB])
+        )
 
     async def add_replicas(self, request: web.Request) -> web.Response:
         asked = await body_of(request, Replicas)
         size = await self.sizes.change(request[JOB], asked.replicas)
-        return answer("successfully add replicas", {"replicas": size})
+        return success_response("successfully add replicas", {"replicas": size})
 
     async def delete_replicas(self, request: web.Request) -> web.Response:
         asked = await body_of(request, Replicas)
         size = await self.sizes.change(request[JOB], -asked.replicas)
-        return answer("successfully delete replicas", {"replicas": size})
+        return success_response("successfully delete replicas", {"replicas": size})
 
     async def set_replicas(self, request: web.Request) -> web.Response:
         asked = await body_of(request, Replicas)
         size = await self.sizes.set(request[JOB], asked.replicas)
-        return answer("successfully set replicas", {"replicas": size})
+        return success_response("successfully set replicas", {"replicas": size})
 
     async def post_profilings(self, request: web.Request) -> web.Response:
         posted = await body_of(request, Posted)
@@ -105,43 +107,43 @@ class Server:
         if field := next(_not_finite(data), ""):
             raise RequestRejection(400, f"{field}: the number is not finite, or too large")
         await self.reports.profiling(request[JOB], request[POD], data)
-        return answer("successfully report profilings")
+        return success_response("successfully report profilings")
 
     async def post_progress(self, request: web.Request) -> web.Response:
         report = await body_of(request, ProgressRequest)
         await self.reports.progress(request[JOB], report.progress)
-        return answer("successfully report progress")
+        return success_response("successfully report progress")
 
 
-async def describe(_: web.Request) -> web.Response:
+async def describe_api(_: web.Request) -> web.Response:
     """Return the API description. It contains no data of the cluster, so it needs no token."""
-    return web.json_response(document())
+    return web.json_response(build_document())
 
 
 @web.middleware
-async def enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def wrap_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn every error into a response of the common form, within ANSWER_SECONDS."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await handler(request)
     except RequestRejection as refusal:
-        return refused(refusal)
+        return error_response(refusal)
     except web.HTTPException as error:
-        return refused(RequestRejection(error.status, _message(request, error)), error)
+        return error_response(RequestRejection(error.status, _error_message(request, error)), error)
     except TimeoutError:
-        return refused(
+        return error_response(
             RequestRejection(503, f"the request was not completed within {ANSWER_SECONDS:g} s", 1.0)
         )
     except RequestError as error:
         log.warning("%s %s: API server error: %s", request.method, request.path, error)
-        return refused(RequestRejection(503, f"API server error: {error.message}", 1.0))
+        return error_response(RequestRejection(503, f"API server error: {error.message}", 1.0))
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
-        return refused(RequestRejection(500, "internal server error (see the server's log)"))
+        return error_response(RequestRejection(500, "internal server error (see the server's log)"))
 
 
 @web.middleware
-async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def count_response(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Count the response by its route.
 
     A path contains the job, so a label with the path would create a series for each job.
@@ -153,12 +155,14 @@ async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
     return response
 
 
-def answer(message: str, data: Any = None) -> web.Response:
+def success_response(message: str, data: Any = None) -> web.Response:
     """Return a successful response in the form of di-server (pkg/server/types/types.go)."""
     return web.json_response({"success": True, "code": 0, "message": message, "data": data})
 
 
-def refused(refusal: RequestRejection, error: web.HTTPException | None = None) -> web.Response:
+def error_response(
+    refusal: RequestRejection, error: web.HTTPException | None = None
+) -> web.Response:
     """Return an error response in the form of di-server."""
     body = {"success": False, "code": 1, "message": refusal.message, "data": None}
     headers = {"Allow": error.headers["Allow"]} if error and "Allow" in error.headers else {}
@@ -174,10 +178,10 @@ async def body_of(request: web.Request, model: type[T]) -> T:
     try:
         body = await request.read()
     except ConnectionError as error:
-        log.info("%s %s: the client hung up before the end of the body", *_line(request))
+        log.info("%s %s: the client hung up before the end of the body", *_request_line(request))
         raise RequestRejection(400, "the body is incomplete") from error
     except web.RequestPayloadError as error:
-        log.info("%s %s: the body cannot be read: %r", *_line(request), str(error))
+        log.info("%s %s: the body cannot be read: %r", *_request_line(request), str(error))
         raise RequestRejection(400, "the body cannot be read") from error
     try:
         return model.model_validate_json(body)
@@ -189,7 +193,7 @@ async def body_of(request: web.Request, model: type[T]) -> T:
         raise RequestRejection(status, f"{field or 'the body'}: {first['msg']}") from error
 
 
-def _line(request: web.Request) -> tuple[str, str]:
+def _request_line(request: web.Request) -> tuple[str, str]:
     return request.method, request.path
 
 
@@ -205,12 +209,12 @@ def _not_finite(value: object, path: str = "") -> Iterator[str]:
         yield path
 
 
-def unreadable(status: int, message: str) -> web.Response:
+def invalid_http_response(status: int, message: str) -> web.Response:
     """Return the response to a request that is not valid HTTP."""
-    return refused(RequestRejection(status, message or "the request is not valid HTTP"))
+    return error_response(RequestRejection(status, message or "the request is not valid HTTP"))
 
 
-def _message(request: web.Request, error: web.HTTPException) -> str:
+def _error_message(request: web.Request, error: web.HTTPException) -> str:
     if error.status == HTTPStatus.NOT_FOUND:
         return f"path {request.path} does not exist: see {OPENAPI_PATH} for all paths"
     if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:

@@ -45,7 +45,7 @@ _FIGURES: Final = ("iteration", "env_step", "episode_return")
 _reported: dict[tuple[str, str], float] = {}
 
 
-def tell(namespace: str, job: str, progress: Progress, now: float) -> None:
+def set_progress(namespace: str, job: str, progress: Progress, now: float) -> None:
     """Set the gauges of a job. `now` is in monotonic seconds."""
     _reported[namespace, job] = now
     for what in _FIGURES:

@@ -74,12 +74,12 @@ ROUTES: Final = (
 )
 
 
-def document() -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     """Return the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         for path in route.paths:
-            paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+            paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route)
     token = {
         "type": "http",
         "scheme": "bearer",
@@ -111,7 +111,7 @@ _ANSWER: Final = {
 }
 
 
-def _operation(route: ApiRoute) -> dict[str, Any]:
+def _describe_operation(route: ApiRoute) -> dict[str, Any]:
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Answer"}}}
     job = {"name": "job", "in": "path", "required": True, "schema": {"type": "string"}}
     made: dict[str, Any] = {

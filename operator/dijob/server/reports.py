@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.api.reported import MOST_PROFILINGS, Progress, in_words
-from dijob.api.status import parse_time, timestamp
+from dijob.api.status import format_time, parse_time
 from dijob.server import metrics
 from dijob.server.callers import JobName
 from dijob.server.limits import Limit, Rate
@@ -88,14 +88,14 @@ class Reports:
             # A process that reports to a deleted job should learn that now, not after a minute.
             await self._sizes.read(job)
         now = self._clock.monotonic()
-        news = report.model_dump(exclude_none=True) | {"time": timestamp(self._clock.now())}
+        news = report.model_dump(exclude_none=True) | {"time": format_time(self._clock.now())}
         waiting = self._known(job)
         if waiting is None:
             waiting = PendingReport(job, Progress(), max(now, self._next.get(str(job), now)))
         waiting.progress = waiting.progress.model_copy(update=news)
         self._waiting[str(job)] = waiting
         if self._by_job:
-            metrics.tell(job.namespace, job.name, waiting.progress, now)
+            metrics.set_progress(job.namespace, job.name, waiting.progress, now)
 
     def _known(self, job: JobName) -> PendingReport | None:
         """Return the unwritten report of this job.
@@ -157,9 +157,9 @@ class Reports:
             # Another replica of the server has written this job's progress less than a minute ago.
             self._put_back(waiting, self._clock.monotonic() + PROGRESS_SECONDS - age)
             return
-        new = _newest(old, _dump(waiting.progress))
-        shown = {"line": in_words(new), "written": timestamp(now)}
-        await self._patch(body, {"progress": _dump(new.model_copy(update=shown))})
+        new = _merge_reports(old, _dump_progress(waiting.progress))
+        shown = {"line": in_words(new), "written": format_time(now)}
+        await self._patch(body, {"progress": _dump_progress(new.model_copy(update=shown))})
 
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:
         """Append a profiling to the job's status, which keeps the last MOST_PROFILINGS.
@@ -172,7 +172,7 @@ class Reports:
             )
         if wait := self._profilings.take(str(job), self._clock.monotonic()):
             raise RequestRejection(429, f"DIJob {job} posts profilings too often", wait)
-        new = {"pod": pod, "time": timestamp(self._clock.now()), "data": data}
+        new = {"pod": pod, "time": format_time(self._clock.now()), "data": data}
         # The list of profilings is read and written, so a write by another replica in between must
         # not be lost: the API server rejects an outdated resourceVersion.
         for _ in range(TRIES):
@@ -196,7 +196,7 @@ class Reports:
         await self._api.call(OperatorRequest("PATCH", path, patch, query=MANAGER))
 
 
-def _newest(old: Json, news: Json) -> Progress:
+def _merge_reports(old: Json, news: Json) -> Progress:
     """Merge two reports. If both have a value, the later report wins.
 
     The stored report can be the later one, because another replica of the server may have written
@@ -207,5 +207,5 @@ def _newest(old: Json, news: Json) -> Progress:
     return Progress.model_validate({**old, **news})
 
 
-def _dump(progress: Progress) -> Json:
+def _dump_progress(progress: Progress) -> Json:
     return progress.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -10,7 +10,7 @@ from dijob import names
 from dijob.api.parse import Parsed
 from dijob.api.problems import SpecError
 from dijob.core.members import gang_of
-from dijob.core.observed.made import controller, first_port
+from dijob.core.observed.made import controller_of, first_port
 from dijob.server.callers import JobName
 from dijob.server.refusal import RequestRejection
 from dijob.shell.api import Api, Json, RequestError
@@ -62,8 +62,8 @@ class Sizes:
             # Anyone who can write pods can write their labels, so the rank is taken from the pod's
             # name: a name fits only one rank, and no rank beyond the largest job.
             rank = gang.rank_of(pod["metadata"]["name"])
-            if rank >= 0 and controller(pod["metadata"]).get("uid") == gang.uid:
-                found[rank] = _address(pod)
+            if rank >= 0 and controller_of(pod["metadata"]).get("uid") == gang.uid:
+                found[rank] = _pod_address(pod)
         return [found.get(rank, "") for rank in range(max(found, default=-1) + 1)]
 
     async def change(self, job: JobName, by: int) -> int:
@@ -81,7 +81,7 @@ class Sizes:
             # size.
             now = int(body["spec"].get("replicas") or (body.get("status") or {}).get("desired", 0))
             size: int = wanted(now)
-            _check(body, job, size)
+            _check_size(body, job, size)
             if size == now:
                 return size
             precondition = {"resourceVersion": body["metadata"]["resourceVersion"]}
@@ -100,7 +100,7 @@ class Sizes:
         raise RequestRejection(409, f"other clients keep changing DIJob {job}: try again", 1.0)
 
 
-def _check(body: Json, job: JobName, size: int) -> None:
+def _check_size(body: Json, job: JobName, size: int) -> None:
     """Raise Refusal if the job cannot have this size.
 
     The API server would reject it too. These messages name the job and its limits.
@@ -123,7 +123,7 @@ def _check(body: Json, job: JobName, size: int) -> None:
         )
 
 
-def _address(pod: Json) -> str:
+def _pod_address(pod: Json) -> str:
     address = (pod.get("status") or {}).get("podIP") or ""
     if not address:
         return ""

@@ -13,11 +13,11 @@ from typing import Any
 
 import aiohttp
 
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.shell import metrics
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.connection import OperatorConnection, OperatorRequest
-from dijob.shell.documents import parsed
+from dijob.shell.documents import parse_document
 from dijob.shell.pulse import Pulse
 from dijob.shell.server_clock import ServerClock
 from dijob.shell.slots import Slots
@@ -189,7 +189,7 @@ class Api:
         # Wait before a slot is taken: while the apiserver is away, writes that wait for the lease
         # would hold all slots. `_send` checks again, since the wait for a slot can be long.
         await self._permission()
-        async with self._slots.of(_namespace(path)):
+        async with self._slots.of(_path_namespace(path)):
             return await self.call(call())
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
@@ -209,7 +209,7 @@ class Api:
             try:
                 async for line in response.content:
                     self.pulse.beat()
-                    yield await parsed(line)
+                    yield await parse_document(line)
             finally:
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
@@ -220,7 +220,7 @@ class Api:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=5)
         try:
             response = await self._send(call, timeout)
-            return await parsed(await response.read()) or {}
+            return await parse_document(await response.read()) or {}
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             metrics.API_REQUESTS.labels(call.method, "none").inc()
             raise RequestError(0, type(error).__name__, str(error)) from error
@@ -255,7 +255,7 @@ class Api:
         """Adjust the limit of concurrent writes after a response."""
         if error is not None and error.no_room:
             self.throttle.wrote(error.status, took)
-            self._slots.refused(began, min(natural(again) or 0, LONGEST_PAUSE_SECONDS))
+            self._slots.refused(began, min(parse_natural(again) or 0, LONGEST_PAUSE_SECONDS))
         # A slower write was most likely delayed by a webhook. That is a problem of one namespace,
         # so it must not reduce the limit for all.
         elif took < BRISK_SECONDS:
@@ -263,7 +263,7 @@ class Api:
             self._slots.answered(began)
 
 
-def _namespace(path: str) -> str:
+def _path_namespace(path: str) -> str:
     """Return the namespace in the path of an object or a collection, or ""."""
     return path.partition("/namespaces/")[2].partition("/")[0]
 

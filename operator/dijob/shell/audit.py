@@ -11,7 +11,7 @@ import logging
 
 from dijob.shell.api import Api, Json, RequestError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.jobs import WentBackError, order
+from dijob.shell.jobs import WentBackError, version_key
 from dijob.shell.kinds import JOBS
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
@@ -88,7 +88,7 @@ class Audit:
                 meta = item["metadata"]
                 at = JOBS.path(meta["namespace"], meta["name"])
                 there[meta["uid"]] = at, meta["resourceVersion"]
-                if order(meta["resourceVersion"]) < (least := versions.get(meta["uid"], 0)):
+                if version_key(meta["resourceVersion"]) < (least := versions.get(meta["uid"], 0)):
                     what = f"{meta['namespace']}/{meta['name']}"
                     raise WentBackError(what, meta["resourceVersion"], least)
         for uid in known - set(there):
@@ -104,9 +104,9 @@ class Audit:
             uid: before[uid] for uid in there if uid in before and jobs.shown(uid) < before[uid][0]
         }
         new = {
-            uid: (order(version), now)
+            uid: (version_key(version), now)
             for uid, (_, version) in there.items()
-            if uid not in late and jobs.shown(uid) < order(version)
+            if uid not in late and jobs.shown(uid) < version_key(version)
         }
         self._unshown = late | new
         self.behind = min((since for _, since in late.values()), default=None)

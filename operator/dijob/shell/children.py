@@ -7,7 +7,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.observed.sandbox import remembered
+from dijob.core.observed.sandbox import with_remembered
 from dijob.core.observed.views import Child, Pod, Route
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
@@ -34,7 +34,7 @@ class Children:
             if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
                 # Only pods have a past that matters.
-                merge = remembered if kind is PODS else None
+                merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
         return Children(stores)
 

@@ -20,7 +20,7 @@ from dijob.shell import metrics
 from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import LEASES
-from dijob.shell.lease import Record, read, stamp, write
+from dijob.shell.lease import Record, format_renew_time, lease_write_call, read_lease
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Claims:
         return (
             f"release {self._release} does not reconcile this job: Lease {CLAIM} in namespace"
             f" {namespace}, created at {found.created or 'an unknown time'}, assigns the namespace"
-            f" to release {_printable(found.holder)}. If that release no longer runs: kubectl"
+            f" to release {_clean_holder(found.holder)}. If that release no longer runs: kubectl"
             f" delete lease {CLAIM} -n {namespace}"
         )
 
@@ -102,7 +102,7 @@ class Claims:
     async def _read_all(self) -> None:
         try:
             listed = await self._api.get(LEASES.path(), fieldSelector=f"metadata.name={CLAIM}")
-            found = {_namespace(item): Record.of(item) for item in listed.get("items") or ()}
+            found = {_lease_namespace(item): Record.of(item) for item in listed.get("items") or ()}
         except RequestError as error:
             self._log_once("", f"failed to read the claims of other releases: {error}")
             return
@@ -129,15 +129,15 @@ class Claims:
             self._log_once(namespace, f"claimed by release {found.holder}, skipping its jobs")
 
     async def _read(self, namespace: str) -> Record:
-        return await read(self._api.get(LEASES.path(namespace, CLAIM)))
+        return await read_lease(self._api.get(LEASES.path(namespace, CLAIM)))
 
     async def _write(self, namespace: str, found: Record) -> None:
         spec = {
             "holderIdentity": self._release,
             "leaseDurationSeconds": int(STALE_SECONDS),
-            "renewTime": stamp(self._clock),
+            "renewTime": format_renew_time(self._clock),
         }
-        await self._api.call(write(namespace, CLAIM, found.version, spec))
+        await self._api.call(lease_write_call(namespace, CLAIM, found.version, spec))
 
     def _log_once(self, namespace: str, text: str) -> None:
         """Log a line about a namespace, but only if it differs from the last one."""
@@ -146,10 +146,10 @@ class Claims:
             log.info("%s: %s", f"namespace {namespace}" if namespace else "all namespaces", text)
 
 
-def _printable(holder: str) -> str:
+def _clean_holder(holder: str) -> str:
     """Return the holder of a Lease without line breaks and control characters, and not too long."""
     return one_line(holder[:HOLDER_LIMIT])
 
 
-def _namespace(lease: Mapping[str, Any]) -> str:
+def _lease_namespace(lease: Mapping[str, Any]) -> str:
     return str((lease.get("metadata") or {}).get("namespace"))

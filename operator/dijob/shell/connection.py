@@ -54,13 +54,13 @@ class OperatorRequest:
     @property
     def kind(self) -> str:
         """The resource as RBAC names it, such as "pods" or "dijobs/status"."""
-        resource, subresource, _ = _parts(self.path)
+        resource, subresource, _ = _split_path(self.path)
         return f"{resource}/{subresource}" if subresource else resource
 
     @property
     def verb(self) -> str:
         """The HTTP method, or LIST for a GET of a collection, as in the apiserver's own metrics."""
-        _, _, name = _parts(self.path)
+        _, _, name = _split_path(self.path)
         return "LIST" if self.method == "GET" and not name else self.method
 
     @property
@@ -72,7 +72,7 @@ class OperatorRequest:
         return {"Accept": self.accept, "Content-Type": kind}
 
 
-def _parts(path: str) -> tuple[str, str, str]:
+def _split_path(path: str) -> tuple[str, str, str]:
     """Return resource, subresource and name of an API path, each "" if there is none."""
     # "/api/v1/..." is the core group; all others have "/apis/GROUP/VERSION/...".
     rest = path.split("/")[3 if path.startswith("/api/") else 4 :]

@@ -13,8 +13,8 @@ from dijob.api.model import DIJob
 from dijob.core.actions import CreateShared
 from dijob.core.members import GangMember
 from dijob.core.observed import refusals
-from dijob.core.observed.parse import namesake, other_port, owner_in_words, pod
-from dijob.core.observed.termination import termination
+from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
+from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
@@ -58,15 +58,15 @@ class Creator:
                 raise
             self._note_absent(batch, member)
             return
-        if namesake(body, meta.name, meta.uid) is not None:
+        if classify_namesake(body, meta.name, meta.uid) is not None:
             self._note_absent(batch, member)
             return
         # The pod exists even if its labels cannot be restored. Each reconciliation retries that.
-        self._children.pods.put(pod(body))
+        self._children.pods.put(parse_pod(body))
         batch.memory.unlabelled.add(member.name)
         log.warning("%s: restoring the labels of pod %s", meta.owner_key, member.name)
         labels = pod_manifest(batch.job, member, self._options)["metadata"]["labels"]
-        self._children.pods.put(pod(await self._relabelled(path, body, labels)))
+        self._children.pods.put(parse_pod(await self._relabelled(path, body, labels)))
         batch.memory.unlabelled.discard(member.name)
 
     async def create_pods(self, batch: Batch, members: Iterable[GangMember]) -> None:
@@ -142,9 +142,9 @@ class Creator:
         """
         body, labels = await self._api.get(path), manifest["metadata"]["labels"]
         noted, now = batch.memory.refusals, self._clock.now()
-        if why := namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
+        if why := classify_namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
             about = (
-                termination(body).reason(now)
+                parse_termination(body).reason(now)
                 if why is RejectionCause.TERMINATING
                 else owner_in_words(body)
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json  # a quarter faster than json.loads, and installed anyway
 
-from dijob.api.depth import is_wide, narrow, shallow
+from dijob.api.depth import cut_depth, cut_size, is_wide
 
 # pydantic_core has no exception of its own for its depth limit, only this text.
 _TOO_DEEP = "recursion limit exceeded"
@@ -20,22 +20,22 @@ _TOO_DEEP = "recursion limit exceeded"
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
-async def parsed(document: bytes) -> Any:
+async def parse_document(document: bytes) -> Any:
     """Parse a document, without parts that are too deep or too large (api/depth.py). Raises
     ValueError if it is not JSON.
     """
     if _is_large(document):
-        return from_json(await asyncio.to_thread(_cut, document))
+        return from_json(await asyncio.to_thread(_cut_large_parts, document))
     try:
         return from_json(document)
     except ValueError as error:
         if not str(error).startswith(_TOO_DEEP):
             raise
     # This takes up to one second per megabyte, so it must not block the event loop.
-    return from_json(await asyncio.to_thread(shallow, document))
+    return from_json(await asyncio.to_thread(cut_depth, document))
 
 
-async def readable(document: bytes) -> bytes:
+async def limit_document(document: bytes) -> bytes:
     """Return the document unchanged if every parser can read it quickly, else without the parts
     that are too deep or too large.
     """
@@ -43,11 +43,11 @@ async def readable(document: bytes) -> bytes:
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):
-        return await asyncio.to_thread(_cut, document)
+        return await asyncio.to_thread(_cut_large_parts, document)
     try:
         from_json(document)
     except ValueError:
-        return await asyncio.to_thread(shallow, document)
+        return await asyncio.to_thread(cut_depth, document)
     return document
 
 
@@ -58,7 +58,7 @@ def _is_large(document: bytes) -> bool:
     return _LIST not in document[:_HEAD_BYTES] and is_wide(document)
 
 
-def _cut(document: bytes) -> bytes:
+def _cut_large_parts(document: bytes) -> bytes:
     """Cut large parts directly below metadata, spec and status, and parts that are too deep."""
     # In an event, the object is one level deeper than in a response.
-    return shallow(narrow(document, 3 if document.startswith(_EVENT) else 2))
+    return cut_depth(cut_size(document, 3 if document.startswith(_EVENT) else 2))

@@ -13,10 +13,10 @@ from typing import Any
 
 from dijob.api.model import Metadata
 from dijob.core import pace
-from dijob.core.backoff import doubled
+from dijob.core.backoff import doubled_wait
 from dijob.core.observed import patience, pod_events
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due, probes_due
-from dijob.core.observed.views import Pod, since
+from dijob.core.observed.views import Pod, seconds_since
 from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import EVENTS
@@ -73,21 +73,21 @@ class EventReader:
         failures = before.failures + 1 if before else 1
         if failures == 1:
             log.warning("namespace %s: no permission to read events: %s", namespace, error)
-        until = self._clock.monotonic() + doubled(failures, CLOSED_SECONDS)
+        until = self._clock.monotonic() + doubled_wait(failures, CLOSED_SECONDS)
         self._closed[namespace] = _Closed(failures, until)
 
     async def _read_warnings(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
         now, latency = self._clock.now(), self._api.throttle.latency
         for pod in events_due(pods, news.due, now, latency)[:READ_AT_ONCE]:
-            again = pace.interval(READ_AGAIN_SECONDS, latency)
+            again = pace.write_interval(READ_AGAIN_SECONDS, latency)
             news.due[pod.uid] = now + timedelta(seconds=again)
             text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
-            age = since(first, now)
+            age = seconds_since(first, now)
             # A young warning may resolve by itself (patience.py), so it is read again before it is
             # reported.
             if not text:
                 news.warnings.pop(pod.uid, None)
-            elif age is None or (left := patience.left(age)) <= 0:
+            elif age is None or (left := patience.seconds_until_report(age)) <= 0:
                 news.warnings[pod.uid] = text
             else:
                 news.due[pod.uid] = now + timedelta(seconds=left)
@@ -105,7 +105,7 @@ class EventReader:
                 # Read once, because the output of a probe may change each time.
                 news.probes[probe] = text
             else:
-                again = pace.interval(READ_AGAIN_SECONDS, self._api.throttle.latency)
+                again = pace.write_interval(READ_AGAIN_SECONDS, self._api.throttle.latency)
                 news.due[pod.uid] = now + timedelta(seconds=again)
 
     async def _events(self, job: Metadata, pod: Pod) -> list[dict[str, Any]]:

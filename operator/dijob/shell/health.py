@@ -20,7 +20,7 @@ from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.job_watch import JobWatch
 from dijob.shell.jobs import Jobs
-from dijob.shell.listening import listen
+from dijob.shell.listening import serve_app
 from dijob.shell.pulse import Pulse
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Watchdog:
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
         # Otherwise phases and namespaces that have no more jobs would keep their last value.
         metrics.JOBS.clear()
-        for (namespace, phase), jobs in bounded(self.jobs.phases()).items():
+        for (namespace, phase), jobs in limit_namespaces(self.jobs.phases()).items():
             metrics.JOBS.labels(namespace, phase or NO_PHASE).set(jobs)
 
     def lives(self) -> tuple[bool, str]:
@@ -89,7 +89,7 @@ class Watchdog:
         )
 
 
-def bounded(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+def limit_namespaces(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
     """Sum up all but the MOST_NAMESPACES namespaces with the most jobs as OTHERS."""
     sizes = Counter[str]()
     for (namespace, _), jobs in phases.items():
@@ -101,7 +101,7 @@ def bounded(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
     return found
 
 
-async def serve(port: int, watchdog: Watchdog) -> None:
+async def serve_health(port: int, watchdog: Watchdog) -> None:
     """Serve until cancelled. Port 0 disables the server."""
     if port == 0:
         return
@@ -124,5 +124,5 @@ async def serve(port: int, watchdog: Watchdog) -> None:
     app.add_routes(
         [web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", show)]
     )
-    async with listen(app, port):
+    async with serve_app(app, port):
         await asyncio.Event().wait()

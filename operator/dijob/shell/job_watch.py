@@ -19,7 +19,7 @@ from typing import Any
 import kopf
 
 from dijob import names
-from dijob.core.backoff import doubled
+from dijob.core.backoff import doubled_wait
 from dijob.shell.api import Api, RequestError
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.nostate import NoDiffBase, NoProgress
@@ -94,8 +94,8 @@ class JobWatch:
         """Run kopf once."""
         ended = asyncio.Event()
         watches = await kopf.spawn_tasks(
-            registry=registry(self._arrivals),
-            settings=settings(),
+            registry=make_registry(self._arrivals),
+            settings=kopf_settings(),
             clusterwide=not self._namespaces,
             namespaces=self._namespaces,
             standalone=True,
@@ -108,10 +108,10 @@ class JobWatch:
         # Replace kopf's signal handlers, which end kopf only: it would wait 5 s for our tasks,
         # which would not know that they should end.
         for which in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(which, _end, which, stop)
+            asyncio.get_running_loop().add_signal_handler(which, _stop_on_signal, which, stop)
         for task in watches:
             task.add_done_callback(lambda _: ended.set())
-        stopping = asyncio.create_task(_relay(stop, ended))
+        stopping = asyncio.create_task(_relay_stop(stop, ended))
         try:
             await kopf.run_tasks(watches, ignored=_OthersTasks())
         finally:
@@ -140,17 +140,17 @@ def _no_resource(error: BaseException) -> bool:
     return getattr(error, "status", None) == 404
 
 
-async def _relay(stop: asyncio.Event, ended: asyncio.Event) -> None:
+async def _relay_stop(stop: asyncio.Event, ended: asyncio.Event) -> None:
     await stop.wait()
     ended.set()
 
 
-def _end(which: signal.Signals, stop: asyncio.Event) -> None:
+def _stop_on_signal(which: signal.Signals, stop: asyncio.Event) -> None:
     log.info("received %s, shutting down", which.name)
     stop.set()
 
 
-def registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
+def make_registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
     """Return kopf's handlers: one for events and one for credentials."""
     made = kopf.OperatorRegistry()
 
@@ -165,7 +165,7 @@ def registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
     return made
 
 
-def settings() -> kopf.OperatorSettings:
+def kopf_settings() -> kopf.OperatorSettings:
     """Return kopf's settings (docs/decisions/002)."""
     made = kopf.OperatorSettings()
     # recorder.py posts events about jobs, and counts repeats in one object.
@@ -183,7 +183,7 @@ def settings() -> kopf.OperatorSettings:
     made.networking.connect_timeout = 5
     # By default kopf gives up after 54 s, and the process ends. These are 100 retries. The longest
     # pause is 6 s, so that changes are seen within 10 s after the apiserver is reachable again.
-    made.networking.error_backoffs = [doubled(times, (0.5, 6.0)) for times in range(1, 101)]
+    made.networking.error_backoffs = [doubled_wait(times, (0.5, 6.0)) for times in range(1, 101)]
     made.watching.server_timeout = 300
     # Bookmarks arrive once a minute, so a watch that is silent for longer is dead.
     made.watching.inactivity_timeout = 70

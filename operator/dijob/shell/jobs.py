@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.workqueue import Key
 
@@ -17,11 +17,11 @@ from dijob.shell.workqueue import Key
 OLD_SECONDS = 10.0
 
 
-def order(version: str) -> int:
+def version_key(version: str) -> int:
     """Return a sort key of a resourceVersion."""
     # Resource versions of Kubernetes are increasing decimals (KEP-5504). Other servers may use
     # other formats; then an object that arrives later counts as newer.
-    number = natural(version, 20)
+    number = parse_natural(version, 20)
     return 2**64 if number is None else number
 
 
@@ -82,11 +82,15 @@ class Jobs:
         known = self._bodies.get(key)
         self._heard[key] = now = self._clock.monotonic()
         if shown:
-            self._shown[meta["uid"]] = max(self.shown(meta["uid"]), order(meta["resourceVersion"]))
+            self._shown[meta["uid"]] = max(
+                self.shown(meta["uid"]), version_key(meta["resourceVersion"])
+            )
         else:
             self._answered[key] = now
         if known is not None and known["metadata"]["uid"] == meta["uid"]:
-            if order(meta["resourceVersion"]) <= order(known["metadata"]["resourceVersion"]):
+            if version_key(meta["resourceVersion"]) <= version_key(
+                known["metadata"]["resourceVersion"]
+            ):
                 return None
         elif known is not None:
             self._keys.pop(known["metadata"]["uid"], None)
@@ -107,7 +111,7 @@ class Jobs:
         """Whether the store does not have this version of a job, or a newer one."""
         key = self._keys.get(uid)
         known = self._bodies[key]["metadata"]["resourceVersion"] if key else ""
-        return key is None or order(version) > order(known)
+        return key is None or version_key(version) > version_key(known)
 
     def phases(self) -> Counter[tuple[str, str]]:
         """Count the jobs by namespace and phase, which is "" if there is no status yet."""
@@ -119,7 +123,7 @@ class Jobs:
     def versions(self) -> dict[str, int]:
         """Return the known version of each job by uid."""
         bodies = (body["metadata"] for body in self._bodies.values())
-        return {meta["uid"]: order(meta["resourceVersion"]) for meta in bodies}
+        return {meta["uid"]: version_key(meta["resourceVersion"]) for meta in bodies}
 
     def uids(self) -> dict[str, Key]:
         """Return the keys of all known jobs by uid."""

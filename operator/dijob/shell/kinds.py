@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dijob import names
-from dijob.core.observed.parse import pod
-from dijob.core.observed.policies import policy
-from dijob.core.observed.services import service
+from dijob.core.observed.parse import parse_pod
+from dijob.core.observed.policies import parse_policy
+from dijob.core.observed.services import parse_service
 from dijob.core.observed.views import Child, Pod
 
 # Watch only objects that the operator created.
@@ -52,11 +52,11 @@ JOB_STATUS: Final = ObjectKind(names.KIND, f"{names.PLURAL}/status", "patch", na
 JOB_FINALIZERS: Final = ObjectKind(
     names.KIND, f"{names.PLURAL}/finalizers", "update", names.API_VERSION
 )
-PODS: Final = ObjectKind("Pod", "pods", "get list watch create delete patch", view=pod)
-SERVICES: Final = ObjectKind("Service", "services", "get list watch create", view=service)
+PODS: Final = ObjectKind("Pod", "pods", "get list watch create delete patch", view=parse_pod)
+SERVICES: Final = ObjectKind("Service", "services", "get list watch create", view=parse_service)
 # Watched only if each job has its own NetworkPolicy.
 POLICIES: Final = ObjectKind(
-    "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=policy
+    "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=parse_policy
 )
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # Granted by separate rules: for the leader election in the operator's namespace, and for claims.

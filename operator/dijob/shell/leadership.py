@@ -50,7 +50,9 @@ class Undisputed:
 
 
 @asynccontextmanager
-async def leadership(kubeconfig: str | None, name: LeaseName | None) -> AsyncGenerator[Leadership]:
+async def join_election(
+    kubeconfig: str | None, name: LeaseName | None
+) -> AsyncGenerator[Leadership]:
     """Take part in the leader election with the Lease `name`; None disables leader election."""
     if name is None:
         metrics.LEADER.set(1)

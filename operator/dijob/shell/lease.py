@@ -88,7 +88,7 @@ class Record:
             raise RequestError(0, "NoLease", f"the response is not a Lease: {error!r}") from error
 
 
-async def read(answer: Awaitable[Json]) -> Record:
+async def read_lease(answer: Awaitable[Json]) -> Record:
     """Return the Lease in a response, or an empty record if the Lease does not exist."""
     try:
         return Record.of(await answer)
@@ -98,7 +98,9 @@ async def read(answer: Awaitable[Json]) -> Record:
         raise
 
 
-def write(namespace: str, name: str, version: str, spec: Mapping[str, Any]) -> OperatorRequest:
+def lease_write_call(
+    namespace: str, name: str, version: str, spec: Mapping[str, Any]
+) -> OperatorRequest:
     """Return the request that updates a Lease in this version, or that creates it if the version is
     "".
     """
@@ -222,13 +224,13 @@ class Lease:
                 self._log_once(f"failed to release the lease: {error}")
 
     async def _read(self) -> Record:
-        return await read(self._answer(OperatorRequest("GET", self._path)))
+        return await read_lease(self._answer(OperatorRequest("GET", self._path)))
 
     async def _take(self, found: Record) -> None:
         """Take the Lease if it has not changed since it was read."""
         changed = found.holder != self.identity
         record = Record(found.version, self.identity, found.changes + changed)
-        await self._write(record, acquireTime=stamp(self._clock))
+        await self._write(record, acquireTime=format_renew_time(self._clock))
         self._log_once(f"became leader (previous holder: {found.holder or 'none'})")
 
     async def _write(self, record: Record, **more: str) -> None:
@@ -239,7 +241,7 @@ class Lease:
             "holderIdentity": record.holder,
             "leaseDurationSeconds": int(LEASE_SECONDS),
             "leaseTransitions": record.changes,
-            "renewTime": stamp(self._clock),
+            "renewTime": format_renew_time(self._clock),
             **more,
         }
         self._held = await self._put(record.version, spec)
@@ -247,7 +249,7 @@ class Lease:
         self._renewed.set()
 
     async def _put(self, version: str, spec: Mapping[str, Any]) -> Record:
-        call = write(self._name.namespace, self._name.name, version, spec)
+        call = lease_write_call(self._name.namespace, self._name.name, version, spec)
         return Record.of(await self._answer(call))
 
     async def _answer(self, call: OperatorRequest) -> Json:
@@ -279,6 +281,6 @@ class Lease:
             log.info("lease %s/%s: %s", self._name.namespace, self._name.name, text)
 
 
-def stamp(clock: Clock) -> str:
+def format_renew_time(clock: Clock) -> str:
     """Return the time for the field renewTime, which is for people only: no decision uses it."""
     return clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -40,7 +40,7 @@ class Bounds:
 ErrorAnswer = Callable[[int, str], web.Response]
 
 
-def _plain(status: int, message: str) -> web.Response:
+def _plain_response(status: int, message: str) -> web.Response:
     return web.Response(status=status, text=message)
 
 
@@ -204,7 +204,7 @@ class _OneLine(logging.Filter):
         return True
 
 
-def _logger() -> logging.Logger:
+def _http_logger() -> logging.Logger:
     found = logging.getLogger(f"{__name__}.http")
     # Loggers are global, and tests serve more than once.
     if not found.filters:
@@ -213,12 +213,12 @@ def _logger() -> logging.Logger:
 
 
 @asynccontextmanager
-async def listen(
+async def serve_app(
     app: web.Application,
     port: int,
     bounds: Bounds = Bounds(),
     host: str | None = None,
-    error: ErrorAnswer = _plain,
+    error: ErrorAnswer = _plain_response,
 ) -> AsyncIterator[Connections]:
     """Serve an application on a port until the context ends. Port 0: any free port.
 
@@ -228,7 +228,7 @@ async def listen(
     app.middlewares.insert(0, connections.mark_busy)
     options: dict[str, Any] = {
         "access_log": None,
-        "logger": _logger(),
+        "logger": _http_logger(),
         "keepalive_timeout": bounds.idle_seconds,
     }
     runner = web.AppRunner(app, **options)

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import kopf
 
-from dijob.api.printed import plain
+from dijob.api.printed import plain_text
 from dijob.shell.safe_lines import make_safe
 
 # The job (NAMESPACE/NAME) that the current task works on. It is added to each line, so that lines
@@ -43,7 +43,7 @@ class JsonLines(logging.Formatter):
         if job := _job_of(record):
             line["job"] = job
         if record.exc_info:
-            line["exception"] = plain(self.formatException(record.exc_info))
+            line["exception"] = plain_text(self.formatException(record.exc_info))
         return json.dumps(line)
 
 

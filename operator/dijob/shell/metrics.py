@@ -147,7 +147,7 @@ for _outcome in ("done", "failed"):
     PASSES.labels(_outcome)
 
 
-def count(happened: Milestones) -> None:
+def count_milestones(happened: Milestones) -> None:
     """Count what a status write that the apiserver has stored says about the job."""
     if happened.started is not None:
         START_SECONDS.observe(happened.started)

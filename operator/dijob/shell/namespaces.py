@@ -24,7 +24,7 @@ READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view and kind is not 
 LOOKED_AT_ONCE = 16
 
 
-async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
+async def find_unreadable(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
     """Return the namespaces that the operator cannot read.
 
     Return None if this is unknown: there was no response, or all namespaces were rejected, which
@@ -32,7 +32,11 @@ async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
     """
     few = asyncio.Semaphore(LOOKED_AT_ONCE)
     answers = dict(
-        zip(given, await asyncio.gather(*(_open(api, name, few) for name in given)), strict=True)
+        zip(
+            given,
+            await asyncio.gather(*(_is_readable(api, name, few) for name in given)),
+            strict=True,
+        )
     )
     found = frozenset(namespace for namespace, answer in answers.items() if answer is False)
     return None if None in answers.values() or (given and len(found) == len(given)) else found
@@ -43,23 +47,23 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
     if left_out:
         log.warning(
             "skipping namespaces that the operator cannot read (deleted, or without its Role): %s",
-            _joined(left_out),
+            _format_names(left_out),
         )
     others, looks = left_out, 0
     while looks < LOOKS:
         await asyncio.sleep(LOOK_SECONDS)
-        now = await closed(api, given)
+        now = await find_unreadable(api, given)
         if now is None:
             continue
         looks = 0 if now == left_out else looks + 1 if now == others else 1
         others = now
     log.warning(
         "readable namespaces changed, exiting to restart with the new set: %s",
-        _joined(others ^ left_out),
+        _format_names(others ^ left_out),
     )
 
 
-async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:
+async def _is_readable(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:
     """Return whether the operator can read a namespace, or None if the responses do not tell."""
     try:
         for kind in READ:
@@ -70,5 +74,5 @@ async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None
     return True
 
 
-def _joined(namespaces: frozenset[str]) -> str:
+def _format_names(namespaces: frozenset[str]) -> str:
     return ", ".join(sorted(namespaces))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from dijob.core.observed.complaints import is_retried
-from dijob.core.observed.patience import left
+from dijob.core.observed.patience import seconds_until_report
 from dijob.core.observed.pod_events import End, Probe, probe_of
 from dijob.core.observed.views import Pod
 
@@ -46,7 +46,10 @@ class News:
         to be reported; infinity if there is neither.
         """
         noticed = ((now - since).total_seconds() for since in self.noticed.values())
-        waits = [*((at - now).total_seconds() for at in self.due.values()), *map(left, noticed)]
+        waits = [
+            *((at - now).total_seconds() for at in self.due.values()),
+            *map(seconds_until_report, noticed),
+        ]
         # A time that has passed was handled by the reconciliation that calls this.
         return min((seconds for seconds in waits if seconds > 0), default=math.inf)
 

@@ -11,7 +11,7 @@ from dijob.core.observed import patience, pod_events
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.room import Room
 from dijob.core.observed.views import Isolation, Observed, Pod, Throttling
-from dijob.core.options import Options, isolated, notes
+from dijob.core.options import Options, is_isolated, option_warnings
 from dijob.shell.children import Children
 from dijob.shell.memory import JobMemory
 from dijob.shell.strangers import Strangers
@@ -60,8 +60,8 @@ class Observer:
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
-            notes=notes(job, self._options),
-            isolation=Isolation(isolated(job, self._options), self._children.policies(job)),
+            notes=option_warnings(job, self._options),
+            isolation=Isolation(is_isolated(job, self._options), self._children.policies(job)),
             warnings={uid: text for uid, text in memory.news.warnings.items() if uid in silent},
         )
 
@@ -71,4 +71,4 @@ class Observer:
         """
         known = pod_events.with_causes(pod, memory.news.causes)
         known = pod_events.with_probe(known, memory.news.probes)
-        return patience.reported(known, memory.news.noticed, now)
+        return patience.with_due_complaint(known, memory.news.noticed, now)

@@ -41,7 +41,7 @@ class Executor:
 
     async def outcome(self, actions: Iterable[Action]) -> PlanOutcome:
         """Run all actions."""
-        plain, again = changes.turns(actions, self.noted)
+        plain, again = changes.split_retries(actions, self.noted)
         every = await asyncio.gather(self._all(plain), *map(self._in_turn, again))
         results = [result for each in every for result in each]
         return PlanOutcome(
@@ -69,14 +69,14 @@ class Executor:
         """
         first, *others = actions
         results = await self._all((first,))
-        if (refusal := self.noted.get(changes.key(first))) is None:
+        if (refusal := self.noted.get(changes.rejection_key(first))) is None:
             return results + await self._all(others)
-        for key in map(changes.key, others):
+        for key in map(changes.rejection_key, others):
             self.noted[key] = replace(self.noted[key], retry_at=refusal.retry_at)
         return results
 
     async def _one(self, action: Action) -> Json | None:
-        key = changes.key(action)
+        key = changes.rejection_key(action)
         try:
             response = await self.act(action)
         except RequestError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.core.actions import ConfirmEnds
-from dijob.core.observed.made import relabelled
+from dijob.core.observed.made import with_labels
 from dijob.core.observed.parse import list_copy
 from dijob.core.observed.views import Pod
 from dijob.core.render.annotations import ends_patch
@@ -34,7 +34,7 @@ class PodWrites:
 
     async def patch(self, job: DIJob, name: str, patch: Json) -> Json | None:
         """Send a merge patch, whose metadata must have the pod's uid."""
-        meta, path = patch["metadata"], _path(job, name)
+        meta, path = patch["metadata"], _pod_path(job, name)
 
         # Called when the request is sent. The pod may have changed while the write waited for a
         # slot, and an older version would cause a conflict.
@@ -47,7 +47,7 @@ class PodWrites:
         self, job: DIJob, name: str, uid: str, grace: int | None = None
     ) -> Json | None:
         """Delete a pod. `grace` is explained at Api.delete."""
-        path = _path(job, name)
+        path = _pod_path(job, name)
         call = self._api.delete(path, uid, grace=grace, version=lambda: self._version(uid))
         return await self._answer(job, name, uid, call)
 
@@ -61,7 +61,7 @@ class PodWrites:
             fields["version"] = meta.get("resourceVersion", view.version)
             if "labels" in meta:
                 job = view.owner.partition("/")[2].partition("/")[0]
-                fields["made"] = relabelled(view.made, meta["labels"], job)
+                fields["made"] = with_labels(view.made, meta["labels"], job)
             if "annotations" in meta:
                 fields["copy"] = list_copy(meta["annotations"])
             self._pods.put(replace(view, **fields))
@@ -102,7 +102,7 @@ class PodWrites:
     async def _read(self, job: DIJob, name: str, uid: str) -> None:
         """Read the object that has the pod's name now into the store."""
         try:
-            body = await self._api.get(_path(job, name))
+            body = await self._api.get(_pod_path(job, name))
         except RequestError as error:
             if not error.not_found:
                 raise
@@ -117,5 +117,5 @@ class PodWrites:
         self.enter(uid, body)
 
 
-def _path(job: DIJob, name: str) -> str:
+def _pod_path(job: DIJob, name: str) -> str:
     return PODS.path(job.metadata.namespace, name)

@@ -15,11 +15,11 @@ from dijob.api.problems import SpecError
 from dijob.core.actions import Action, DeleteJob, PodAction
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.members import gang_of
-from dijob.core.membership.address_list import unaccounted
+from dijob.core.membership.address_list import unaccounted_ranks
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Observed
 from dijob.core.options import Options
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan, make_plan
 from dijob.core.report import conditions
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, RequestError
@@ -27,7 +27,7 @@ from dijob.shell.aside import Aside
 from dijob.shell.children import Children
 from dijob.shell.clock import StepClock, yield_to_others
 from dijob.shell.event_reader import EventReader
-from dijob.shell.jobs import Jobs, order
+from dijob.shell.jobs import Jobs, version_key
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import JobMemory, Memories
 from dijob.shell.observing import Observer
@@ -81,7 +81,9 @@ class Reconciler:
         try:
             job = memory.parse(body)
         except SpecError as error:
-            return await self._status.write_conditions(body, conditions.invalid(error), memory)
+            return await self._status.write_conditions(
+                body, conditions.invalid_facts(error), memory
+            )
         if not self._children.listed:
             await self._children.read(self._api, job)
         await self._find_hidden(job, memory)
@@ -122,7 +124,7 @@ class Reconciler:
         # No await between the two: the observation must belong to this time.
         now, observed = self._clock.now(), self._observe(job, memory)
         await yield_to_others()
-        return plan(job, observed, now)
+        return make_plan(job, observed, now)
 
     def forget(self, uid: str) -> None:
         """Forget a deleted job. The garbage collector deletes its children."""
@@ -140,7 +142,7 @@ class Reconciler:
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
         memory.absent -= {pod.name for pod in pods.values()}
         if self._children.listed and not _is_over(job) and not job.paused:
-            members = map(gang.member, unaccounted(gang, pods, job.status))
+            members = map(gang.member, unaccounted_ranks(gang, pods, job.status))
             # A name in `absent` was looked up before. It is removed from there when a watch shows a
             # pod with this name.
             asked = {one.name: one for one in members if one.name not in memory.absent}
@@ -154,7 +156,9 @@ class Reconciler:
         A watch can miss a deletion, and pods would be created for a job that is gone. A list can
         lag behind, and pods would be deleted that are newer than the list.
         """
-        if self.jobs.is_certain(key) or not (self.jobs.is_old(key) or any(map(_harms, actions))):
+        if self.jobs.is_certain(key) or not (
+            self.jobs.is_old(key) or any(map(_is_destructive, actions))
+        ):
             return True
         known = job.metadata
         try:
@@ -178,7 +182,7 @@ class Reconciler:
             return RESYNC_SECONDS
         memory = self._memories.of(body["metadata"]["uid"])
         try:
-            return await self._status.write_conditions(body, conditions.broken(error), memory)
+            return await self._status.write_conditions(body, conditions.broken_facts(error), memory)
         except (RequestError, KnownError):
             raise
         except Exception as another:  # the status itself may be what cannot be processed
@@ -186,14 +190,14 @@ class Reconciler:
             return RESYNC_SECONDS
 
 
-def _harms(action: Action) -> bool:
+def _is_destructive(action: Action) -> bool:
     """Whether an action changes or deletes an existing object."""
     return isinstance(action, PodAction | DeleteJob)
 
 
 def _is_known(there: Mapping[str, Any], known: Metadata) -> bool:
     """Whether the metadata from the apiserver are the known ones: the same job, and not newer."""
-    newer = order(there["resourceVersion"]) > order(known.resource_version)
+    newer = version_key(there["resourceVersion"]) > version_key(known.resource_version)
     return bool(there["uid"] == known.uid and not newer)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import Metadata
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.core.actions import Event
-from dijob.core.observed.grouping import shorten
+from dijob.core.observed.grouping import shorten_message
 from dijob.shell.api import Api, RequestError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import EVENTS
@@ -34,7 +34,7 @@ class Recorder:
 
     async def tell(self, job: Metadata, event: Event) -> None:
         """Post the event, or increase the count of the same event."""
-        name = f"{job.name}.{_digest(job.uid, event)}"
+        name = f"{job.name}.{_event_digest(job.uid, event)}"
         try:
             self._counts[name] = await self._posted(name, job, event)
         except RequestError as error:
@@ -57,7 +57,9 @@ class Recorder:
         # This is the first time, or the apiserver has deleted the event, which it does after an
         # hour.
         try:
-            await self._api.create(path, _body(name, job, event, timestamp(self._clock.now())))
+            await self._api.create(
+                path, _event_body(name, job, event, format_time(self._clock.now()))
+            )
             return 1
         except RequestError as error:
             if not error.conflict:
@@ -67,16 +69,16 @@ class Recorder:
         return await self._counted(f"{path}/{name}", (there.get("count") or 0) + 1)
 
     async def _counted(self, path: str, count: int) -> int:
-        again = {"count": count, "lastTimestamp": timestamp(self._clock.now())}
+        again = {"count": count, "lastTimestamp": format_time(self._clock.now())}
         await self._api.patch(path, again)
         return count
 
 
-def _digest(uid: str, event: Event) -> str:
+def _event_digest(uid: str, event: Event) -> str:
     return hashlib.sha256(f"{uid} {event.reason} {event.message}".encode()).hexdigest()[:16]
 
 
-def _body(name: str, job: Metadata, event: Event, now: str) -> dict[str, Any]:
+def _event_body(name: str, job: Metadata, event: Event, now: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -90,7 +92,7 @@ def _body(name: str, job: Metadata, event: Event, now: str) -> dict[str, Any]:
         },
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,
-        "message": shorten(event.message),
+        "message": shorten_message(event.message),
         "source": {"component": names.MANAGER},
         "firstTimestamp": now,
         "lastTimestamp": now,

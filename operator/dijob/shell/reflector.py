@@ -11,11 +11,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dijob.core.backoff import doubled
+from dijob.core.backoff import doubled_wait
 from dijob.shell import metrics
 from dijob.shell.api import Api, RequestError, Stream
 from dijob.shell.clock import Clock
-from dijob.shell.jobs import WentBackError, order
+from dijob.shell.jobs import WentBackError, version_key
 from dijob.shell.store import Store
 
 log = logging.getLogger(__name__)
@@ -52,15 +52,15 @@ class _Versions:
     def shown(self, version: str) -> None:
         """Note a version from the watch."""
         self.last = version
-        self._newest = max(self._newest, order(version))
+        self._newest = max(self._newest, version_key(version))
 
     def listed(self, version: str) -> None:
         """Note the version of a list. Raises WentBackError if it is older than what was shown."""
         # The lists are requested without a version, so the apiserver must return the newest state.
         # An older one means that etcd was restored from a backup.
-        if order(version) < self._newest:
+        if version_key(version) < self._newest:
             raise WentBackError(self._kind, version, self._newest)
-        self.last, self._newest = version, order(version)
+        self.last, self._newest = version, version_key(version)
 
 
 class Reflector:
@@ -107,7 +107,7 @@ class Reflector:
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1
             if failures:
-                delay = self._clock.spread(doubled(failures, RETRY_SECONDS))
+                delay = self._clock.spread(doubled_wait(failures, RETRY_SECONDS))
                 log.warning("%s: watch failed, retrying in %.1f s: %s", self._kind, delay, why)
                 await asyncio.sleep(delay)
 

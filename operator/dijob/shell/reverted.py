@@ -34,12 +34,12 @@ class Reverted:
         """
         number = action.copy.address_list.number
         again = self.published.get(action.uid) == number
-        self._note(changes.key(action), refusals.of_pods(what) if again else "", now)
+        self._note(changes.rejection_key(action), refusals.of_pods(what) if again else "", now)
         self.published[action.uid] = number
 
     def wrote(self, action: Action, now: datetime) -> None:
         """Note another change. If the last change was the same, it has been reverted since."""
-        key = changes.key(action)
+        key = changes.rejection_key(action)
         # The plan asks only for changes that are missing. If it asks for the same one again, the
         # object no longer has it.
         again = self.written.get(key) == action

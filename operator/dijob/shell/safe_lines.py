@@ -9,7 +9,7 @@ has to remember it (docs/decisions/044).
 import copy
 import logging
 
-from dijob.api.printed import one_line, plain
+from dijob.api.printed import one_line, plain_text
 
 
 class SafeLines(logging.Formatter):
@@ -25,7 +25,7 @@ class SafeLines(logging.Formatter):
         # Other handlers get the same record, so it must not be changed.
         safe = copy.copy(record)
         safe.msg, safe.args = one_line(record.getMessage()), None
-        return plain(self._inner.format(safe)).replace("\n", "\n    ")
+        return plain_text(self._inner.format(safe)).replace("\n", "\n    ")
 
 
 def make_safe(logger: logging.Logger) -> None:

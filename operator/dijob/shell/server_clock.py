@@ -51,7 +51,7 @@ class ServerClock(Clock):
 
     def answered(self, date: str, asked: float) -> None:
         """Use the Date header of a response. `asked` is the monotonic time of the request."""
-        if (seconds := _seconds(date)) is None:
+        if (seconds := _parse_http_date(date)) is None:
             return
         first = math.isinf(self._least)
         # The header was cut to whole seconds, so it may be up to 1 s behind. It was written after
@@ -69,7 +69,7 @@ class ServerClock(Clock):
             log.warning(text, off.total_seconds())
 
 
-def _seconds(date: str) -> float | None:
+def _parse_http_date(date: str) -> float | None:
     """Return an HTTP date as seconds since 1970, or None if it is invalid."""
     try:
         return float(mktime_tz(parsed)) if (parsed := parsedate_tz(date)) else None

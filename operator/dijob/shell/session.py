@@ -16,7 +16,7 @@ import aiohttp
 import kopf
 from aiohttp.connector import Connection
 
-from dijob.shell.documents import parsed, readable
+from dijob.shell.documents import limit_document, parse_document
 
 
 class _Lines:
@@ -34,7 +34,7 @@ class _Lines:
             # kopf splits the body into lines itself, so a line feed ends each chunk.
             *whole, rest = chunk.split(b"\n")
             for line in whole:
-                yield await readable(b"".join((*parts, line))) + b"\n"
+                yield await limit_document(b"".join((*parts, line))) + b"\n"
                 parts.clear()
             parts.append(rest)
 
@@ -47,7 +47,7 @@ class _Response(aiohttp.ClientResponse):
 
     async def json(self, **_: Any) -> Any:
         try:
-            return await parsed(await self.read())
+            return await parse_document(await self.read())
         except ValueError as error:
             # kopf expects this exception if a response is not JSON.
             raise json.JSONDecodeError(str(error), "", 0) from error
@@ -68,7 +68,7 @@ class Session(kopf.AiohttpSession):
 async def login(**arguments: Any) -> kopf.AiohttpSession | None:
     """Return a session with the pod's service account, or with a kubeconfig outside a cluster."""
     # A kubeconfig may run a program to get a token, which must not block the event loop.
-    info = await asyncio.to_thread(_credentials, arguments)
+    info = await asyncio.to_thread(_find_credentials, arguments)
     if info is None:
         return None
     session = aiohttp.ClientSession(
@@ -88,5 +88,5 @@ async def login(**arguments: Any) -> kopf.AiohttpSession | None:
     )
 
 
-def _credentials(arguments: dict[str, Any]) -> kopf.ConnectionInfo | None:
+def _find_credentials(arguments: dict[str, Any]) -> kopf.ConnectionInfo | None:
     return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dijob import __version__, names
 from dijob.api.model import DIJob, Metadata
-from dijob.api.parse import stored
+from dijob.api.parse import parse_status
 from dijob.api.size import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
 from dijob.api.status import Status
 from dijob.core import pace
@@ -22,8 +22,8 @@ from dijob.core.facts import Fact
 from dijob.core.observed.refusals import of_change
 from dijob.core.plan import Plan
 from dijob.core.report import summary
-from dijob.core.report.deletion import held
-from dijob.core.report.milestones import milestones
+from dijob.core.report.deletion import deletion_wait_fact
+from dijob.core.report.milestones import find_milestones
 from dijob.core.report.summary import Pressure
 from dijob.shell import metrics
 from dijob.shell.api import Api, Json, RequestError
@@ -90,9 +90,9 @@ class StatusWriter:
         """
         meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:
-            facts = [*facts, held(meta)]
-        old = stored(body)
-        status = summary.conclude(old, facts, meta.generation, now)
+            facts = [*facts, deletion_wait_fact(meta)]
+        old = parse_status(body)
+        status = summary.apply_facts(old, facts, meta.generation, now)
         decided = Plan(status, events=summary.events(old, status))
         return min(RESYNC_SECONDS, await self.write(meta, old, decided, memory))
 
@@ -115,15 +115,15 @@ class StatusWriter:
         Return the seconds until the next reconciliation: 0 after a write, 0.1 after a conflict, the
         rest of the delay if the write was delayed, else RESYNC_SECONDS.
         """
-        changes, again = _changes(old, decided.status), self._dropped_before(decided, memory)
+        changes, again = _status_changes(old, decided.status), self._dropped_before(decided, memory)
         if not (changes or again):
             return RESYNC_SECONDS if not memory.dropped else self._until_asked(memory)
-        pressure = summary.pressure(old, decided.status)
+        pressure = summary.write_pressure(old, decided.status)
         urgent = again or decided.write_now or pressure is Pressure.AT_ONCE
         if not urgent and (due := self._put_off(pressure, old, memory)) > 0:
             return due
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        unfit = _unfit(self._jobs.get((meta.namespace, meta.name)) or {})
+        unfit = _drop_invalid_field(self._jobs.get((meta.namespace, meta.name)) or {})
         patch = {"metadata": precondition, "status": changes | again | unfit}
         path = JOBS.path(meta.namespace, meta.name)
         try:
@@ -144,14 +144,14 @@ class StatusWriter:
             raise
         self._jobs.put(response)
         memory.last_write = self._clock.monotonic()
-        kept = stored(response)
-        metrics.count(milestones(meta, old, kept, self._clock.now()))
+        kept = parse_status(response)
+        metrics.count_milestones(find_milestones(meta, old, kept, self._clock.now()))
         await yield_to_others()
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
         absent = again.keys() - (response.get("status") or {}).keys()
-        self._check_kept(frozenset(_changes(kept, decided.status)) | absent, again, memory)
+        self._check_kept(frozenset(_status_changes(kept, decided.status)) | absent, again, memory)
         # The next action may depend on the stored status, and the watch event about this write has
         # a version that the store has already, so it triggers nothing.
         return 0.0
@@ -163,7 +163,9 @@ class StatusWriter:
         if not memory.dropped or self._until_asked(memory) > 0:
             return {}
         return {
-            name: value for name, value in _dump(decided.status).items() if name in memory.dropped
+            name: value
+            for name, value in _dump_status(decided.status).items()
+            if name in memory.dropped
         }
 
     def _until_asked(self, memory: JobMemory) -> float:
@@ -187,7 +189,7 @@ class StatusWriter:
         now.
         """
         quick = INTERVAL_SECONDS[pressure]
-        seconds = pace.interval(quick, self._api.throttle.latency)
+        seconds = pace.write_interval(quick, self._api.throttle.latency)
         if not old.phase:
             now = self._clock.now()
             age = (now - (memory.first_seen or now)).total_seconds()
@@ -200,7 +202,7 @@ class StatusWriter:
         return seconds
 
 
-def _unfit(body: Mapping[str, Any]) -> dict[str, None]:
+def _drop_invalid_field(body: Mapping[str, Any]) -> dict[str, None]:
     """Return a patch that removes an invalid field which DI-orchestrator left in a status: an empty
     object in place of a list. Before Kubernetes 1.33, the apiserver rejects any status write with
     it.
@@ -209,10 +211,10 @@ def _unfit(body: Mapping[str, Any]) -> dict[str, None]:
     return {names.REPORTED: None} if isinstance(given, Mapping) else {}
 
 
-def _changes(old: Status, new: Status) -> dict[str, Any]:
+def _status_changes(old: Status, new: Status) -> dict[str, Any]:
     """Return the merge patch from one status to the other."""
-    return merge_patch(_dump(old), _dump(new))
+    return merge_patch(_dump_status(old), _dump_status(new))
 
 
-def _dump(status: Status) -> dict[str, Any]:
+def _dump_status(status: Status) -> dict[str, Any]:
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)

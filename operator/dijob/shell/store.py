@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.shell.aside import Aside, name_of
-from dijob.shell.jobs import order
+from dijob.shell.jobs import version_key
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +83,10 @@ class Store(Generic[T]):
         # A deleted object needs a newer version than that of its deletion. A known object may have
         # the same version: the operator edits views after its own writes.
         known = self._by_owner.get(view.owner, {}).get(view.uid)
-        least = order(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
-        if order(view.version) < least:
+        least = (
+            version_key(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
+        )
+        if version_key(view.version) < least:
             return
         view = self._merged(known, view)
         self._gone.pop(view.uid, None)
@@ -117,7 +119,7 @@ class Store(Generic[T]):
         """
         owner = self._owners.pop(uid, None)
         self._unshown.pop(uid, None)
-        self._gone[uid] = order(version)
+        self._gone[uid] = version_key(version)
         if len(self._gone) > REMEMBERED:
             self._gone.pop(next(iter(self._gone)))
         if owner is not None:
@@ -155,7 +157,7 @@ class Store(Generic[T]):
         """
         gone = set()
         for uid, paths in self._unshown.items():
-            if order(self._by_owner[self._owners[uid]][uid].version) <= order(version):
+            if version_key(self._by_owner[self._owners[uid]][uid].version) <= version_key(version):
                 paths.discard(path)
             if not paths:
                 gone.add(uid)

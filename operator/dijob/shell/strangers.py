@@ -9,7 +9,7 @@ import asyncio
 import logging
 
 from dijob import names
-from dijob.core.observed.parse import pod
+from dijob.core.observed.parse import parse_pod
 from dijob.shell.api import Api, RequestError
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
@@ -51,6 +51,6 @@ class Strangers:
         selector = f"{names.MANAGED_BY}!={names.MANAGER}"
         for path in paths:
             found = await self._api.get(path, labelSelector=selector, **UNPLACED)
-            if any(pod(body).lacks_room for body in found.get("items") or ()):
+            if any(parse_pod(body).lacks_room for body in found.get("items") or ()):
                 return True
         return False

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any
 
-from dijob.core.backoff import doubled
+from dijob.core.backoff import doubled_wait
 from dijob.shell import logs, metrics
 from dijob.shell.clock import SYSTEM, Clock
 
@@ -172,7 +172,7 @@ class WorkQueue:
     def _failed(self, key: Key, error: Exception) -> float:
         metrics.PASSES.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = self._clock.spread(doubled(count, BACKOFF_SECONDS))
+        delay = self._clock.spread(doubled_wait(count, BACKOFF_SECONDS))
         # Log the traceback for the first failure only; repeats are one line each.
         log.warning(
             "%s/%s: reconcile failed (%d in a row), retrying in %.1f s: %s",

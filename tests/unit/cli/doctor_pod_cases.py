@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from dijob.cli.topology.compare import compare
+from dijob.cli.topology.compare import compare_connections
 from dijob.cli.topology.expected import reported_world
 from unit.cli.evidence import (
     GOOD,
@@ -272,7 +272,10 @@ OF_PODS: dict[str, Case] = {
     ),
     "barrier with the processes that the pods report (N1)": Case(
         "barrier",
-        replace(evidence(probes=both(barrier=True)), report=compare("test", SIX_REPORTED, [])),
+        replace(
+            evidence(probes=both(barrier=True)),
+            report=compare_connections("test", SIX_REPORTED, []),
+        ),
         PROBLEM,
         "the job has 6 processes",
         "task.wait_for",

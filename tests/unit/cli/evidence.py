@@ -7,7 +7,7 @@ from typing import Any
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.doctor.verdict import CheckStatus
-from dijob.cli.topology.compare import ProbedPod, compare
+from dijob.cli.topology.compare import ProbedPod, compare_connections
 from dijob.cli.topology.expected import ExpectedWorld, world_of
 from dijob.cli.topology.sockets import SocketConnection, Sockets
 from dijob.client import Job, RankPod
@@ -82,7 +82,7 @@ def evidence(
     """Return the evidence of a healthy job, in which the given parts replace the healthy ones."""
     known = of or job()
     world = world_of(known.model)
-    report = compare("test", world, connected(world, up, **(sockets or {})))
+    report = compare_connections("test", world, connected(world, up, **(sockets or {})))
     pods, probes = more.pop("pods", [pod(0), pod(1)]), more.pop("probes", {0: GOOD, 1: GOOD})
     return Evidence(known, pods, probes, report, **more)
 

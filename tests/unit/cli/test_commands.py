@@ -74,7 +74,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_file_is_read_without_what_talks_to_a_cluster() -> None:
     script = (
-        "import sys; from dijob.cli.files import read; read(sys.argv[1]);"
+        "import sys; from dijob.cli.files import read_file; read_file(sys.argv[1]);"
         "print({'kubernetes', 'aiohttp'} & set(sys.modules))"
     )
     argv = [sys.executable, "-c", script, "examples/dijob.yaml"]
@@ -178,16 +178,16 @@ def test_durations(text: str, seconds: float) -> None:
     ],
 )
 def test_ages(seconds: int, said: str) -> None:
-    assert printing.duration(seconds) == said
+    assert printing.format_duration(seconds) == said
 
 
 def test_a_table_is_cut_at_the_terminals_width() -> None:
     body = dijob("test", {"image": "x"})
     body["metadata"]["creationTimestamp"] = "2026-11-25T11:59:00Z"
     body["status"] = {"phase": "Running", "desired": 3, "message": "all\n3 ranks are running"}
-    row = printing.row(Job(body), NOW)
+    row = printing.job_cells(Job(body), NOW)
     assert row == ("test", "Running", "3", "0", "0", "60s", "", "all 3 ranks are running")
-    lines = printing.table([printing.HEAD, row], 30).splitlines()
+    lines = printing.format_table([printing.HEAD, row], 30).splitlines()
     assert [len(line) for line in lines] == [30, 30]
     assert lines[1].endswith("…")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.cli.copying.places import HELPER_SECONDS, RankPath, helper, mounted
-from dijob.cli.copying.unpacking import target, unpack
+from dijob.cli.copying.places import HELPER_SECONDS, RankPath, find_volume, helper_manifest
+from dijob.cli.copying.unpacking import local_target, unpack_tar
 from dijob.cli.errors import CliError
 from manifests import dijob
 
@@ -48,9 +48,9 @@ def test_no_source(text: str) -> None:
 
 
 def test_a_path_is_on_the_claim_that_is_mounted_there() -> None:
-    found = mounted(job(OUT, TMP), RankPath("test", 0, "/out/ckpt"))
+    found = find_volume(job(OUT, TMP), RankPath("test", 0, "/out/ckpt"))
     assert (found.mount, found.volume) == (OUT, CLAIM)
-    relative = mounted(job(OUT, workingDir="/out"), RankPath("test", 0, "ckpt/a"))
+    relative = find_volume(job(OUT, workingDir="/out"), RankPath("test", 0, "ckpt/a"))
     assert relative.mount == OUT
 
 
@@ -64,12 +64,12 @@ def test_a_path_is_on_the_claim_that_is_mounted_there() -> None:
 )
 def test_a_path_that_is_gone(path: str, words: str) -> None:
     with pytest.raises(CliError, match=words):
-        mounted(job(OUT, TMP), RankPath("test", 1, path))
+        find_volume(job(OUT, TMP), RankPath("test", 1, path))
 
 
 def test_the_helper_reads_and_is_no_rank() -> None:
     source = RankPath("test", 0, "/out/ckpt")
-    made = helper(job(OUT), source, mounted(job(OUT), source), "test-cp-1")
+    made = helper_manifest(job(OUT), source, find_volume(job(OUT), source), "test-cp-1")
     assert "labels" not in made["metadata"]
     assert made["metadata"]["ownerReferences"][0]["uid"] == "u"
     (container,) = made["spec"]["containers"]
@@ -83,10 +83,10 @@ def test_the_helper_reads_and_is_no_rank() -> None:
 def test_a_folder_of_a_node_is_read_on_that_node() -> None:
     source, host = RankPath("test", 0, "/host/a"), {"name": "h", "hostPath": {"path": "/x"}}
     made = job({"name": "h", "mountPath": "/host"}, volumes=[host])
-    found = mounted(made, source, "n1")
-    assert helper(made, source, found, "test-cp-1")["spec"]["nodeName"] == "n1"
+    found = find_volume(made, source, "n1")
+    assert helper_manifest(made, source, found, "test-cp-1")["spec"]["nodeName"] == "n1"
     with pytest.raises(CliError, match="copy it from the node"):
-        mounted(made, source)
+        find_volume(made, source)
 
 
 def archive(*members: tuple[str, bytes | None, str]) -> io.BytesIO:
@@ -109,7 +109,7 @@ def archive(*members: tuple[str, bytes | None, str]) -> io.BytesIO:
 
 def test_a_folder_is_written_under_the_name_that_is_given(tmp_path: Path) -> None:
     stream = archive(("ckpt", None, ""), ("ckpt/a", b"12", ""), ("ckpt/b/c", b"3", ""))
-    done = unpack(stream, tmp_path / "deep/mine", "ckpt")
+    done = unpack_tar(stream, tmp_path / "deep/mine", "ckpt")
     assert (done.files, done.size) == (2, 3)
     assert (tmp_path / "deep/mine/b/c").read_bytes() == b"3"
 
@@ -133,7 +133,7 @@ def test_nothing_is_written_outside(
 ) -> None:
     folder = tmp_path / "a/b"
     with pytest.raises(CliError, match=words):
-        unpack(archive(*members), folder / "ckpt", "ckpt")
+        unpack_tar(archive(*members), folder / "ckpt", "ckpt")
     assert not list(tmp_path.rglob("evil"))
     assert not list(tmp_path.rglob("l"))
 
@@ -144,14 +144,14 @@ def test_a_link_that_is_there_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other/kept").write_text("kept")
     (tmp_path / "ckpt/folder").symlink_to(tmp_path / "other")
     (tmp_path / "ckpt/file").symlink_to(tmp_path / "other/kept")
-    unpack(archive(("ckpt/file", b"new", "")), tmp_path / "ckpt", "ckpt")
+    unpack_tar(archive(("ckpt/file", b"new", "")), tmp_path / "ckpt", "ckpt")
     assert not (tmp_path / "ckpt/file").is_symlink()
     assert (tmp_path / "other/kept").read_text() == "kept"
     with pytest.raises(CliError, match="remove the link"):
-        unpack(archive(("ckpt/folder/kept", b"", "")), tmp_path / "ckpt", "ckpt")
+        unpack_tar(archive(("ckpt/folder/kept", b"", "")), tmp_path / "ckpt", "ckpt")
 
 
 def test_target_is_as_that_of_cp(tmp_path: Path) -> None:
-    assert target(str(tmp_path), "ckpt") == tmp_path / "ckpt"
-    assert target(str(tmp_path / "new"), "ckpt") == tmp_path / "new"
-    assert target(f"{tmp_path}/new/", "ckpt") == tmp_path / "new/ckpt"
+    assert local_target(str(tmp_path), "ckpt") == tmp_path / "ckpt"
+    assert local_target(str(tmp_path / "new"), "ckpt") == tmp_path / "new"
+    assert local_target(f"{tmp_path}/new/", "ckpt") == tmp_path / "new/ckpt"

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Literal
 
 import pytest
-from dijob.cli.copying.copy import copy
+from dijob.cli.copying.copy import copy_from_rank
 from dijob.cli.copying.places import RankPath
-from dijob.cli.copying.threads import RunningThread, running
-from dijob.cli.copying.unpacking import unpack
+from dijob.cli.copying.threads import RunningThread, run_in_thread
+from dijob.cli.copying.unpacking import unpack_tar
 from dijob.cli.errors import CliError
 from dijob.client import AsyncClient
 from unit.client.kubelets import kubelets
@@ -58,7 +58,7 @@ async def refusal(folder: Path, to: Path) -> str:
         await made.start(0)
         async with asyncio.timeout(SECONDS), AsyncClient(kubeconfig) as client:
             with pytest.raises(CliError) as caught:
-                await copy(client, RankPath("test", 0, "/x/ckpt"), to)
+                await copy_from_rank(client, RankPath("test", 0, "/x/ckpt"), to)
     return str(caught.value)
 
 
@@ -182,7 +182,7 @@ async def test_a_broken_stream_leaves_the_file_that_was_there(
 def test_a_time_that_this_machine_does_not_know(tmp_path: Path, mtime: str) -> None:
     """H30: this was reported as an internal error."""
     sent = archive(member(pax_headers={"mtime": mtime}), content=b"12")
-    assert unpack(io.BytesIO(sent), tmp_path / "out", "ckpt").files == 1
+    assert unpack_tar(io.BytesIO(sent), tmp_path / "out", "ckpt").files == 1
     assert (tmp_path / "out").read_bytes() == b"12"
 
 
@@ -190,7 +190,7 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     """H4: as root, `cp JOB:FILE /dev/null` removed the device."""
     os.mkfifo(tmp_path / "out")
     with pytest.raises(CliError, match="it is a device, a pipe or a socket"):
-        unpack(io.BytesIO(archive(member())), tmp_path / "out", "ckpt")
+        unpack_tar(io.BytesIO(archive(member())), tmp_path / "out", "ckpt")
     assert (tmp_path / "out").is_fifo()
 
 
@@ -200,7 +200,7 @@ def test_a_hard_link_does_not_write_through_a_link_that_is_there(tmp_path: Path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/b").symlink_to(tmp_path / "other")
     hard = member("ckpt/b", type=tarfile.LNKTYPE, linkname="ckpt/a")
-    unpack(io.BytesIO(archive(member("ckpt/a"), hard, content=b"12")), tmp_path / "out", "ckpt")
+    unpack_tar(io.BytesIO(archive(member("ckpt/a"), hard, content=b"12")), tmp_path / "out", "ckpt")
     assert (tmp_path / "other").read_text() == "kept"
     assert (tmp_path / "out/b").read_bytes() == b"12"
 
@@ -217,7 +217,7 @@ async def test_a_thread_that_reads_no_more_ends_the_writer() -> None:
         stream.read(1)
         raise CliError("no space")
 
-    async with asyncio.timeout(SECONDS), running(fails, "rb") as thread:
+    async with asyncio.timeout(SECONDS), run_in_thread(fails, "rb") as thread:
         pieces = (bytes(2**20) for _ in range(LARGE))
         with pytest.raises(ConnectionError):
             await everything(thread, pieces)
@@ -235,6 +235,6 @@ async def test_a_thread_ends_if_the_event_loop_is_interrupted(mode: Literal["rb"
 
     async with asyncio.timeout(SECONDS):
         with pytest.raises(InterruptedError):
-            async with running(works, mode) as thread:
+            async with run_in_thread(works, mode) as thread:
                 raise InterruptedError
         assert thread.result.done()

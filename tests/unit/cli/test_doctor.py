@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from dijob.cli.doctor import checks, collect, probe
-from dijob.cli.doctor.collect import behind, left_alone, names, targets
+from dijob.cli.doctor.collect import dialled_names, dialled_targets, is_status_stale, left_alone
 from dijob.cli.doctor.evidence import Evidence
-from dijob.cli.doctor.of_network import selects
+from dijob.cli.doctor.of_network import selects_pod
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.topology.expected import world_of
 from dijob.client import AsyncClient, Job
@@ -72,7 +72,7 @@ def test_a_healthy_job_has_no_problem(of: Evidence) -> None:
     # The recorded connections are those of nng, so these two checks cannot pass in other jobs.
     bad = [
         (name, one)
-        for name, one in checks.findings(of)
+        for name, one in checks.run_checks(of)
         if one.status is not OK
         and name
         not in (
@@ -86,10 +86,10 @@ def test_a_healthy_job_has_no_problem(of: Evidence) -> None:
 
 def test_who_cannot_be_asked_is_unknown_with_the_reason() -> None:
     silent = {0: GOOD, 1: Probe(problem="pods/exec is forbidden")}
-    found = checks.findings(evidence(probes=silent))
+    found = checks.run_checks(evidence(probes=silent))
     unknown = [(name, one.text) for name, one in found if one.status is UNKNOWN]
     assert unknown == [("exec", "rank 1: pods/exec is forbidden")]
-    assert not checks.problems(found)
+    assert not checks.count_problems(found)
 
 
 CRASHED = pod(
@@ -104,7 +104,7 @@ CRASHED = pod(
 def test_a_rank_that_has_crashed_is_one_finding() -> None:
     """N3: nine lines were UNKNOWN, and `isolation` blamed the launcher of its only peer."""
     silent = {0: GOOD, 1: Probe(problem="500: container not found")}
-    found = checks.findings(evidence(up=False, pods=[pod(0), CRASHED], probes=silent))
+    found = checks.run_checks(evidence(up=False, pods=[pod(0), CRASHED], probes=silent))
     bad = [(name, one.text) for name, one in found if one.status is not OK]
     assert bad == [
         ("failures", "rank 1, container di-container, exited 1: ValueError"),
@@ -114,7 +114,7 @@ def test_a_rank_that_has_crashed_is_one_finding() -> None:
 def test_a_program_that_does_not_print_may_hang() -> None:
     """N2."""
     silent = evidence(now=NOW, printed={0: NOW - timedelta(seconds=95), 1: NOW - timedelta(days=1)})
-    said = checks.text("test", checks.findings(silent)).splitlines()[-1]
+    said = checks.format_checklist("test", checks.run_checks(silent)).splitlines()[-1]
     assert said == (
         "test: no problems found; no rank has printed a line for 95s: the program is computing,"
         " or it hangs: kubectl dijob doctor test --stacks shows what its processes are doing"
@@ -124,12 +124,12 @@ def test_a_program_that_does_not_print_may_hang() -> None:
         replace(silent, stacks={}),
         replace(silent, printed={}),
     ):
-        assert "--stacks shows" not in checks.text("test", checks.findings(other))
+        assert "--stacks shows" not in checks.format_checklist("test", checks.run_checks(other))
 
 
 def test_logs_that_may_not_be_read_are_unknown() -> None:
     """N2."""
-    found = checks.findings(evidence(printed=None, refused={"logs": "pods/log is forbidden"}))
+    found = checks.run_checks(evidence(printed=None, refused={"logs": "pods/log is forbidden"}))
     assert [(n, one.text) for n, one in found if one.status is UNKNOWN] == [
         ("output", "pods/log is forbidden")
     ]
@@ -154,7 +154,7 @@ def test_logs_that_may_not_be_read_are_unknown() -> None:
 )
 def test_a_status_that_does_not_follow(of: Job, pods: int, expected: bool) -> None:
     """H21."""
-    assert behind(of, [pod(rank) for rank in range(pods)]) is expected
+    assert is_status_stale(of, [pod(rank) for rank in range(pods)]) is expected
 
 
 DELETED = condition("AddressesReady", "PodDeleted", "the pod is being deleted", "False")
@@ -212,24 +212,24 @@ def test_a_claim_may_be_why_a_problem_lasts(
 def test_without_an_operator_doctor_does_not_promise_a_recovery() -> None:
     """P5."""
     of = written(DELETED, PULL)
-    found = checks.findings(evidence(of, pods=[pod(0)], unserved=True, claim=LEASE))
+    found = checks.run_checks(evidence(of, pods=[pod(0)], unserved=True, claim=LEASE))
     first, second = [one for name, one in found if name == "status"]
     assert "the Lease dijob-operator assigns namespace" in first.text
     assert second.text.startswith("Running Blocked")
 
 
 def test_of_a_job_that_has_ended_only_what_needs_no_process_is_looked_at() -> None:
-    found = checks.findings(Evidence(job(), [pod(0)]))
+    found = checks.run_checks(Evidence(job(), [pod(0)]))
     assert [name for name, _ in found] == [row.name for row in checks.CHECKS if not row.live]
 
 
 def test_what_is_printed() -> None:
-    found = checks.findings(evidence(probes=second(digest="def")))
-    said = checks.text("test", found)
+    found = checks.run_checks(evidence(probes=second(digest="def")))
+    said = checks.format_checklist("test", found)
     assert "PROBLEM   same source        the source code differs between pods" in said
     assert "\n" + " " * 26 + "   -> mount the same code" in said
     assert said.endswith("\ntest: 1 problem")
-    told = checks.data("test", found)
+    told = checks.checklist_data("test", found)
     assert (told["healthy"], len(told["checks"])) == (False, len(checks.CHECKS))
 
 
@@ -258,32 +258,35 @@ def test_what_is_printed() -> None:
     ],
 )
 def test_which_policies_are_about_a_pod(selector: Body, wanted: bool) -> None:
-    assert selects(policy("p", **selector), {"a": "1"}) is wanted
+    assert selects_pod(policy("p", **selector), {"a": "1"}) is wanted
 
 
 def test_what_a_rank_is_asked_for() -> None:
     named = job(spec={"replicas": 3, "addressing": "Hostname"})
     world = world_of(named.model)
-    assert names(named, 1, world) == ["test-0.test", "test-1.test"]
+    assert dialled_names(named, 1, world) == ["test-0.test", "test-1.test"]
     pods = [pod(0), pod(1), pod(2)]
-    assert targets(named, pods, 2, world) == [("10.0.0.1", 50515), ("10.0.0.2", 50515)]
+    assert dialled_targets(named, pods, 2, world) == [("10.0.0.1", 50515), ("10.0.0.2", 50515)]
     redis = world_of(REDIS.model)
-    assert (names(REDIS, 0, redis), targets(REDIS, pods, 0, redis)) == (["r"], [("r", 6379)])
+    assert (dialled_names(REDIS, 0, redis), dialled_targets(REDIS, pods, 0, redis)) == (
+        ["r"],
+        [("r", 6379)],
+    )
 
 
 def test_the_look_from_inside_runs_in_a_plain_python() -> None:
     """The probe finds whatever runs on this machine."""
-    words = probe.command(["localhost", "no.such.invalid"], [("127.0.0.1", 9)])[0]
+    words = probe.build_command(["localhost", "no.such.invalid"], [("127.0.0.1", 9)])[0]
     done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    found = probe.read(done.stdout, (0.0, 1.0))
+    found = probe.parse_answer(done.stdout, (0.0, 1.0))
     assert not found.problem
     assert "127.0.0.1" in found.names["localhost"]
     assert isinstance(found.names["no.such.invalid"], str)
     assert found.reach == {("127.0.0.1", 9): "refused"}
     assert found.interfaces
     assert found.versions["python"].startswith("3.")
-    assert "invalid answer" in probe.read("[]\n", (0.0, 1.0)).problem
+    assert "invalid answer" in probe.parse_answer("[]\n", (0.0, 1.0)).problem
     assert json.loads(words[3])["names"] == ["localhost", "no.such.invalid"]
 
 
@@ -312,7 +315,7 @@ async def test_a_lease_in_the_jobs_namespace_is_named(
         return [web.get(LEASES, lease), *(web.get(path, nothing) for path in lists)]
 
     async with kubelets(tmp_path, more) as (_, kubeconfig), AsyncClient(kubeconfig) as client:
-        found = checks.findings(await collect.collect(client, "test"))
+        found = checks.run_checks(await collect.collect_evidence(client, "test"))
     name, first = found[0]
     assert name == "status"
     assert ("to the release mine since" if allowed else "leases is forbidden") in first.text
@@ -333,7 +336,7 @@ ANSWER = {
 
 
 def test_an_answer_of_a_container_is_read() -> None:
-    assert probe.read(json.dumps(ANSWER), (0.0, 1.0)).reach == {("10.0.0.1", 1): ""}
+    assert probe.parse_answer(json.dumps(ANSWER), (0.0, 1.0)).reach == {("10.0.0.1", 1): ""}
 
 
 @pytest.mark.parametrize(
@@ -354,10 +357,10 @@ def test_an_answer_of_a_container_is_read() -> None:
 )
 def test_an_answer_of_another_form_is_none(changed: Body) -> None:
     """The container's Python belongs to the tenant. Such answers were internal errors before."""
-    found = probe.read(json.dumps(ANSWER | changed), (0.0, 1.0))
+    found = probe.parse_answer(json.dumps(ANSWER | changed), (0.0, 1.0))
     assert found.problem.startswith(f"invalid answer of the probe: {next(iter(changed))}")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 10_000, "null", "\x00", "{}"])
 def test_what_is_no_answer(text: str) -> None:
-    assert "invalid answer" in probe.read(text, (0.0, 1.0)).problem
+    assert "invalid answer" in probe.parse_answer(text, (0.0, 1.0)).problem

@@ -11,9 +11,9 @@ from dijob.api.model import DIJob
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.explain import quantities, text
 from dijob.cli.explain.edges import edges_of, listens_on
-from dijob.cli.explain.environment import PodPlace, process
-from dijob.cli.explain.report import explanation
-from dijob.cli.files import parsed
+from dijob.cli.explain.environment import PodPlace, main_process
+from dijob.cli.explain.report import explain_job
+from dijob.cli.files import parse_file
 from dijob.cli.jobs import job_of
 from dijob.cli.main import group
 from dijob.core.addresses import AddressList
@@ -50,14 +50,14 @@ def seen(made: DIJob, rank: int = 0, **lookups: str) -> dict[str, str]:
         ips,
         lookup=lambda kind, name, key: lookups.get(f"{kind}_{name}_{key}"),
     )
-    return {one.name: one.shown for one in process(made, place, Options()).public}
+    return {one.name: one.shown for one in main_process(made, place, Options()).public}
 
 
 def test_processes_that_only_the_program_knows_are_counted_as_the_least() -> None:
     """N1."""
     script = TWO.replace("ditask, --package, my_module, --main, my_module.main", "python3, main.py")
-    found = explanation(job_of(parsed("pair.yaml", script)), Options())
-    shown = "\n".join(text.lines({**found, "cluster": NOT_ASKED}))
+    found = explain_job(job_of(parse_file("pair.yaml", script)), Options())
+    shown = "\n".join(text.explanation_lines({**found, "cluster": NOT_ASKED}))
     assert "2 pods x at least 1 process = at least 2, mesh" in shown
     assert "Processes    the program sets the number per pod" in shown
     assert "Connections  at least 1 between DI-engine's processes" in shown
@@ -164,12 +164,12 @@ AMOUNTS = [("100m", "0.1"), ("2", "2"), ("1Gi", "1073741824"), ("1e3", "1000"), 
 
 @pytest.mark.parametrize(("words", "number"), AMOUNTS, ids=[words for words, _ in AMOUNTS])
 def test_quantities(words: str, number: str) -> None:
-    assert quantities.quantity(words) == Decimal(number)
+    assert quantities.parse_quantity(words) == Decimal(number)
 
 
 @pytest.mark.parametrize("words", ["", "many", "inf", "None"])
 def test_what_is_no_quantity_counts_nothing(words: str) -> None:
-    assert quantities.quantity(words) == 0
+    assert quantities.parse_quantity(words) == 0
 
 
 def test_a_pod_asks_for_its_containers_or_its_largest_init_container() -> None:
@@ -181,12 +181,12 @@ def test_a_pod_asks_for_its_containers_or_its_largest_init_container() -> None:
         "initContainers": [{"resources": {"requests": {"cpu": "3"}}}, {}],
         "overhead": {"cpu": "100m"},
     }
-    assert quantities.listed(quantities.requests(spec)) == "cpu 3100m, memory 1Gi"
+    assert quantities.format_amounts(quantities.pod_requests(spec)) == "cpu 3100m, memory 1Gi"
 
 
 def test_two_pods_in_twenty_lines() -> None:
-    found = explanation(job_of(parsed("pair.yaml", TWO)), Options())
-    lines = list(text.lines({**found, "cluster": NOT_ASKED}))
+    found = explain_job(job_of(parse_file("pair.yaml", TWO)), Options())
+    lines = list(text.explanation_lines({**found, "cluster": NOT_ASKED}))
     assert len(lines) <= 20, "\n".join(lines)
     assert lines[0] == (
         "DIJob pair in namespace default: 2 pods x 1 process = 2, mesh over nng, runtime ditask"
@@ -208,10 +208,10 @@ def test_every_example_is_explained(path: Path) -> None:
 
 
 def test_a_large_job_is_explained_in_few_lines_and_in_full() -> None:
-    found = explanation(job(replicas=40), Options())
+    found = explain_job(job(replicas=40), Options())
     short, full = (
-        list(text.lines({**found, "cluster": NOT_ASKED})),
-        list(text.lines({**found, "cluster": NOT_ASKED}, full=True)),
+        list(text.explanation_lines({**found, "cluster": NOT_ASKED})),
+        list(text.explanation_lines({**found, "cluster": NOT_ASKED}, full=True)),
     )
     assert len(short) < 40
     assert "...   (33 more: --full)" in short
@@ -259,4 +259,4 @@ def test_yaml_output_is_the_same_data() -> None:
 
 def test_an_error_names_the_problem() -> None:
     with pytest.raises(CliError, match=r"spec\.topology"):
-        job_of(parsed("f", TWO.replace("replicas: 2", "replicas: 2\n  topology: ring")))
+        job_of(parse_file("f", TWO.replace("replicas: 2", "replicas: 2\n  topology: ring")))

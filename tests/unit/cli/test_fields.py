@@ -1,7 +1,7 @@
 """`explain` suggests the correct name for an unknown field of a pod."""
 
 import pytest
-from dijob.cli.explain.fields import nearest, with_names
+from dijob.cli.explain.fields import nearest_field, with_names
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from dijob.cli.explain.fields import nearest, with_names
     ],
 )
 def test_the_nearest_field(path: str, near: str) -> None:
-    assert nearest(path) == near
+    assert nearest_field(path) == near
 
 
 def test_each_unknown_field_is_said_with_its_name() -> None:

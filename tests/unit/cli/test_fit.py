@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from dijob.cli.errors import Exit
-from dijob.cli.explain.fit import into_nodes, into_quotas, rooms
+from dijob.cli.explain.fit import free_resources, into_nodes, into_quotas
 from dijob.cli.main import group
 
 Body = dict[str, Any]
@@ -118,12 +118,12 @@ NODES = [
 def test_nodes(
     nodes: list[Body], pods: list[Body], specs: list[Body], verdict: str, said: str
 ) -> None:
-    found = into_nodes(specs, len(specs), rooms(nodes, pods))
+    found = into_nodes(specs, len(specs), free_resources(nodes, pods))
     assert (found.verdict, said in found.text) == (verdict, True), found.text
 
 
 def test_a_job_may_begin_with_fewer_pods() -> None:
-    found = into_nodes([spec()] * 5, 3, rooms([node()], []))
+    found = into_nodes([spec()] * 5, 3, free_resources([node()], []))
     assert found.verdict == "yes"
     assert "4 of 5 pods fit now (1 node ready); limited by: cpu; the job starts with 3" in (
         found.text

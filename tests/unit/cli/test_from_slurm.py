@@ -6,10 +6,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from dijob.cli.errors import Exit
-from dijob.cli.files import parsed
+from dijob.cli.files import parse_file
 from dijob.cli.jobs import job_of
 from dijob.cli.main import group
-from dijob.cli.slurm.script import read
+from dijob.cli.slurm.script import parse_script
 
 SCRIPTS = Path(__file__).parent / "slurm"
 # The options of the command for each script that needs others than the usual ones.
@@ -40,13 +40,13 @@ def test_there_are_ten_scripts() -> None:
 def test_a_script_is_converted_to_the_expected_dijob(name: str) -> None:
     found = converted(name)
     assert found == (SCRIPTS / f"{name}.yaml").read_text()
-    job_of(parsed(name, found))
+    job_of(parse_file(name, found))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_line_without_a_counterpart_is_quoted(name: str) -> None:
     """Each #SBATCH line is a field, or a comment that quotes it."""
-    script = read((SCRIPTS / f"{name}.sbatch").read_text())
+    script = parse_script((SCRIPTS / f"{name}.sbatch").read_text())
     comments = [line for line in converted(name).splitlines() if line.startswith("# line ")]
     for option in script.options:
         if option.name in ("partition", "account", "mail-type", "qos", "output", "hint", "made-up"):

@@ -132,7 +132,7 @@ def test_ranks_resolve_each_others_names_if_the_runtime_uses_names(run: Any) -> 
 
 
 def test_two_runs_have_different_addresses() -> None:
-    with places.addresses(3) as first, places.addresses(300) as second:
+    with places.reserve_addresses(3) as first, places.reserve_addresses(300) as second:
         assert len({*first, *second}) == 303
         assert first[0].endswith(".0.3")
         assert second[250].endswith(".1.3")
@@ -140,7 +140,7 @@ def test_two_runs_have_different_addresses() -> None:
 
 def test_no_rank_has_the_placeholder_address() -> None:
     """The others would not wait for this rank, and their first messages would be lost."""
-    found = {places.address(run, rank) for run in range(places.RUNS) for rank in range(600)}
+    found = {places.rank_address(run, rank) for run in range(places.RUNS) for rank in range(600)}
     assert not found & {address_list.NOBODY, connected.NOBODY}
 
 

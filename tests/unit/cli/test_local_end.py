@@ -110,7 +110,7 @@ STILL = [
 def test_the_report_about_running_ranks(
     left: list[RunningRank], since: str, then: str, said: str
 ) -> None:
-    assert waiting.still(left, since, 30, then) == said
+    assert waiting.report_running(left, since, 30, then) == said
 
 
 def started(text: str) -> list[plan.Start]:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.files import parsed
+from dijob.cli.files import parse_file
 from dijob.cli.local import plan
-from dijob.cli.local.volumes import Mount, Paths, mounts, prepared
+from dijob.cli.local.volumes import Mount, Paths, list_mounts, prepare_folders
 from unit.builders import container, job
 from unit.cli.local_runs import script
 
@@ -37,10 +37,10 @@ def test_a_local_path_is_not_mistaken_for_a_mount() -> None:
 
 def mounted(root: Path, folder: Path, *paths: str) -> Paths:
     """Return the paths of a rank whose volume `data` is a user's folder with mounts inside."""
-    file = parsed("job.yaml", script("inside", "pass"))
+    file = parse_file("job.yaml", script("inside", "pass"))
     outer = Mount(paths[0], {"name": "data"})
     inner = [Mount(path, {"name": f"v{n}", "emptyDir": {}}) for n, path in enumerate(paths[1:])]
-    return prepared(root, [outer, *inner], file, {"data": folder})
+    return prepare_folders(root, [outer, *inner], file, {"data": folder})
 
 
 def test_a_mount_inside_a_users_folder_leaves_nothing_there(tmp_path: Path) -> None:
@@ -65,14 +65,14 @@ def test_two_mounts_at_one_path_are_rejected(tmp_path: Path) -> None:
 def test_a_mount_is_never_outside_the_ranks_folder() -> None:
     """R4: a path with `..` led out of the folder."""
     main = {"volumeMounts": [{"name": "v", "mountPath": "//../../etc/./x/"}]}
-    (found,) = mounts({"volumes": [{"name": "v"}]}, main, [])
+    (found,) = list_mounts({"volumes": [{"name": "v"}]}, main, [])
     assert found.path == "/etc/x"
 
 
 def request_of(text: str, tmp_path: Path, **more: Any) -> plan.Request:
     from dijob.cli.jobs import job_of
 
-    file = parsed("job.yaml", text)
+    file = parse_file("job.yaml", text)
     made = job_of(file)
     ips = tuple(f"127.0.0.{rank + 2}" for rank in range(made.spec.desired))
     return plan.Request(made, file, ips, tmp_path, **more)
@@ -104,7 +104,7 @@ def test_a_volume_that_needs_a_cluster_is_rejected(
     tmp_path: Path, volumes: list[Any], said: str
 ) -> None:
     with pytest.raises(CliError, match=said) as error:
-        plan.starts(request_of(changed(script("v", ""), volumes=volumes), tmp_path))
+        plan.plan_starts(request_of(changed(script("v", ""), volumes=volumes), tmp_path))
     assert error.value.code == Exit.USAGE
 
 
@@ -113,13 +113,13 @@ def test_a_folder_replaces_a_volume_of_a_cluster(tmp_path: Path) -> None:
     data.mkdir()
     claim = {"name": "code", "persistentVolumeClaim": {"claimName": "c"}}
     text = changed(script("v", ""), volumes=[claim])
-    (first, second) = plan.starts(request_of(text, tmp_path / "w", folders={"code": data}))
+    (first, second) = plan.plan_starts(request_of(text, tmp_path / "w", folders={"code": data}))
     assert first.folder.resolve() == second.folder.resolve() == data
 
 
 def test_each_rank_has_its_own_empty_dir(tmp_path: Path) -> None:
     text = changed(script("v", ""), volumes=[{"name": "code", "emptyDir": {}}])
-    first, second = plan.starts(request_of(text, tmp_path))
+    first, second = plan.plan_starts(request_of(text, tmp_path))
     assert first.folder.resolve() != second.folder.resolve()
     assert list(first.folder.iterdir()) == []
 
@@ -139,7 +139,7 @@ def test_a_variable_that_needs_a_cluster_is_rejected(
     main = bodies[0]["spec"]["template"]["spec"]["containers"][0]
     main["env"] = [{"name": "TOKEN", "valueFrom": env}]
     with pytest.raises(CliError, match=f"variable TOKEN is .*{said}"):
-        plan.starts(request_of(yaml.safe_dump_all(bodies), tmp_path))
+        plan.plan_starts(request_of(yaml.safe_dump_all(bodies), tmp_path))
 
 
 def test_the_machines_variables_are_kept_except_those_of_another_job(
@@ -148,7 +148,7 @@ def test_the_machines_variables_are_kept_except_those_of_another_job(
     given = {"DI_RANK": "7", "SLURM_PROCID": "7", "PET_REDIRECTS": "9:1", "EDITOR": "ed"}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    env = plan.starts(request_of(script("v", ""), tmp_path))[0].env
+    env = plan.plan_starts(request_of(script("v", ""), tmp_path))[0].env
     assert {name: env.get(name) for name in given} == {
         "DI_RANK": "0",
         "SLURM_PROCID": None,
@@ -162,7 +162,7 @@ def test_relative_entries_of_pythonpath_are_made_absolute(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "mine:/other")
     monkeypatch.chdir(tmp_path)
-    start = plan.starts(request_of(script("v", ""), tmp_path / "w"))[0]
+    start = plan.plan_starts(request_of(script("v", ""), tmp_path / "w"))[0]
     assert start.env["PYTHONPATH"].endswith(f":{tmp_path}/mine:/other")
 
 
@@ -179,10 +179,12 @@ def test_relative_entries_of_pythonpath_are_made_absolute(
 def test_jobs_that_cannot_run_locally(
     main: dict[str, Any], spec: dict[str, Any], said: str
 ) -> None:
-    (found,) = plan.refusals(job({"containers": [container(**main)]}, **spec))
+    (found,) = plan.find_obstacles(job({"containers": [container(**main)]}, **spec))
     assert said in found
 
 
 def test_containers_that_do_not_run_are_named() -> None:
     pod = {"containers": [container(), {"name": "sidecar"}], "initContainers": [{"name": "first"}]}
-    assert plan.remarks(job(pod)) == ["spec.template: these containers do not run: first, sidecar"]
+    assert plan.describe_omissions(job(pod)) == [
+        "spec.template: these containers do not run: first, sidecar"
+    ]

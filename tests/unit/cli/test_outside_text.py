@@ -14,10 +14,10 @@ from dijob.cli.doctor import checks
 from dijob.cli.doctor.verdict import problem
 from dijob.cli.loglines import Prefix
 from dijob.cli.main import group
-from dijob.cli.ui.sse import Message, frame
+from dijob.cli.ui.sse import Message, encode_message
 from dijob.cli.watching import live, view
 from dijob.client import DijobError, Job, Line, dump
-from dijob.client.bar import shown
+from dijob.client.bar import measure_progress
 from rich.console import Console
 from unit.cli.test_watching import SHOWN, pod
 from unit.cli.test_watching import job as job_of
@@ -32,7 +32,9 @@ def safe(text: str) -> bool:
 
 
 def test_the_table_of_jobs_has_a_line_per_job() -> None:
-    rows = printing.table([printing.HEAD, printing.row(job_of(message=EVIL), datetime.now(UTC))])
+    rows = printing.format_table(
+        [printing.HEAD, printing.job_cells(job_of(message=EVIL), datetime.now(UTC))]
+    )
     assert safe(rows)
     assert len(rows.splitlines()) == 2
     assert SEEN in rows
@@ -49,24 +51,24 @@ def test_watch_shows_events_and_messages_safely(terminal: bool) -> None:
     seen = view.Snapshot(job_of(message=EVIL), [state], [event], [EVIL])
     if terminal:
         console = Console(width=300, record=True, file=io.StringIO())
-        console.print(live.picture(seen, datetime.now(UTC), 5))
+        console.print(live.render_snapshot(seen, datetime.now(UTC), 5))
         text = console.export_text()
     else:
-        text = "\n".join(view.lines(seen, datetime.now(UTC)).values())
+        text = "\n".join(view.change_lines(seen, datetime.now(UTC)).values())
     assert safe(text)
     assert not any(line.strip().startswith("rank 0: Ready") for line in text.splitlines())
     assert SEEN in text
 
 
 def test_a_finding_of_doctor_is_one_line() -> None:
-    text = checks.text("test", [("ends", problem(EVIL, EVIL))])
+    text = checks.format_checklist("test", [("ends", problem(EVIL, EVIL))])
     assert safe(text)
     assert len(text.splitlines()) == 3
 
 
 def test_a_jobs_progress_is_told_in_one_line() -> None:
     assert in_words(job_of(message=EVIL)) == f"test: Running: {SEEN}"
-    assert shown(job_of(message=EVIL)).line.endswith(SEEN)
+    assert measure_progress(job_of(message=EVIL)).line.endswith(SEEN)
 
 
 def test_an_error_that_quotes_the_cluster_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,14 +84,14 @@ def test_an_error_that_quotes_the_cluster_is_safe(monkeypatch: pytest.MonkeyPatc
 def test_json_and_yaml_are_safe_and_keep_the_values() -> None:
     body = {"metadata": {"name": "a", "annotations": {"x": EVIL, EVIL: "שלום"}}}
     for kind in ("json", "yaml"):
-        text = printing.text(body, kind)
+        text = printing.format_object(body, kind)
         assert safe(text)
         assert yaml.safe_load(text) == body
     assert "שלום" in dump({"metadata": {"name": "a", "annotations": {"x": "שלום"}}})
 
 
 def test_the_page_gets_text_that_it_can_show() -> None:
-    data = frame(Message("job", {"message": EVIL, "ranks": [{"state": EVIL}]})).decode()
+    data = encode_message(Message("job", {"message": EVIL, "ranks": [{"state": EVIL}]})).decode()
     assert "\u202e" not in data
     assert "\\u001b" not in data
 

@@ -3,7 +3,13 @@
 from typing import Any
 
 import pytest
-from dijob.cli.explain.quantities import limits, listed, quantity, requests, shown
+from dijob.cli.explain.quantities import (
+    format_amount,
+    format_amounts,
+    parse_quantity,
+    pod_limits,
+    pod_requests,
+)
 
 
 def asks(cpu: str, **more: Any) -> dict[str, Any]:
@@ -51,17 +57,17 @@ MAIN = [asks("1")]
     ],
 )
 def test_requests(spec: dict[str, Any], counted: str) -> None:
-    assert listed(requests(spec)) == counted
+    assert format_amounts(pod_requests(spec)) == counted
 
 
 def test_limits_count_sidecars_and_those_of_the_pod() -> None:
     limited = {"resources": {"limits": {"cpu": "1"}}}
     spec: dict[str, Any] = {"containers": [limited]}
     spec["initContainers"] = [{**limited, "restartPolicy": "Always"}]
-    assert listed(limits(spec)) == "cpu 2"
-    assert listed(limits({**spec, "resources": {"limits": {"cpu": "4"}}})) == "cpu 4"
+    assert format_amounts(pod_limits(spec)) == "cpu 2"
+    assert format_amounts(pod_limits({**spec, "resources": {"limits": {"cpu": "4"}}})) == "cpu 4"
 
 
 @pytest.mark.parametrize("text", ["9e999999", "9e-999999", "-9e999999", "1e99999999999999999999"])
 def test_a_number_with_a_million_digits_is_not_printed(text: str) -> None:
-    assert len(shown("cpu", quantity(text))) < 30
+    assert len(format_amount("cpu", parse_quantity(text))) < 30

@@ -3,9 +3,9 @@
 import pytest
 from dijob.api.parse import parse_job
 from dijob.cli.topology import show
-from dijob.cli.topology.compare import compare
+from dijob.cli.topology.compare import compare_connections
 from dijob.cli.topology.expected import reported_world
-from dijob.cli.topology.sockets import read
+from dijob.cli.topology.sockets import parse_sockets
 from manifests import dijob
 
 
@@ -38,8 +38,8 @@ def test_the_processes_that_only_the_program_knows(
 ) -> None:
     """N1: the script calls Parallel.runner(n_parallel_workers=2)."""
     body = dijob("test", {"image": "x", "command": ["python3", "main.py"]}, replicas=3)
-    shown = compare("test", reported_world(parse_job(body), reported), [])
-    assert show.text(shown).splitlines()[-1] == said
+    shown = compare_connections("test", reported_world(parse_job(body), reported), [])
+    assert show.format_report(shown).splitlines()[-1] == said
     assert shown.world.note == note
 
 
@@ -59,4 +59,4 @@ def test_a_number_that_the_job_states_is_not_asked_for() -> None:
 )
 def test_the_number_that_a_pod_reports(text: str, workers: int | None) -> None:
     """N1: a tenant can write any number there."""
-    assert read(f"{text}\n/proc/1/fd:\n").workers == workers
+    assert parse_sockets(f"{text}\n/proc/1/fd:\n").workers == workers

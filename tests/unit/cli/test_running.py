@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
-from dijob.cli.running.code import MOST_BYTES, CodeFile, read
+from dijob.cli.running.code import MOST_BYTES, CodeFile, read_code
 
 Body = dict[str, Any]
 
@@ -164,7 +164,7 @@ def test_too_much_code_is_rejected_with_alternatives(folder: Path) -> None:
     assert result.exit_code == 2
     for words in ("do not fit into a ConfigMap (1 MiB", "weights.pth (1008 KiB)", "build an image"):
         assert words in result.stderr
-    assert len(read(str(folder / "main.py")).files) == 1
+    assert len(read_code(str(folder / "main.py")).files) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from dijob.cli.copying.copy import copy
-from dijob.cli.copying.packing import items, pack
-from dijob.cli.copying.places import Inside, RankPath, ends, helper, mounted
-from dijob.cli.copying.progress import CopyProgress, size
-from dijob.cli.copying.send import send
+from dijob.cli.copying.copy import copy_from_rank
+from dijob.cli.copying.packing import list_items, pack_items
+from dijob.cli.copying.places import Inside, RankPath, find_volume, helper_manifest, parse_ends
+from dijob.cli.copying.progress import CopyProgress, format_size
+from dijob.cli.copying.send import copy_to_rank
 from dijob.cli.errors import CliError, Exit
 from dijob.client import AsyncClient
 from unit.cli.test_copying import OUT, job
@@ -27,13 +27,13 @@ from unit.client.kubelets import kubelets
     ],
 )
 def test_which_end_is_in_a_job(first: str, second: str, found: tuple[object, object]) -> None:
-    assert ends(first, second) == found
+    assert parse_ends(first, second) == found
 
 
 @pytest.mark.parametrize(("first", "second"), [("a:/x", "b:/y"), ("a", "b"), ("a", "./b:c")])
 def test_one_end_must_be_in_a_job(first: str, second: str) -> None:
     with pytest.raises(CliError, match=r"one of .* must be a path in a job") as caught:
-        ends(first, second)
+        parse_ends(first, second)
     assert caught.value.code is Exit.USAGE
 
 
@@ -62,7 +62,9 @@ def test_no_path_goes_up(path: str) -> None:
 
 def test_the_helper_that_writes_has_the_mount_as_the_template_has_it() -> None:
     source = RankPath("test", 0, "/out/ckpt")
-    made = helper(job(OUT), source, mounted(job(OUT), source), "test-cp-1", writes=True)
+    made = helper_manifest(
+        job(OUT), source, find_volume(job(OUT), source), "test-cp-1", writes=True
+    )
     assert made["spec"]["containers"][0]["volumeMounts"] == [OUT]
 
 
@@ -82,8 +84,8 @@ def tree(folder: Path) -> Path:
 
 def test_what_is_sent_are_files_and_folders_alone(tmp_path: Path) -> None:
     stream = io.BytesIO()
-    found = items(tree(tmp_path))
-    pack(stream, found)
+    found = list_items(tree(tmp_path))
+    pack_items(stream, found)
     stream.seek(0)
     with tarfile.open(fileobj=stream) as archive:
         members = archive.getmembers()
@@ -105,7 +107,7 @@ def test_a_folder_that_has_no_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/again").symlink_to(tmp_path / "a")
     with pytest.raises(CliError, match="again is a link to a folder that contains it"):
-        items(tmp_path / "a")
+        list_items(tmp_path / "a")
 
 
 @pytest.mark.parametrize("kind", ["none", "fifo", "broken"])
@@ -117,7 +119,7 @@ def test_what_cannot_be_sent_is_named(tmp_path: Path, kind: str) -> None:
         path.symlink_to(tmp_path / "gone")
     words = "it is neither a file nor a folder" if kind == "fifo" else "no such file or directory"
     with pytest.raises(CliError, match=f"x.*{words}") as caught:
-        items(path)
+        list_items(path)
     assert caught.value.code is Exit.USAGE
 
 
@@ -134,7 +136,7 @@ async def test_a_folder_arrives_whole(tmp_path: Path, there: str, path: str, wan
     (away / there).mkdir(parents=True)
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(1)
-        done = await send(client, mine, RankPath("test", 1, f"{away}/{path}"))
+        done = await copy_to_rank(client, mine, RankPath("test", 1, f"{away}/{path}"))
     assert (done.files, done.size) == (3, 2**20 + 6)
     assert done.where == f"test-1:{away}/{wanted}"
     assert (away / wanted / "deep/run").read_bytes() == (mine / "deep/run").read_bytes()
@@ -149,7 +151,7 @@ async def test_no_pod_is_made_for_a_rank_that_the_job_lacks(tmp_path: Path) -> N
         made.job["status"] = {"desired": 2}
         await made.start(1)
         with pytest.raises(CliError, match="test has no rank 5: its ranks are 0 to 1") as caught:
-            await copy(client, RankPath("test", 5, "/x"), tmp_path)
+            await copy_from_rank(client, RankPath("test", 5, "/x"), tmp_path)
     assert caught.value.code is Exit.NOT_FOUND
 
 
@@ -160,7 +162,7 @@ async def test_a_rank_that_is_leaving_is_still_asked(tmp_path: Path) -> None:
         assert made.job is not None
         made.job["status"] = {"desired": 1}
         await made.start(1)
-        await copy(client, RankPath("test", 1, f"{tmp_path}/x"), tmp_path / "to/x")
+        await copy_from_rank(client, RankPath("test", 1, f"{tmp_path}/x"), tmp_path / "to/x")
     assert (tmp_path / "to/x").read_text() == "kept"
 
 
@@ -171,7 +173,7 @@ async def test_why_it_cannot_be_written_is_said(tmp_path: Path) -> None:
         await made.start(0)
         to = RankPath("test", 0, f"{tmp_path}/file/mine")
         with pytest.raises(CliError, match=r"cannot write .*file/mine in test-0: tar: "):
-            await send(client, mine, to)
+            await copy_to_rank(client, mine, to)
     assert (tmp_path / "file").read_text() == "kept"
 
 
@@ -191,7 +193,7 @@ async def test_a_file_that_shrinks_meanwhile_is_an_error_and_no_short_copy(
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         with pytest.raises(CliError, match=r"cannot read .*mine"):
-            await send(client, mine, RankPath("test", 0, f"{tmp_path}/away"))
+            await copy_to_rank(client, mine, RankPath("test", 0, f"{tmp_path}/away"))
 
 
 @pytest.mark.parametrize(
@@ -212,4 +214,4 @@ def test_how_far_it_is(whole: int, added: int, text: str) -> None:
     ("count", "text"), [(5, "5 bytes"), (2**20, "1.0 MiB"), (3 * 2**29, "1.5 GiB")]
 )
 def test_size(count: int, text: str) -> None:
-    assert size(count) == text
+    assert format_size(count) == text

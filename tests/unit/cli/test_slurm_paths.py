@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from dijob.cli.slurm.convert import Wishes, convert
+from dijob.cli.slurm.convert import Wishes, convert_script
 from dijob.cli.slurm.paths import foreign_paths
-from dijob.cli.slurm.script import read
-from dijob.cli.slurm.write import PATHS, written
+from dijob.cli.slurm.script import parse_script
+from dijob.cli.slurm.write import PATHS, render_file
 
 PLACES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "the working directory": ({"workingDir": "/home/me/project"}, ["/home/me/project"]),
@@ -33,7 +33,9 @@ def test_paths_that_images_do_not_contain(container: dict[str, Any], paths: list
 def test_such_paths_are_listed_at_the_top_of_the_file() -> None:
     script = "#!/bin/bash\n#SBATCH --ntasks=2\ncd /home/me\nsrun ditask --package x --main {}\n"
     wishes = Wishes(image="img", name="job")
-    text = written("a", convert(read(script.format("/scratch/y.main")), wishes))
+    text = render_file("a", convert_script(parse_script(script.format("/scratch/y.main")), wishes))
     assert f"{PATHS}\n#   /home/me, /scratch/y.main\n" in text
-    plain = written("a", convert(read(script.format("y").replace("cd /home/me\n", "")), wishes))
+    plain = render_file(
+        "a", convert_script(parse_script(script.format("y").replace("cd /home/me\n", "")), wishes)
+    )
     assert PATHS not in plain

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.files import parsed
+from dijob.cli.files import parse_file
 from dijob.cli.main import group
 from dijob.cli.slurm import amounts
 from dijob.cli.slurm.command import SLURM_VARIABLES, job_name
-from dijob.cli.slurm.convert import Wishes, convert
-from dijob.cli.slurm.script import Option, read
-from dijob.cli.slurm.write import written
+from dijob.cli.slurm.convert import Wishes, convert_script
+from dijob.cli.slurm.script import Option, parse_script
+from dijob.cli.slurm.write import render_file
 from dijob.core.members import gang_of
 from dijob.core.render.runtimes import RUNTIMES, slurm
 from dijob.names import Runtime
@@ -23,11 +23,15 @@ from unit.builders import job
 
 
 def body_of(text: str, **wishes: Any) -> dict[str, Any]:
-    return convert(read(text), Wishes(**{"image": "img", "name": "job", **wishes})).job
+    return convert_script(
+        parse_script(text), Wishes(**{"image": "img", "name": "job", **wishes})
+    ).job
 
 
 def notes_of(text: str, **wishes: Any) -> list[tuple[int, str]]:
-    found = convert(read(text), Wishes(**{"image": "img", "name": "job", **wishes})).notes
+    found = convert_script(
+        parse_script(text), Wishes(**{"image": "img", "name": "job", **wishes})
+    ).notes
     return [(note.number, note.advice) for note in found]
 
 
@@ -194,7 +198,9 @@ CONTAINERS = [
 @pytest.mark.parametrize(("options", "image"), CONTAINERS)
 def test_the_command_of_a_container_becomes_the_pods_command(options: str, image: str) -> None:
     text = f"srun -n 2 apptainer exec {options} torchrun --nnodes=2 a.py"
-    made = convert(read(text), Wishes(image="" if image != "img" else "img", name="job"))
+    made = convert_script(
+        parse_script(text), Wishes(image="" if image != "img" else "img", name="job")
+    )
     spec = made.job["spec"]
     main = spec["template"]["spec"]["containers"][0]
     assert (spec["runtime"], main["command"], main["image"]) == (
@@ -215,12 +221,12 @@ TIMES = [("90", 5400), ("10:30", 630), ("1:00:00", 3600), ("1-2", 93600), ("1-2:
 
 @pytest.mark.parametrize(("words", "seconds"), TIMES, ids=[words for words, _ in TIMES])
 def test_times(words: str, seconds: int) -> None:
-    assert amounts.seconds(Option("time", words, 1, "")) == seconds
+    assert amounts.parse_seconds(Option("time", words, 1, "")) == seconds
 
 
 @pytest.mark.parametrize("words", ["0", "UNLIMITED", "infinite"])
 def test_no_limit(words: str) -> None:
-    assert amounts.seconds(Option("time", words, 1, "")) is None
+    assert amounts.parse_seconds(Option("time", words, 1, "")) is None
 
 
 @pytest.mark.parametrize(
@@ -233,13 +239,15 @@ def test_names(given: str, name: str) -> None:
 
 def test_slurm_variables_match_the_runtime() -> None:
     gang = gang_of(job(runtime="slurm"))
-    known = slurm.env(gang.member(0), gang).keys() | RUNTIMES[Runtime.SLURM].list_env.keys()
+    known = (
+        slurm.slurm_variables(gang.member(0), gang).keys() | RUNTIMES[Runtime.SLURM].list_env.keys()
+    )
     assert known == SLURM_VARIABLES
 
 
 def test_a_broken_script_is_reported() -> None:
     with pytest.raises(CliError, match=r"No closing quotation|does not end"):
-        read("#SBATCH --comment='x\nsrun a")
+        parse_script("#SBATCH --comment='x\nsrun a")
 
 
 PIECES = [
@@ -254,11 +262,11 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_any_text_is_converted_or_rejected(text: str) -> None:
     try:
-        found = convert(read(text), Wishes(image="img", name="job"))
+        found = convert_script(parse_script(text), Wishes(image="img", name="job"))
     except CliError:
         return
-    made = written("any", found)
-    assert parsed("any", made).job == found.job
+    made = render_file("any", found)
+    assert parse_file("any", made).job == found.job
 
 
 @pytest.mark.timed
@@ -266,5 +274,5 @@ def test_long_lines_are_read_quickly() -> None:
     begin = time.process_time()
     for text in (">" * 5000, "$(" * 2000, "| tee " * 2000, "&" * 5000, "a=" * 3000):
         with suppress(CliError):
-            convert(read(f"srun a {text} b\n"), Wishes(image="img", name="job"))
+            convert_script(parse_script(f"srun a {text} b\n"), Wishes(image="img", name="job"))
     assert time.process_time() - begin < 10

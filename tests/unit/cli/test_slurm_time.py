@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import pytest
 from dijob.cli.errors import CliError
-from dijob.cli.slurm.convert import Wishes, convert
-from dijob.cli.slurm.script import read
-from dijob.cli.slurm.tail import cut
+from dijob.cli.slurm.convert import Wishes, convert_script
+from dijob.cli.slurm.script import parse_script
+from dijob.cli.slurm.tail import split_tail
 
 MANY = 10_000
 SECONDS = 30.0
@@ -33,7 +33,7 @@ SECONDS = 30.0
     ],
 )
 def test_cutting_the_tail_of_a_line(line: str, command: str, tail: str) -> None:
-    text, found = cut(line)
+    text, found = split_tail(line)
     assert (text.strip(), found) == (command, tail)
 
 
@@ -60,14 +60,14 @@ def test_a_long_line_is_converted_in_linear_time(line: str) -> None:
     begin = time.monotonic()
     # Some of the scripts cannot be converted.
     with suppress(CliError):
-        convert(read(f"#!/bin/sh\n{line}\n"), Wishes(image="img", name="job"))
+        convert_script(parse_script(f"#!/bin/sh\n{line}\n"), Wishes(image="img", name="job"))
     assert time.monotonic() - begin < SECONDS
 
 
 @pytest.mark.parametrize("quoted", ["'it\\'", '"say \\"so\\""', "a#'b", "x # don't", "it\\'s"])
 def test_a_closed_quote_ends_with_its_line(quoted: str) -> None:
     text = f"#!/bin/sh\necho {quoted}" + ("'" if "#'" in quoted else "") + "\nsrun a\n"
-    assert [line.text.split()[0] for line in read(text).lines] == ["echo", "srun"]
+    assert [line.text.split()[0] for line in parse_script(text).lines] == ["echo", "srun"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_closed_quote_ends_with_its_line(quoted: str) -> None:
 def test_numbers_that_int_rejects(option: str, digits: str) -> None:
     """H3: more than 4,300 digits, and characters that only look like digits, raised exceptions."""
     with suppress(CliError):
-        convert(
-            read(f"#!/bin/sh\n#SBATCH {option.format(digits)}\nsrun a\n"),
+        convert_script(
+            parse_script(f"#!/bin/sh\n#SBATCH {option.format(digits)}\nsrun a\n"),
             Wishes(image="img", name="job"),
         )

@@ -16,7 +16,7 @@ from dijob.cli.doctor import checks, of_stacks
 from dijob.cli.doctor.verdict import CheckStatus
 from dijob.cli.stacks import container, places, take
 from dijob.cli.stacks.container import StackContainer
-from dijob.cli.stacks.read import Frame, Look, PythonProcess, Thread, read
+from dijob.cli.stacks.read import Frame, Look, PythonProcess, Thread, parse_dump
 from dijob.client import AsyncClient
 from dijob.client.errors import ApiError, api_error
 from unit.cli.evidence import evidence, pod
@@ -42,13 +42,13 @@ def look(*processes: PythonProcess) -> Look:
 
 
 def told(*looks: Look) -> list[str]:
-    found = places.groups(dict(enumerate(looks)))
-    return [places.verdict(found), *(f"{one.who}: {one.where}" for one in found)]
+    found = places.group_processes(dict(enumerate(looks)))
+    return [places.summarize_groups(found), *(f"{one.who}: {one.where}" for one in found)]
 
 
 def test_a_recorded_job_is_grouped_by_position() -> None:
     """Neither the pools that wait for these processes, nor those of multiprocessing are named."""
-    assert told(*(read(RECORDED[rank]) for rank in range(3))) == [
+    assert told(*(parse_dump(RECORDED[rank]) for rank in range(3))) == [
         "most processes are at the same position, and may wait for rank 0 (process 60)",
         "ranks 1-2, rank 0 (process 59): sleep in together (events.py:70)",
         "rank 0 (process 60): sleeps in Parallel._subprocess_runner"
@@ -154,24 +154,27 @@ def test_which_files_are_the_programs_own_code(path: str, own: bool) -> None:
     ],
 )
 def test_invalid_output_of_the_stacks_image_is_reported(text: str, said: str) -> None:
-    assert said in read(text).problem
+    assert said in parse_dump(text).problem
 
 
 def test_an_unreadable_process_is_named_with_its_rank() -> None:
     line = {"pid": 7, "parent": 1, "command": ["python3"], "waits": {}, "problem": "too new"}
-    looks = {0: read(f'{json.dumps(line)}\n{{"processes":1}}'), 2: Look(problem="it does not run")}
-    assert list(places.problems(looks)) == [
+    looks = {
+        0: parse_dump(f'{json.dumps(line)}\n{{"processes":1}}'),
+        2: Look(problem="it does not run"),
+    }
+    assert list(places.find_dump_problems(looks)) == [
         ("process 7: too new", [0]),
         ("it does not run", [2]),
     ]
-    assert places.groups(looks) == []
+    assert places.group_processes(looks) == []
 
 
 def dumped(*rows: Any) -> Look:
     """Return the processes of a container that printed these rows."""
     rows = tuple({"parent": 1, "command": ["python3"], "waits": {}, **row} for row in rows)
     end = json.dumps({"processes": len(rows)})
-    return read("\n".join([*map(json.dumps, rows), end]))
+    return parse_dump("\n".join([*map(json.dumps, rows), end]))
 
 
 AT_MAIN = [
@@ -243,7 +246,7 @@ def test_the_state_of_a_process_comes_first(
 ) -> None:
     """P8: a stopped process was unknown, and the rank that waited for it was suspected."""
     others = look(process(RECV, MAIN, pid=26), process(STEP, MAIN, pid=27))
-    found = list(of_stacks.stands(evidence(stacks={0: others, 1: dumped(*rows)})))
+    found = list(of_stacks.report_stacks(evidence(stacks={0: others, 1: dumped(*rows)})))
     assert (found[0].status, found[0].text, found[0].remedy) == (status, text, remedy)
     assert not any(one.status is CheckStatus.UNKNOWN for one in found)
     suspects = [one.text for one in found if "may wait" in one.text or "positions" in one.text]
@@ -251,7 +254,7 @@ def test_the_state_of_a_process_comes_first(
 
 
 def test_the_stacks_container_shares_the_main_containers_processes() -> None:
-    (made,) = container.patch(pod(1), WANTED, "u")["spec"]["ephemeralContainers"]
+    (made,) = container.build_patch(pod(1), WANTED, "u")["spec"]["ephemeralContainers"]
     assert (made["targetContainerName"], made["image"]) == ("di-container", "r/stacks:1")
     assert made["securityContext"]["capabilities"]["add"] == ["SYS_PTRACE", "DAC_READ_SEARCH"]
     assert "args" not in made
@@ -259,7 +262,7 @@ def test_the_stacks_container_shares_the_main_containers_processes() -> None:
 
 @pytest.mark.parametrize("field", ["hostPID", "shareProcessNamespace"])
 def test_in_a_shared_process_namespace_only_the_rank_is_inspected(field: str) -> None:
-    body = container.patch(pod(1, spec={field: True}), WANTED, "u")
+    body = container.build_patch(pod(1, spec={field: True}), WANTED, "u")
     assert body["spec"]["ephemeralContainers"][0]["args"] == ["DI_JOB_ID=u", "DI_RANK=1"]
 
 
@@ -274,7 +277,7 @@ def test_in_a_shared_process_namespace_only_the_rank_is_inspected(field: str) ->
 def test_why_the_stacks_container_does_not_run(reason: str, said: str) -> None:
     waiting = {"waiting": {"reason": reason, "message": "why\nnot"}}
     row = {"name": WANTED.name, "state": waiting}
-    found = container.stuck(pod(1, status={"ephemeralContainerStatuses": [row]}), WANTED)
+    found = container.explain_stuck(pod(1, status={"ephemeralContainerStatuses": [row]}), WANTED)
     assert found.startswith(said)
     assert bool(found) == bool(said)
 
@@ -302,11 +305,13 @@ REFUSED = [
 def test_rejections_of_the_stacks_container_say_what_to_do(message: str, said: str) -> None:
     error = api_error(403, {"reason": "Forbidden", "message": message}, "PATCH")
     assert isinstance(error, ApiError)
-    assert said in container.refusal(error, "ns")
+    assert said in container.explain_rejection(error, "ns")
 
 
 async def looks(client: AsyncClient) -> Mapping[int, Look]:
-    return await take.take(client, await client.get("test"), await client.pods("test"), WANTED)
+    return await take.take_dumps(
+        client, await client.get("test"), await client.pods("test"), WANTED
+    )
 
 
 async def test_each_pod_gets_its_own_stacks_container(tmp_path: Path) -> None:
@@ -333,13 +338,13 @@ async def test_a_stacks_container_that_does_not_finish_is_reported(
 def test_doctor_reports_stacks_last_and_as_data() -> None:
     looks = {0: look(process(MAIN)), 1: Look(problem="not running (Gate)")}
     given = evidence(stacks=looks)
-    rows = [found for name, found in checks.findings(given) if name == "stacks"]
+    rows = [found for name, found in checks.run_checks(given) if name == "stacks"]
     assert [(row.status, row.text) for row in rows] == [
         (CheckStatus.OK, "rank 0: all processes are at the same position"),
         (CheckStatus.OK, "rank 0: waits in main (main.py:30)"),
         (CheckStatus.UNKNOWN, "rank 1: not running (Gate)"),
     ]
-    data = of_stacks.data(given)["stacks"]
+    data = of_stacks.stacks_data(given)["stacks"]
     assert data["groups"][0]["processes"] == [{"rank": 0, "pid": 9}]
     assert [row.get("problem") for row in data["ranks"]] == [None, "not running (Gate)"]
-    assert of_stacks.data(evidence()) == {}
+    assert of_stacks.stacks_data(evidence()) == {}

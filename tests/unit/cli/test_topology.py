@@ -11,9 +11,9 @@ import pytest
 from dijob.api.parse import parse_job
 from dijob.cli.probing import Answer
 from dijob.cli.topology import looking, show, svg
-from dijob.cli.topology.compare import ProbedPod, Report, compare
+from dijob.cli.topology.compare import ProbedPod, Report, compare_connections
 from dijob.cli.topology.expected import ExpectedWorld, world_of
-from dijob.cli.topology.sockets import Sockets, addresses, read
+from dijob.cli.topology.sockets import Sockets, parse_sockets, pod_addresses
 from dijob.client import RankPod
 from manifests import dijob
 
@@ -84,7 +84,7 @@ def table(rank: int, up: Iterable[Edge], workers: int = 2, fault: Fault = Fault(
 
 
 def pod(rank: int, text: str, problem: str = "") -> ProbedPod:
-    known = read(text) if text else None
+    known = parse_sockets(text) if text else None
     return ProbedPod(rank, f"test-{rank}", frozenset({ip(rank)}), known, problem, ready=True)
 
 
@@ -93,7 +93,7 @@ MESH = world(replicas=3, parallelWorkers=2)
 
 def report(up: set[Edge], of: ExpectedWorld = MESH, fault: Fault = Fault()) -> Report:
     pods = [pod(rank, table(rank, up, of.workers, fault)) for rank in range(of.ranks)]
-    return compare("test", of, pods)
+    return compare_connections("test", of, pods)
 
 
 ALL = edges(MESH)
@@ -140,18 +140,20 @@ def test_what_a_pod_says_is_read() -> None:
     six = "   1: 0000000000000000FFFF00000100000A:C553 0000000000000000FFFF00000200000A:9C40"
     text = f"{six} 01 00000000:00000000 00:00000000 00000000 1000 0 77 1 0\n"
     held = "/proc/9/fd:\ntotal 0\nlrwx------ 1 0 0 64 Nov 25 12:00 5 -> socket:[77]\n"
-    found = read(text + held)
+    found = parse_sockets(text + held)
     (end,) = found.connections
     assert (end.local, end.near, end.remote, end.far) == ("10.0.0.1", 50515, "10.0.0.2", 40000)
     assert found.processes(frozenset({"77"})) == {9}
-    assert read("anything\nelse: but no table\n") == Sockets()
-    assert list(addresses({"podIPs": [{"ip": "fd00:0::1"}]})) == ["fd00::1"]
+    assert parse_sockets("anything\nelse: but no table\n") == Sockets()
+    assert list(pod_addresses({"podIPs": [{"ip": "fd00:0::1"}]})) == ["fd00::1"]
 
 
 def test_a_whole_mesh() -> None:
     found = report(ALL)
     assert (found.whole, found.up, found.missing) == (True, 15, 0)
-    assert show.text(found).endswith("15 of 15 connections up (mesh, 3 ranks x 2 processes)")
+    assert show.format_report(found).endswith(
+        "15 of 15 connections up (mesh, 3 ranks x 2 processes)"
+    )
 
 
 @pytest.mark.parametrize("edge", sorted(ALL), ids=str)
@@ -163,7 +165,7 @@ def test_one_that_is_missing_is_named(edge: Edge) -> None:
 
 
 def test_its_words() -> None:
-    said = show.text(report(ALL - {(2, 1, 0, 0)}))
+    said = show.format_report(report(ALL - {(2, 1, 0, 0)}))
     assert (
         "missing: rank 2 process 1 (node 5) -> rank 0 process 0 (node 0) port 50515:"
         " rank 0 listens on port 50515, but rank 2 is not connected" in said
@@ -194,11 +196,13 @@ def test_its_words() -> None:
 def test_one_that_is_no_good(fault: Fault, said: str) -> None:
     found = report(ALL, fault=fault)
     assert (found.up, found.missing) == (14, 1)
-    assert said in show.text(found)
+    assert said in show.format_report(found)
 
 
 def of_pods(texts: dict[int, str], problem: str) -> Report:
-    return compare("test", MESH, [pod(rank, text, problem) for rank, text in texts.items()])
+    return compare_connections(
+        "test", MESH, [pod(rank, text, problem) for rank, text in texts.items()]
+    )
 
 
 def test_a_pod_that_cannot_be_asked_is_seen_from_its_peers() -> None:
@@ -206,8 +210,8 @@ def test_a_pod_that_cannot_be_asked_is_seen_from_its_peers() -> None:
     one = of_pods({**texts, 1: ""}, "it can run none of python3")
     # Only the connection between its own two processes has no other end to look at.
     assert (one.up, one.missing, one.unknown) == (14, 0, 1)
-    assert "14 of 15 connections up, 1 unknown" in show.text(one)
-    assert show.data(one)["unreadable"] == {"1": "it can run none of python3"}
+    assert "14 of 15 connections up, 1 unknown" in show.format_report(one)
+    assert show.report_data(one)["unreadable"] == {"1": "it can run none of python3"}
     two = of_pods({**texts, 1: "", 2: ""}, "it can run none of python3")
     assert (two.up, two.missing, two.unknown) == (9, 0, 6)
 
@@ -231,7 +235,7 @@ def test_why_it_is_missing(texts: dict[int, str], problem: str, said: str) -> No
         rank: table(rank, up) if text == "a" else text and "/proc/1/fd:\n"
         for rank, text in texts.items()
     }
-    assert said in show.text(of_pods(tables, problem))
+    assert said in show.format_report(of_pods(tables, problem))
 
 
 def test_connections_whose_addresses_are_translated_count() -> None:
@@ -240,21 +244,21 @@ def test_connections_whose_addresses_are_translated_count() -> None:
     near = row((ip(1), 41000), (ip(0), 50515), "01", 5, IDLE)
     far = row((ip(0), 50515), ("10.9.9.1", 41000), "01", 6, IDLE)
     listens = row((ip(0), 50515), ("0.0.0.0", 0), "0A", 7, IDLE)
-    assert compare("test", of, [pod(0, f"{far}\n{listens}"), pod(1, near)]).whole
+    assert compare_connections("test", of, [pod(0, f"{far}\n{listens}"), pod(1, near)]).whole
 
 
 def test_each_process_needs_a_connection_to_redis() -> None:
     of = world(replicas=1, parallelWorkers=2, messageQueue={"type": "redis", "host": "r"})
     rows = [row((ip(0), 40000 + i), ("10.9.9.9", 6379), "01", i, IDLE) for i in (1, 2)]
     held = "/proc/5/fd:\nsocket:[1]\nsocket:[2]\n"
-    one = compare("test", of, [pod(0, "\n".join([*rows, held]))])
+    one = compare_connections("test", of, [pod(0, "\n".join([*rows, held]))])
     assert (one.up, one.missing) == (1, 1)
     both = held.replace("socket:[2]", "/proc/6/fd:\nsocket:[2]")
-    assert compare("test", of, [pod(0, "\n".join([*rows, both]))]).whole
+    assert compare_connections("test", of, [pod(0, "\n".join([*rows, both]))]).whole
 
 
 def test_the_picture_is_a_document_with_words_for_those_who_do_not_see_it() -> None:
-    drawn = svg.picture(report(ALL - {(2, 1, 0, 0)}))
+    drawn = svg.draw_report(report(ALL - {(2, 1, 0, 0)}))
     tree = ET.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
     assert tree.findtext(f"{space}title") == "Connections of test"
@@ -269,7 +273,7 @@ def test_a_job_of_many_ranks_shows_what_is_not_whole() -> None:
     of = world(replicas=20)
     up = edges(of)
     pods = [pod(rank, table(rank, up - {(3, 0, 1, 0)}, 1)) for rank in range(20)]
-    lines = show.text(compare("test", of, pods)).splitlines()
+    lines = show.format_report(compare_connections("test", of, pods)).splitlines()
     assert [line.split()[:4] for line in lines[:2]] == [
         ["FROM", "TO", "EXPECTED", "UP"],
         ["rank", "3", "rank", "1"],
@@ -291,5 +295,5 @@ def test_a_job_of_many_ranks_shows_what_is_not_whole() -> None:
 def test_an_answer_of_a_tenants_program_is_no_bug(text: str) -> None:
     """The container's `cat` belongs to the tenant, so its output is not trusted."""
     body = {"metadata": {"name": "test-0"}, "spec": {}, "status": {}}
-    (found,) = looking.found([RankPod(body, 0)], {0: Answer(text)})
+    (found,) = looking.parse_answers([RankPod(body, 0)], {0: Answer(text)})
     assert found.sockets is not None or "invalid answer" in found.problem

@@ -63,7 +63,7 @@ Client = TestClient[Any, Any]
 
 @pytest.fixture
 async def client(source: Recorded) -> AsyncGenerator[Client]:
-    app = server.application(source, KEY)
+    app = server.build_application(source, KEY)
     made = TestServer(app, handler_cancellation=True)
     async with TestClient(made) as client:
         yield client
@@ -189,7 +189,7 @@ async def test_a_quiet_stream_sends_comments(
     ],
 )
 def test_lines_are_shown_without_control_characters(printed: str, text: str) -> None:
-    line = tail.shown(Line(1_500_000_000, 3, "test-3", printed))
+    line = tail.line_for_page(Line(1_500_000_000, 3, "test-3", printed))
     assert line == {"time": "1970-01-01T00:00:01.500Z", "rank": 3, "text": text}
 
 
@@ -219,5 +219,5 @@ async def test_a_port_in_use_is_reported(client: Client) -> None:
     assert client.port is not None
     wish = serving.Wish(port=client.port, browser=False)
     with pytest.raises(CliError, match=rf"port {client.port} is in use .* --port") as refused:
-        await serving.serve(Empty(), wish)  # type: ignore[arg-type]
+        await serving.serve_page(Empty(), wish)  # type: ignore[arg-type]
     assert refused.value.code == Exit.USAGE

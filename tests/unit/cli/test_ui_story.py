@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.cli.ui import graph, memory, story
 from dijob.cli.ui.memory import Ends, PageMemory, SeenValue
-from dijob.cli.ui.words import short
+from dijob.cli.ui.words import shorten_text
 from dijob.client import Job
 from unit.cli.seen import CREATED, condition, ended, event, job, pod
 
@@ -15,7 +15,7 @@ NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 def edges(spec: dict[str, Any], ready: set[int], **status: Any) -> list[list[Any]]:
-    return list(graph.graph(job(spec=spec, **status), ready)["edges"])
+    return list(graph.build_graph(job(spec=spec, **status), ready)["edges"])
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ FINISHED = [condition("Finished", "Succeeded"), condition("Succeeded", "AllRanks
     ],
 )
 def test_jobs_without_drawn_connections(seen: Job, note: str) -> None:
-    drawn = graph.graph(seen, set())
+    drawn = graph.build_graph(seen, set())
     assert (drawn["edges"], drawn["total"]) == ([], 0)
     assert drawn["note"].startswith(note)
 
@@ -95,7 +95,7 @@ def test_jobs_without_drawn_connections(seen: Job, note: str) -> None:
     ],
 )
 def test_which_ranks_restart_with_a_rank(spec: dict[str, Any], said: list[str]) -> None:
-    assert graph.restarts(job(spec=spec).model) == said
+    assert graph.describe_restarts(job(spec=spec).model) == said
 
 
 LOSS = {"listNumber": 1, "reason": "PodDeleted", "message": "rank 1 was deleted", "ranks": "1-2"}
@@ -113,7 +113,7 @@ LOSS = {"listNumber": 1, "reason": "PodDeleted", "message": "rank 1 was deleted"
     ],
 )
 def test_which_ranks_are_in_a_re_rendezvous(status: dict[str, Any], ranks: set[int]) -> None:
-    assert graph.renewed(job(**status)) == ranks
+    assert graph.rerendezvous_ranks(job(**status)) == ranks
 
 
 def at(second: int) -> str:
@@ -173,12 +173,12 @@ def test_the_phases_of_a_job(
     steps: list[SeenValue],
     shown: list[tuple[str, str]],
 ) -> None:
-    found = story.phases(job(**status), events, PageMemory(at(30), phases=steps))
+    found = story.list_phases(job(**status), events, PageMemory(at(30), phases=steps))
     assert [(one["time"], one["value"]) for one in found] == shown
 
 
 def test_the_history_is_ordered_by_time_without_duplicates() -> None:
-    told = story.told(
+    told = story.build_history(
         job(
             lastRenewal={**LOSS, "time": at(10)},
             firstFailure={"rank": 1, "pod": "test-1", "exitCode": 3, "time": at(5)},
@@ -202,10 +202,10 @@ def test_the_history_is_ordered_by_time_without_duplicates() -> None:
 def test_a_loss_with_an_event_is_shown_once() -> None:
     lost = job(lastRenewal={**LOSS, "time": at(10)})
     event_of_it = event("PodDeleted", "rank 1 is being deleted", at=at(10), type="Warning")
-    told = story.told(lost, [event_of_it], PageMemory(CREATED))
+    told = story.build_history(lost, [event_of_it], PageMemory(CREATED))
     assert [one["title"] for one in told] == ["Created", "PodDeleted"]
     before = event("PodDeleted", "rank 2 is being deleted", at=at(9), type="Warning")
-    titles = [one["title"] for one in story.told(lost, [before], PageMemory(CREATED))]
+    titles = [one["title"] for one in story.build_history(lost, [before], PageMemory(CREATED))]
     assert titles == ["Created", "PodDeleted", "Peer list revision 1 is stale: PodDeleted"]
 
 
@@ -230,7 +230,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_last_point() -> None:
         seen.see(job(progress=reported), NOW)
     kept = [point["iteration"] for point in seen.points]
     assert kept == list(range(0, memory.MOST_POINTS + 1, 2))
-    assert memory.thinned([{"at": 1}, {"at": 2}]) == [{"at": 1}, {"at": 2}]
+    assert memory.thin_curve([{"at": 1}, {"at": 2}]) == [{"at": 1}, {"at": 2}]
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_failures_before_the_command_started_are_ignored() -> None:
     ],
 )
 def test_messages_of_programs_are_short_in_the_history(text: str, said: str) -> None:
-    assert short(text) == said
+    assert shorten_text(text) == said
     failed = job(firstFailure={"rank": 1, "pod": "p", "signal": 9, "message": text, "time": at(5)})
-    (_, first) = story.told(failed, [], PageMemory(CREATED))
+    (_, first) = story.build_history(failed, [], PageMemory(CREATED))
     assert len(first["text"]) <= 300
     assert "\x1b" not in first["text"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.cli.ui.memory import PageMemory
 from dijob.cli.ui.states import State, StateKind, of_pod, without_pod
-from dijob.cli.ui.view import Seen, page, row
+from dijob.cli.ui.view import Seen, job_page, job_row
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
 from dijob.names import MAX_REPLICAS
@@ -143,12 +143,12 @@ WHOLE = (condition("Running", "Begun"), condition("PeersReady", "AllRanksReady")
     ],
 )
 def test_the_tone_of_a_job(seen: Job, tone: str) -> None:
-    assert row(seen)["tone"] == tone
+    assert job_row(seen)["tone"] == tone
 
 
 def test_a_row_of_the_list() -> None:
     seen = job(message="all 3\nranks are running", progress={"line": "iter 7"}, restarts=2)
-    assert row(seen) == {
+    assert job_row(seen) == {
         "namespace": "ns",
         "name": "test",
         "phase": "Running",
@@ -169,7 +169,7 @@ def seen_page(**more: Any) -> dict[str, Any]:
     pods = [pod(0), pod(1, state=RUNS, lastState=ended(137), restartCount=1)]
     conditions = [WHOLE[0], NOT_READY]
     now = Snapshot(job(conditions=conditions, message="rank 1 crashed"), pods, [BEGUN])
-    return page(Seen(replace(now, **more), PageMemory(CREATED)))
+    return job_page(Seen(replace(now, **more), PageMemory(CREATED)))
 
 
 def test_the_page_of_a_job() -> None:
@@ -199,7 +199,7 @@ def test_the_page_of_a_job() -> None:
 def test_a_rank_with_a_stale_peer_list_is_not_shown_as_ready() -> None:
     loss = {"listNumber": 1, "reason": "PodDeleted", "ranks": "1-2"}
     now = Snapshot(job(lastRenewal=loss), [pod(0), pod(2)])
-    found = page(Seen(now, PageMemory(CREATED)))
+    found = job_page(Seen(now, PageMemory(CREATED)))
     assert [(one["kind"], one["state"]) for one in found["ranks"]] == [
         ("ready", "Ready"),
         ("failed", "Lost: its pod is gone"),
@@ -218,7 +218,7 @@ def test_without_permission_to_list_pods_ranks_are_unknown() -> None:
 
 def test_an_invalid_job_has_a_page() -> None:
     broken = job(spec={"replicas": -1}, desired=0, phase="Pending")
-    found = page(Seen(Snapshot(broken), PageMemory(CREATED)))
+    found = job_page(Seen(Snapshot(broken), PageMemory(CREATED)))
     assert found["ranks"] == []
     assert "the spec is invalid" in found["graph"]["note"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.waiting import say
+from dijob.cli.waiting import print_outcomes
 from dijob.client import Outcome, TimedOut
 
 GOOD = Outcome("good", "Succeeded", "rank 0 exited 0")
@@ -26,7 +26,7 @@ def test_no_end_is_lost_to_another(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(CliError, match=error) as raised:
-        say(ends)
+        print_outcomes(ends)
     assert raised.value.code == code
     said = capsys.readouterr()
     assert said.out == "good: Succeeded: rank 0 exited 0\n"
@@ -35,9 +35,9 @@ def test_no_end_is_lost_to_another(
 
 def test_what_is_no_error_of_the_client_is_a_bug() -> None:
     with pytest.raises(ZeroDivisionError):
-        say([GOOD, ZeroDivisionError()])
+        print_outcomes([GOOD, ZeroDivisionError()])
 
 
 def test_all_went_well(capsys: pytest.CaptureFixture[str]) -> None:
-    say([GOOD])
+    print_outcomes([GOOD])
     assert capsys.readouterr().err == ""

@@ -89,7 +89,7 @@ def test_edges(shown: view.Snapshot, said: str) -> None:
 
 def test_the_picture_has_all_of_it() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(live.picture(SHOWN, NOW, room=9))
+    console.print(live.render_snapshot(SHOWN, NOW, room=9))
     text = console.export_text()
     assert "test  Running  0 of 3 ready, revision 0, restarts 0, re-rendezvous 0, 90s" in text
     assert "rank 2 is lost" in text
@@ -99,15 +99,15 @@ def test_the_picture_has_all_of_it() -> None:
 
 def test_of_many_ranks_those_in_trouble_are_shown() -> None:
     pods = [pod(rank, ready=rank != 7) for rank in range(9)]
-    assert [row[0] for row in view.rows(pods, 3)] == ["0", "1", "7"]
+    assert [row[0] for row in view.rank_rows(pods, 3)] == ["0", "1", "7"]
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(live.picture(view.Snapshot(job(), pods), NOW, room=3))
+    console.print(live.render_snapshot(view.Snapshot(job(), pods), NOW, room=3))
     assert "and 6 more" in console.export_text()
 
 
 def test_lines_where_there_is_no_terminal() -> None:
     shown = view.Snapshot(SHOWN.job, [pod(0, task="learner")], [EVENT])
-    assert list(view.lines(shown, NOW).values()) == [
+    assert list(view.change_lines(shown, NOW).values()) == [
         "test: Running: rank 2 is lost",
         "rank 0 (learner): Ready on n1, 10.0.0.0, revision 1",
         "event: Begun: all 3 ranks are running",
@@ -117,8 +117,8 @@ def test_lines_where_there_is_no_terminal() -> None:
 def test_what_the_user_may_not_see_is_said() -> None:
     why = 'events is forbidden: User "x" cannot list resource "events"'
     shown = view.Snapshot(SHOWN.job, unseen=(why,))
-    assert view.header(shown, NOW)[-1] == f"not shown: {why}"
-    assert list(view.lines(shown, NOW).values())[-1] == f"not shown: {why}"
+    assert view.header_lines(shown, NOW)[-1] == f"not shown: {why}"
+    assert list(view.change_lines(shown, NOW).values())[-1] == f"not shown: {why}"
 
 
 def test_a_line_of_a_log_has_its_rank() -> None:
@@ -186,15 +186,15 @@ def test_a_connection_that_fails_is_shown() -> None:
     """H12."""
     shown = view.Snapshot(job(), troubles=("the watch of pods fails repeatedly",))
     said = "may be out of date: the watch of pods fails repeatedly"
-    assert view.header(shown, NOW)[-1] == said
-    assert said in view.lines(shown, NOW).values()
+    assert view.header_lines(shown, NOW)[-1] == said
+    assert said in view.change_lines(shown, NOW).values()
 
 
 async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
     """R11: `run --watch` ignored --timeout."""
     async with kubelets(tmp_path) as (_, kubeconfig), AsyncClient(kubeconfig) as client:
         with pytest.raises(TimedOut, match=r"test has not ended after 0\.1 s"):
-            await live.watch(client, "test", 0.1)
+            await live.watch_job(client, "test", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
 def test_an_event_has_its_time_and_an_old_one_is_marked(fields: Any, line: str) -> None:
     """N3: old events were printed as if they had just happened."""
     shown = view.Snapshot(job(), events=[{**EVENT, **fields}])
-    assert list(view.lines(shown, NOW).values())[-1] == line
+    assert list(view.change_lines(shown, NOW).values())[-1] == line
 
 
 def test_the_events_of_a_live_view_say_how_long_ago_they_were() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dijob.client import Bar, DijobError, Job
-from dijob.client.bar import Shown, drawn, shown
+from dijob.client.bar import Shown, measure_progress, render_bar
 from manifests import dijob
 from pages import ROOT
 from rich.console import Console
@@ -51,12 +51,12 @@ CASES = {
 
 @pytest.mark.parametrize(("state", "of", "phase", "part"), CASES.values(), ids=CASES)
 def test_completed_part(state: Job, of: str, phase: str, part: float | None) -> None:
-    found = shown(state, of, 100.0)
+    found = measure_progress(state, of, 100.0)
     assert (found.phase, found.part) == (phase, part)
 
 
 def test_the_line_contains_the_reported_progress() -> None:
-    found = shown(job("Running", **reported(envStep=30)), "env_step", 100.0)
+    found = measure_progress(job("Running", **reported(envStep=30)), "env_step", 100.0)
     assert found.line == "test: Running 30%: so it is, step 30"
 
 
@@ -109,14 +109,14 @@ PARTS = {
 def test_a_bar_is_as_wide_as_the_completed_part(
     part: float | None, moves: bool, width: int
 ) -> None:
-    line = text(drawn(Shown("test", "Running", part, "so it is"), moves=moves))
+    line = text(render_bar(Shown("test", "Running", part, "so it is"), moves=moves))
     assert line.count("\u2501") == width
     assert ("%" in line) == (part is not None)
     assert "so it is" in line
 
 
 def test_a_bar_without_a_known_part_moves_in_a_terminal() -> None:
-    assert "\u2501" in text(drawn(Shown("test", "Running", None, "so it is")))
+    assert "\u2501" in text(render_bar(Shown("test", "Running", None, "so it is")))
 
 
 def text(shown: Any) -> str:

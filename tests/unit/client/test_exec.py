@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from dijob.client import AsyncClient, Client, Executed, NotFound, Refused, Unreachable
-from dijob.client.executing import execute
+from dijob.client.executing import execute_command
 from unit.client.kubelets import kubelets
 
 
@@ -50,4 +50,4 @@ async def test_endless_output_is_cut_off(tmp_path: Path) -> None:
         await made.start(0)
         place = await client.place("test", 0)
         with pytest.raises(Unreachable, match="pod test-0 wrote more than 1 MiB"):
-            await execute(client.connection, place, ["cat"], bytes(2**21), most=2**20)
+            await execute_command(client.connection, place, ["cat"], bytes(2**21), most=2**20)

@@ -9,8 +9,8 @@ from dijob.client import ApiError, Job, NotFound, TimedOut
 from dijob.client.errors import Refused, api_error
 from dijob.client.ranks import RankPod
 from dijob.client.reading import newest_last
-from dijob.client.restarting import as_written, mounted, owned_by, trial
-from dijob.client.waiting import until
+from dijob.client.restarting import as_written, mounted_config_maps, owned_by, rename_for_dry_run
+from dijob.client.waiting import wait_for_outcome
 from manifests import dijob
 
 Body = dict[str, Any]
@@ -100,7 +100,7 @@ async def test_the_outcome_of_a_wait(
     goal: str, jobs: list[Job | None], phase: str, told: int
 ) -> None:
     states: list[Job] = []
-    outcome = await until(changes(*jobs), "test", goal, None, states.append)
+    outcome = await wait_for_outcome(changes(*jobs), "test", goal, None, states.append)
     assert (outcome.phase, len(states)) == (phase, told)
 
 
@@ -112,7 +112,7 @@ async def test_a_wait_that_times_out_reports_the_phase() -> None:
     with pytest.raises(
         TimedOut, match=r"not finished after 0.01 s; its phase is Starting: rank 1 has no"
     ):
-        await until(stuck(), "test", "finished", 0.01)
+        await wait_for_outcome(stuck(), "test", "finished", 0.01)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_a_recreated_job_has_the_written_fields_and_its_config_maps() -> None:
     stored = {**body, "metadata": body["metadata"] | added, "status": {"phase": "Failed"}}
     written = as_written(stored)
     assert written == {**body, "metadata": {"name": "test", "namespace": "ns"}}
-    tried = trial(written)["metadata"]["name"]
+    tried = rename_for_dry_run(written)["metadata"]["name"]
     assert (tried != "test", len(tried)) == (True, 4)
-    assert list(mounted(written["spec"])) == ["code"]
+    assert list(mounted_config_maps(written["spec"])) == ["code"]
     made = owned_by({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}, stored)
     assert made["metadata"]["ownerReferences"][0]["uid"] == "u"

@@ -1,7 +1,7 @@
 """Lines of logs: timestamps of all kubelets, and logs that are reopened without duplicates."""
 
 import pytest
-from dijob.client.loglines import Cursor, Line, parsed, ranks_in
+from dijob.client.loglines import Cursor, Line, ranks_in, split_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ SECOND = 10**9
     ],
 )
 def test_parsing_of_timestamp_and_text(raw: str, expected: tuple[int, str]) -> None:
-    assert parsed(raw) == expected
+    assert split_timestamp(raw) == expected
 
 
 def test_a_timestamp_has_milliseconds() -> None:

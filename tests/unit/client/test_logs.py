@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from dijob.client import AsyncClient, Line, LogOptions, Unreachable, logs
-from dijob.client.logs import merged
+from dijob.client.logs import merge_by_time
 from dijob.client.retrying import Retries
 from unit.client.kubelets import Kubelets, kubelets
 
@@ -144,7 +144,7 @@ async def test_lines_of_a_rank_keep_their_order_if_its_clock_jumps() -> None:
         for number, time in enumerate(times):
             yield Line(time, rank, f"test-{rank}", str(number))
 
-    lines = merged([log(0, 5, 3, 9), log(1, 4, 8)])
+    lines = merge_by_time([log(0, 5, 3, 9), log(1, 4, 8)])
     found = [(line.rank, line.text) async for line in lines]
     assert found == [(1, "0"), (0, "0"), (0, "1"), (1, "1"), (0, "2")]
 
@@ -159,7 +159,7 @@ async def test_an_error_of_one_log_ends_all_logs() -> None:
         yield Line(1, 1, "test-1", "late")
 
     with pytest.raises(Unreachable, match="no kubelet"):
-        [line async for line in merged([slow(), broken()])]
+        [line async for line in merge_by_time([slow(), broken()])]
 
 
 async def test_a_log_that_ends_at_once_is_requested_with_backoff(

@@ -12,7 +12,7 @@ import trustme
 import yaml
 from aiohttp import web
 from dijob.client import AsyncClient, LogOptions, Refused, logs, watching
-from dijob.client.waiting import until
+from dijob.client.waiting import wait_for_outcome
 from unit.client.kubelets import JOBS, PODS, Kubelets, kubelets
 
 Body = dict[str, Any]
@@ -50,7 +50,7 @@ async def test_the_first_state_is_subject_to_the_timeout() -> None:
         yield None
 
     with pytest.raises(Exception, match=r"test is not finished after 0\.01 s"):
-        await until(nothing(), "test", timeout=0.01)
+        await wait_for_outcome(nothing(), "test", timeout=0.01)
 
 
 async def followed(client: AsyncClient) -> list[str]:

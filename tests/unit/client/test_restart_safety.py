@@ -13,7 +13,7 @@ from aiohttp import web
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
 from dijob.client import AsyncClient, BadFile, Refused, TimedOut, check
-from dijob.client.restarting import anew, trial
+from dijob.client.restarting import build_new_job, rename_for_dry_run
 from manifests import dijob
 from unit.client.kubelets import JOBS, Kubelets, kubelets
 from unit.client.test_restarting import Store, mounting, running
@@ -175,15 +175,15 @@ def test_every_valid_job_can_be_tried() -> None:
     task = {"name": "x" * 40, "type": "collector", "replicas": 1}
     body["spec"]["tasks"] = [{**task, "template": template}]
     check(body)
-    check(trial(body))
+    check(rename_for_dry_run(body))
 
 
 def test_the_job_of_a_file_is_created_as_written() -> None:
     new = dijob("test", {"image": "y", "command": ["a"]}, replicas=1)
     old = mounting()
     old["metadata"] |= {"namespace": "default", "ownerReferences": OWNERS}
-    assert anew("test", "default", old, new)["metadata"] == {
+    assert build_new_job("test", "default", old, new)["metadata"] == {
         "name": "test",
         "ownerReferences": OWNERS,
     }
-    assert anew("test", "default", None, new)["metadata"] == {"name": "test"}
+    assert build_new_job("test", "default", None, new)["metadata"] == {"name": "test"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from dijob.client import AsyncClient, Refused
-from dijob.client.restarting import parted
+from dijob.client.restarting import split_manifests
 from manifests import dijob
 from unit.client.kubelets import JOBS, Kubelets, kubelets
 
@@ -47,7 +47,7 @@ OTHER = config_map("other", "new")
 def test_config_maps_that_are_recreated_with_the_job(
     beside: list[Body], kept: list[Body], first: list[Body], anew: list[Body]
 ) -> None:
-    assert parted(beside, kept) == (first, anew)
+    assert split_manifests(beside, kept) == (first, anew)
 
 
 class Store:

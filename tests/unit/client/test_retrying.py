@@ -14,8 +14,8 @@ import pytest
 from dijob.client import Unreachable
 from dijob.client.connection import ClientRequest, Json
 from dijob.client.errors import ApiError
-from dijob.client.retrying import warn
-from dijob.client.watching import watched
+from dijob.client.retrying import log_failure
+from dijob.client.watching import watch_objects
 
 pytestmark = pytest.mark.virtual_time
 PATH = "/apis/g/v1/namespaces/default/dijobs"
@@ -81,10 +81,10 @@ async def lasting() -> AsyncIterator[bytes]:
 async def seen(api: Any, seconds: float, reports: list[str] | None = None) -> int:
     """Return how often the objects are yielded within these seconds."""
     count = 0
-    report = warn if reports is None else reports.append
+    report = log_failure if reports is None else reports.append
     try:
         async with asyncio.timeout(seconds):
-            async for _ in watched(api, PATH, report=report):
+            async for _ in watch_objects(api, PATH, report=report):
                 count += 1
     except TimeoutError:
         pass

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from dijob.client import BadFile, dump
-from dijob.client.yaml_text import MOST_ALIASES, MOST_LEVELS, values
+from dijob.client.yaml_text import MOST_ALIASES, MOST_LEVELS, parse_documents
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,17 +62,17 @@ WORDS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("word", "value"), WORDS.items(), ids=[f"<{word}>" for word in WORDS])
 def test_scalars_are_read_as_in_kubectl(word: str, value: Any) -> None:
-    ((found,),) = values(f"- {word}", "f")
+    ((found,),) = parse_documents(f"- {word}", "f")
     assert json.dumps(found) == json.dumps(value)
 
 
 def test_keys_are_strings() -> None:
-    (found,) = values("{1: a, 1.5: b, true: c, 1e3: d}", "f")
+    (found,) = parse_documents("{1: a, 1.5: b, true: c, 1e3: d}", "f")
     assert found == {"1": "a", "1.5": "b", "true": "c", "1000": "d"}
 
 
 def test_aliases_and_merges_are_expanded() -> None:
-    (found,) = values("a: &a {x: 1}\nb: *a\nc: {<<: *a, z: 2}", "f")
+    (found,) = parse_documents("a: &a {x: 1}\nb: *a\nc: {<<: *a, z: 2}", "f")
     assert found == {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "z": 2}}
 
 
@@ -97,15 +97,15 @@ STEPS = "\n".join(f"a{n}: &a{n} {'[' * 9}*a{n - 1}{']' * 9}" for n in range(1, 2
 )
 def test_texts_that_are_rejected(text: str, words: str) -> None:
     with pytest.raises(BadFile) as caught:
-        tuple(values(text, "f"))
+        tuple(parse_documents(text, "f"))
     assert str(caught.value).startswith("f: ")
     assert words in str(caught.value)
 
 
 def test_the_limits_allow_real_files() -> None:
     levels = MOST_LEVELS - 1
-    tuple(values("[" * levels + "]" * levels, "f"))
-    tuple(values("a: &a x\nb: [" + "*a, " * MOST_ALIASES + "]", "f"))
+    tuple(parse_documents("[" * levels + "]" * levels, "f"))
+    tuple(parse_documents("a: &a x\nb: [" + "*a, " * MOST_ALIASES + "]", "f"))
 
 
 ODD = st.one_of(st.sampled_from(list(WORDS)), st.text(alphabet="0123456789.eExyn+-_ :#'"))
@@ -114,4 +114,4 @@ ODD = st.one_of(st.sampled_from(list(WORDS)), st.text(alphabet="0123456789.eExyn
 @given(st.lists(ODD))
 def test_written_text_is_read_back_unchanged(words: list[str]) -> None:
     body = {"kind": "A", "args": words}
-    assert list(values(dump(body), "f")) == [body]
+    assert list(parse_documents(dump(body), "f")) == [body]

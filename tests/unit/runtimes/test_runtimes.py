@@ -16,7 +16,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.render.annotations import addresses_patch, made_of
-from dijob.core.render.runtimes import RUNTIMES, environment
+from dijob.core.render.runtimes import RUNTIMES, runtime_environment
 from dijob.names import Runtime
 from unit.builders import Body, container, given, job, job_body, manifest, read
 from unit.launched import environment_of
@@ -178,7 +178,12 @@ def test_runtimes_with_fixed_membership_restart_together(runtime: str, scope: st
 
 def test_the_first_process_of_each_pod_has_a_rank_of_its_own() -> None:
     gang = gang_of(job(replicas=4, parallelWorkers=3, runtime="torch"))
-    assert [environment(member, gang)["RANK"] for member in gang.members] == ["0", "3", "6", "9"]
+    assert [runtime_environment(member, gang)["RANK"] for member in gang.members] == [
+        "0",
+        "3",
+        "6",
+        "9",
+    ]
 
 
 def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:

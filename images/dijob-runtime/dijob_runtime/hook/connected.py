@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from dijob_runtime.hook.kept import OWN_WIRING
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 from dijob_runtime.topology import are_connected
 from dijob_runtime.world import FOLDER, PodWorld
 
@@ -37,13 +37,13 @@ def patch(parallel: Any) -> None:
     usual = parallel._supervised_runner
 
     def supervised(router: Any, main: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        wait(router)
+        wait_until_connected(router)
         usual(router, main, *args, **kwargs)
 
     parallel._supervised_runner = supervised
 
 
-def wait(router: Any) -> None:
+def wait_until_connected(router: Any) -> None:
     """Wait until all peers are connected, for at most DIJOB_CONNECT_SECONDS (120; 0: no wait)."""
     world, bound = PodWorld.read(), float(os.environ.get("DIJOB_CONNECT_SECONDS") or "120")
     if world is None or not hasattr(router._mq, "missing"):
@@ -52,7 +52,7 @@ def wait(router: Any) -> None:
     world = replace(world, worker=worker)
     router.dijob_hub = world.topology == "star" and world.rank == 0
     # If the program determines its connections itself, the job's peers are not expected.
-    wanted = set() if OWN_WIRING in os.environ else peers(world)
+    wanted = set() if OWN_WIRING in os.environ else select_peers(world)
     begin = told = time.monotonic()
     while bound > 0 and router._listener.is_alive():
         missing, now = router._mq.missing(world, wanted), time.monotonic()
@@ -60,23 +60,25 @@ def wait(router: Any) -> None:
             return
         if now - begin >= bound:
             text = "the program starts without %s: not connected after %g s"
-            say(text % (_ranks(missing), bound))
+            log_message(text % (_format_ranks(missing), bound))
             if wanted:
-                _report(router, world, wanted, missing)
+                _report_missing(router, world, wanted, missing)
             return
         if now - told >= SAY_EACH_SECONDS:
             told = now
-            say(f"has waited {now - begin:.0f} s for {_ranks(missing)} to connect")
+            log_message(f"has waited {now - begin:.0f} s for {_format_ranks(missing)} to connect")
         time.sleep(LOOK_SECONDS)
 
 
-def _report(router: Any, world: PodWorld, wanted: set[tuple[int, int]], missing: set[int]) -> None:
+def _report_missing(
+    router: Any, world: PodWorld, wanted: set[tuple[int, int]], missing: set[int]
+) -> None:
     """Report the missing ranks to the launcher until all are connected. It then closes the port of
     the readiness probe, so that the rank is not Ready.
     """
     file = LACKING.with_name(f"{LACKING.name}-{router.node_id}")
     with suppress(OSError):  # without a launcher the directory does not exist
-        file.write_text(_ranks(missing) + "\n")
+        file.write_text(_format_ranks(missing) + "\n")
     # The router sets both attributes to None when it stops, so the thread gets them now.
     known = (router._listener, router._mq, world, wanted, file)
     threading.Thread(target=_await_late, args=known, daemon=True).start()
@@ -87,18 +89,18 @@ def _await_late(
 ) -> None:
     while listener.is_alive():
         if not mq.missing(world, wanted):
-            say("the ranks that were missing at the start are connected now")
+            log_message("the ranks that were missing at the start are connected now")
             with suppress(OSError):
                 file.unlink()
             return
         time.sleep(LATE_LOOK_SECONDS)
 
 
-def _ranks(ranks: set[int]) -> str:
+def _format_ranks(ranks: set[int]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, sorted(ranks)))
 
 
-def peers(world: PodWorld) -> set[tuple[int, int]]:
+def select_peers(world: PodWorld) -> set[tuple[int, int]]:
     """Return the processes, as (rank, worker), with which this one has a connection, in either
     direction. With Redis these are all processes, because all of them use the server.
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Mapping
 
 from dijob_runtime.hook.kept import OWN_WIRING
-from dijob_runtime.parallel import broker
+from dijob_runtime.parallel import redis_arguments
 from dijob_runtime.world import PodWorld
 
 
@@ -32,7 +32,7 @@ def patch(module: ModuleType) -> None:
         # count from 0.
         defaults["node_ids"] = ",".join(map(str, world.node_ids))
     if world.mq_type == "redis":
-        defaults.update(broker())
+        defaults.update(redis_arguments())
     _patch_defaults(module.cli_ditask, defaults, world.mq_type)
 
 

@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 
 EXIT_CODE = 128 + signal.SIGTERM
 # Python runs signal handlers only between bytecodes of the main thread. During a call to a C
@@ -80,7 +80,7 @@ class ProcessEnding:
         """Restore the default action in a child process that the program has forked. It does not
         run the program, so SIGTERM must end it at once, as without this patch.
         """
-        if signal.getsignal(signal.SIGTERM) in (self._leave, _ignore):
+        if signal.getsignal(signal.SIGTERM) in (self._leave, _ignore_signal):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         known = signal.set_wakeup_fd(-1)
         if known != self._wakeup:
@@ -95,9 +95,9 @@ class ProcessEnding:
         # The `finally` blocks must not be interrupted by a second SIGTERM, or by SIGUSR1, with
         # which mpire stops a worker when another one has failed. The handler is a function and not
         # SIG_IGN, because child processes inherit SIG_IGN.
-        signal.signal(signal.SIGTERM, _ignore)
+        signal.signal(signal.SIGTERM, _ignore_signal)
         if self._parent is not None:
-            signal.signal(signal.SIGUSR1, _ignore)
+            signal.signal(signal.SIGUSR1, _ignore_signal)
         raise SystemExit(EXIT_CODE)
 
     def _watch(self) -> None:
@@ -119,12 +119,12 @@ class ProcessEnding:
         while signal.SIGTERM not in os.read(reading, 4096):
             pass
         if not self._begun.wait(STUCK_SECONDS) and signal.getsignal(signal.SIGTERM) == self._leave:
-            say(
+            log_message(
                 f"WARNING: the main thread did not react to SIGTERM for {STUCK_SECONDS:g} s,"
                 " because it is in a call to a C library: this process exits without running its"
                 " finally blocks"
             )
-            _end()
+            _flush_and_exit()
 
     def _end_with(self, parent: int) -> None:
         """End a worker whose program has returned: when its parent ends, or LEAVE_SECONDS after
@@ -134,16 +134,16 @@ class ProcessEnding:
         end = time.monotonic() + bound
         while os.getppid() == parent and time.monotonic() < end:
             time.sleep(PARENT_LOOK_SECONDS)
-        _end()
+        _flush_and_exit()
 
     def _end_behind_main(self) -> None:
         """End the process LEAVE_SECONDS after its main thread, whatever threads still run."""
         threading.main_thread().join()
         time.sleep(LEAVE_SECONDS)
-        _end()
+        _flush_and_exit()
 
 
-def _ignore(*_: Any) -> None:
+def _ignore_signal(*_: Any) -> None:
     """Handle a signal by doing nothing."""
 
 
@@ -151,7 +151,7 @@ def _in_background(function: Any, *args: Any) -> None:
     threading.Thread(target=function, args=args, name="dijob-ending", daemon=True).start()
 
 
-def _end() -> None:
+def _flush_and_exit() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # it may be closed
             stream.flush()

@@ -23,7 +23,7 @@ FINISH = "task.finish"
 OWN_WIRING = "DIJOB_OWN_WIRING"
 
 
-def processes() -> int:
+def count_processes() -> int:
     """Return the number of processes of the world."""
     return int(os.environ.get("DI_WORLD_SIZE") or 1)
 
@@ -41,8 +41,8 @@ class Kept:
         """Keep a message: bytes, a memoryview, or an object with a `size` in bytes."""
         held = self._messages.setdefault(event, deque())
         held.append(message)
-        self._bytes[event] = self._bytes.get(event, 0) + _size(message)
-        most = max(MOST_MESSAGES, 2 * processes())
+        self._bytes[event] = self._bytes.get(event, 0) + _message_size(message)
+        most = max(MOST_MESSAGES, 2 * count_processes())
         while len(held) > most or (self._bytes[event] > MOST_BYTES and len(held) > 1):
             self._drop_oldest(event)
         while sum(self._bytes.values()) > MOST_BYTES_OF_ALL:
@@ -54,10 +54,10 @@ class Kept:
         return list(self._messages.pop(event, ()))
 
     def _drop_oldest(self, event: str) -> None:
-        self._bytes[event] -= _size(self._messages[event].popleft())
+        self._bytes[event] -= _message_size(self._messages[event].popleft())
 
 
-def _size(message: Any) -> int:
+def _message_size(message: Any) -> int:
     return int(message.size) if hasattr(message, "size") else len(message)
 
 
@@ -85,7 +85,7 @@ def patch(parallel: Any) -> None:
         def listen(router: Any, event: str, fn: Callable[..., None]) -> None:
             with lock:
                 if event == FINISH:
-                    _begin(router)
+                    _reset_finish(router)
                 known(router, event, fn)
                 heard_once.add(event)
                 for message in kept.take(event)[:most]:
@@ -98,7 +98,7 @@ def patch(parallel: Any) -> None:
     parallel.once = listening(parallel.once, 1)
 
 
-def _begin(router: Any) -> None:
+def _reset_finish(router: Any) -> None:
     """Reset the state of FINISH for a new task. A task starts by listening for its own end."""
     router.dijob_relayed = False
     if router._mq is not None:

@@ -11,8 +11,8 @@ from collections import Counter
 from types import ModuleType
 from typing import Any
 
-from dijob_runtime.hook.kept import FINISH, processes
-from dijob_runtime.hook.receiving import Message, receiver
+from dijob_runtime.hook.kept import FINISH, count_processes
+from dijob_runtime.hook.receiving import Message, make_recv
 from dijob_runtime.world import PodWorld
 
 # How long a process that has emitted the end of the task stays, unless all others leave before.
@@ -41,7 +41,7 @@ def patch(module: ModuleType) -> None:
             super().__init__(*args, **kwargs)
             # All processes may send at the same moment, and nng drops messages when its buffer is
             # full.
-            room = min(MOST_ROOM, ROOM + 2 * processes())
+            room = min(MOST_ROOM, ROOM + 2 * count_processes())
             self.recv_buffer_size = self.send_buffer_size = room
 
         def dial(self, address: str, **_: Any) -> Any:
@@ -59,23 +59,23 @@ def patch(module: ModuleType) -> None:
         _say_last_word(mq, publish)
         stop(mq)
 
-    queue.publish, queue.stop, queue.missing = publish_and_note, stop_heard, missing
+    queue.publish, queue.stop, queue.missing = publish_and_note, stop_heard, find_missing_ranks
     queue.dijob_finish_heard = False
-    queue.recv = receiver(_take)
+    queue.recv = make_recv(_receive_message)
 
 
-def _take(mq: Any) -> Message:
+def _receive_message(mq: Any) -> Message:
     topic, data = mq._sock.recv().split(b"::", 1)
     return topic.decode(), data
 
 
-def missing(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
+def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
     """Return the ranks of those `wanted` processes, as (rank, worker), that are not connected.
 
     If the program determines its connections itself, `wanted` is empty and the ranks are unknown.
     Then rank 0 is returned for them while fewer connections exist than the program asked for.
     """
-    hosts = Counter(_host(pipe) for pipe in mq._sock.pipes) if mq._running else Counter()
+    hosts = Counter(_remote_host(pipe) for pipe in mq._sock.pipes) if mq._running else Counter()
     if sum(hosts.values()) >= max(len(wanted), len(mq.attach_to)):
         return set()
     # All processes of a pod have the same address, so connections are counted per address. If the
@@ -85,7 +85,7 @@ def missing(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
     return late or set(ranks) or {0}
 
 
-def _host(pipe: Any) -> str:
+def _remote_host(pipe: Any) -> str:
     try:
         return str(pipe.remote_address).rpartition(":")[0]
     except Exception:  # an nng error, if the pipe has just been closed

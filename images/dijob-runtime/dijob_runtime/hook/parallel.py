@@ -51,7 +51,7 @@ def _patch_runner(parallel: Any) -> None:
         # ditask passes every argument, from its options and DI-engine's parser. Nothing is missing.
         by_ditask = sys._getframe(1).f_globals.get("__name__") == DITASK
         told = given if by_ditask else parallel_args(**given)
-        _note(told)
+        _update_environment(told)
         if str(told.get("mq_type")).startswith("torchrpc"):
             # parallel_args() has replaced Parallel.runner with the one of torchrpc/runner.py.
             return _with_exit_code(cls.runner(**told))
@@ -79,7 +79,7 @@ def _with_exit_code(run: Callable[..., None]) -> Callable[..., None]:
     return run_with_exit_code
 
 
-def _note(told: dict[str, Any]) -> None:
+def _update_environment(told: dict[str, Any]) -> None:
     """Update the environment to the world of this program's arguments, for the program itself and
     for the processes that it starts.
     """
@@ -100,21 +100,25 @@ def _note(told: dict[str, Any]) -> None:
         os.environ["DI_MQ_TYPE"] = world.mq_type
     ports = told.get("ports")
     # If the program connects to other addresses than the job's, the job's peers are not expected.
-    theirs, jobs = set(told.get("attach_to") or ()), set(links_of(world, _first(ports)))
-    if world.mq_type != "redis" and theirs != jobs and _resolved(theirs) != _resolved(jobs):
+    theirs, jobs = set(told.get("attach_to") or ()), set(links_of(world, _first_port(ports)))
+    if (
+        world.mq_type != "redis"
+        and theirs != jobs
+        and _resolve_links(theirs) != _resolve_links(jobs)
+    ):
         os.environ[kept.OWN_WIRING] = "1"
 
 
-def _resolved(links: set[str]) -> set[tuple[str, str]]:
+def _resolve_links(links: set[str]) -> set[tuple[str, str]]:
     """Return the address and port of each link. Links are compared after resolution, because
     Slurm's host names differ from the entries of the peer list.
     """
     pairs = [link.rpartition("://")[2].rpartition(":")[::2] for link in links]
-    found = {host: _address(host) for host, _ in pairs}
+    found = {host: _resolve_host(host) for host, _ in pairs}
     return {(found[host], port) for host, port in pairs}
 
 
-def _address(host: str) -> str:
+def _resolve_host(host: str) -> str:
     """Return the host's address; the host itself if it does not resolve."""
     try:
         return str(socket.getaddrinfo(host.strip("[]"), None)[0][4][0])
@@ -122,6 +126,6 @@ def _address(host: str) -> str:
         return host
 
 
-def _first(ports: Any) -> int:
+def _first_port(ports: Any) -> int:
     """Return the first port of Parallel.runner's argument: a number, a list, or None."""
     return ports if isinstance(ports, int) else (list(ports or ()) or [BASE_PORT])[0]

@@ -21,16 +21,16 @@ ENV_STEP = re.compile(r"Env Step\((\d{1,15})\)")
 RETURN = re.compile(r"(?:Episode|Eval) (?:Return|Reward)\((-?\d{1,300}(?:\.\d{1,300})?)\)")
 
 
-def watch() -> None:
+def watch_log() -> None:
     """Inspect each record that the program logs from now on.
 
     The record factory is used and not a handler, because a program may replace its handlers.
     """
     if os.environ.get(URL):
-        logging.setLogRecordFactory(_looking(logging.getLogRecordFactory()))
+        logging.setLogRecordFactory(_wrap_factory(logging.getLogRecordFactory()))
 
 
-def figures(text: str) -> dict[str, Any]:
+def parse_figures(text: str) -> dict[str, Any]:
     """Return the values in a line of the log, as arguments of `report`."""
     forms = (
         ("iteration", ITERATION, int),
@@ -41,11 +41,11 @@ def figures(text: str) -> dict[str, Any]:
     return {name: kind(match[1]) for name, match, kind in matches if match is not None}
 
 
-def _looking(make: Any) -> Any:
+def _wrap_factory(make: Any) -> Any:
     def made(*args: Any, **more: Any) -> logging.LogRecord:
         record: logging.LogRecord = make(*args, **more)
         if isinstance(record.msg, str) and MARK in record.msg:
-            report(**figures(record.msg))
+            report(**parse_figures(record.msg))
         return record
 
     return made

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Tuple
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 
 PAUSE_SECONDS = 0.2
 
@@ -18,7 +18,7 @@ PAUSE_SECONDS = 0.2
 Message = Tuple[str, bytes]
 
 
-def receiver(take: Callable[[Any], Message | None]) -> Callable[[Any], Message | None]:
+def make_recv(take: Callable[[Any], Message | None]) -> Callable[[Any], Message | None]:
     """Return a queue's method `recv`, which returns None when the queue is stopped.
 
     `take` returns the next message, or None if there is none yet.
@@ -32,12 +32,12 @@ def receiver(take: Callable[[Any], Message | None]) -> Callable[[Any], Message |
             except Exception as error:  # pynng's or redis-py's error, or a closed socket
                 if mq._running:
                     if not failing:
-                        say(f"WARNING: cannot receive messages, retrying: {error!r}")
+                        log_message(f"WARNING: cannot receive messages, retrying: {error!r}")
                     failing = True
                     time.sleep(PAUSE_SECONDS)
                 continue
             if failing:
-                say("messages are received again")
+                log_message("messages are received again")
                 failing = False
             if message is not None:
                 return message

@@ -13,8 +13,8 @@ import time
 from types import ModuleType
 from typing import Any
 
-from dijob_runtime.hook.receiving import Message, receiver
-from dijob_runtime.said import say
+from dijob_runtime.hook.receiving import Message, make_recv
+from dijob_runtime.said import log_message
 from dijob_runtime.world import PodWorld
 
 # How long after its start a process receives all events, including those without a listener, which
@@ -37,11 +37,15 @@ def patch(module: ModuleType) -> None:
         mq._sub = Subscriptions(mq._sub)
         mq._sub.psubscribe("*")
 
-    queue.listen, queue.recv, queue.missing = listen, receiver(_take), missing
+    queue.listen, queue.recv, queue.missing = (
+        listen,
+        make_recv(_receive_message),
+        find_missing_ranks,
+    )
     queue.dijob_error = module.redis.exceptions.RedisError
 
 
-def _take(mq: Any) -> Message | None:
+def _receive_message(mq: Any) -> Message | None:
     """Return the next message of another process; None if there is none now."""
     found = mq._sub.get_message(ignore_subscribe_messages=True)
     if found is None:
@@ -49,30 +53,30 @@ def _take(mq: Any) -> Message | None:
         return None
     topic, message = found["channel"].decode(), found["data"]
     if not MESSAGE.match(message):
-        say(f"WARNING: ignored a message on topic {topic!r} that is not from DI-engine")
+        log_message(f"WARNING: ignored a message on topic {topic!r} that is not from DI-engine")
         return None
     sender, data = message.split(b"::", 1)
     return None if sender == mq._id else (topic, data)
 
 
-def missing(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
+def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
     """Return the ranks of those `wanted` processes, as (rank, worker), that the server does not
     know yet. Each process announces itself by a subscription to its own channel, which carries no
     messages.
     """
-    channels = {_channel(peer): peer for peer in wanted}
+    channels = {_process_channel(peer): peer for peer in wanted}
     known: set[str] = set()
     # The listening thread creates it, possibly a moment later.
     if channels and isinstance(getattr(mq, "_sub", None), Subscriptions):
         try:
-            mq._sub.announce(_channel(world.me))
+            mq._sub.announce(_process_channel(world.me))
             known = {name.decode() for name, count in mq._client.pubsub_numsub(*channels) if count}
         except mq.dijob_error:
             pass  # the server is away for a moment; the caller asks again
     return {rank for channel, (rank, _) in channels.items() if channel not in known}
 
 
-def _channel(process: tuple[int, int]) -> str:
+def _process_channel(process: tuple[int, int]) -> str:
     rank, worker = process
     return f"dijob:{os.environ.get('DI_JOB_ID', '')}:{rank}:{worker}"
 

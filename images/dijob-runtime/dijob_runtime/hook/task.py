@@ -22,7 +22,7 @@ def patch(module: ModuleType) -> None:
     if PodWorld.read() is not None:
         known: Any = module
         known.Task.__exit__ = _quiet_after_failure(known.Task.__exit__)
-        progress.watch()
+        progress.watch_log()
 
 
 def _quiet_after_failure(leave: Any) -> Any:

@@ -18,7 +18,7 @@ from torch._C._distributed_rpc import TensorPipeAgent, WorkerInfo
 from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
 
 from dijob_runtime.torchrpc.outbox import Message
-from dijob_runtime.torchrpc.packed import Packed, settle
+from dijob_runtime.torchrpc.packed import Packed, wait_for_tensors
 
 # Only TCP. torch selects shared memory, CMA and CUDA IPC by the machine's boot ID. Pods of one node
 # have the same boot ID, but not the same memory and GPUs. With CUDA IPC, torch aborts a process
@@ -47,7 +47,7 @@ def receive(messages: list[Message]) -> None:
     """Receive messages from a peer, in order. The peer calls this function remotely."""
     for topic, message in messages:
         if isinstance(message, Packed):
-            settle(message)
+            wait_for_tensors(message)
         inbox.put((topic, message))
 
 
@@ -64,13 +64,13 @@ class Agent:
         self._devices = [torch.device("cuda", gpu) for gpu in gpus]
         self._ids: dict[int, int] = {}
         self._last = 0
-        name = _name(node)
+        name = _agent_name(node)
         options = TensorPipeRpcBackendOptions(
             num_worker_threads=THREADS,
             rpc_timeout=TIMEOUT_SECONDS,
             devices=self._devices,
             # All maps must be known now: the agent copies them and ignores later changes.
-            device_maps={_name(peer): _on_gpus(map_) for peer, map_ in (maps or {}).items()},
+            device_maps={_agent_name(peer): _on_gpus(map_) for peer, map_ in (maps or {}).items()},
             _transports=GPU_TRANSPORTS if gpus else TRANSPORTS,
             _channels=GPU_CHANNELS if gpus else CHANNELS,
         )
@@ -91,10 +91,10 @@ class Agent:
             )
         self._last += 1
         self._ids[node] = self._last
-        self._store.set(_name(node), url)
+        self._store.set(_agent_name(node), url)
         # Responses need no device map, because they are empty.
         self._agent._update_group_membership(
-            WorkerInfo(_name(node), self._last), self._devices, {}, True
+            WorkerInfo(_agent_name(node), self._last), self._devices, {}, True
         )
 
     def leave(self, node: int) -> None:
@@ -102,12 +102,12 @@ class Agent:
         number = self._ids.pop(node, None)
         if number is not None:
             self._agent._update_group_membership(
-                WorkerInfo(_name(node), number), self._devices, {}, False
+                WorkerInfo(_agent_name(node), number), self._devices, {}, False
             )
 
     def send(self, node: int, messages: list[Message]) -> torch.futures.Future[None]:
         """Send messages to a registered peer. The future fails if they cannot have arrived."""
-        return rpc.rpc_async(_name(node), receive, args=(messages,), timeout=TIMEOUT_SECONDS)
+        return rpc.rpc_async(_agent_name(node), receive, args=(messages,), timeout=TIMEOUT_SECONDS)
 
     def stop(self) -> None:
         """Stop the agent. It does not wait for the peers, which may be gone."""
@@ -118,5 +118,5 @@ def _on_gpus(map_: dict[int, int]) -> dict[torch.device, torch.device]:
     return {torch.device("cuda", a): torch.device("cuda", b) for a, b in map_.items()}
 
 
-def _name(node: int) -> str:
+def _agent_name(node: int) -> str:
     return f"node-{node}"

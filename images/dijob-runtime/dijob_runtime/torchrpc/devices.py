@@ -33,7 +33,7 @@ def device_map(text: str) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def gpus(text: str) -> tuple[int, ...]:
+def parse_gpus(text: str) -> tuple[int, ...]:
     """Parse `0,1`. Raises ValueError with a message for the user."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
@@ -42,7 +42,7 @@ def gpus(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
+def find_misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
     """Return what is wrong with a device map for this process; "" if it is valid.
 
     `local` is the number of its GPUs and `nodes` the number of node IDs (None: unknown). torch does

@@ -13,20 +13,20 @@ from typing import Any, Callable
 from ding.framework import Parallel
 
 from dijob_runtime.hook.kept import FINISH
-from dijob_runtime.said import say
-from dijob_runtime.torchrpc.packed import Packed, pack
+from dijob_runtime.said import log_message
+from dijob_runtime.torchrpc.packed import Packed, pack_arguments
 
 
 def install(emits: bool) -> None:
     """Patch this process's Parallel once: to receive packed events, and to emit them if `emits`."""
     if emits and not getattr(Parallel.emit, "knows_packed", False):
-        Parallel.emit = _emitter(Parallel.emit)
+        Parallel.emit = _wrap_emit(Parallel.emit)
     usual = Parallel._handle_message
     if not getattr(usual, "knows_packed", False):
-        Parallel._handle_message = _handler(usual)
+        Parallel._handle_message = _wrap_handler(usual)
 
 
-def _emitter(usual: Callable[..., None]) -> Callable[..., None]:
+def _wrap_emit(usual: Callable[..., None]) -> Callable[..., None]:
     def emit(router: Any, event: str, *args: Any, **kwargs: Any) -> None:
         """Emit an event, as Parallel.emit does. The end of the task takes the usual way, on which
         it can be forwarded (hook/kept.py).
@@ -34,13 +34,13 @@ def _emitter(usual: Callable[..., None]) -> Callable[..., None]:
         if event == FINISH:
             usual(router, event, *args, **kwargs)
         elif router.is_active:
-            router._mq.publish_packed(event, pack({"a": args, "k": kwargs}))
+            router._mq.publish_packed(event, pack_arguments({"a": args, "k": kwargs}))
 
     emit.knows_packed = True  # type: ignore[attr-defined]
     return emit
 
 
-def _handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
+def _wrap_handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
     def handle(router: Any, topic: str, message: Any) -> None:
         """Handle a message, as Parallel._handle_message does for pickled ones."""
         if not isinstance(message, Packed):
@@ -52,7 +52,7 @@ def _handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any]
         try:
             given = message.unpacked()
         except Exception as error:  # of any class: unpickling runs code of the user's objects
-            say(f"cannot unpickle an event {topic!r}: {error}")
+            log_message(f"cannot unpickle an event {topic!r}: {error}")
             return
         router._event_loop.emit(topic, *given["a"], **given["k"])
 

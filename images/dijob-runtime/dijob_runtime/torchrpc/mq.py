@@ -15,10 +15,10 @@ import torch
 from ding.framework.message_queue.mq import MQ
 from ding.utils import MQ_REGISTRY
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 from dijob_runtime.torchrpc import devices, direct
 from dijob_runtime.torchrpc.agent import Agent, inbox
-from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of, split
+from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of, split_address
 from dijob_runtime.torchrpc.outbox import Outbox
 from dijob_runtime.torchrpc.packed import TENSOR_BYTES, Packed, as_bytes, as_tensor
 from dijob_runtime.world import PodWorld
@@ -46,7 +46,7 @@ class TorchRpcMQ(MQ):
         self.attach_to = attach_to or []
         self._node = node
         self._links = devices.device_map(device_map)
-        self._gpus = list(devices.gpus(local_gpus))
+        self._gpus = list(devices.parse_gpus(local_gpus))
         direct.install(bool(self._gpus))
         self._peers: dict[int, Outbox] = {}
         # For each peer, the GPUs of this process that send to it directly.
@@ -56,7 +56,7 @@ class TorchRpcMQ(MQ):
         self._running = False
 
     def listen(self) -> None:
-        interface = interface_of(split(self.listen_to)[0])
+        interface = interface_of(split_address(self.listen_to)[0])
         if interface:  # otherwise torch listens on the address to which the host name resolves
             os.environ.setdefault("TP_SOCKET_IFNAME", interface)
         maps: dict[int, dict[int, int]] = {}
@@ -66,10 +66,10 @@ class TorchRpcMQ(MQ):
         # Peers use these numbers to check their device maps.
         count = torch.cuda.device_count()
         card = Card(self._node, self._agent.url, uuid.uuid4().hex, count, tuple(self._gpus))
-        self._neighbours = Neighbours(card, self._joined, self._left, say)
+        self._neighbours = Neighbours(card, self._joined, self._left, log_message)
         self._running = True
         self._neighbours.start(self.listen_to, self.attach_to)
-        say(
+        log_message(
             f"torchrpc: node {self._node} listens on {self.listen_to} and connects"
             f" to {', '.join(self.attach_to) or 'no peer'}"
         )
@@ -129,14 +129,14 @@ class TorchRpcMQ(MQ):
             self._left(self._cards[card.node])
         wrong = devices.misfit_of_peer(self._links, card.node, card.gpus, card.takes)
         if wrong:
-            say(f"{wrong}: tensors are sent to it through the CPU")
+            log_message(f"{wrong}: tensors are sent to it through the CPU")
         self._mapped[card.node] = tuple(
             link.local for link in self._links if link.peer == card.node and not wrong
         )
         self._agent.join(card.node, card.url)
         self._cards[card.node] = card
         self._peers[card.node] = Outbox(card.node, partial(self._agent.send, card.node))
-        say(f"torchrpc: node {card.node} has joined")
+        log_message(f"torchrpc: node {card.node} has joined")
 
     def _left(self, card: Card) -> None:
         if self._cards.get(card.node) != card:
@@ -145,4 +145,4 @@ class TorchRpcMQ(MQ):
         self._peers.pop(card.node).has_gone()
         self._agent.leave(card.node)
         if self._running:
-            say(f"torchrpc: node {card.node} has left")
+            log_message(f"torchrpc: node {card.node} has left")

@@ -85,8 +85,12 @@ class Neighbours:
             self._loop.close()
 
     async def _begin(self, listen: str, dial: list[str]) -> None:
-        self._servers.append(await asyncio.start_server(self._talk, *split(listen), limit=LIMIT))
-        self._kept.update(self._loop.create_task(self._dial(*split(address))) for address in dial)
+        self._servers.append(
+            await asyncio.start_server(self._talk, *split_address(listen), limit=LIMIT)
+        )
+        self._kept.update(
+            self._loop.create_task(self._dial(*split_address(address))) for address in dial
+        )
 
     async def _dial(self, host: str, port: int) -> None:
         clock, said = self._loop.time, self._loop.time()
@@ -111,7 +115,7 @@ class Neighbours:
         try:
             _keep_alive(writer.get_extra_info("socket"))
             writer.write(json.dumps(asdict(self._card)).encode() + b"\n")
-            card = _read(await asyncio.wait_for(reader.readline(), HELLO_SECONDS))
+            card = _parse_card(await asyncio.wait_for(reader.readline(), HELLO_SECONDS))
             if card is not None:
                 await self._while_it_lasts(card, reader)
         except (OSError, ValueError, asyncio.TimeoutError):
@@ -157,7 +161,7 @@ class Neighbours:
         await asyncio.gather(*others, return_exceptions=True)
 
 
-def _read(line: bytes) -> Card | None:
+def _parse_card(line: bytes) -> Card | None:
     """Return the card in a line; None if it is not a card. Raises ValueError if it is not JSON."""
     given = json.loads(line)
     try:
@@ -168,7 +172,7 @@ def _read(line: bytes) -> Card | None:
         return None
 
 
-def split(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
     """Return host and port of tcp://HOST:PORT, with an IPv6 address in brackets."""
     host, _, port = address.split("://", 1)[-1].rpartition(":")
     return host.strip("[]"), int(port)

@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 from typing import Any, Callable, Tuple
 
-from dijob_runtime.said import say
+from dijob_runtime.said import log_message
 
 # The limits for messages that wait or are in transit. A faster publisher is blocked, so that memory
 # does not grow without bounds.
@@ -105,4 +105,6 @@ class Outbox:
         self._changed.notify_all()
         if problem and not self._gone:
             what = "a message" if messages == 1 else f"{messages} messages"
-            say(f"{what} to node {self._node} did not arrive: {problem.splitlines()[0][:200]}")
+            log_message(
+                f"{what} to node {self._node} did not arrive: {problem.splitlines()[0][:200]}"
+            )

@@ -52,7 +52,7 @@ class Packed:
         return _Unpickler(io.BytesIO(data), self.tensors).load()
 
 
-def pack(arguments: Any) -> Packed:
+def pack_arguments(arguments: Any) -> Packed:
     """Return a copy of the arguments, which is complete on return. Raises any exception of
     pickling.
     """
@@ -61,7 +61,7 @@ def pack(arguments: Any) -> Packed:
     tensors: list[torch.Tensor] = []
 
     def slot(tensor: torch.Tensor) -> tuple[Callable[..., Any], tuple[int, bool]]:
-        tensors.append(_copy(tensor))
+        tensors.append(_copy_tensor(tensor))
         return tensor_in_slot, (len(tensors) - 1, tensor.requires_grad)
 
     pickler.dispatch_table = {**copyreg.dispatch_table, torch.Tensor: slot}
@@ -73,7 +73,7 @@ def pack(arguments: Any) -> Packed:
     return Packed(data if len(data) < TENSOR_BYTES else as_tensor(data), tensors)
 
 
-def settle(packed: Packed) -> None:
+def wait_for_tensors(packed: Packed) -> None:
     """Wait until all tensors have arrived on the GPUs, and hand them over to the default stream.
 
     torch calls the receiving function before the copies are complete, on streams that are current
@@ -118,7 +118,7 @@ class _Unpickler(pickle.Unpickler):
         return self._tensors[number].requires_grad_(requires_grad)
 
 
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
+def _copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.numel() or tensor.layout != torch.strided:
         return tensor.detach().clone()
     # torch asks CUDA on which GPU a tensor's memory is, which fails for a tensor without memory. So

@@ -11,7 +11,7 @@ from typing import Any, Callable
 from ding.framework import Parallel
 from mpire.pool import WorkerPool
 
-from dijob_runtime.said import fail
+from dijob_runtime.said import exit_with_error
 from dijob_runtime.torchrpc import devices
 from dijob_runtime.world import PodWorld
 
@@ -40,7 +40,7 @@ def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
         mq_type = instead_of_nng if instead_of_nng and mq_type == "nng" else mq_type
         if mq_type not in TYPES:
             return known(*args, **kwargs)  # type: ignore[no-any-return]
-        return _runner(flags or Flags(), *args, **{**kwargs, "mq_type": mq_type})
+        return _make_runner(flags or Flags(), *args, **{**kwargs, "mq_type": mq_type})
 
     runner.knows_torchrpc = True  # type: ignore[attr-defined]
     Parallel.runner = runner
@@ -56,19 +56,19 @@ class Registered:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        _register()
+        _register_queue()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         self._main(*args, **kwargs)
 
 
-def _runner(
+def _make_runner(
     flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any
 ) -> Callable[..., None]:
     """Return the same as Parallel.runner. Addresses, topology and node IDs are those of nng."""
 
     def run(main: Callable[..., None], *given: Any, **named: Any) -> None:
-        gpus = _gpus(mq_type, flags)
+        gpus = _sending_gpus(mq_type, flags)
         params = Parallel._nng_args_parser(n_parallel_workers=n_parallel_workers, **args)
         group = []
         for worker, kwargs in enumerate(params):
@@ -90,50 +90,54 @@ def _runner(
     return run
 
 
-def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
+def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     """Return the GPUs that may send to other processes: none with torchrpc:cpu, or with torchrpc if
     there are none. Exits with a message if the options do not fit this process.
     """
-    torch = _register()
+    torch = _register_queue()
     try:
         links, named = (
             devices.device_map(flags.cuda_device_map),
-            devices.gpus(flags.local_cuda_devices),
+            devices.parse_gpus(flags.local_cuda_devices),
         )
     except ValueError as error:
-        fail(str(error))
+        exit_with_error(str(error))
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if mq_type == "torchrpc:cpu" or (mq_type == "torchrpc" and not count):
         return ()
     if not count:
-        fail(
+        exit_with_error(
             "--mq-type torchrpc:cuda needs GPUs, but this process has none: request them in the"
             " template's resources (nvidia.com/gpu), or use torchrpc:cpu"
         )
     missing = [gpu for gpu in named if gpu >= count]
     if missing:
-        fail(f"--local-cuda-devices names GPU {missing[0]}, but this process has {count}")
+        exit_with_error(
+            f"--local-cuda-devices names GPU {missing[0]}, but this process has {count}"
+        )
     world = PodWorld.read()
-    wrong = devices.misfit(links, count, len(world.addresses) * world.workers if world else None)
+    wrong = devices.find_misfit(
+        links, count, len(world.addresses) * world.workers if world else None
+    )
     if wrong:
-        fail(wrong)
+        exit_with_error(wrong)
     # With an explicit list of GPUs, the agent knows only these. A map to another one would fail.
     unnamed = [link.local for link in links if named and link.local not in named]
     if unnamed:
-        fail(
+        exit_with_error(
             f"--cuda-device-map names local GPU {unnamed[0]}, which is not in --local-cuda-devices:"
             f" {', '.join(map(str, named))}"
         )
     return named or tuple(range(count))
 
 
-def _register() -> Any:
+def _register_queue() -> Any:
     """Register the queue in this process, and return the module torch. Exits if it is missing."""
     try:
         import torch
         import torch.distributed.rpc
     except ImportError as error:  # some builds of torch have no torch.distributed.rpc
-        fail(
+        exit_with_error(
             "torchrpc needs torch with torch.distributed.rpc, which cannot be imported in this"
             f" image: {error}"
         )

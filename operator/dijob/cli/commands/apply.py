@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call, client_errors
-from dijob.cli.printing import echo, text
-from dijob.cli.waiting import check_timeout, outcomes
+from dijob.cli.calling import Where, call_client, client_errors
+from dijob.cli.printing import echo, format_object
+from dijob.cli.waiting import check_timeout, wait_for_outcomes
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -46,7 +46,7 @@ class ApplyOptions(TypedDict):
 @click.option(
     "--wait", is_flag=True, help="Wait until the jobs end; the exit code is that of `wait`."
 )
-@options.timeout()
+@options.timeout_option()
 @click.option(
     "--dry-run",
     type=click.Choice(["none", "server"]),
@@ -56,8 +56,8 @@ class ApplyOptions(TypedDict):
 @click.option(
     "--force-conflicts", is_flag=True, help="Take over fields that other managers have set."
 )
-@options.output("text", "json", "yaml")
-@options.cluster
+@options.output_option("text", "json", "yaml")
+@options.cluster_options
 def command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     """Create or update the objects in files with server-side apply.
 
@@ -69,42 +69,44 @@ def command(where: Where, **given: Unpack[ApplyOptions]) -> None:
       kubectl dijob apply -f dijob.yaml --wait
     """
     check_timeout(given["timeout"], waits=given["wait"], by="--wait")
-    bodies = checked(given["files"])
+    bodies = read_valid_objects(given["files"])
     trial = given["dry_run"] == "server"
 
     async def act(client: "AsyncClient") -> list[Body]:
         # In the order of the files: what a job needs usually precedes it.
         force = given["force_conflicts"]
         found = [await client.apply(body, dry_run=trial, force=force) for body in bodies]
-        await warn(client, bodies)
+        await warn_of_bad_pods(client, bodies)
         return found
 
-    applied = call(where, act)
-    show(applied, given["output"], trial)
+    applied = call_client(where, act)
+    print_applied(applied, given["output"], trial)
     # A dry run creates nothing that could be waited for.
     if given["wait"] and not trial:
-        outcomes(where, [body for body in applied if body["kind"] == "DIJob"], given["timeout"])
+        wait_for_outcomes(
+            where, [body for body in applied if body["kind"] == "DIJob"], given["timeout"]
+        )
 
 
-def checked(files: Sequence[str]) -> list[Body]:
+def read_valid_objects(files: Sequence[str]) -> list[Body]:
     """Read all objects of the files and validate each DIJob. Warnings go to stderr.
 
     Raises CliError for a file or DIJob that is invalid.
     """
     with client_errors():
-        from dijob.client.documents import called, check, is_job, load
+        from dijob.client.documents import check, format_path, is_job, load
 
         found = []
         for file in files:
             for body in load(file):
                 if is_job(body):
-                    for warning in check(body, called(file)):
-                        echo(f"Warning: {called(file)}: {warning}", err=True)
+                    for warning in check(body, format_path(file)):
+                        echo(f"Warning: {format_path(file)}: {warning}", err=True)
                 found.append(body)
         return found
 
 
-async def warn(client: "AsyncClient", bodies: Sequence[Body]) -> None:
+async def warn_of_bad_pods(client: "AsyncClient", bodies: Sequence[Body]) -> None:
     """Warn of pods that the cluster would reject.
 
     The API server stores any pod template without validating it, and rejects the pods only when
@@ -123,7 +125,7 @@ async def warn(client: "AsyncClient", bodies: Sequence[Body]) -> None:
                 echo(f"Warning: {text}", err=True)
 
 
-def show(applied: Sequence[Body], output: str, trial: bool) -> None:
+def print_applied(applied: Sequence[Body], output: str, trial: bool) -> None:
     """Print what was applied, as text, JSON or YAML."""
     if output == "text":
         for body in applied:
@@ -132,4 +134,4 @@ def show(applied: Sequence[Body], output: str, trial: bool) -> None:
     else:
         # kubectl also prints one object by itself, and several as a List.
         listed = {"apiVersion": "v1", "kind": "List", "items": list(applied)}
-        echo(text(applied[0] if len(applied) == 1 else listed, output), nl=False)
+        echo(format_object(applied[0] if len(applied) == 1 else listed, output), nl=False)

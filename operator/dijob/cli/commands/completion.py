@@ -2,7 +2,7 @@
 
 import click
 
-from dijob.cli.completing import PLUGIN, SHELLS, script
+from dijob.cli.completing import PLUGIN, SHELLS, completion_script
 
 
 @click.command()
@@ -22,4 +22,4 @@ def command(ctx: click.Context, shell: str) -> None:
     if shell == "kubectl":
         click.echo(PLUGIN, nl=False)
     else:
-        click.echo(script(ctx.find_root().command, shell))
+        click.echo(completion_script(ctx.find_root().command, shell))

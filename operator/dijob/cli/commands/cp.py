@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call, client_errors
+from dijob.cli.calling import Where, call_client, client_errors
 from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@options.cluster
+@options.cluster_options
 def command(where: Where, source: str, target: str) -> None:
     """Copy a file or folder from or to a rank, or a volume of a job without pods.
 
@@ -37,9 +37,9 @@ def command(where: Where, source: str, target: str) -> None:
       kubectl dijob cp ./data train:/data/
     """
     with client_errors():
-        from dijob.cli.copying.places import RankPath, ends
+        from dijob.cli.copying.places import RankPath, parse_ends
     # As with `kubectl cp`, the direction follows from which end is in a job.
-    first, second = ends(source, target)
+    first, second = parse_ends(source, target)
     if isinstance(first, RankPath):
         _copy_from(where, first, str(second))
     elif isinstance(second, RankPath):
@@ -47,23 +47,23 @@ def command(where: Where, source: str, target: str) -> None:
 
 
 def _copy_from(where: Where, source: "RankPath", local: str) -> None:
-    from dijob.cli.copying.copy import copy
-    from dijob.cli.copying.unpacking import target
+    from dijob.cli.copying.copy import copy_from_rank
+    from dijob.cli.copying.unpacking import local_target
 
-    to = target(local, posixpath.basename(source.path.rstrip("/")))
-    done = call(where, lambda client: copy(client, source, to))
+    to = local_target(local, posixpath.basename(source.path.rstrip("/")))
+    done = call_client(where, lambda client: copy_from_rank(client, source, to))
     _print_result(done.files, done.size, str(to))
 
 
 def _copy_to(where: Where, local: str, to: "RankPath") -> None:
-    from dijob.cli.copying.send import send
+    from dijob.cli.copying.send import copy_to_rank
 
-    done = call(where, lambda client: send(client, Path(local), to))
+    done = call_client(where, lambda client: copy_to_rank(client, Path(local), to))
     _print_result(done.files, done.size, done.where)
 
 
 def _print_result(count: int, size: int, where: str) -> None:
-    from dijob.cli.copying.progress import size as in_words
+    from dijob.cli.copying.progress import format_size as in_words
 
     files = "1 file" if count == 1 else f"{count} files"
     echo(f"{files}, {in_words(size)}: {where}")

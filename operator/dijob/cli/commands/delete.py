@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
+from dijob.cli.calling import Where, call_client
 from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.command()
 @options.some_jobs
 @click.option("--wait/--no-wait", default=True, help="Wait until the pods are gone (the default).")
-@options.timeout(300, "5m")
-@options.cluster
+@options.timeout_option(300, "5m")
+@options.cluster_options
 def command(where: Where, names: Sequence[str], wait: bool, timeout: float) -> None:
     """Delete jobs and their pods, and wait until the pods are gone.
 
@@ -35,4 +35,4 @@ def command(where: Where, names: Sequence[str], wait: bool, timeout: float) -> N
             await client.delete(name, timeout=timeout if wait else None)
             echo(f"dijob/{name} deleted")
 
-    call(where, act)
+    call_client(where, act)

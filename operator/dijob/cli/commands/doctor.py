@@ -3,9 +3,9 @@
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call, client_errors
+from dijob.cli.calling import Where, call_client, client_errors
 from dijob.cli.errors import Exit
-from dijob.cli.printing import echo, text
+from dijob.cli.printing import echo, format_object
 
 
 @click.command()
@@ -17,8 +17,8 @@ from dijob.cli.printing import echo, text
     metavar="IMAGE",
     help="Image for --stacks. Default: dijob/stacks of this version.",
 )
-@options.output("text", "json", "yaml")
-@options.cluster
+@options.output_option("text", "json", "yaml")
+@options.cluster_options
 def command(where: Where, name: str, stacks: bool, stacks_image: str, output: str) -> None:
     """Check a job for problems that make it hang or fail, with a remedy for each.
 
@@ -41,17 +41,20 @@ def command(where: Where, name: str, stacks: bool, stacks_image: str, output: st
     """
     with client_errors():
         from dijob.cli.doctor import checks
-        from dijob.cli.doctor.collect import collect
-        from dijob.cli.doctor.of_stacks import data
-        from dijob.cli.stacks.take import wanted
+        from dijob.cli.doctor.collect import collect_evidence
+        from dijob.cli.doctor.of_stacks import stacks_data
+        from dijob.cli.stacks.take import new_container
     # Naming the image only makes sense for stacks, so it implies --stacks.
-    asked = wanted(stacks_image) if stacks or stacks_image else None
-    evidence = call(where, lambda client: collect(client, name, asked))
-    found = checks.findings(evidence)
+    asked = new_container(stacks_image) if stacks or stacks_image else None
+    evidence = call_client(where, lambda client: collect_evidence(client, name, asked))
+    found = checks.run_checks(evidence)
     if output == "text":
-        echo(checks.text(name, found))
+        echo(checks.format_checklist(name, found))
     else:
-        echo(text(checks.data(name, found) | data(evidence), output), nl=False)
+        echo(
+            format_object(checks.checklist_data(name, found) | stacks_data(evidence), output),
+            nl=False,
+        )
     if asked and any(not look.problem for look in (evidence.stacks or {}).values()):
         # On stderr, so that the output of -o json remains valid JSON.
         echo(
@@ -59,5 +62,5 @@ def command(where: Where, name: str, stacks: bool, stacks_image: str, output: st
             err=True,
         )
     # Not a CliError: the findings are printed already, and an error line would repeat them.
-    if checks.problems(found):
+    if checks.count_problems(found):
         raise click.exceptions.Exit(Exit.FAILED)

@@ -18,7 +18,7 @@ NOT_ASKED = {"asked": False, "why": "not checked: --offline", "findings": []}
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Default: text.")
 @click.option("--full", is_flag=True, help="Show every pod with all its variables.")
 @click.option("--offline", is_flag=True, help="Read only the file, and contact no cluster.")
-@options.cluster
+@options.cluster_options
 def command(where: Where, file: str, output: str | None, full: bool, offline: bool) -> None:
     """Show what the DIJob in a file becomes, without creating anything.
 
@@ -37,29 +37,29 @@ def command(where: Where, file: str, output: str | None, full: bool, offline: bo
       kubectl dijob explain job.yaml --offline -o json | jq .connections
     """
     from dijob.cli.explain import text
-    from dijob.cli.explain.report import explanation
-    from dijob.cli.files import read
+    from dijob.cli.explain.report import explain_job
+    from dijob.cli.files import read_file
     from dijob.cli.jobs import job_of
     from dijob.core.options import Options
 
-    source = read(file)
+    source = read_file(file)
     # An invalid file ends the command here, before a cluster is contacted.
     job_of(source)
     cluster: dict[str, Any] = NOT_ASKED
     if not offline:
-        from dijob.cli.explain.cluster import ask
+        from dijob.cli.explain.cluster import check_on_cluster
 
-        cluster = ask(source, where)
+        cluster = check_on_cluster(source, where)
     # The kubeconfig's namespace is known only after the cluster was asked.
     namespace = where.namespace or cluster.get("namespace", "")
     # The chart's values are not known here, so these are the operator's defaults.
-    data = {**explanation(job_of(source, namespace), Options()), "cluster": cluster}
-    echo(_data(data, output) if output else "\n".join(text.lines(data, full)))
+    data = {**explain_job(job_of(source, namespace), Options()), "cluster": cluster}
+    echo(_format_data(data, output) if output else "\n".join(text.explanation_lines(data, full)))
     if any(one["verdict"] == "no" for one in cluster["findings"]):
         click.get_current_context().exit(Exit.FAILED)
 
 
-def _data(data: dict[str, Any], form: str) -> str:
+def _format_data(data: dict[str, Any], form: str) -> str:
     if form == "json":
         import json
 

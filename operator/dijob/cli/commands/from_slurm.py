@@ -39,16 +39,16 @@ def command(script: str, to: str, **chosen: Any) -> None:
     """
     from dijob.cli.calling import client_errors
     from dijob.cli.errors import CliError, Exit
-    from dijob.cli.files import parsed
+    from dijob.cli.files import parse_file
     from dijob.cli.jobs import job_of
     from dijob.cli.slurm import convert, write
     from dijob.cli.slurm.command import job_name
-    from dijob.cli.slurm.script import read
+    from dijob.cli.slurm.script import parse_script
 
     with client_errors():
-        from dijob.client.documents import called, read_text
+        from dijob.client.documents import format_path, read_text
 
-        found = read(read_text(script))
+        found = parse_script(read_text(script))
     # Standard input has no file name to derive the job's name from.
     named = chosen["name"] or "job-name" in found.given or script == "-"
     wishes = convert.Wishes(
@@ -57,10 +57,10 @@ def command(script: str, to: str, **chosen: Any) -> None:
         step=chosen["step"],
         index=chosen["array_index"],
     )
-    shown = called(script) if script == "-" else Path(script).name
-    text = write.written(shown, convert.convert(found, wishes))
+    shown = format_path(script) if script == "-" else Path(script).name
+    text = write.render_file(shown, convert.convert_script(found, wishes))
     # The operator's own validation runs now, so that the file is not rejected later.
-    job_of(parsed("the DIJob of this script", text))
+    job_of(parse_file("the DIJob of this script", text))
     if not to:
         click.echo(text, nl=False)
         return

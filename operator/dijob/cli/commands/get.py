@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
-from dijob.cli.printing import show
+from dijob.cli.calling import Where, call_client
+from dijob.cli.printing import print_jobs
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.some_jobs
-@options.output("table", "json", "yaml", "name")
-@options.cluster
+@options.output_option("table", "json", "yaml", "name")
+@options.cluster_options
 def command(where: Where, names: Sequence[str], output: str) -> None:
     """Show the named jobs.
 
@@ -28,4 +28,4 @@ def command(where: Where, names: Sequence[str], output: str) -> None:
     async def act(client: "AsyncClient") -> "list[Job]":
         return [await client.get(name) for name in names]
 
-    show(call(where, act), output, many=len(names) > 1)
+    print_jobs(call_client(where, act), output, many=len(names) > 1)

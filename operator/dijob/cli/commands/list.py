@@ -3,8 +3,8 @@
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
-from dijob.cli.printing import echo, show
+from dijob.cli.calling import Where, call_client
+from dijob.cli.printing import echo, print_jobs
 
 
 @click.command()
@@ -12,8 +12,8 @@ from dijob.cli.printing import echo, show
 @click.option(
     "-l", "--selector", default="", metavar="LABELS", help="Label selector, such as team=blue."
 )
-@options.output("table", "json", "yaml", "name")
-@options.cluster
+@options.output_option("table", "json", "yaml", "name")
+@options.cluster_options
 def command(where: Where, all_namespaces: bool, selector: str, output: str) -> None:
     """List the jobs of a namespace.
 
@@ -22,8 +22,10 @@ def command(where: Where, all_namespaces: bool, selector: str, output: str) -> N
       kubectl dijob list -A
     """
 
-    found = call(where, lambda client: client.list(everywhere=all_namespaces, selector=selector))
+    found = call_client(
+        where, lambda client: client.list(everywhere=all_namespaces, selector=selector)
+    )
     if not found and output == "table":
         echo("No DIJobs found.", err=True)
         return
-    show(found, output, many=True, namespaces=all_namespaces)
+    print_jobs(found, output, many=True, namespaces=all_namespaces)

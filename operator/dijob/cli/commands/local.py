@@ -53,10 +53,10 @@ def command(
       kubectl dijob local job.yaml --volume data=./data --timeout 60
     """
     from dijob.cli.errors import CliError, Exit
-    from dijob.cli.files import read
-    from dijob.cli.local.session import Choices, run
+    from dijob.cli.files import read_file
+    from dijob.cli.local.session import Choices, run_job_locally
 
-    end = run(read(file), Choices(logs, timeout, _folders(volumes)))
+    end = run_job_locally(read_file(file), Choices(logs, timeout, _parse_volumes(volumes)))
     codes = {"Succeeded": Exit.OK, "Failed": Exit.FAILED, "TimedOut": Exit.TIMED_OUT}
     if end.how == "Succeeded":
         click.echo(f"dijob: Succeeded: {end.said}", err=True)
@@ -72,7 +72,7 @@ def command(
 INTERRUPTED = 130
 
 
-def _folders(volumes: tuple[str, ...]) -> dict[str, Path]:
+def _parse_volumes(volumes: tuple[str, ...]) -> dict[str, Path]:
     from dijob.cli.errors import CliError, Exit
 
     found = {}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
+from dijob.cli.calling import Where, call_client
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.loglines import Prefix
 from dijob.cli.printing import echo
-from dijob.cli.ranks import known
+from dijob.cli.ranks import check_ranks
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, LogOptions
@@ -47,7 +47,7 @@ class PrintOptions(TypedDict):
 @click.option("--tail", type=click.IntRange(min=0), help="Only this many last lines of each rank.")
 @click.option("--timestamps", is_flag=True, help="Print the UTC time before each line.")
 @click.option("--raw", is_flag=True, help="Do not remove control characters in a terminal.")
-@options.cluster
+@options.cluster_options
 def command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None:
     """Print the logs of all ranks as one stream, in order of time.
 
@@ -81,7 +81,7 @@ def command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None:
         if chosen.follow:
             await _print_outcome(client, name)
 
-    call(where, act)
+    call_client(where, act)
 
 
 def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
@@ -99,7 +99,7 @@ def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
         ranks = ranks_in(given["rank"]) if given["rank"] else None
     except ValueError as error:
         raise CliError(f"--rank: {error}", Exit.USAGE) from error
-    known(job, ranks or ())
+    check_ranks(job, ranks or ())
     # A task without a name is called by its type.
     tasks = [one.get("name") or one.get("type") for one in job.body["spec"].get("tasks") or ()]
     if given["task"] and given["task"] not in tasks:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
-from dijob.cli.commands.apply import checked
+from dijob.cli.calling import Where, call_client
+from dijob.cli.commands.apply import read_valid_objects
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
-from dijob.cli.waiting import check_timeout, outcome
+from dijob.cli.waiting import check_timeout, wait_for_outcome
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -49,7 +49,7 @@ class RestartOptions(TypedDict):
 @click.option(
     "--wait", is_flag=True, help="Wait until the job ends; the exit code is that of `wait`."
 )
-@options.timeout()
+@options.timeout_option()
 @click.option(
     "--delete-timeout",
     type=options.DURATION,
@@ -57,7 +57,7 @@ class RestartOptions(TypedDict):
     metavar="DURATION",
     help="How long to wait for the old pods to end before the new job is created. Default: 5m.",
 )
-@options.cluster
+@options.cluster_options
 def command(where: Where, name: str, **given: Unpack[RestartOptions]) -> None:
     """Delete a job and recreate it, unchanged or from a file.
 
@@ -71,7 +71,9 @@ def command(where: Where, name: str, **given: Unpack[RestartOptions]) -> None:
       kubectl dijob restart test -f dijob.yaml --wait
     """
     check_timeout(given["timeout"], waits=given["wait"], by="--wait")
-    others, new = parted(checked(given["files"]), name) if given["files"] else ((), None)
+    others, new = (
+        split_objects(read_valid_objects(given["files"]), name) if given["files"] else ((), None)
+    )
     # As with kubectl, a namespace in the file counts if the command line names none.
     if new and where.namespace is None:
         where = replace(where, namespace=new["metadata"].get("namespace"))
@@ -79,17 +81,17 @@ def command(where: Where, name: str, **given: Unpack[RestartOptions]) -> None:
     async def act(client: "AsyncClient") -> None:
         plan = await client.restart_plan(name, new, beside=others)
         echo(f"deleting dijob/{name} and its pods", err=True)
-        with kept(name, client.namespace, plan.bodies):
+        with keep_manifests(name, client.namespace, plan.bodies):
             await client.carry_out(plan, timeout=given["delete_timeout"])
         echo(f"dijob/{name} restarted")
 
-    call(where, act)
+    call_client(where, act)
     if given["wait"]:
-        outcome(where, name, timeout=given["timeout"])
+        wait_for_outcome(where, name, timeout=given["timeout"])
 
 
 @contextmanager
-def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
+def keep_manifests(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
     """Keep the manifests in a file while the context is active.
 
     The old job is deleted before the new one is created, so an error or Ctrl-C in between would
@@ -114,7 +116,7 @@ def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
     file.parent.rmdir()
 
 
-def parted(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Body]:
+def split_objects(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Body]:
     """Split the objects into all others and the job of this name.
 
     Raises CliError (USAGE) if the job is missing or there is another one.

@@ -1,8 +1,8 @@
 """`kubectl dijob resume`: clears spec.suspend of jobs."""
 
-from dijob.cli.verbs import verb
+from dijob.cli.verbs import build_command
 
-command = verb(
+command = build_command(
     lambda client, name: client.resume(name),
     "resumed",
     """Resume suspended jobs with the same ranks.

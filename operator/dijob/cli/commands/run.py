@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call, client_errors, ended
+from dijob.cli.calling import Where, call_client, client_errors, print_outcome
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.printing import echo, text
-from dijob.cli.waiting import check_timeout, outcome
+from dijob.cli.printing import echo, format_object
+from dijob.cli.waiting import check_timeout, wait_for_outcome
 
 if TYPE_CHECKING:
     from dijob.cli.running.build import BuildRequest
@@ -95,10 +95,10 @@ class RunOptions(TypedDict):
     "--wait", is_flag=True, help="Wait until the job ends; the exit code is that of `wait`."
 )
 @click.option("--watch", is_flag=True, help="Show the job until it ends, as `watch` does.")
-@options.timeout()
+@options.timeout_option()
 @click.option("--dry-run", is_flag=True, help="Print the objects, and contact no cluster.")
-@options.output("yaml", "json")
-@options.cluster
+@options.output_option("yaml", "json")
+@options.cluster_options
 # Unprocessed, because the options in it belong to the user's program.
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
@@ -116,37 +116,39 @@ def command(where: Where, name: str, command: Sequence[str], **given: Any) -> No
         from dijob.cli.running.build import BuildRequest
 
     job = BuildRequest(name=name, command=command, **{key: given.pop(key) for key in _JOB_OPTIONS})
-    _run(where, job, **given)
+    _create_and_wait(where, job, **given)
 
 
-def _run(where: Where, wanted: "BuildRequest", **given: Unpack[RunOptions]) -> None:
+def _create_and_wait(where: Where, wanted: "BuildRequest", **given: Unpack[RunOptions]) -> None:
     waits = given["wait"] or given["watch"]
     check_timeout(given["timeout"], waits=waits, by="--wait or --watch")
-    bodies = checked(wanted, given["code"])
+    bodies = valid_manifests(wanted, given["code"])
     if given["dry_run"]:
-        _print(bodies, given["output"])
+        _print_manifests(bodies, given["output"])
         return
-    call(where, lambda client: make(client, bodies))
+    call_client(where, lambda client: create_objects(client, bodies))
     if given["watch"]:
-        ended(call(where, lambda client: _watch(client, wanted.name, given["timeout"])))
+        print_outcome(
+            call_client(where, lambda client: _watch_job(client, wanted.name, given["timeout"]))
+        )
     elif given["wait"]:
-        outcome(where, wanted.name, timeout=given["timeout"])
+        wait_for_outcome(where, wanted.name, timeout=given["timeout"])
 
 
-def checked(wanted: "BuildRequest", code: str | None) -> list[Body]:
+def valid_manifests(wanted: "BuildRequest", code: str | None) -> list[Body]:
     """Return the job and its ConfigMap, validated. Warnings go to stderr. Raises CliError."""
     with client_errors():
-        from dijob.cli.running.build import manifests
-        from dijob.cli.running.code import read
+        from dijob.cli.running.build import build_manifests
+        from dijob.cli.running.code import read_code
         from dijob.client.documents import check
 
-        bodies = manifests(wanted, read(code) if code else None)
+        bodies = build_manifests(wanted, read_code(code) if code else None)
         for warning in check(bodies[0]):
             echo(f"Warning: {warning}", err=True)
         return bodies
 
 
-async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
+async def create_objects(client: "AsyncClient", bodies: Sequence[Body]) -> None:
     """Create the job and the objects that it owns.
 
     Raises CliError (REFUSED) if a job of this name exists, or if its ConfigMap belongs to another
@@ -205,16 +207,16 @@ async def _check_owner(client: "AsyncClient", config_map: str, job: str) -> None
         )
 
 
-async def _watch(client: "AsyncClient", name: str, timeout: float | None) -> "Outcome":
-    from dijob.cli.watching.live import watch
+async def _watch_job(client: "AsyncClient", name: str, timeout: float | None) -> "Outcome":
+    from dijob.cli.watching.live import watch_job
 
-    return await watch(client, name, timeout)
+    return await watch_job(client, name, timeout)
 
 
-def _print(bodies: Sequence[Body], kind: str) -> None:
+def _print_manifests(bodies: Sequence[Body], kind: str) -> None:
     if kind == "json":
         listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
-        echo(text(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
+        echo(format_object(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
         return
     # Several YAML documents, and not a List, because the output is meant to be edited.
     from dijob.client import dump

@@ -3,7 +3,7 @@
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
+from dijob.cli.calling import Where, call_client
 from dijob.cli.printing import echo
 from dijob.names import MAX_REPLICAS
 
@@ -13,7 +13,7 @@ from dijob.names import MAX_REPLICAS
 @click.option(
     "--replicas", type=click.IntRange(1, MAX_REPLICAS), required=True, help="Number of pods."
 )
-@options.cluster
+@options.cluster_options
 def command(where: Where, name: str, replicas: int) -> None:
     """Change the number of pods of a job.
 
@@ -25,5 +25,5 @@ def command(where: Where, name: str, replicas: int) -> None:
       kubectl dijob scale test --replicas 5
     """
     # The scale subresource, so that the right to scale is enough, as with `kubectl scale`.
-    call(where, lambda client: client.scale(name, replicas))
+    call_client(where, lambda client: client.scale(name, replicas))
     echo(f"dijob/{name} scaled to {replicas}")

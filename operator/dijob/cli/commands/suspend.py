@@ -1,8 +1,8 @@
 """`kubectl dijob suspend`: sets spec.suspend of jobs."""
 
-from dijob.cli.verbs import verb
+from dijob.cli.verbs import build_command
 
-command = verb(
+command = build_command(
     lambda client, name: client.suspend(name),
     "suspended",
     """Delete the pods of jobs until the jobs are resumed.

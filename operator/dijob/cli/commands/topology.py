@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call, client_errors
+from dijob.cli.calling import Where, call_client, client_errors
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.printing import echo, text
+from dijob.cli.printing import echo, format_object
 
 
 @click.command()
@@ -18,8 +18,8 @@ from dijob.cli.printing import echo, text
     type=click.Path(dir_okay=False),
     help="Also write a picture: ranks in a circle, missing connections dashed.",
 )
-@options.output("table", "json", "yaml")
-@options.cluster
+@options.output_option("table", "json", "yaml")
+@options.cluster_options
 def command(where: Where, name: str, svg: str | None, output: str) -> None:
     """Show which connections a job's processes have, which are missing, and why.
 
@@ -33,19 +33,23 @@ def command(where: Where, name: str, svg: str | None, output: str) -> None:
     """
     with client_errors():
         from dijob.cli.topology import show
-        from dijob.cli.topology.looking import look
-        from dijob.cli.topology.svg import picture
-    report = call(where, lambda client: look(client, name))
+        from dijob.cli.topology.looking import observe_connections
+        from dijob.cli.topology.svg import draw_report
+    report = call_client(where, lambda client: observe_connections(client, name))
     if svg:
-        _write(svg, picture(report))
-    output_text = show.text(report) + "\n" if output == "table" else text(show.data(report), output)
+        _write_svg(svg, draw_report(report))
+    output_text = (
+        show.format_report(report) + "\n"
+        if output == "table"
+        else format_object(show.report_data(report), output)
+    )
     echo(output_text, nl=False)
     # Not a CliError: the report is printed already, and an error line would repeat it.
     if not report.whole:
         raise click.exceptions.Exit(Exit.FAILED)
 
 
-def _write(path: str, drawn: str) -> None:
+def _write_svg(path: str, drawn: str) -> None:
     try:
         Path(path).write_text(drawn)
     except OSError as error:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call
+from dijob.cli.calling import Where, call_client
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     "--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1. Default: a free port."
 )
 @click.option("--no-browser", is_flag=True, help="Only print the URL, and open no browser.")
-@options.cluster
+@options.cluster_options
 def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bool) -> None:
     """Open a live page in the browser: jobs, ranks, connections, progress and logs.
 
@@ -32,8 +32,8 @@ def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bo
 
     async def act(client: "AsyncClient") -> None:
         # Port 0 lets the kernel choose, so that two pages can run at the same time.
-        from dijob.cli.ui.serving import Wish, serve
+        from dijob.cli.ui.serving import Wish, serve_page
 
-        await serve(client, Wish(all_namespaces, port or 0, not no_browser))
+        await serve_page(client, Wish(all_namespaces, port or 0, not no_browser))
 
-    call(where, act)
+    call_client(where, act)

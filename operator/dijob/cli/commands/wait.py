@@ -4,7 +4,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where
-from dijob.cli.waiting import outcome
+from dijob.cli.waiting import wait_for_outcome
 
 GOALS = ("finished", "succeeded", "running")
 
@@ -19,8 +19,8 @@ GOALS = ("finished", "succeeded", "running")
     show_default=True,
     help="finished and succeeded wait until the job ends; running waits until the job runs.",
 )
-@options.timeout()
-@options.cluster
+@options.timeout_option()
+@options.cluster_options
 def command(where: Where, name: str, goal: str, timeout: float | None) -> None:
     """Wait until a job ends, and exit with its outcome.
 
@@ -31,4 +31,4 @@ def command(where: Where, name: str, goal: str, timeout: float | None) -> None:
     Example:
       kubectl dijob wait test --timeout 10m
     """
-    outcome(where, name, goal, timeout)
+    wait_for_outcome(where, name, goal, timeout)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call, ended
+from dijob.cli.calling import Where, call_client, print_outcome
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Outcome
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.job
-@options.cluster
+@options.cluster_options
 def command(where: Where, name: str) -> None:
     """Show a live view of a job, its ranks and its events until the job ends.
 
@@ -26,8 +26,8 @@ def command(where: Where, name: str) -> None:
     """
 
     async def act(client: "AsyncClient") -> "Outcome":
-        from dijob.cli.watching.live import watch
+        from dijob.cli.watching.live import watch_job
 
-        return await watch(client, name)
+        return await watch_job(client, name)
 
-    ended(call(where, act))
+    print_outcome(call_client(where, act))

@@ -14,16 +14,16 @@ from pathlib import Path
 from dijob.api.problems import SpecError
 from dijob.cli.copying import places
 from dijob.cli.copying.progress import CopyProgress
-from dijob.cli.copying.threads import running
-from dijob.cli.copying.unpacking import Unpacked, unpack
+from dijob.cli.copying.threads import run_in_thread
+from dijob.cli.copying.unpacking import Unpacked, unpack_tar
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
-from dijob.cli.ranks import known
+from dijob.cli.ranks import check_ranks
 from dijob.client import AsyncClient, NotFound, RankPod, TimedOut
 from dijob.client.connection import ClientRequest
-from dijob.client.executing import STDERR, STDOUT, ContainerPlace, exit_code, stream
+from dijob.client.executing import STDERR, STDOUT, ContainerPlace, exit_code, stream_command
 from dijob.client.resources import PODS
-from dijob.client.watching import watched
+from dijob.client.watching import watch_objects
 
 # Usually enough to pull an image. After that, the pod's condition is more useful than waiting.
 _HELPER_SECONDS = 180
@@ -32,14 +32,14 @@ _HELPER_SECONDS = 180
 CHANGED = ("file changed as we read it", "removed before we read it")
 
 
-async def copy(client: AsyncClient, source: places.RankPath, to: Path) -> Unpacked:
+async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path) -> Unpacked:
     """Copy a path of a rank, from its pod if it runs, else from the job's volume."""
-    async with located(client, source) as (place, path):
-        return await _tar(client, place, path, to)
+    async with locate_path(client, source) as (place, path):
+        return await _receive_tar(client, place, path, to)
 
 
 @asynccontextmanager
-async def located(
+async def locate_path(
     client: AsyncClient, source: places.RankPath, *, writes: bool = False
 ) -> AsyncGenerator[tuple[ContainerPlace, str]]:
     """Return the container that has a path of a rank, and the path in it.
@@ -55,23 +55,25 @@ async def located(
         return
     # A rank with a pod is accepted even if the job has become smaller: it is still terminating.
     if pod is None:
-        known(job, (source.rank,))
+        check_ranks(job, (source.rank,))
     try:
         model = job.model
     except SpecError as error:
         raise CliError(f"job {source.job} is invalid: {error}") from error
-    found = places.mounted(model, source, pod.node if pod else "")
-    path = places.absolute(model, source)
+    found = places.find_volume(model, source, pod.node if pod else "")
+    path = places.absolute_path(model, source)
     name = f"{source.job[:50]}-cp-{secrets.token_hex(3)}"
     verb = "write to" if writes else "read"
     echo(f"rank {source.rank} is not running: creating pod/{name} to {verb} its volume", err=True)
-    body = places.helper(model, source, found, name, writes=writes)
-    async with _helper(client, body) as place:
+    body = places.helper_manifest(model, source, found, name, writes=writes)
+    async with _open_helper_pod(client, body) as place:
         yield place, path
 
 
 @asynccontextmanager
-async def _helper(client: AsyncClient, body: places.Body) -> AsyncGenerator[ContainerPlace]:
+async def _open_helper_pod(
+    client: AsyncClient, body: places.Body
+) -> AsyncGenerator[ContainerPlace]:
     """Create a pod, and delete it when the context ends, also after Ctrl-C."""
     namespace, name = client.namespace, body["metadata"]["name"]
     await client.connection.json(ClientRequest("POST", PODS.path(namespace), body))
@@ -90,7 +92,7 @@ async def _wait_until_running(client: AsyncClient, name: str) -> None:
         async with (
             asyncio.timeout(_HELPER_SECONDS),
             aclosing(
-                watched(client.connection, path, fieldSelector=f"metadata.name={name}")
+                watch_objects(client.connection, path, fieldSelector=f"metadata.name={name}")
             ) as states,
         ):
             async for found in states:
@@ -118,7 +120,7 @@ def _state_message(pod: RankPod) -> str:
     return next((str(message) for message in wrong if message), pod.state)
 
 
-async def _tar(client: AsyncClient, place: ContainerPlace, path: str, to: Path) -> Unpacked:
+async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to: Path) -> Unpacked:
     """Run tar in the container and unpack its output at the same time.
 
     Nothing is buffered, because a checkpoint may be larger than the memory.
@@ -129,7 +131,7 @@ async def _tar(client: AsyncClient, place: ContainerPlace, path: str, to: Path) 
     # h: tar follows symbolic links in the container, so a link in the stream is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
     code, stderr, progress = 0, "", CopyProgress()
-    async with running(lambda sent: unpack(sent, to, name), "rb") as unpacking:
+    async with run_in_thread(lambda sent: unpack_tar(sent, to, name), "rb") as unpacking:
 
         async def sink(piece: bytes) -> None:
             progress.add(len(piece))
@@ -138,19 +140,23 @@ async def _tar(client: AsyncClient, place: ContainerPlace, path: str, to: Path) 
         try:
             # If unpack fails, the rest is not downloaded, and its error is raised below.
             with suppress(ConnectionError):
-                code, stderr = await drained(stream(client.connection, place, command), sink)
+                code, stderr = await drain_output(
+                    stream_command(client.connection, place, command), sink
+                )
         finally:
             progress.end()
     changed = code == 1 and any(words in stderr for words in CHANGED)
     if code and not changed:
-        raise CliError(refused(place, f"cannot read {path}", code, stderr), Exit.NOT_FOUND)
+        raise CliError(
+            describe_tar_failure(place, f"cannot read {path}", code, stderr), Exit.NOT_FOUND
+        )
     unpacked = unpacking.result.result()
     if changed:
         echo(f"Warning: a file changed while it was copied: {stderr}", err=True)
     return unpacked
 
 
-async def drained(
+async def drain_output(
     pieces: AsyncGenerator[tuple[int, bytes]], sink: Callable[[bytes], Awaitable[None]]
 ) -> tuple[int, str]:
     """Return the exit code and stderr of a command. Its stdout goes into the sink."""
@@ -167,7 +173,7 @@ async def drained(
     return exit_code(last), " ".join(message.decode(errors="replace").split())
 
 
-def refused(place: ContainerPlace, what: str, code: int, stderr: str) -> str:
+def describe_tar_failure(place: ContainerPlace, what: str, code: int, stderr: str) -> str:
     """Describe why tar failed in a container."""
     # Container runtimes differ in how they report a program that does not exist.
     if code in (126, 127, 255) or "executable file not found" in stderr:

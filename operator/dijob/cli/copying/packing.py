@@ -27,20 +27,20 @@ class PackedItem:
     folder: bool = False
 
 
-def items(local: Path) -> list[PackedItem]:
+def list_items(local: Path) -> list[PackedItem]:
     """List the file or folder at a path, each folder before its content.
 
     Raises CliError (USAGE) for anything that is neither a file nor a folder, that cannot be read,
     or that contains itself by a link.
     """
     try:
-        return list(_items(local, local.resolve().name, ()))
+        return list(_walk_items(local, local.resolve().name, ()))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CliError(f"cannot read {error.filename or local}: {reason}", Exit.USAGE) from error
 
 
-def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[PackedItem]:
+def _walk_items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[PackedItem]:
     state = path.stat()
     if path.is_file():
         yield PackedItem(path, name, state.st_size)
@@ -55,10 +55,10 @@ def _items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iterator[
         )
     yield PackedItem(path, name, 0, folder=True)
     for entry in sorted(os.listdir(path)):
-        yield from _items(path / entry, posixpath.join(name, entry), (*above, identity))
+        yield from _walk_items(path / entry, posixpath.join(name, entry), (*above, identity))
 
 
-def pack(stream: IO[bytes], found: Sequence[PackedItem]) -> None:
+def pack_items(stream: IO[bytes], found: Sequence[PackedItem]) -> None:
     """Write the stream.
 
     Raises CliError if a file cannot be read, and BrokenPipeError if the reader has ended.

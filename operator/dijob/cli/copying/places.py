@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.cli.errors import CliError, Exit
 
 Body = dict[str, Any]
@@ -47,14 +47,14 @@ class RankPath:
             raise CliError(
                 f"{text} is not a path in a job: write it as NAME:[RANK:]PATH", Exit.USAGE
             )
-        rank = natural(found[2] or "0")
+        rank = parse_natural(found[2] or "0")
         if rank is None or rank >= names.MAX_REPLICAS:
             last = names.MAX_REPLICAS - 1
             raise CliError(f"{found[2][:20]} is not a rank: the highest rank is {last}", Exit.USAGE)
         return RankPath(found[1], rank, found[3])
 
 
-def ends(first: str, second: str) -> tuple[str | RankPath, str | RankPath]:
+def parse_ends(first: str, second: str) -> tuple[str | RankPath, str | RankPath]:
     """Parse both ends of a copy, exactly one of which must be in a job. Raises CliError."""
     # As with scp, a slash before the colon makes it a local path.
     in_a_job = re.compile(r"[^:/]+:")
@@ -112,19 +112,19 @@ class Mounted:
     """The node of a hostPath volume; "" for any node."""
 
 
-def absolute(job: DIJob, source: RankPath) -> str:
+def absolute_path(job: DIJob, source: RankPath) -> str:
     """Return the absolute path. A relative one starts at the container's working directory."""
     folder = job.pod_set_of(source.rank).main_container.get("workingDir") or "/"
     return posixpath.normpath(posixpath.join(str(folder), source.path))
 
 
-def mounted(job: DIJob, source: RankPath, node: str = "") -> Mounted:
+def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
     """Return the volume that has the path after the rank's pod ended.
 
     `node` is the node on which the pod ran, if it is known. Raises CliError (NOT_FOUND) if the path
     is on no volume that outlives the pod.
     """
-    pods, path = job.pod_set_of(source.rank), absolute(job, source)
+    pods, path = job.pod_set_of(source.rank), absolute_path(job, source)
     mounts = [
         mount
         for mount in pods.main_container.get("volumeMounts") or ()
@@ -163,7 +163,7 @@ def mounted(job: DIJob, source: RankPath, node: str = "") -> Mounted:
     return Mounted(mount, volume, node)
 
 
-def helper(
+def helper_manifest(
     job: DIJob, source: RankPath, found: Mounted, name: str, *, writes: bool = False
 ) -> Body:
     """Render a pod that mounts the volume and sleeps. The mount is read-only unless it `writes`.

@@ -14,7 +14,7 @@ _TERMINAL_SECONDS: Final = 0.2
 _LOG_SECONDS: Final = 10.0
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Format a number of bytes."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= factor:
@@ -46,10 +46,12 @@ class CopyProgress:
     def text(self) -> str:
         """The progress so far, such as "1.0 MiB of 4.0 MiB, 25 %"."""
         if not self._whole:
-            return size(self._count)
+            return format_size(self._count)
         # tar's headers make the stream larger than the files, so 100 % would come too early.
         share = min(99, 100 * self._count // self._whole)
-        return f"{size(min(self._count, self._whole))} of {size(self._whole)}, {share} %"
+        return (
+            f"{format_size(min(self._count, self._whole))} of {format_size(self._whole)}, {share} %"
+        )
 
     def end(self) -> None:
         """Erase the progress line of a terminal."""

@@ -31,7 +31,7 @@ class RunningThread(Generic[Result]):
 
 
 @asynccontextmanager
-async def running(
+async def run_in_thread(
     function: Callable[[IO[bytes]], Result], mode: Literal["rb", "wb"]
 ) -> AsyncGenerator[RunningThread[Result]]:
     """Run a function that reads (rb) or writes (wb) a stream. It has ended when the context is

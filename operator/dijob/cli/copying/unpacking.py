@@ -45,13 +45,13 @@ class _Member(tarfile.TarInfo):
             raise tarfile.ReadError(str(error)) from error
 
 
-def target(local: str, name: str) -> Path:
+def local_target(local: str, name: str) -> Path:
     """Return the local path of a copy, as cp does: in an existing folder, or with a new name."""
     path = Path(local)
     return path / name if path.is_dir() or local.endswith("/") else path
 
 
-def unpack(stream: IO[bytes], to: Path, name: str) -> Unpacked:
+def unpack_tar(stream: IO[bytes], to: Path, name: str) -> Unpacked:
     """Write the members below `name` to `to`, and read the stream to its end.
 
     Raises CliError if the archive is incomplete, if a member is outside `name` or is neither a file
@@ -101,15 +101,15 @@ def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, n
                 f"the container sent {member.name}, a hard link to a file that it did not send"
             )
         with linked.open("rb") as content:
-            _store(content, path, member)
+            _store_file(content, path, member)
         return
     content_sent = archive.extractfile(member) if member.isreg() else None
     if content_sent is None:
         raise CliError(f"the container sent {member.name}, which is neither a file nor a folder")
-    _store(content_sent, path, member)
+    _store_file(content_sent, path, member)
 
 
-def _store(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None:
+def _store_file(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None:
     """Write a file under a temporary name, and rename it.
 
     If the stream breaks, an existing file stays unchanged. An existing link is replaced, and not

@@ -12,7 +12,7 @@ from dijob.api.printed import one_line
 from dijob.cli.doctor import of_network, of_programs, of_stacks, of_status
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import CheckStatus, Finding
-from dijob.cli.printing import table
+from dijob.cli.printing import format_table
 
 Check = Callable[[Evidence], Iterable[Finding]]
 
@@ -29,71 +29,71 @@ class CheckRow:
 OUTPUT: Final = "output"
 CHECKS: Final = (
     # These read API objects only, so they also apply to a job that has not started or has ended.
-    CheckRow("status", of_status.conditions, live=False),
+    CheckRow("status", of_status.check_conditions, live=False),
     CheckRow("terminating pods", of_status.old_pods, live=False),
-    CheckRow("scheduling", of_status.schedule, live=False),
-    CheckRow("images", of_status.images, live=False),
-    CheckRow("quota", of_status.quota, live=False),
-    CheckRow("failures", of_status.ends, live=False),
-    CheckRow("readiness", of_status.readiness, live=False),
+    CheckRow("scheduling", of_status.check_scheduling, live=False),
+    CheckRow("images", of_status.check_images, live=False),
+    CheckRow("quota", of_status.check_quota, live=False),
+    CheckRow("failures", of_status.check_failures, live=False),
+    CheckRow("readiness", of_status.check_readiness, live=False),
     CheckRow("same image", of_status.same_image, live=False),
     CheckRow("host network", of_status.host_network, live=False),
     # These compare the pods with each other: a different program explains missing connections.
-    CheckRow("same source", of_programs.program),
-    CheckRow("versions", of_programs.versions),
+    CheckRow("same source", of_programs.check_source),
+    CheckRow("versions", of_programs.check_versions),
     CheckRow("peer list", of_programs.list_number),
     # The path of a connection, from its name to the established socket.
-    CheckRow("dns", of_network.names),
-    CheckRow("reachability", of_network.reach),
-    CheckRow("ports", of_network.ports),
-    CheckRow("connections", of_network.edges),
-    CheckRow("isolation", of_network.alone),
+    CheckRow("dns", of_network.check_names),
+    CheckRow("reachability", of_network.check_reachability),
+    CheckRow("ports", of_network.check_ports),
+    CheckRow("connections", of_network.check_connections),
+    CheckRow("isolation", of_network.check_isolation),
     # Settings that let a program fail or hang although it is connected.
-    CheckRow("proxies", of_programs.proxies),
-    CheckRow("interfaces", of_programs.interfaces),
+    CheckRow("proxies", of_programs.check_proxies),
+    CheckRow("interfaces", of_programs.check_interfaces),
     CheckRow("shared memory", of_programs.shared_memory),
-    CheckRow("clocks", of_programs.clocks),
-    CheckRow("barrier", of_programs.barrier),
+    CheckRow("clocks", of_programs.check_clocks),
+    CheckRow("barrier", of_programs.check_barrier),
 )
 
 # These print nothing if all is well. They are listed last because they mostly say what the checks
 # above could not see. Only `stacks` can find a problem: a process that is stopped.
 _UNCHECKED: Final = (
-    CheckRow("exec", of_programs.answers),
-    CheckRow("stacks", of_stacks.stands, live=False),
-    CheckRow(OUTPUT, of_programs.output),
+    CheckRow("exec", of_programs.report_silent_ranks),
+    CheckRow("stacks", of_stacks.report_stacks, live=False),
+    CheckRow(OUTPUT, of_programs.check_output),
 )
 
 Findings = Sequence[tuple[str, Finding]]
 
 
-def findings(evidence: Evidence) -> Findings:
+def run_checks(evidence: Evidence) -> Findings:
     """Run all checks; for a job without running processes, only those that need none."""
     live = evidence.report is not None
     rows = [row for row in (*CHECKS, *_UNCHECKED) if live or not row.live]
     return [(row.name, found) for row in rows for found in row.look(evidence)]
 
 
-def problems(found: Findings) -> int:
+def count_problems(found: Findings) -> int:
     """Count the problems."""
     return sum(one.status is CheckStatus.PROBLEM for _, one in found)
 
 
-def text(job: str, found: Findings) -> str:
+def format_checklist(job: str, found: Findings) -> str:
     """Format the checklist, with each remedy below its finding and a summary line."""
     # Problems are in capitals and "ok" is not, so that they stand out without colours.
     rows = [
         (finding.status.upper() if finding.status is not CheckStatus.OK else "ok", name)
         for name, finding in found
     ]
-    heads = table(rows).splitlines()
+    heads = format_table(rows).splitlines()
     width = max(map(len, heads), default=0)
     lines = list[str]()
     for head, (_, finding) in zip(heads, found, strict=True):
         lines.append(f"{head.ljust(width)}   {one_line(finding.text)}")
         if finding.remedy:
             lines.append(f"{' ' * width}   -> {one_line(finding.remedy)}")
-    count = problems(found)
+    count = count_problems(found)
     unknowns = sum(finding.status is CheckStatus.UNKNOWN for _, finding in found)
     unknown_text = f", {unknowns} unknown" if unknowns else ""
     summary = f"{count} problem{'s' if count != 1 else ''}" if count else "no problems found"
@@ -109,12 +109,12 @@ def text(job: str, found: Findings) -> str:
     return "\n".join([*lines, f"{job}: {summary}{unknown_text}{one_line(hint)}"])
 
 
-def data(job: str, found: Findings) -> dict[str, Any]:
+def checklist_data(job: str, found: Findings) -> dict[str, Any]:
     """Return the checklist as data, for -o json and -o yaml."""
     return {
         "job": job,
         # The same as exit code 0.
-        "healthy": not problems(found),
+        "healthy": not count_problems(found),
         "checks": [
             {
                 "check": name,

@@ -16,9 +16,9 @@ from dijob.cli.doctor import probe
 from dijob.cli.doctor.evidence import Evidence, Objects
 from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.errors import CliError
-from dijob.cli.probing import ask
+from dijob.cli.probing import ask_ranks
 from dijob.cli.stacks.container import StackContainer
-from dijob.cli.stacks.take import take
+from dijob.cli.stacks.take import take_dumps
 from dijob.cli.topology import looking
 from dijob.cli.topology.compare import Report
 from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of
@@ -47,13 +47,15 @@ _LISTS: Final = {
 }
 
 
-async def collect(client: AsyncClient, name: str, stacks: StackContainer | None = None) -> Evidence:
+async def collect_evidence(
+    client: AsyncClient, name: str, stacks: StackContainer | None = None
+) -> Evidence:
     """Collect everything about a job that the user may read, and the stacks if they are wanted.
 
     Raises NotFound if the job does not exist.
     """
-    found, refused = await _lists(client)
-    job, pods, claim, unserved = await _state(client, name, refused)
+    found, refused = await _read_lists(client)
+    job, pods, claim, unserved = await _read_state(client, name, refused)
     known = Evidence(
         job,
         pods,
@@ -66,13 +68,13 @@ async def collect(client: AsyncClient, name: str, stacks: StackContainer | None 
     )
     # Stacks are read before the probes, which start Python processes of their own in the pods.
     if stacks:
-        known = replace(known, stacks=await take(client, job, pods, stacks))
+        known = replace(known, stacks=await take_dumps(client, job, pods, stacks))
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
     world = world_of(known.model)
     report, probes, printed = await asyncio.gather(
-        _report(client, name),
-        _probes(client, pods, job, world),
+        _read_report(client, name),
+        _probe_pods(client, pods, job, world),
         _last_printed(client, pods, refused),
     )
     # A rank may have ended during its probe. Its current state then explains why it did not answer.
@@ -80,7 +82,7 @@ async def collect(client: AsyncClient, name: str, stacks: StackContainer | None 
     return replace(known, pods=pods, probes=probes, report=report, printed=printed)
 
 
-async def _state(
+async def _read_state(
     client: AsyncClient, name: str, refused: dict[str, str]
 ) -> tuple[Job, Sequence[RankPod], Json | None, bool]:
     """Return the job, its pods, the claim of its namespace, and whether no operator serves the job.
@@ -90,14 +92,14 @@ async def _state(
     for pause in (_SETTLE_SECONDS, 0.0):
         job = await client.get(name)
         pods = await client.pods(job)
-        claim = await _claim(client, refused)
-        if not (behind(job, pods) or left_alone(job, pods, claim)):
+        claim = await _read_claim(client, refused)
+        if not (is_status_stale(job, pods) or left_alone(job, pods, claim)):
             return job, pods, claim, False
         await asyncio.sleep(pause)
     return job, pods, claim, True
 
 
-def behind(job: Job, pods: Sequence[RankPod]) -> bool:
+def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
     """Whether the status does not match the current spec and pods."""
     if job.finished:
         return False
@@ -146,7 +148,7 @@ def _written_by_hand(claim: Json) -> bool:
     return bool(writers) and MANAGER not in writers
 
 
-async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
+async def _read_claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
     """Return the Lease by which a release claims the namespace; None if there is none."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{client.namespace}/leases/{CLAIM}"
     try:
@@ -167,7 +169,7 @@ async def _last_printed(
         # A program that has not printed anything is as quiet as it is old.
         last = pod.begun
         async with slots:
-            async for line in logs.read(client.connection, pod, LogOptions(tail=1)):
+            async for line in logs.read_pod_log(client.connection, pod, LogOptions(tail=1)):
                 last = datetime.fromtimestamp(line.time / 1e9, UTC) if line.time else last
         return pod.rank, last
 
@@ -181,36 +183,39 @@ async def _last_printed(
     return {rank: last for rank, last in found if last}
 
 
-async def _report(client: AsyncClient, name: str) -> Report | None:
+async def _read_report(client: AsyncClient, name: str) -> Report | None:
     # The job can end while its evidence is collected. Then it has no connections to report.
     try:
-        return await looking.look(client, name)
+        return await looking.observe_connections(client, name)
     except CliError:
         return None
 
 
-async def _probes(
+async def _probe_pods(
     client: AsyncClient, pods: Sequence[RankPod], job: Job, world: ExpectedWorld
 ) -> Mapping[int, probe.Probe]:
     """Probe each running pod for the names and addresses that its own rank dials."""
 
     async def one(pod: RankPod) -> tuple[int, probe.Probe]:
-        words = probe.command(names(job, pod.rank, world), targets(job, pods, pod.rank, world))
-        # The times bound the moment at which the container read its clock (of_programs.clocks).
+        words = probe.build_command(
+            dialled_names(job, pod.rank, world), dialled_targets(job, pods, pod.rank, world)
+        )
+        # The times bound the moment at which the container read its clock, see
+        # of_programs.check_clocks.
         async with slots:
             begin = time.time()
-            answer = (await ask(client, [pod], words))[pod.rank]
+            answer = (await ask_ranks(client, [pod], words))[pod.rank]
             end = time.time()
         if answer.problem:
             return pod.rank, probe.Probe(problem=answer.problem)
-        return pod.rank, probe.read(answer.text, (begin, end))
+        return pod.rank, probe.parse_answer(answer.text, (begin, end))
 
     # Each exec is a connection through the API server to a kubelet.
     slots = asyncio.Semaphore(16)
     return dict(await asyncio.gather(*(one(pod) for pod in pods if pod.running)))
 
 
-def names(job: Job, rank: int, world: ExpectedWorld) -> list[str]:
+def dialled_names(job: Job, rank: int, world: ExpectedWorld) -> list[str]:
     """Return the host names that a rank must resolve."""
     gang = gang_of(job.model)
     dialled = sorted({dials.to.rank for dials in world.dials if dials.rank == rank})
@@ -222,7 +227,7 @@ def names(job: Job, rank: int, world: ExpectedWorld) -> list[str]:
     return [gang.address(other, "") for other in {*dialled, rank} if other != SERVER]
 
 
-def targets(
+def dialled_targets(
     job: Job, pods: Sequence[RankPod], rank: int, world: ExpectedWorld
 ) -> list[tuple[str, int]]:
     """Return the addresses and ports that a rank dials in other pods or on the Redis server."""
@@ -241,7 +246,7 @@ def targets(
     return list(dict.fromkeys(found))
 
 
-async def _lists(client: AsyncClient) -> tuple[dict[str, Objects | None], dict[str, str]]:
+async def _read_lists(client: AsyncClient) -> tuple[dict[str, Objects | None], dict[str, str]]:
     """Return the lists that the user may read, and the API error for each of the others."""
     found, refused = dict[str, Objects | None](), dict[str, str]()
     for key, path in _LISTS.items():

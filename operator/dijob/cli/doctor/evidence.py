@@ -12,7 +12,7 @@ from dijob.cli.doctor.probe import Probe
 from dijob.cli.stacks.read import Look
 from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
-from dijob.core.members import say
+from dijob.core.members import format_ranks
 
 # Importing torch and DI-engine takes this long on a slow node. Before that, a missing connection is
 # not a problem.
@@ -89,7 +89,7 @@ class Evidence:
         for rank, probe in self.probes.items():
             if probe.problem and rank in self.running:
                 causes.setdefault(probe.problem, []).append(rank)
-        return "; ".join(f"{say(ranks)}: {why}" for why, ranks in causes.items())
+        return "; ".join(f"{format_ranks(ranks)}: {why}" for why, ranks in causes.items())
 
     def containers(self) -> Iterator[tuple[RankPod, Mapping[str, Any]]]:
         """Yield the status of each container of each pod, init containers first."""

@@ -10,14 +10,14 @@ from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.cli.topology import show
 from dijob.cli.topology.compare import Edge, ProbedPod
 from dijob.cli.topology.expected import SERVER
-from dijob.core.members import say
+from dijob.core.members import format_ranks
 
 # A broken network usually breaks all connections in the same way. A few examples are enough.
 _MAX_FINDINGS = 5
 _REFUSED = "refused"
 
 
-def names(evidence: Evidence) -> Iterator[Finding]:
+def check_names(evidence: Evidence) -> Iterator[Finding]:
     """Check that each pod resolves the names that it dials to the right addresses."""
     # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
@@ -29,11 +29,11 @@ def names(evidence: Evidence) -> Iterator[Finding]:
             if isinstance(found, str):
                 wrong.setdefault(f"{name} does not resolve ({found})", []).append(rank)
             # A stale DNS record points to the address of an earlier pod.
-            elif name in ips and ips[name] not in map(_normalised, found):
+            elif name in ips and ips[name] not in map(_normalise_ip, found):
                 mismatch = f"{name} resolves to {', '.join(found)}, but its pod has {ips[name]}"
                 wrong.setdefault(mismatch, []).append(rank)
     for problem_text, ranks in list(wrong.items())[:_MAX_FINDINGS]:
-        yield problem(f"{say(ranks)}: {problem_text}", _dns_remedy(evidence))
+        yield problem(f"{format_ranks(ranks)}: {problem_text}", _dns_remedy(evidence))
     if not wrong and evidence.answered:
         yield ok(f"all {len(resolved)} names resolve" if resolved else "the job uses IP addresses")
 
@@ -52,10 +52,10 @@ def _dns_remedy(evidence: Evidence) -> str:
 
 def _addresses_by_name(evidence: Evidence) -> dict[str, str]:
     job = evidence.job.name
-    return {f"{pod.name}.{job}": _normalised(pod.ip) for pod in evidence.pods if pod.ip}
+    return {f"{pod.name}.{job}": _normalise_ip(pod.ip) for pod in evidence.pods if pod.ip}
 
 
-def _normalised(ip: str) -> str:
+def _normalise_ip(ip: str) -> str:
     # An IPv6 address has several spellings.
     try:
         return str(ipaddress.ip_address(ip))
@@ -63,7 +63,7 @@ def _normalised(ip: str) -> str:
         return ip
 
 
-def reach(evidence: Evidence) -> Iterator[Finding]:
+def check_reachability(evidence: Evidence) -> Iterator[Finding]:
     """Check that each pod reaches the ports that it dials; the remedy names network policies."""
     ranks = {pod.ip: pod.rank for pod in evidence.pods if pod.ip}
     bad = dict[tuple[str, str], list[int]]()
@@ -78,16 +78,16 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
                 bad.setdefault((f"{target} port {port} ({host})", error), []).append(rank)
     for (address, error), from_ranks in list(bad.items())[:_MAX_FINDINGS]:
         yield problem(
-            f"{say(from_ranks)} cannot reach {address}: {error}",
+            f"{format_ranks(from_ranks)} cannot reach {address}: {error}",
             _policy_remedy(evidence, from_ranks),
         )
     if len(bad) > _MAX_FINDINGS:
         yield problem(f"{len(bad) - _MAX_FINDINGS} more addresses cannot be reached", "as above")
     if not bad and evidence.answered:
-        yield _reachable(evidence, count)
+        yield _reachable_finding(evidence, count)
 
 
-def _reachable(evidence: Evidence, count: int) -> Finding:
+def _reachable_finding(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
     answer = f"all {count} dialled ports answer"
@@ -112,7 +112,7 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
     found = sorted(
         str(policy["metadata"]["name"])
         for policy in evidence.policies
-        if any(selects(policy, pod.meta.get("labels") or {}) for pod in evidence.pods)
+        if any(selects_pod(policy, pod.meta.get("labels") or {}) for pod in evidence.pods)
     )
     if found:
         return (
@@ -125,7 +125,7 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
     )
 
 
-def selects(policy: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def selects_pod(policy: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a NetworkPolicy selects a pod with these labels. An empty selector selects all."""
     selector = (policy.get("spec") or {}).get("podSelector") or {}
     wanted = selector.get("matchLabels") or {}
@@ -148,7 +148,7 @@ def _matches_expression(one: Mapping[str, Any], labels: Mapping[str, str]) -> bo
     return False
 
 
-def ports(evidence: Evidence) -> Iterator[Finding]:
+def check_ports(evidence: Evidence) -> Iterator[Finding]:
     """Check that no foreign process uses a port of the job."""
     report = evidence.report
     if report is None:
@@ -180,7 +180,7 @@ def _has_foreign_listener(pod: ProbedPod, port: int) -> bool:
     return bool(inodes) and not pod.sockets.processes(inodes)
 
 
-def edges(evidence: Evidence) -> Iterator[Finding]:
+def check_connections(evidence: Evidence) -> Iterator[Finding]:
     """Check that all expected connections between running ranks are up."""
     report = evidence.report
     if report is None:
@@ -193,7 +193,8 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
     bad = [edge for edge in missing if not {edge.rank, edge.to.rank} & evidence.starting]
     if len(bad) < len(missing):
         yield unknown(
-            f"{show.summary(report)}; {say(evidence.starting)} started within the last 30 s",
+            f"{show.format_summary(report)}; {format_ranks(evidence.starting)} started within the"
+            " last 30 s",
             "run the check again in a moment",
         )
     for edge in bad[:_MAX_FINDINGS]:
@@ -204,11 +205,11 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
             f"list all with: kubectl dijob topology {report.job}",
         )
     if unseen := sorted({edge.why for edge in looked_at if edge.unknown}):
-        yield unknown(f"{show.summary(report)}: {'; '.join(unseen[:_MAX_FINDINGS])}")
+        yield unknown(f"{show.format_summary(report)}: {'; '.join(unseen[:_MAX_FINDINGS])}")
     elif not missing and len(looked_at) < len(report.edges):
-        yield ok(f"{show.summary(report)}; all between running ranks are up")
+        yield ok(f"{show.format_summary(report)}; all between running ranks are up")
     elif not missing:
-        yield ok(show.summary(report))
+        yield ok(show.format_summary(report))
 
 
 def _both_run(evidence: Evidence, edge: Edge) -> bool:
@@ -230,7 +231,7 @@ def _edge_remedy(evidence: Evidence, edge: Edge) -> str:
     )
 
 
-def alone(evidence: Evidence) -> Iterator[Finding]:
+def check_isolation(evidence: Evidence) -> Iterator[Finding]:
     """Check that no running rank lacks all of its connections.
 
     DI-engine does not fail if a process finds no peers: it trains by itself, and nothing but the
@@ -257,7 +258,8 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
     ]
     if isolated:
         yield problem(
-            f"{say(isolated)}: running without any connection, possibly training in isolation",
+            f"{format_ranks(isolated)}: running without any connection, possibly training in"
+            " isolation",
             "see the condition LauncherBypassed and docs/runtimes.md: start ditask through the"
             " launcher, or with --platform k8s and the job's --topology; a script must call"
             " Parallel.runner",

@@ -4,13 +4,13 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.doctor.verdict import CheckStatus, Finding, ok, problem, unknown
-from dijob.cli.printing import duration
+from dijob.cli.printing import format_duration
 from dijob.cli.topology.expected import world_of
-from dijob.core.members import count, gang_of, say
+from dijob.core.members import format_count, format_ranks, gang_of
 from dijob.names import Queue, Runtime
 
 # The loopback, and interfaces that kernel modules create in every network namespace.
@@ -34,7 +34,7 @@ def _ranks_by(
     return found
 
 
-def answers(evidence: Evidence) -> Iterator[Finding]:
+def report_silent_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Report running ranks that could not be probed.
 
     This is one line for all checks that need a probe, instead of an UNKNOWN for each of them.
@@ -43,7 +43,7 @@ def answers(evidence: Evidence) -> Iterator[Finding]:
         yield unknown(evidence.silence)
 
 
-def output(evidence: Evidence) -> Iterator[Finding]:
+def check_output(evidence: Evidence) -> Iterator[Finding]:
     """Hint at a possible hang if no rank prints.
 
     A program that hangs inside its own code passes all other checks.
@@ -53,13 +53,13 @@ def output(evidence: Evidence) -> Iterator[Finding]:
     elif evidence.quiet_seconds >= QUIET_SECONDS and evidence.stacks is None:
         yield Finding(
             CheckStatus.OK,
-            f"no rank has printed a line for {duration(evidence.quiet_seconds)}:"
+            f"no rank has printed a line for {format_duration(evidence.quiet_seconds)}:"
             " the program is computing, or it hangs",
             f"kubectl dijob doctor {evidence.job.name} --stacks shows what its processes are doing",
         )
 
 
-def program(evidence: Evidence) -> Iterator[Finding]:
+def check_source(evidence: Evidence) -> Iterator[Finding]:
     """Check that all pods of a task run the same source code."""
     # Different tasks may run different programs, so pods are compared within a task.
     tasks = dict[str, dict[int, Probe]]()
@@ -72,7 +72,7 @@ def program(evidence: Evidence) -> Iterator[Finding]:
         if len(sources) > 1:
             bad = True
             each = "; ".join(
-                f"{say(ranks)}: {source or 'none'}" for source, ranks in sources.items()
+                f"{format_ranks(ranks)}: {source or 'none'}" for source, ranks in sources.items()
             )
             yield problem(
                 f"the source code{f' of task {task}' if task else ''} differs between pods"
@@ -89,7 +89,7 @@ def program(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def versions(evidence: Evidence) -> Iterator[Finding]:
+def check_versions(evidence: Evidence) -> Iterator[Finding]:
     """Check that all pods have the same versions of DI-engine, torch, Python, redis-py and pynng,
     and a redis-py that works with DI-engine.
     """
@@ -99,16 +99,19 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
         found = _ranks_by(answered, lambda probe, name=name: probe.versions.get(name, ""))  # type: ignore[misc]
         if len(found) > 1:
             bad = True
-            each = ", ".join(f"{say(ranks)}: {known or 'none'}" for known, ranks in found.items())
+            each = ", ".join(
+                f"{format_ranks(ranks)}: {known or 'none'}" for known, ranks in found.items()
+            )
             yield problem(
                 f"{name} differs between pods ({each})", "use the same image, or pin its version"
             )
     model = evidence.model
-    new = [r for r, p in answered.items() if _major(p.versions.get("redis", "")) >= 8]
+    new = [r for r, p in answered.items() if _major_version(p.versions.get("redis", "")) >= 8]
     if new and model and model.queue == Queue.REDIS:
         bad = True
         yield problem(
-            f"{say(new)}: redis-py {answered[new[0]].versions['redis']} loses large messages with"
+            f"{format_ranks(new)}: redis-py {answered[new[0]].versions['redis']} loses large"
+            " messages with"
             " DI-engine",
             "pip install 'redis<8' in the image",
         )
@@ -119,8 +122,8 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _major(version: str) -> int:
-    return natural(version.partition(".")[0]) or 0
+def _major_version(version: str) -> int:
+    return parse_natural(version.partition(".")[0]) or 0
 
 
 def list_number(evidence: Evidence) -> Iterator[Finding]:
@@ -138,7 +141,8 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
     late = [pod.rank for pod in evidence.pods if pod.list_number not in (0, newest)]
     if late:
         yield problem(
-            f"{say(late)}: the pod's peer list is older than the current revision {newest}",
+            f"{format_ranks(late)}: the pod's peer list is older than the current revision"
+            f" {newest}",
             "wait a minute; if it persists, see the operator's log and the condition"
             " ChangesRefused",
         )
@@ -152,7 +156,8 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
     ]
     if old:
         yield problem(
-            f"{say(old)}: /run/dijob/topology.json does not have the pod's revision {newest}",
+            f"{format_ranks(old)}: /run/dijob/topology.json does not have the pod's revision"
+            f" {newest}",
             "the kubelet updates the file within 90 s; if it does not, check the node (kubectl"
             " describe node)",
         )
@@ -160,7 +165,7 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
         yield ok(f"revision {newest} in all pods")
 
 
-def proxies(evidence: Evidence) -> Iterator[Finding]:
+def check_proxies(evidence: Evidence) -> Iterator[Finding]:
     """Check that traffic between the pods bypasses HTTP proxies."""
     ips = [pod.ip for pod in evidence.pods if pod.ip]
     bad = dict[str, list[int]]()
@@ -172,7 +177,8 @@ def proxies(evidence: Evidence) -> Iterator[Finding]:
             bad.setdefault(", ".join(given), []).append(rank)
     for names, ranks in bad.items():
         yield problem(
-            f"{say(ranks)}: {names} is set, but no_proxy does not cover the pods' addresses",
+            f"{format_ranks(ranks)}: {names} is set, but no_proxy does not cover the pods'"
+            " addresses",
             "set no_proxy to the pod network (for example 10.0.0.0/8,.svc,.cluster.local) in the"
             " template, or remove the proxy",
         )
@@ -197,7 +203,7 @@ def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
     return False
 
 
-def interfaces(evidence: Evidence) -> Iterator[Finding]:
+def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
     """Check that NCCL and gloo use the interface that reaches the other pods."""
     model, bad = evidence.model, False
     # Only torch, OneFlow and GPU jobs use NCCL or gloo, so others need no interface set.
@@ -251,14 +257,14 @@ def shared_memory(evidence: Evidence) -> Iterator[Finding]:
             full += [rank] if 1 - probe.shm[1] / probe.shm[0] > _FULL_SHARE else []
     if full:
         yield problem(
-            f"{say(full)}: /dev/shm ({least // 2**20} MiB) is full",
+            f"{format_ranks(full)}: /dev/shm ({least // 2**20} MiB) is full",
             "mount an emptyDir with medium: Memory and a sizeLimit at /dev/shm",
         )
     elif least:
         yield ok(f"/dev/shm: at least {least // 2**20} MiB, not full")
 
 
-def clocks(evidence: Evidence) -> Iterator[Finding]:
+def check_clocks(evidence: Evidence) -> Iterator[Finding]:
     """Check that the pods' clocks agree.
 
     Each clock is compared with the local one at the middle of the probe. The error of one
@@ -285,7 +291,7 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
         yield ok(f"the pods' clocks agree to within {max(difference, error):.1f} s")
 
 
-def barrier(evidence: Evidence) -> Iterator[Finding]:
+def check_barrier(evidence: Evidence) -> Iterator[Finding]:
     """Check that a program with a barrier has few enough processes for DI-engine's barrier."""
     model = evidence.model
     if model is None:
@@ -304,7 +310,8 @@ def barrier(evidence: Evidence) -> Iterator[Finding]:
     elif processes <= _BARRIER_LIMIT:
         least = "at least " if world.at_least else ""
         yield ok(
-            f"{least}{count(processes, 'process', 'processes')}; DI-engine's barrier supports"
+            f"{least}{format_count(processes, 'process', 'processes')}; DI-engine's barrier"
+            " supports"
             f" {_BARRIER_LIMIT}"
         )
     elif using:

@@ -6,10 +6,10 @@ from typing import Any
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.cli.stacks import places
-from dijob.core.members import say
+from dijob.core.members import format_ranks
 
 
-def stands(evidence: Evidence) -> Iterator[Finding]:
+def report_stacks(evidence: Evidence) -> Iterator[Finding]:
     """Yield a summary and a line for each group of processes at the same position.
 
     None of them is a problem: no position in a program is wrong by itself. A process that is
@@ -20,18 +20,18 @@ def stands(evidence: Evidence) -> Iterator[Finding]:
         return
     if not evidence.stacks:
         yield unknown("no stacks: the job has no pods")
-    halted = list(places.halted(evidence.stacks))
+    halted = list(places.describe_halted(evidence.stacks))
     for rank, text, remedy in halted:
         yield problem(text, _of_pod(remedy, evidence, rank))
-    for text in places.noted(evidence.stacks):
+    for text in places.describe_suspicious(evidence.stacks):
         yield ok(text)
-    found = places.groups(evidence.stacks)
+    found = places.group_processes(evidence.stacks)
     if found and not halted:
-        yield ok(places.verdict(found))
+        yield ok(places.summarize_groups(found))
     for group in found:
         yield ok(f"{group.who}: {group.where}")
-    for why, ranks in places.problems(evidence.stacks):
-        yield unknown(f"{say(ranks)}: {why}")
+    for why, ranks in places.find_dump_problems(evidence.stacks):
+        yield unknown(f"{format_ranks(ranks)}: {why}")
 
 
 def _of_pod(remedy: str, evidence: Evidence, rank: int) -> str:
@@ -42,7 +42,7 @@ def _of_pod(remedy: str, evidence: Evidence, rank: int) -> str:
     return remedy.replace("NAMESPACE", evidence.job.metadata.namespace)
 
 
-def data(evidence: Evidence) -> dict[str, Any]:
+def stacks_data(evidence: Evidence) -> dict[str, Any]:
     """Return the groups and py-spy's complete stacks; {} without --stacks."""
     if evidence.stacks is None:
         return {}
@@ -51,14 +51,14 @@ def data(evidence: Evidence) -> dict[str, Any]:
             "where": group.where,
             "processes": [{"rank": m.rank, "pid": m.process.pid} for m in group.members],
         }
-        for group in places.groups(evidence.stacks)
+        for group in places.group_processes(evidence.stacks)
     ]
     ranks = [
-        {"rank": rank, "processes": list(look.data), **_problem(look.problem)}
+        {"rank": rank, "processes": list(look.data), **_problem_data(look.problem)}
         for rank, look in sorted(evidence.stacks.items())
     ]
     return {"stacks": {"groups": found, "ranks": ranks}}
 
 
-def _problem(why: str) -> dict[str, str]:
+def _problem_data(why: str) -> dict[str, str]:
     return {"problem": why} if why else {}

@@ -10,11 +10,11 @@ from dijob.api.status import Condition, FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.client import RankPod
-from dijob.core.members import count, say
+from dijob.core.members import format_count, format_ranks
 from dijob.core.observed.complaints import wanted_image
-from dijob.core.observed.endings import ending, how_it_ended
-from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, termination
-from dijob.core.observed.unready import unready
+from dijob.core.observed.endings import how_it_ended, read_ending
+from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, parse_termination
+from dijob.core.observed.unready import find_unready
 from dijob.core.observed.views import Unready
 from dijob.pod import RENEWAL_CODE
 from dijob.reasons import ReasonKind
@@ -36,38 +36,38 @@ _EXPECTED_EXIT_CODES = (0, 143)
 _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 
 
-def conditions(evidence: Evidence) -> Iterator[Finding]:
+def check_conditions(evidence: Evidence) -> Iterator[Finding]:
     """Report the conditions that are problems, with the remedies of the operator's catalogue."""
     job = evidence.job
     unserved = evidence.unserved or not job.status.phase
-    bad = [_unserved(evidence)] if unserved else []
+    bad = [_unserved_finding(evidence)] if unserved else []
     for one in job.status.conditions:
-        if not (remedy := _remedy(one)):
+        if not (remedy := _condition_remedy(one)):
             continue
         if remedy.startswith(_RECOVERS):
             # Without an operator the job does not recover, and what it waits for may be over.
             if unserved:
                 continue
-            remedy = _BLOCKED if held(evidence) else remedy
+            remedy = _BLOCKED if held_ranks(evidence) else remedy
         bad.append(problem(f"{one.type} {one.reason}: {' '.join(one.message.split())}", remedy))
     yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
 
 
 def is_problem(condition: Condition) -> bool:
     """Whether the operator's catalogue lists the state of this condition as a problem."""
-    return bool(_remedy(condition))
+    return bool(_condition_remedy(condition))
 
 
-def _remedy(condition: Condition) -> str:
+def _condition_remedy(condition: Condition) -> str:
     """Return the remedy for a condition that is a problem; "" if it is none."""
-    reason = reasons.find(condition.type, condition.reason)
+    reason = reasons.find_reason(condition.type, condition.reason)
     entry = reason.entry if reason else None
     # A problem that is over has the opposite status, and sometimes keeps its reason.
     current = entry and entry.status == (condition.status == "True")
     return entry.remedy if entry and current and entry.kind is ReasonKind.PROBLEM else ""
 
 
-def _unserved(evidence: Evidence) -> Finding:
+def _unserved_finding(evidence: Evidence) -> Finding:
     """Report that no operator serves the job, and the Lease that may be the reason.
 
     A Lease assigns a namespace to one release of the operator. If that release is gone but its
@@ -110,7 +110,7 @@ def _unserved(evidence: Evidence) -> Finding:
     )
 
 
-def held(evidence: Evidence) -> Mapping[int, str]:
+def held_ranks(evidence: Evidence) -> Mapping[int, str]:
     """Return the ranks whose old pod does not end soon, with the reason."""
     now = evidence.now
     if now is None:
@@ -118,7 +118,7 @@ def held(evidence: Evidence) -> Mapping[int, str]:
     return {
         pod.rank: f"pod {pod.name} is being deleted: {end.reason(now)}"
         for pod in evidence.pods
-        if _does_not_end_soon(end := termination(pod.body), now)
+        if _does_not_end_soon(end := parse_termination(pod.body), now)
     }
 
 
@@ -146,7 +146,7 @@ def old_pods(evidence: Evidence) -> Iterator[Finding]:
             "check why that controller does not remove the finalizer; if it no longer exists,"
             " remove the finalizer by hand",
         )
-    kept = held(evidence)
+    kept = held_ranks(evidence)
     for rank, why in kept.items():
         yield problem(
             f"rank {rank}: {why}",
@@ -155,10 +155,10 @@ def old_pods(evidence: Evidence) -> Iterator[Finding]:
         )
     ending = sorted(pod.rank for pod in evidence.pods if pod.state == "Terminating")
     if not kept:
-        yield ok(f"{say(ending)}: within the grace period" if ending else "none")
+        yield ok(f"{format_ranks(ending)}: within the grace period" if ending else "none")
 
 
-def schedule(evidence: Evidence) -> Iterator[Finding]:
+def check_scheduling(evidence: Evidence) -> Iterator[Finding]:
     """Check that every pod has been scheduled to a node."""
     # The scheduler writes the same message for all pods of a template.
     causes = dict[str, list[int]]()
@@ -167,7 +167,7 @@ def schedule(evidence: Evidence) -> Iterator[Finding]:
             if one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable":
                 causes.setdefault(str(one.get("message", "")), []).append(pod.rank)
     for why, ranks in causes.items():
-        yield problem(f"{say(ranks)} cannot be scheduled: {why}", _scheduling_remedy(why))
+        yield problem(f"{format_ranks(ranks)} cannot be scheduled: {why}", _scheduling_remedy(why))
     if not causes:
         yield ok("every pod has a node") if evidence.pods else unknown("the job has no pods")
 
@@ -194,7 +194,7 @@ def _scheduling_remedy(why: str) -> str:
     return "change nodeSelector, affinity or tolerations, or add matching nodes"
 
 
-def images(evidence: Evidence) -> Iterator[Finding]:
+def check_images(evidence: Evidence) -> Iterator[Finding]:
     """Check that the images of all containers can be pulled."""
     causes = dict[tuple[str, str, str], list[int]]()
     for pod, one in evidence.containers():
@@ -206,14 +206,14 @@ def images(evidence: Evidence) -> Iterator[Finding]:
             causes.setdefault((image, waiting["reason"], message), []).append(pod.rank)
     for (image, reason, message), ranks in causes.items():
         yield problem(
-            f"{say(ranks)}: image {image} cannot be pulled ({reason}): {message}",
+            f"{format_ranks(ranks)}: image {image} cannot be pulled ({reason}): {message}",
             "correct the image name, push the image, or add imagePullSecrets to the template",
         )
     if not causes:
         yield ok("no image pull has failed")
 
 
-def quota(evidence: Evidence) -> Iterator[Finding]:
+def check_quota(evidence: Evidence) -> Iterator[Finding]:
     """Check that no ResourceQuota rejects the job's pods."""
     # The operator's conditions quote the API error of a rejected pod.
     messages = [
@@ -236,7 +236,7 @@ def quota(evidence: Evidence) -> Iterator[Finding]:
         yield ok("the namespace has no quota")
 
 
-def ends(evidence: Evidence) -> Iterator[Finding]:
+def check_failures(evidence: Evidence) -> Iterator[Finding]:
     """Report how containers failed.
 
     In a failed job, the last end of the container that failed was caused by the operator, which
@@ -263,11 +263,11 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
                 continue
             found = True
             where = f"rank {pod.rank}, container {one['name']},"
-            ended = ending(pod.body.get("spec") or {}, one, end)
+            ended = read_ending(pod.body.get("spec") or {}, one, end)
             other = "" if one["name"] == pod.container else str(one["name"])
             logs = _logs_command(evidence, pod.rank, pod.name, other)
             previous = " --previous" if ended.runs_again else ""
-            yield _failure(f"{where} {ended.words}", str(reason), logs + previous)
+            yield _failure_finding(f"{where} {ended.words}", str(reason), logs + previous)
             break
     if first and not found:
         found = True
@@ -280,23 +280,25 @@ def _is_expected(code: int, in_main: bool) -> bool:
     return code in _EXPECTED_EXIT_CODES or (in_main and code == RENEWAL_CODE)
 
 
-def readiness(evidence: Evidence) -> Iterator[Finding]:
+def check_readiness(evidence: Evidence) -> Iterator[Finding]:
     """Report what keeps pods from being Ready, other than their programs."""
     causes = dict[str, list[RankPod]]()
     for pod in evidence.pods:
         spec, status = pod.body.get("spec") or {}, pod.body.get("status") or {}
-        found = unready(spec, status, pod.container)
-        if found and not pod.meta.get("deletionTimestamp") and _lasts(evidence, pod, found):
+        found = find_unready(spec, status, pod.container)
+        if found and not pod.meta.get("deletionTimestamp") and _is_lasting(evidence, pod, found):
             causes.setdefault(found.text, []).append(pod)
     for text, pods in causes.items():
         first = pods[0]
-        found = unready(first.body["spec"], first.body["status"], first.container)
-        yield problem(f"{say([pod.rank for pod in pods])}: {text}", _unready_remedy(first, found))
+        found = find_unready(first.body["spec"], first.body["status"], first.container)
+        yield problem(
+            f"{format_ranks([pod.rank for pod in pods])}: {text}", _unready_remedy(first, found)
+        )
     if not causes:
         yield ok("no other container and no readiness gate keeps a pod from being Ready")
 
 
-def _lasts(evidence: Evidence, pod: RankPod, found: Unready) -> bool:
+def _is_lasting(evidence: Evidence, pod: RankPod, found: Unready) -> bool:
     created = str(pod.meta.get("creationTimestamp") or "")
     since = parse_time(found.since) or pod.begun or parse_time(created)
     if since is None or evidence.now is None:
@@ -327,10 +329,10 @@ def _first_failure(evidence: Evidence, first: FirstFailure) -> Finding:
     where = f"rank {first.rank}, container {first.container or names.MAIN_CONTAINER},"
     words = how_it_ended(first.exit_code, first.signal, first.reason, first.message, first.cause)
     logs = _logs_command(evidence, first.rank, first.pod, first.container)
-    return _failure(f"{where} {words}", first.reason, logs)
+    return _failure_finding(f"{where} {words}", first.reason, logs)
 
 
-def _failure(text: str, reason: str, logs: str) -> Finding:
+def _failure_finding(text: str, reason: str, logs: str) -> Finding:
     if reason == _OUT_OF_MEMORY:
         return problem(
             text,
@@ -364,7 +366,7 @@ def same_image(evidence: Evidence) -> Iterator[Finding]:
             found.setdefault(str(one.get("image")), {}).setdefault(digest, []).append(pod.rank)
     bad = {image: ids for image, ids in found.items() if len(ids) > 1}
     for image, ids in bad.items():
-        each = ", ".join(f"{say(ranks)}: {one[:19]}" for one, ranks in ids.items())
+        each = ", ".join(f"{format_ranks(ranks)}: {one[:19]}" for one, ranks in ids.items())
         yield problem(
             f"{image} is not the same image on all nodes ({each})",
             "name the image by its digest, or give each build its own tag; then kubectl dijob"
@@ -372,7 +374,7 @@ def same_image(evidence: Evidence) -> Iterator[Finding]:
         )
     if not bad:
         yield (
-            ok(f"{count(len(found), 'image')}, the same on all nodes")
+            ok(f"{format_count(len(found), 'image')}, the same on all nodes")
             if found
             else unknown("no container has started")
         )
@@ -388,7 +390,7 @@ def host_network(evidence: Evidence) -> Iterator[Finding]:
     for node, ranks in nodes.items():
         if len(ranks) > 1:
             yield problem(
-                f"{say(ranks)} use hostNetwork and share the ports of node {node}",
+                f"{format_ranks(ranks)} use hostNetwork and share the ports of node {node}",
                 "remove hostNetwork, or spread the ranks over nodes",
             )
     if all(len(ranks) == 1 for ranks in nodes.values()):

@@ -157,7 +157,7 @@ class Probe:
     """The error of each address and port; "" for success."""
 
 
-def command(names: list[str], targets: list[tuple[str, int]]) -> tuple[tuple[str, ...], ...]:
+def build_command(names: list[str], targets: list[tuple[str, int]]) -> tuple[tuple[str, ...], ...]:
     """Return the alternative commands that run the probe.
 
     The last argument marks the probe's own process, so that it does not find itself.
@@ -185,7 +185,7 @@ class _Answer(BaseModel):
     reach: tuple[tuple[str, int, str], ...]
 
 
-def read(text: str, asked: tuple[float, float]) -> Probe:
+def parse_answer(text: str, asked: tuple[float, float]) -> Probe:
     """Parse an answer. An invalid one becomes a Probe with a `problem`."""
     try:
         # Only the last line counts: a sitecustomize of the image may print before it.

@@ -14,7 +14,15 @@ from typing import Any, Final
 from dijob.api.model import DIJob
 from dijob.cli.calling import Where
 from dijob.cli.explain.fields import with_names
-from dijob.cli.explain.fit import NO, UNKNOWN, YES, FitFinding, into_nodes, into_quotas, rooms
+from dijob.cli.explain.fit import (
+    NO,
+    UNKNOWN,
+    YES,
+    FitFinding,
+    free_resources,
+    into_nodes,
+    into_quotas,
+)
 from dijob.cli.explain.report import pod_specs, sample_pods
 from dijob.cli.files import JobFile
 from dijob.cli.jobs import job_of
@@ -39,12 +47,12 @@ _NODES: Final = Resource("v1", "nodes", namespaced=False)
 _QUOTAS: Final = Resource("v1", "resourcequotas")
 
 
-def ask(file: JobFile, where: Where) -> Data:
+def check_on_cluster(file: JobFile, where: Where) -> Data:
     """Return the findings as data. Without a cluster, `asked` is false and `why` says why."""
-    return asyncio.run(_ask(file, where))
+    return asyncio.run(_collect_findings(file, where))
 
 
-async def _ask(file: JobFile, where: Where) -> Data:
+async def _collect_findings(file: JobFile, where: Where) -> Data:
     try:
         async with (
             asyncio.timeout(SECONDS),
@@ -108,7 +116,7 @@ class _Asking:
             return FitFinding(
                 NO, "the cluster has no DIJob resource: install the operator (docs/install.md)"
             )
-        return FitFinding(NO, f"the cluster rejects the DIJob: {_message(error)}")
+        return FitFinding(NO, f"the cluster rejects the DIJob: {_error_message(error)}")
 
     async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
         """Dry-run one pod of each pod set. Yield its name and the API error, None if accepted."""
@@ -140,7 +148,7 @@ class _Asking:
             kind = "nodes" if nodes is None else "the pods of all namespaces"
             return FitFinding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
         specs = list(pod_specs(job, Options()))
-        return into_nodes(specs, min(job.spec.minimum, len(specs)), rooms(nodes, pods))
+        return into_nodes(specs, min(job.spec.minimum, len(specs)), free_resources(nodes, pods))
 
     async def _quotas(self, job: DIJob) -> list[FitFinding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)
@@ -188,5 +196,5 @@ def _rejected_pod(name: str, error: ApiError) -> str:
     return f"the cluster rejects a pod like {name}: {with_names(error.message)}"
 
 
-def _message(error: ApiError) -> str:
+def _error_message(error: ApiError) -> str:
     return error.message.rstrip(".")

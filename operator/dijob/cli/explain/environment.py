@@ -16,7 +16,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, GangMember, gang_of
 from dijob.core.options import Options
 from dijob.core.render import annotations
-from dijob.core.render.fields import Manifest, mapping, objects
+from dijob.core.render.fields import Manifest, as_mapping, objects_in
 from dijob.core.render.pod import pod_manifest
 from dijob.names import Launcher
 
@@ -28,7 +28,7 @@ _INTERNAL: Final = "DIJOB_"
 Lookup = Callable[[str, str, str], str | None]
 
 
-def _unknown(_kind: str, _name: str, _key: str) -> str | None:
+def _resolve_nothing(_kind: str, _name: str, _key: str) -> str | None:
     return None
 
 
@@ -44,7 +44,7 @@ class PodPlace:
     ip: str
     addresses: AddressList
     node: str = "<name of the node>"
-    lookup: Lookup = _unknown
+    lookup: Lookup = _resolve_nothing
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class MainProcess:
         return tuple(one for one in self.variables if not one.name.startswith(_INTERNAL))
 
 
-def process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
+def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
     """Return the main container's process of a rank. The command does not include the launcher."""
     pod_set = job.pod_set_of(place.member.rank)
     made = pod_manifest(job, place.member, options)
@@ -118,11 +118,11 @@ def process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
     # The operator annotates a running pod with the peer list, so the rendered pod does not have it.
     made["metadata"]["annotations"] |= listed
     # A variable that the template sets is never overwritten.
-    users = {str(one.get("name")) for one in objects(pod_set.main_container.get("env"))}
+    users = {str(one.get("name")) for one in objects_in(pod_set.main_container.get("env"))}
     for variable in _env_from_variables(main, place):
         env.add(variable)
     # After envFrom, which env overrides in Kubernetes.
-    for entry in objects(main.get("env")):
+    for entry in objects_in(main.get("env")):
         env.add(_env_variable(entry, env, made, place, users))
     # Without a command there is no launcher, because the operator does not know what the image
     # runs.
@@ -142,16 +142,16 @@ def _launcher_variables(
     They are the variables of the peer list that the template does not set. Without a launcher, the
     kubelet reads the same values from the annotations.
     """
-    for name, annotation in annotations.variables(gang):
+    for name, annotation in annotations.list_variables(gang):
         if name not in users:
             yield Variable(name, listed[annotation], ours=True)
 
 
 def _env_from_variables(main: Manifest, place: PodPlace) -> Iterator[Variable]:
     """Yield the variables of envFrom: all keys of a ConfigMap or Secret, which may be unknown."""
-    for entry in objects(main.get("envFrom")):
+    for entry in objects_in(main.get("envFrom")):
         for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
-            name = str(mapping(entry.get(source)).get("name", ""))
+            name = str(as_mapping(entry.get(source)).get("name", ""))
             if name:
                 description = f"all keys of {kind} {name}"
                 keys = place.lookup(kind, name, "")
@@ -160,7 +160,7 @@ def _env_from_variables(main: Manifest, place: PodPlace) -> Iterator[Variable]:
                         f"{entry.get('prefix') or ''}{key}", place.lookup(kind, name, key)
                     )
                 if keys is None:
-                    optional = bool(mapping(entry.get(source)).get("optional"))
+                    optional = bool(as_mapping(entry.get(source)).get("optional"))
                     yield Variable(f"{kind}/{name}", None, description, optional=optional)
 
 
@@ -172,16 +172,16 @@ def _env_variable(
     if entry.get("valueFrom") is None:
         given = entry.get("value")
         return Variable(name, env.expand("" if given is None else str(given)), ours=ours)
-    source = mapping(entry.get("valueFrom"))
+    source = as_mapping(entry.get("valueFrom"))
     if "fieldRef" in source:
-        path = str(mapping(source["fieldRef"]).get("fieldPath", ""))
+        path = str(as_mapping(source["fieldRef"]).get("fieldPath", ""))
         return Variable(name, _pod_field(path, pod, place), f"the pod's {path}", ours=ours)
     if "resourceFieldRef" in source:
-        resource = str(mapping(source["resourceFieldRef"]).get("resource", ""))
+        resource = str(as_mapping(source["resourceFieldRef"]).get("resource", ""))
         return Variable(name, None, f"the container's {resource}", ours=ours)
     for key, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if key in source:
-            ref = mapping(source[key])
+            ref = as_mapping(source[key])
             where = str(ref.get("name", "")), str(ref.get("key", ""))
             return Variable(
                 name,

@@ -15,15 +15,19 @@ _MODEL: Final = re.compile(r"(?:List\[)?(V1\w+)\]?")
 
 def with_names(message: str) -> str:
     """Append the most similar known name of each unknown field to an API error about a pod."""
-    hints = [f"{path}: did you mean {near}?" for path in _paths(message) if (near := nearest(path))]
+    hints = [
+        f"{path}: did you mean {near}?"
+        for path in _unknown_paths(message)
+        if (near := nearest_field(path))
+    ]
     return "; ".join([message.rstrip("."), *hints])
 
 
-def _paths(message: str) -> Sequence[str]:
+def _unknown_paths(message: str) -> Sequence[str]:
     return list(dict.fromkeys(_UNKNOWN.findall(message)))
 
 
-def nearest(path: str) -> str:
+def nearest_field(path: str) -> str:
     """Return the known field most similar to the last name of a path in a pod; "" if none is."""
     # The generated models are large, and are needed only for this error.
     from kubernetes.aio.client import models

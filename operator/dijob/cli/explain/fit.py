@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from dijob.cli.explain import quantities
 from dijob.cli.explain.quantities import Amounts
-from dijob.core.members import count
-from dijob.core.render.fields import mapping, objects
+from dijob.core.members import format_count
+from dijob.core.render.fields import as_mapping, objects_in
 
 Body = Mapping[str, Any]
 
@@ -42,17 +42,17 @@ class NodeRoom:
 
     def takes(self, spec: Body) -> str:
         """Return why a pod does not fit; "" if it does."""
-        wanted = mapping(spec.get("nodeSelector"))
+        wanted = as_mapping(spec.get("nodeSelector"))
         if any(self.labels.get(key) != value for key, value in wanted.items()):
             return "nodeSelector"
-        tolerations = objects(spec.get("tolerations"))
+        tolerations = objects_in(spec.get("tolerations"))
         for taint in self.taints:
-            if taint.get("effect") in _BLOCKING_EFFECTS and not _tolerated(taint, tolerations):
+            if taint.get("effect") in _BLOCKING_EFFECTS and not _is_tolerated(taint, tolerations):
                 return f"taint {taint.get('key')}"
         if host_ports(spec) & self.ports:
             return "a host port"
         # The number of pods is a resource of a node, too (110 by default).
-        requests = {**quantities.requests(spec), "pods": Decimal(1)}
+        requests = {**quantities.pod_requests(spec), "pods": Decimal(1)}
         short = [
             name for name, value in requests.items() if value > self.free.get(name, Decimal(0))
         ]
@@ -60,23 +60,23 @@ class NodeRoom:
 
     def take(self, spec: Body) -> None:
         """Subtract the resources of a pod that is placed on the node."""
-        requests = {**quantities.requests(spec), "pods": Decimal(1)}
+        requests = {**quantities.pod_requests(spec), "pods": Decimal(1)}
         for name, value in requests.items():
             self.free[name] = self.free.get(name, Decimal(0)) - value
         self.ports |= host_ports(spec)
 
 
-def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom]:
+def free_resources(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom]:
     """Return the free resources of all ready and schedulable nodes."""
     found = {}
     for node in nodes:
         meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-        if spec.get("unschedulable") or not _ready(status):
+        if spec.get("unschedulable") or not _is_ready(status):
             continue
-        given = mapping(status.get("allocatable"))
-        free = {str(name): quantities.quantity(value) for name, value in given.items()}
-        labels = mapping(meta.get("labels"))
-        found[meta["name"]] = NodeRoom(meta["name"], labels, objects(spec.get("taints")), free)
+        given = as_mapping(status.get("allocatable"))
+        free = {str(name): quantities.parse_quantity(value) for name, value in given.items()}
+        labels = as_mapping(meta.get("labels"))
+        found[meta["name"]] = NodeRoom(meta["name"], labels, objects_in(spec.get("taints")), free)
     for pod in pods:
         spec = pod.get("spec") or {}
         # A pod that has ended does not hold resources.
@@ -103,7 +103,7 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom]) 
         else:
             for reason in reasons:
                 why[reason] = why.get(reason, 0) + 1
-    nodes, pods = count(len(places), "node"), count(len(specs), "pod")
+    nodes, pods = format_count(len(places), "node"), format_count(len(specs), "pod")
     if placed == len(specs):
         return FitFinding(
             YES, f"nodes: all {pods} fit now ({nodes} ready){_unchecked_rules(specs)}"
@@ -119,28 +119,28 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom]) 
 def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[FitFinding]:
     """Return a finding for each quota of the namespace."""
     # A quota limits the sum of all pods, wherever they run.
-    asked = _totals(specs)
-    return [_quota(quota, asked) for quota in quotas] or [
+    asked = _total_amounts(specs)
+    return [_check_quota(quota, asked) for quota in quotas] or [
         FitFinding(YES, "quotas: the namespace has none")
     ]
 
 
-def _quota(quota: Body, asked: Amounts) -> FitFinding:
+def _check_quota(quota: Body, asked: Amounts) -> FitFinding:
     name, spec = quota["metadata"]["name"], quota.get("spec") or {}
     # Scopes restrict a quota to some pods, for example to a priority class.
     if spec.get("scopes") or spec.get("scopeSelector"):
         return FitFinding(UNKNOWN, f"quota {name}: not checked, because it has scopes")
     status = quota.get("status") or {}
-    hard, used = mapping(status.get("hard") or spec.get("hard")), mapping(status.get("used"))
+    hard, used = as_mapping(status.get("hard") or spec.get("hard")), as_mapping(status.get("used"))
     short = []
     for key, limit in hard.items():
-        left = quantities.quantity(limit) - quantities.quantity(used.get(key, 0))
-        wanted = asked.get(_normalised(str(key)), Decimal(0))
+        left = quantities.parse_quantity(limit) - quantities.parse_quantity(used.get(key, 0))
+        wanted = asked.get(_normalise_key(str(key)), Decimal(0))
         if wanted > left:
-            plain = _normalised(str(key)).removeprefix("limits.")
+            plain = _normalise_key(str(key)).removeprefix("limits.")
             amounts = (
-                quantities.shown(plain, wanted),
-                quantities.shown(plain, max(left, Decimal(0))),
+                quantities.format_amount(plain, wanted),
+                quantities.format_amount(plain, max(left, Decimal(0))),
             )
             short.append(f"{key}: {amounts[0]} needed, {amounts[1]} left")
     if short:
@@ -148,9 +148,9 @@ def _quota(quota: Body, asked: Amounts) -> FitFinding:
     return FitFinding(YES, f"quota {name} is large enough")
 
 
-def _totals(specs: Sequence[Body]) -> Amounts:
-    found = quantities.total(map(quantities.requests, specs))
-    limits = quantities.total(map(quantities.limits, specs))
+def _total_amounts(specs: Sequence[Body]) -> Amounts:
+    found = quantities.add_amounts(map(quantities.pod_requests, specs))
+    limits = quantities.add_amounts(map(quantities.pod_limits, specs))
     return {
         **found,
         **{f"limits.{name}": value for name, value in limits.items()},
@@ -158,7 +158,7 @@ def _totals(specs: Sequence[Body]) -> Amounts:
     }
 
 
-def _normalised(key: str) -> str:
+def _normalise_key(key: str) -> str:
     """Normalise a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
     return key.removeprefix("requests.").removeprefix("count/")
 
@@ -168,14 +168,14 @@ def _unchecked_rules(specs: Sequence[Body]) -> str:
     return "; affinity and topology spread constraints are not checked" if looked else ""
 
 
-def _ready(status: Body) -> bool:
+def _is_ready(status: Body) -> bool:
     return any(
         one.get("type") == "Ready" and one.get("status") == "True"
-        for one in objects(status.get("conditions"))
+        for one in objects_in(status.get("conditions"))
     )
 
 
-def _tolerated(taint: Body, tolerations: Iterable[Body]) -> bool:
+def _is_tolerated(taint: Body, tolerations: Iterable[Body]) -> bool:
     for one in tolerations:
         # An absent key or effect tolerates all of them.
         key = not one.get("key") or one.get("key") == taint.get("key")
@@ -191,8 +191,8 @@ def host_ports(spec: Body) -> set[int]:
     """Return the ports of its node that a pod uses."""
     ports = [
         port
-        for container in objects(spec.get("containers"))
-        for port in objects(container.get("ports"))
+        for container in objects_in(spec.get("containers"))
+        for port in objects_in(container.get("ports"))
     ]
     # With hostNetwork, the API server copies each containerPort to hostPort.
     on_host = bool(spec.get("hostNetwork"))

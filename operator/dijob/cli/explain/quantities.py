@@ -23,21 +23,21 @@ _SMALLEST: Final = -30
 Amounts = dict[str, Decimal]
 
 
-def valid(text: str) -> bool:
+def is_quantity(text: str) -> bool:
     """Whether the API server accepts the text as a quantity."""
     return _VALID.fullmatch(text) is not None
 
 
-def quantity(text: Any) -> Decimal:
+def parse_quantity(text: Any) -> Decimal:
     """Return the value of a quantity; 0 if it is invalid, which the API server reports itself."""
     word = str(text).strip()
     for suffix in (word[-2:], word[-1:]):
         if suffix in _FACTORS:
-            return _number(word.removesuffix(suffix)) * _FACTORS[suffix]
-    return _number(word)
+            return _parse_number(word.removesuffix(suffix)) * _FACTORS[suffix]
+    return _parse_number(word)
 
 
-def _number(text: str) -> Decimal:
+def _parse_number(text: str) -> Decimal:
     try:
         found = Decimal(text)
     except InvalidOperation:
@@ -47,7 +47,7 @@ def _number(text: str) -> Decimal:
     return max(-_LARGEST, min(_LARGEST, found))
 
 
-def total(amounts: Iterable[Mapping[str, Decimal]]) -> Amounts:
+def add_amounts(amounts: Iterable[Mapping[str, Decimal]]) -> Amounts:
     """Add up amounts by resource."""
     found: Amounts = {}
     for one in amounts:
@@ -56,41 +56,45 @@ def total(amounts: Iterable[Mapping[str, Decimal]]) -> Amounts:
     return found
 
 
-def shown(name: str, value: Decimal) -> str:
+def format_amount(name: str, value: Decimal) -> str:
     """Format an amount of a resource as people write it: binary units for bytes, else m."""
     if name.rpartition(".")[2] in ("memory", "ephemeral-storage", "storage"):
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             if value >= _FACTORS[suffix]:
-                return f"{_plain(round(value / _FACTORS[suffix], 1))}{suffix}"
-        return _plain(value)
+                return f"{_format_number(round(value / _FACTORS[suffix], 1))}{suffix}"
+        return _format_number(value)
     if value != value.to_integral_value():
-        return f"{_plain(round(value * 1000))}m"
-    return _plain(value)
+        return f"{_format_number(round(value * 1000))}m"
+    return _format_number(value)
 
 
-def listed(amounts: Mapping[str, Decimal]) -> str:
+def format_amounts(amounts: Mapping[str, Decimal]) -> str:
     """Format several amounts: "cpu 100m, memory 512Mi"."""
-    return ", ".join(f"{name} {shown(name, value)}" for name, value in sorted(amounts.items()))
+    return ", ".join(
+        f"{name} {format_amount(name, value)}" for name, value in sorted(amounts.items())
+    )
 
 
-def requests(spec: Mapping[str, Any]) -> Amounts:
+def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """Return the requests of a pod as the scheduler counts them, including its overhead.
 
     A limit without a request is a request, too (k8s.io/component-helpers/resource: PodRequests).
     """
     found = _of_pod(spec, _of_container)
     # Pod-level resources (KEP-2837) replace the sum of the containers.
-    level = _resources(spec)
-    for name, value in _amounts(level.get("limits")).items():
+    level = _read_resources(spec)
+    for name, value in _parse_amounts(level.get("limits")).items():
         found.setdefault(name, value)
-    found |= _amounts(level.get("requests"))
-    return total([found, _amounts(spec.get("overhead"))])
+    found |= _parse_amounts(level.get("requests"))
+    return add_amounts([found, _parse_amounts(spec.get("overhead"))])
 
 
-def limits(spec: Mapping[str, Any]) -> Amounts:
+def pod_limits(spec: Mapping[str, Any]) -> Amounts:
     """Return the limits of a pod as a quota counts them."""
-    found = _of_pod(spec, lambda container: _amounts(_resources(container).get("limits")))
-    return found | _amounts(_resources(spec).get("limits"))
+    found = _of_pod(
+        spec, lambda container: _parse_amounts(_read_resources(container).get("limits"))
+    )
+    return found | _parse_amounts(_read_resources(spec).get("limits"))
 
 
 def _of_pod(spec: Mapping[str, Any], amounts: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
@@ -100,41 +104,41 @@ def _of_pod(spec: Mapping[str, Any], amounts: Callable[[Mapping[str, Any]], Amou
     all containers run together with all sidecars.
     """
     sidecars, most = Amounts(), Amounts()
-    for container in _objects(spec.get("initContainers")):
-        now = total([sidecars, amounts(container)])
+    for container in _only_mappings(spec.get("initContainers")):
+        now = add_amounts([sidecars, amounts(container)])
         if container.get("restartPolicy") == "Always":
             sidecars = now
-        most = _larger(most, now)
-    running = [*map(amounts, _objects(spec.get("containers"))), sidecars]
-    return _larger(most, total(running))
+        most = _larger_amounts(most, now)
+    running = [*map(amounts, _only_mappings(spec.get("containers"))), sidecars]
+    return _larger_amounts(most, add_amounts(running))
 
 
-def _larger(first: Amounts, second: Amounts) -> Amounts:
+def _larger_amounts(first: Amounts, second: Amounts) -> Amounts:
     return {
         name: max(first.get(name, Decimal(0)), second.get(name, Decimal(0)))
         for name in first | second
     }
 
 
-def _resources(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_resources(given: Mapping[str, Any]) -> Mapping[str, Any]:
     found = given.get("resources")
     return found if isinstance(found, Mapping) else {}
 
 
 def _of_container(container: Mapping[str, Any]) -> Amounts:
-    resources = _resources(container)
-    return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
+    resources = _read_resources(container)
+    return {**_parse_amounts(resources.get("limits")), **_parse_amounts(resources.get("requests"))}
 
 
-def _amounts(given: Any) -> Amounts:
+def _parse_amounts(given: Any) -> Amounts:
     items = given.items() if isinstance(given, Mapping) else ()
-    return {str(name): quantity(value) for name, value in items}
+    return {str(name): parse_quantity(value) for name, value in items}
 
 
-def _objects(given: Any) -> list[Mapping[str, Any]]:
+def _only_mappings(given: Any) -> list[Mapping[str, Any]]:
     return [one for one in given or () if isinstance(one, Mapping)] if given else []
 
 
-def _plain(value: Decimal | int) -> str:
+def _format_number(value: Decimal | int) -> str:
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

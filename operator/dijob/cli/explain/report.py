@@ -9,10 +9,10 @@ from typing import Any, Final
 from dijob.api import bypass
 from dijob.api.checks import LIST_LENGTH
 from dijob.api.model import DIJob
-from dijob.api.warnings import warnings
+from dijob.api.warnings import job_warnings
 from dijob.cli.explain import quantities
 from dijob.cli.explain.edges import Edges, edges_of, listens_on
-from dijob.cli.explain.environment import MainProcess, PodPlace, process
+from dijob.cli.explain.environment import MainProcess, PodPlace, main_process
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
@@ -24,7 +24,7 @@ Data = dict[str, Any]
 LONGEST_ADDRESS: Final = "255.255.255.255"
 
 
-def explanation(job: DIJob, options: Options) -> Data:
+def explain_job(job: DIJob, options: Options) -> Data:
     """Return everything that the file decides about the job, as plain values."""
     gang = gang_of(job)
     # A program that bypasses the launcher makes no connections, whatever the spec says.
@@ -34,14 +34,16 @@ def explanation(job: DIJob, options: Options) -> Data:
     places = (PodPlace(m, ip_of(m.rank), listed, f"<node of rank {m.rank}>") for m in gang.members)
     return {
         "job": {"name": gang.job, "namespace": gang.namespace},
-        "world": _world(job, gang),
-        "pods": [_pod(job, place, edges, options) for place in places],
-        "connections": {**_connections(edges), "ranksWithoutPeers": list(alone)},
-        "sizes": _sizes(job, gang, options),
-        "creates": _creates(job, options),
-        "requests": _formatted(quantities.total(map(quantities.requests, pod_specs(job, options)))),
-        "ends": _completion(job),
-        "warnings": [{"field": one.field, "message": one.message} for one in warnings(job)],
+        "world": _world_data(job, gang),
+        "pods": [_pod_data(job, place, edges, options) for place in places],
+        "connections": {**_connection_data(edges), "ranksWithoutPeers": list(alone)},
+        "sizes": _size_limits(job, gang, options),
+        "creates": _created_objects(job, options),
+        "requests": _format_amounts(
+            quantities.add_amounts(map(quantities.pod_requests, pod_specs(job, options)))
+        ),
+        "ends": _completion_data(job),
+        "warnings": [{"field": one.field, "message": one.message} for one in job_warnings(job)],
     }
 
 
@@ -55,12 +57,12 @@ def without_peers(job: DIJob) -> tuple[int, ...]:
     return tuple(
         rank
         for pod_set in job.pod_sets
-        if bypass.problem(pod_set, job)
+        if bypass.bypass_problem(pod_set, job)
         for rank in range(pod_set.first, pod_set.first + pod_set.replicas)
     )
 
 
-def _world(job: DIJob, gang: Gang) -> Data:
+def _world_data(job: DIJob, gang: Gang) -> Data:
     return {
         "pods": gang.size,
         "minimum": gang.minimum,
@@ -76,10 +78,10 @@ def _world(job: DIJob, gang: Gang) -> Data:
     }
 
 
-def _pod(job: DIJob, place: PodPlace, edges: Edges, options: Options) -> Data:
+def _pod_data(job: DIJob, place: PodPlace, edges: Edges, options: Options) -> Data:
     member = place.member
-    main = process(job, place, options)
-    joins = bypass.problem(job.pod_set_of(member.rank), job) is None
+    main = main_process(job, place, options)
+    joins = bypass.bypass_problem(job.pod_set_of(member.rank), job) is None
     ports = listens_on(job, member.rank) if joins else None
     return {
         "rank": member.rank,
@@ -90,12 +92,12 @@ def _pod(job: DIJob, place: PodPlace, edges: Edges, options: Options) -> Data:
         "ports": list(ports) if ports is not None else [],
         "image": str(job.pod_set_of(member.rank).main_container.get("image", "")),
         "command": list(main.command),
-        "requests": _formatted(quantities.requests(main.pod["spec"])),
+        "requests": _format_amounts(quantities.pod_requests(main.pod["spec"])),
         "environment": {one.name: one.shown for one in main.public},
     }
 
 
-def _connections(edges: Edges) -> Data:
+def _connection_data(edges: Edges) -> Data:
     return {
         "total": edges.total,
         "betweenPods": edges.between_pods,
@@ -104,27 +106,27 @@ def _connections(edges: Edges) -> Data:
     }
 
 
-def _sizes(job: DIJob, gang: Gang, options: Options) -> Data:
+def _size_limits(job: DIJob, gang: Gang, options: Options) -> Data:
     """Return upper bounds: with the longest addresses, and for the last rank."""
     text = ",".join(gang.address(member.rank, LONGEST_ADDRESS) for member in gang.members)
     last = PodPlace(gang.member(gang.size - 1), LONGEST_ADDRESS, AddressList(1, text))
     return {
         "addressListBytes": len(text),
         "addressListLimit": LIST_LENGTH,
-        "environmentBytes": _bytes(process(job, last, options)),
+        "environmentBytes": _environment_bytes(main_process(job, last, options)),
     }
 
 
-def _bytes(process: MainProcess) -> int:
+def _environment_bytes(process: MainProcess) -> int:
     """Return the size as the kernel counts it against its limit: NAME=VALUE and a NUL byte."""
     return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in process.variables)
 
 
-def _creates(job: DIJob, options: Options) -> list[Data]:
+def _created_objects(job: DIJob, options: Options) -> list[Data]:
     gang = gang_of(job)
     shared = [
-        *(service.manifests(job, options) if job.wants_service else ()),
-        *(redis.manifests(job, options) if job.server else ()),
+        *(service.headless_manifests(job, options) if job.wants_service else ()),
+        *(redis.server_manifests(job, options) if job.server else ()),
     ]
     ranks = [{"kind": "Pod", "name": member.name, "rank": True} for member in gang.members]
     others = ({"kind": one["kind"], "name": one["metadata"]["name"]} for one in shared)
@@ -138,7 +140,7 @@ def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
     addresses = AddressList(1, ",".join("-" for _ in gang.members))
     for pod_set in job.pod_sets:
         member = gang.member(pod_set.first)
-        yield member.name, process(job, PodPlace(member, "-", addresses), options).pod
+        yield member.name, main_process(job, PodPlace(member, "-", addresses), options).pod
 
 
 def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
@@ -147,14 +149,14 @@ def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
         yield from [pod["spec"]] * pod_set.replicas
     # The job's own Redis server needs a node and quota, too.
     if job.server:
-        yield redis.manifests(job, options)[-1]["spec"]
+        yield redis.server_manifests(job, options)[-1]["spec"]
 
 
-def _formatted(amounts: quantities.Amounts) -> dict[str, str]:
-    return {name: quantities.shown(name, value) for name, value in sorted(amounts.items())}
+def _format_amounts(amounts: quantities.Amounts) -> dict[str, str]:
+    return {name: quantities.format_amount(name, value) for name, value in sorted(amounts.items())}
 
 
-def _completion(job: DIJob) -> Data:
+def _completion_data(job: DIJob) -> Data:
     spec = job.spec
     # Only fields with an effect are shown, so unset ones are left out.
     found = {

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from dijob.core.members import compact, count, say
+from dijob.core.members import compact_ranks, format_count, format_ranks
 
 Data = dict[str, Any]
 
@@ -21,23 +21,23 @@ PROGRAM_DECIDES: Final = (
 )
 
 
-def lines(found: Data, full: bool = False) -> Iterator[str]:
+def explanation_lines(found: Data, full: bool = False) -> Iterator[str]:
     """Yield the lines of an explanation (report.py)."""
-    yield _headline(found)
+    yield _format_headline(found)
     yield ""
-    yield from _table(found["pods"], full)
+    yield from _table_lines(found["pods"], full)
     yield ""
-    yield from _facts(found)
-    yield from _environment(found["pods"], full)
-    yield from _warnings(found["warnings"])
-    yield from _cluster(found["cluster"])
+    yield from _fact_lines(found)
+    yield from _environment_lines(found["pods"], full)
+    yield from _warning_lines(found["warnings"])
+    yield from _cluster_lines(found["cluster"])
 
 
-def _headline(found: Data) -> str:
+def _format_headline(found: Data) -> str:
     job, world = found["job"], found["world"]
     least = AT_LEAST if world["parallelWorkersAssumed"] else ""
-    each = f"{least}{count(world['parallelWorkers'], 'process', 'processes')}"
-    sizes = f"{count(world['pods'], 'pod')} x {each} = {least}{world['size']}"
+    each = f"{least}{format_count(world['parallelWorkers'], 'process', 'processes')}"
+    sizes = f"{format_count(world['pods'], 'pod')} x {each} = {least}{world['size']}"
     # For a job of fixed size the limits would only repeat the number of pods.
     elastic = world["minimum"] < world["pods"] or world["maximum"] > world["pods"]
     room = f"; starts with {world['minimum']}, can grow to {world['maximum']} pods"
@@ -47,15 +47,17 @@ def _headline(found: Data) -> str:
     )
 
 
-def _table(pods: Sequence[Data], full: bool) -> Iterator[str]:
+def _table_lines(pods: Sequence[Data], full: bool) -> Iterator[str]:
     shown = pods if full or len(pods) <= FEW else [*pods[: FEW - 2], pods[-1]]
     # A job without tasks needs no column for them.
     tasks = any(pod["task"] for pod in pods)
     rows = [["RANK", "POD", *(["TASK"] if tasks else []), "NODE IDS", "LISTENS ON", "DIALS"]]
     for pod in shown:
-        ids = compact(pod["nodeIds"])
+        ids = compact_ranks(pod["nodeIds"])
         task = [pod["task"]] if tasks else []
-        rows.append([str(pod["rank"]), pod["name"], *task, ids, _ports(pod), _dials(pod)])
+        rows.append(
+            [str(pod["rank"]), pod["name"], *task, ids, _format_ports(pod), _format_dials(pod)]
+        )
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for at, row in enumerate(rows):
         if len(shown) < len(pods) and at == len(rows) - 1:
@@ -64,20 +66,20 @@ def _table(pods: Sequence[Data], full: bool) -> Iterator[str]:
         yield "  ".join(word.ljust(width) for word, width in pairs).rstrip()
 
 
-def _ports(pod: Data) -> str:
+def _format_ports(pod: Data) -> str:
     ports = pod["ports"]
-    return f"{_ip(pod)}:{compact(ports)}" if ports else "-"
+    return f"{_placeholder_ip(pod)}:{compact_ranks(ports)}" if ports else "-"
 
 
-def _ip(pod: Data) -> str:
+def _placeholder_ip(pod: Data) -> str:
     return f"<IP of rank {pod['rank']}>"
 
 
-def _dials(pod: Data) -> str:
-    return say(pod["dials"]) if pod["dials"] else "-"
+def _format_dials(pod: Data) -> str:
+    return format_ranks(pod["dials"]) if pod["dials"] else "-"
 
 
-def _facts(found: Data) -> Iterator[str]:
+def _fact_lines(found: Data) -> Iterator[str]:
     pods = found["pods"]
     # Tasks may differ in image, command and requests. Equal ones are printed once.
     commands = dict.fromkeys((pod["image"], shlex.join(pod["command"])) for pod in pods)
@@ -89,16 +91,16 @@ def _facts(found: Data) -> Iterator[str]:
         )
     if found["world"]["parallelWorkersAssumed"]:
         yield from _labelled_lines("Processes", PROGRAM_DECIDES)
-    yield from _labelled_lines("Connections", _connections(found))
+    yield from _labelled_lines("Connections", _format_connections(found))
     master = pods[0]["environment"].get("MASTER_ADDR")
     if master:
         port = pods[0]["environment"].get("MASTER_PORT", "?")
         yield from _labelled_lines("Rendezvous", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
-    yield from _labelled_lines("Creates", _created(found["creates"]))
-    for words in dict.fromkeys(_amounts(pod["requests"]) for pod in pods):
+    yield from _labelled_lines("Creates", _format_created(found["creates"]))
+    for words in dict.fromkeys(_format_amounts(pod["requests"]) for pod in pods):
         yield from _labelled_lines("Pod requests", words)
-    yield from _labelled_lines("Job requests", _amounts(found["requests"]))
-    yield from _labelled_lines("Completion", _completion(found))
+    yield from _labelled_lines("Job requests", _format_amounts(found["requests"]))
+    yield from _labelled_lines("Completion", _format_completion(found))
     sizes = found["sizes"]
     yield from _labelled_lines(
         "Sizes",
@@ -119,11 +121,11 @@ def _labelled_lines(label: str, text: str) -> Iterator[str]:
     )
 
 
-def _connections(found: Data) -> str:
+def _format_connections(found: Data) -> str:
     connections, world, alone = found["connections"], found["world"], ""
     least = AT_LEAST if world["parallelWorkersAssumed"] and connections["total"] else ""
     if ranks := connections["ranksWithoutPeers"]:
-        alone = f"; the programs of {say(ranks)} know no peers, see the warning"
+        alone = f"; the programs of {format_ranks(ranks)} know no peers, see the warning"
     if connections["toRedis"]:
         text = "one from each process to the Redis server"
         return f"{least}{connections['total']}, {text}{alone}"
@@ -136,19 +138,19 @@ def _connections(found: Data) -> str:
     return f"{least}{connections['total']} between DI-engine's processes ({where}): {shape}{alone}"
 
 
-def _created(creates: Iterable[Data]) -> str:
+def _format_created(creates: Iterable[Data]) -> str:
     ranks = sum(1 for one in creates if one["rank"])
     others = [f"{one['kind']} {one['name']}" for one in creates if not one["rank"]]
     service = [] if any(word.startswith("Service") for word in others) else ["no Service"]
-    return ", ".join([count(ranks, "pod"), *others, *service])
+    return ", ".join([format_count(ranks, "pod"), *others, *service])
 
 
-def _amounts(requests: Data) -> str:
+def _format_amounts(requests: Data) -> str:
     found = ", ".join(f"{name} {value}" for name, value in requests.items())
     return found or "none, so the scheduler may put any number of pods on a node"
 
 
-def _completion(found: Data) -> str:
+def _format_completion(found: Data) -> str:
     ends = found["ends"]
     subject = {"AllReplicas": "all ranks have", "Rank0": "rank 0 has"}
     policy = ends["successPolicy"]
@@ -160,26 +162,26 @@ def _completion(found: Data) -> str:
     )
 
 
-def _environment(pods: Sequence[Data], full: bool) -> Iterator[str]:
+def _environment_lines(pods: Sequence[Data], full: bool) -> Iterator[str]:
     yield ""
     if full:
         for pod in pods:
             yield f"Variables of rank {pod['rank']} ({pod['name']})"
-            yield from (f"  {name}={_quoted(v)}" for name, v in pod["environment"].items())
+            yield from (f"  {name}={_quote_value(v)}" for name, v in pod["environment"].items())
         return
     first = pods[0]["environment"]
     # Most variables are the same in all pods, so they are printed once.
     common = {k: v for k, v in first.items() if all(p["environment"].get(k) == v for p in pods)}
-    yield from _wrapped("Common variables (--full for all)", common)
+    yield from _wrap_variables("Common variables (--full for all)", common)
     for pod in pods if len(pods) <= FEW // 2 else pods[:2]:
         own = {k: v for k, v in pod["environment"].items() if k not in common}
-        yield from _wrapped(f"of rank {pod['rank']}", own)
+        yield from _wrap_variables(f"of rank {pod['rank']}", own)
 
 
-def _wrapped(title: str, found: Data) -> Iterator[str]:
+def _wrap_variables(title: str, found: Data) -> Iterator[str]:
     # NUL replaces the spaces inside a value, so that textwrap breaks lines only between variables.
     words = "  ".join(
-        f"{name}={_quoted(value)}".replace(" ", "\0") for name, value in found.items()
+        f"{name}={_quote_value(value)}".replace(" ", "\0") for name, value in found.items()
     )
     text = textwrap.wrap(
         f"{title.replace(' ', chr(0))}:  {words}",
@@ -191,18 +193,18 @@ def _wrapped(title: str, found: Data) -> Iterator[str]:
     yield from (line.replace("\0", " ") for line in text)
 
 
-def _quoted(value: str) -> str:
+def _quote_value(value: str) -> str:
     """Return a value on one line, cut if it is long."""
     text = value.replace("\n", "\\n")
     return text if len(text) <= 2 * WIDTH else f"{text[: 2 * WIDTH]}... ({len(text)} characters)"
 
 
-def _warnings(found: Sequence[Data]) -> Iterator[str]:
+def _warning_lines(found: Sequence[Data]) -> Iterator[str]:
     for one in found:
         yield from _labelled_lines("Warning", f"{one['field']}: {one['message']}")
 
 
-def _cluster(seen: Data) -> Iterator[str]:
+def _cluster_lines(seen: Data) -> Iterator[str]:
     """Yield the findings of the cluster checks (cluster.py)."""
     if not seen["asked"]:
         yield from _labelled_lines("Cluster", seen["why"])

@@ -84,7 +84,7 @@ class ProcessGroup:
         reader = asyncio.create_task(self._read(reading))
         status = await self._process.wait()
         self.tell(signal.SIGKILL)
-        sweep(self.start.env[MARK])
+        kill_marked(self.start.env[MARK])
         with suppress(TimeoutError):
             await asyncio.wait_for(reader, DRAIN_SECONDS)
         return status
@@ -117,7 +117,7 @@ class ProcessGroup:
             self._line(rest.decode(errors="replace"))
 
 
-def sweep(mark: str) -> None:
+def kill_marked(mark: str) -> None:
     """Kill all processes whose mark begins with this text, in any process group.
 
     Without /proc, such as on macOS, no process is found.

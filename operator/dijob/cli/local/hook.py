@@ -12,7 +12,7 @@ _IN_WHEEL = Path(__file__).parent / "python"
 _IN_CHECKOUT = Path(__file__).parents[4] / "images" / "dijob-runtime"
 
 
-def folders() -> tuple[Path, ...]:
+def hook_folders() -> tuple[Path, ...]:
     """Return the folders for PYTHONPATH. The first one contains sitecustomize.py."""
     if (_IN_WHEEL / "sitecustomize.py").is_file():
         return (_IN_WHEEL,)

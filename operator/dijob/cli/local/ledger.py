@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dijob.api.model import DIJob
-from dijob.core.members import gang_of, say
+from dijob.core.members import format_ranks, gang_of
 from dijob.core.membership.policy import Policy
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.endings import ContainerEnding
@@ -57,7 +57,7 @@ class LocalFailureAccount:
 
         `status` is that of subprocess: an exit code, or the negative number of a signal.
         """
-        end = _ending(status)
+        end = _ending_of_status(status)
         if not status:
             return self._success(rank)
         name = self._gang.member(rank).name
@@ -76,7 +76,9 @@ class LocalFailureAccount:
             return self._failed(f"{failure}; backoffLimit is {limit}")
         ranks = self._again(rank, action)
         count = f"counted failure {self.restarts} of {limit}" if counted else "not counted"
-        return Decision(frozenset(ranks), said=f"{failure} ({count}): restarting {say(ranks)}")
+        return Decision(
+            frozenset(ranks), said=f"{failure} ({count}): restarting {format_ranks(ranks)}"
+        )
 
     def _success(self, rank: int) -> Decision:
         self.succeeded.add(rank)
@@ -102,7 +104,7 @@ class LocalFailureAccount:
         return Decision(outcome=LocalOutcome.FAILED, said=f"{why}{also}")
 
 
-def _ending(status: int) -> ContainerEnding:
+def _ending_of_status(status: int) -> ContainerEnding:
     """Return the end of a program as a kubelet would report it."""
     signal = max(0, -status)
     code = SIGNALLED + signal if signal else status

@@ -20,7 +20,7 @@ _HOSTS: Final = Path("/etc/hosts")
 _ENTER: Final = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
 
 
-def lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
+def hosts_lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
     """Return the lines of /etc/hosts: each rank with its short name and the name in peer lists."""
     return [
         f"{address} {gang.member(rank).name} {gang.member(rank).name}.{gang.job}"
@@ -28,14 +28,14 @@ def lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
     ]
 
 
-def prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
+def resolver_prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
     """Return the words to put before a command so that it can resolve the names.
 
     They are empty if the names resolve already. Raises CliError (USAGE) if the user may not create
     a mount namespace.
     """
-    wanted = lines(gang, addresses)
-    if all(_resolves(line.split()) for line in wanted):
+    wanted = hosts_lines(gang, addresses)
+    if all(_is_resolved(line.split()) for line in wanted):
         return ()
     file = work / "hosts"
     before = _HOSTS.read_text() if _HOSTS.is_file() else ""
@@ -43,7 +43,7 @@ def prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
     unshare = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]
     words = (*unshare, "sh", "-c", _ENTER, "sh", str(file))
     # A trial is the only reliable check: distributions restrict user namespaces in many ways.
-    if shutil.which("unshare") and _works((*words, "true")):
+    if shutil.which("unshare") and _is_successful((*words, "true")):
         return words
     raise CliError(
         "the ranks of this job address each other by name, and you may not create a private"
@@ -52,7 +52,7 @@ def prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
     )
 
 
-def _resolves(words: list[str]) -> bool:
+def _is_resolved(words: list[str]) -> bool:
     address, *names = words
     try:
         return all(socket.gethostbyname(name) == address for name in names)
@@ -60,5 +60,5 @@ def _resolves(words: list[str]) -> bool:
         return False
 
 
-def _works(words: Sequence[str]) -> bool:
+def _is_successful(words: Sequence[str]) -> bool:
     return subprocess.run(words, capture_output=True, check=False).returncode == 0

@@ -24,7 +24,7 @@ COLOURS = (
 
 
 @contextmanager
-def printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
+def open_printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
     """Return a function that prints a line of a rank, or of the run itself (None).
 
     Each rank also gets a file in `folder`, unless it is "". Raises CliError (USAGE) if a file
@@ -33,7 +33,7 @@ def printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
     known = list(starts)
     width = max((len(start.title) for start in known), default=0)
     with ExitStack() as stack:
-        files = {start.rank: _file(start, folder, stack) for start in known if folder}
+        files = {start.rank: _open_log_file(start, folder, stack) for start in known if folder}
 
         def show(start: Start | None, text: str) -> None:
             if start is None:
@@ -49,7 +49,7 @@ def printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
         yield show
 
 
-def _file(start: Start, folder: str, stack: ExitStack) -> TextIO:
+def _open_log_file(start: Start, folder: str, stack: ExitStack) -> TextIO:
     path = Path(folder) / f"{start.name}.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

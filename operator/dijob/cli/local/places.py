@@ -21,7 +21,7 @@ RUNS = 64
 
 
 @contextmanager
-def addresses(size: int) -> Iterator[tuple[str, ...]]:
+def reserve_addresses(size: int) -> Iterator[tuple[str, ...]]:
     """Provide the addresses, which no other run uses meanwhile.
 
     Raises CliError if the machine lacks them: macOS has only 127.0.0.1.
@@ -34,8 +34,8 @@ def addresses(size: int) -> Iterator[tuple[str, ...]]:
             except OSError:
                 continue
             # Linux has the whole block. Elsewhere, one missing address is enough to fail.
-            found = tuple(address(run, rank) for rank in range(size))
-            _check(found[-1])
+            found = tuple(rank_address(run, rank) for rank in range(size))
+            _check_address(found[-1])
             yield found
             return
     raise CliError(
@@ -43,13 +43,13 @@ def addresses(size: int) -> Iterator[tuple[str, ...]]:
     )
 
 
-def address(run: int, rank: int) -> str:
+def rank_address(run: int, rank: int) -> str:
     """Return the address of a rank. After 250 ranks, the next block begins."""
     block, host = divmod(rank, 250)
     return f"127.{run}.{block}.{host + FIRST}"
 
 
-def _check(last: str) -> None:
+def _check_address(last: str) -> None:
     try:
         with socket.socket() as trial:
             trial.bind((last, 0))

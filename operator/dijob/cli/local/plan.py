@@ -13,7 +13,7 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.explain.environment import MainProcess, PodPlace, process
+from dijob.cli.explain.environment import MainProcess, PodPlace, main_process
 from dijob.cli.files import JobFile
 from dijob.cli.local import hook, volumes
 from dijob.core.addresses import AddressList
@@ -55,7 +55,7 @@ class Request:
     redis: str = ""
 
 
-def refusals(job: DIJob) -> list[str]:
+def find_obstacles(job: DIJob) -> list[str]:
     """Return the reasons why a job cannot run locally."""
     advice = "the image's entry point is not available locally: set command in the main container"
     silent = (one.path for one in job.pod_sets if not one.main_container.get("command"))
@@ -72,7 +72,7 @@ def refusals(job: DIJob) -> list[str]:
     return found
 
 
-def remarks(job: DIJob) -> list[str]:
+def describe_omissions(job: DIJob) -> list[str]:
     """Return remarks about the parts of a job that do not run locally."""
     found = []
     for pod_set in job.pod_sets:
@@ -87,7 +87,7 @@ def remarks(job: DIJob) -> list[str]:
     return found
 
 
-def starts(request: Request) -> tuple[Start, ...]:
+def plan_starts(request: Request) -> tuple[Start, ...]:
     """Return the programs to start, in rank order, and create their folders and files.
 
     Raises CliError (USAGE) for volumes and variables that only a cluster has.
@@ -95,19 +95,23 @@ def starts(request: Request) -> tuple[Start, ...]:
     gang = gang_of(request.job)
     texts = (gang.address(rank, ip) for rank, ip in enumerate(request.addresses))
     listed = AddressList(1, ",".join(texts))
-    return tuple(_start(request, gang, rank, listed) for rank in range(gang.size))
+    return tuple(_plan_start(request, gang, rank, listed) for rank in range(gang.size))
 
 
-def _start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Start:
+def _plan_start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Start:
     member, job = gang.member(rank), request.job
     node = socket.gethostname()
-    place = PodPlace(member, request.addresses[rank], listed, node, lookup=_lookup(request.file))
-    seen = process(job, place, Options())
+    place = PodPlace(
+        member, request.addresses[rank], listed, node, lookup=_build_lookup(request.file)
+    )
+    seen = main_process(job, place, Options())
     pod_set = job.pod_set_of(rank)
-    wanted = list(volumes.mounts(pod_set.pod, pod_set.main_container, list(job.spec.volumes or ())))
+    wanted = list(
+        volumes.list_mounts(pod_set.pod, pod_set.main_container, list(job.spec.volumes or ()))
+    )
     own = request.work / member.name
-    paths = volumes.prepared(own, wanted, request.file, request.folders)
-    env = {name: paths.translated(value) for name, value in _known(seen, request).items()}
+    paths = volumes.prepare_folders(own, wanted, request.file, request.folders)
+    env = {name: paths.translated(value) for name, value in _known_variables(seen, request).items()}
     title = member.name.removeprefix(f"{gang.job}-") if gang.tasks else f"rank {rank}"
     return Start(
         rank,
@@ -116,12 +120,12 @@ def _start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Star
         words=tuple(paths.translated(word) for word in seen.command),
         # The job's variables override those of the machine, which take the place of the image's.
         # The mark ends with a dot, so that rank 1 is not a prefix of rank 10.
-        env={**_machines(), **env, **_python(env), MARK: f"{request.mark}-{rank}."},
-        folder=_working(pod_set.main_container, paths, own),
+        env={**_machine_variables(), **env, **_python_path(env), MARK: f"{request.mark}-{rank}."},
+        folder=_working_folder(pod_set.main_container, paths, own),
     )
 
 
-def _known(seen: MainProcess, request: Request) -> dict[str, str]:
+def _known_variables(seen: MainProcess, request: Request) -> dict[str, str]:
     """Return the variables with a value. Raises CliError (USAGE) if a required one has none."""
     for one in seen.variables:
         if one.value is None and not one.optional:
@@ -136,7 +140,7 @@ def _known(seen: MainProcess, request: Request) -> dict[str, str]:
     return found
 
 
-def _machines() -> dict[str, str]:
+def _machine_variables() -> dict[str, str]:
     """Return this machine's variables, without those of a job that this program may run in.
 
     PET_ variables of torchrun are kept, because they are also settings of the user.
@@ -145,16 +149,18 @@ def _machines() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
-def _python(env: Mapping[str, str]) -> dict[str, str]:
+def _python_path(env: Mapping[str, str]) -> dict[str, str]:
     """Return PYTHONPATH as the launcher sets it."""
     if (before := env.get("PYTHONPATH")) is None:
         # Relative paths are relative to the user's folder, and a rank may start in another one.
         given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         before = os.pathsep.join(map(os.path.abspath, given))
-    return {"PYTHONPATH": os.pathsep.join([*map(str, hook.folders()), *filter(None, [before])])}
+    return {
+        "PYTHONPATH": os.pathsep.join([*map(str, hook.hook_folders()), *filter(None, [before])])
+    }
 
 
-def _working(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
+def _working_folder(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
     """Return the folder in which the program starts: workingDir, else the current directory.
 
     A missing folder is created in the rank's temporary folder, as a container runtime would do.
@@ -169,7 +175,7 @@ def _working(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
     return made
 
 
-def _lookup(file: JobFile) -> Any:
+def _build_lookup(file: JobFile) -> Any:
     """Return a function that looks up keys of the file's ConfigMaps and Secrets.
 
     For the key "" it returns the names of all keys, one per line, as `envFrom` needs them.
@@ -179,7 +185,7 @@ def _lookup(file: JobFile) -> Any:
         body = file.of_kind(kind).get(name)
         if body is None:
             return None
-        keys = volumes.contents(body)
+        keys = volumes.decode_contents(body)
         if not key:
             return "\n".join(keys)
         return keys[key].decode(errors="replace") if key in keys else None

@@ -15,8 +15,14 @@ from typing import Final
 from dijob.cli.local.group import ProcessGroup
 from dijob.cli.local.ledger import Decision, LocalFailureAccount, LocalOutcome
 from dijob.cli.local.plan import Start
-from dijob.cli.local.waiting import ENDING_SECONDS, FIRST_SECONDS, EndWait, named, running
-from dijob.core.backoff import doubled
+from dijob.cli.local.waiting import (
+    ENDING_SECONDS,
+    FIRST_SECONDS,
+    EndWait,
+    format_running,
+    running_ranks,
+)
+from dijob.core.backoff import doubled_wait
 
 # Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node. A
 # user in front of a terminal would only be kept waiting.
@@ -78,7 +84,9 @@ class Run:
         self._failures: dict[int, int] = {}
         self._interrupted = False
         self._stdout_closed = False
-        self._waiting = EndWait(lambda: running(self._groups), lambda text: self._show(None, text))
+        self._waiting = EndWait(
+            lambda: running_ranks(self._groups), lambda text: self._show(None, text)
+        )
 
     async def run(self) -> LocalRunEnd:
         """Run the job to its end. On return all its processes have ended, even after an error."""
@@ -97,7 +105,7 @@ class Run:
     def _timer(self, seconds: float, end: LocalRunEnd) -> asyncio.TimerHandle:
         def over() -> None:
             # Listed now, because the ranks are ended before the message is printed.
-            left = named(running(self._groups))
+            left = format_running(running_ranks(self._groups))
             self._ends.put_nowait(replace(end, said="; ".join(filter(None, [end.said, left]))))
 
         return asyncio.get_running_loop().call_later(seconds, over)
@@ -187,7 +195,7 @@ class Run:
         ranks, self._again = self._again, set()
         times = max(self._failures.get(rank, 0) for rank in ranks)
         # The first restart is immediate, as with a kubelet.
-        pause = doubled(times - 1, PAUSES) if times > 1 else 0.0
+        pause = doubled_wait(times - 1, PAUSES) if times > 1 else 0.0
         for rank in ranks:
             self._begin(rank, pause)
 

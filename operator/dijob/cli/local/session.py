@@ -21,9 +21,9 @@ from dijob.cli.errors import CliError, Exit
 from dijob.cli.files import JobFile
 from dijob.cli.jobs import job_of
 from dijob.cli.local import names, places, plan
-from dijob.cli.local.group import sweep
+from dijob.cli.local.group import kill_marked
 from dijob.cli.local.ledger import LocalFailureAccount
-from dijob.cli.local.output import printer
+from dijob.cli.local.output import open_printer
 from dijob.cli.local.run import GRACE_SECONDS, Limits, LocalRunEnd, Run
 from dijob.core.members import gang_of
 from dijob.core.render.redis import COMMAND as REDIS
@@ -41,38 +41,40 @@ class Choices:
     folders: Mapping[str, Path] = field(default_factory=dict)
 
 
-def run(file: JobFile, choices: Choices) -> LocalRunEnd:
+def run_job_locally(file: JobFile, choices: Choices) -> LocalRunEnd:
     """Run the file's job to its end. Raises CliError (USAGE) if it cannot run on this machine."""
     # Programs expect DI_JOB_ID, which is the uid that the apiserver would assign.
     job = job_of(file, uid=str(uuid.uuid4()))
-    if found := plan.refusals(job):
+    if found := plan.find_obstacles(job):
         raise CliError(f"{file.name} cannot run locally: {'; '.join(found)}", Exit.USAGE)
     mark = uuid.uuid4().hex
     with (
         TemporaryDirectory(prefix="dijob-local-") as folder,
-        places.addresses(gang_of(job).size) as addresses,
+        places.reserve_addresses(gang_of(job).size) as addresses,
     ):
         request = plan.Request(
             job, file, addresses, Path(folder), folders=choices.folders, mark=mark
         )
         try:
-            with _redis(job, addresses[0], request) as redis:
-                planned = plan.starts(replace(request, redis=redis))
-                if absent := _absent(planned):
+            with _run_redis(job, addresses[0], request) as redis:
+                planned = plan.plan_starts(replace(request, redis=redis))
+                if absent := _missing_program(planned):
                     raise CliError(absent, Exit.USAGE)
-                starts = _named(planned, request)
-                with printer(starts, choices.logs) as show:
-                    for text in plan.remarks(job):
+                starts = _add_resolver_prefix(planned, request)
+                with open_printer(starts, choices.logs) as show:
+                    for text in plan.describe_omissions(job):
                         show(None, text)
                     return asyncio.run(
-                        Run(starts, LocalFailureAccount(job), _limits(job, choices), show).run()
+                        Run(
+                            starts, LocalFailureAccount(job), _time_limits(job, choices), show
+                        ).run()
                     )
         finally:
             # Processes that have left their group may have survived the end of their rank.
-            sweep(mark)
+            kill_marked(mark)
 
 
-def _absent(starts: tuple[plan.Start, ...]) -> str:
+def _missing_program(starts: tuple[plan.Start, ...]) -> str:
     """Return a message about a program that is missing on this machine, or "".
 
     Without this check, each rank would be restarted until backoffLimit, to the same effect.
@@ -88,15 +90,17 @@ def _absent(starts: tuple[plan.Start, ...]) -> str:
     return ""
 
 
-def _named(starts: tuple[plan.Start, ...], request: plan.Request) -> tuple[plan.Start, ...]:
+def _add_resolver_prefix(
+    starts: tuple[plan.Start, ...], request: plan.Request
+) -> tuple[plan.Start, ...]:
     """Return the programs, prefixed so that they can resolve the ranks' names if they need them."""
     if request.job.addressing is not Addressing.HOSTNAME:
         return starts
-    words = names.prefix(gang_of(request.job), request.addresses, request.work)
+    words = names.resolver_prefix(gang_of(request.job), request.addresses, request.work)
     return tuple(replace(start, words=(*words, *start.words)) for start in starts)
 
 
-def _limits(job: DIJob, choices: Choices) -> Limits:
+def _time_limits(job: DIJob, choices: Choices) -> Limits:
     graces = (pod_set.pod.get("terminationGracePeriodSeconds") for pod_set in job.pod_sets)
     # All ranks share one limit, so the longest grace period counts.
     given = [grace for grace in graces if isinstance(grace, int)]
@@ -105,7 +109,7 @@ def _limits(job: DIJob, choices: Choices) -> Limits:
 
 
 @contextmanager
-def _redis(job: DIJob, address: str, request: plan.Request) -> Iterator[str]:
+def _run_redis(job: DIJob, address: str, request: plan.Request) -> Iterator[str]:
     """Run the job's own Redis server, and provide its address; "" if the job has none."""
     if not job.server:
         yield ""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.files import JobFile
-from dijob.core.render.fields import mapping, objects
+from dijob.core.render.fields import as_mapping, objects_in
 
 Body = Mapping[str, Any]
 
@@ -57,11 +57,11 @@ class Paths:
         return below if below.is_dir() else None
 
 
-def mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
+def list_mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
     """Yield the main container's mounts. `more` are the volumes of spec.volumes."""
-    by_name = {str(v.get("name")): v for v in [*objects(pod.get("volumes")), *more]}
-    for mount in objects(main.get("volumeMounts")):
-        path, name = _normal(str(mount.get("mountPath", ""))), str(mount.get("name"))
+    by_name = {str(v.get("name")): v for v in [*objects_in(pod.get("volumes")), *more]}
+    for mount in objects_in(main.get("volumeMounts")):
+        path, name = _normalize_path(str(mount.get("mountPath", ""))), str(mount.get("name"))
         if path == "/" or not path.startswith("/") or path in _SHARED:
             continue
         volume = by_name.get(name)
@@ -70,13 +70,15 @@ def mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
         yield Mount(path, volume, str(mount.get("subPath") or ""))
 
 
-def _normal(path: str) -> str:
+def _normalize_path(path: str) -> str:
     """Return a path without `..` and redundant slashes."""
     # normpath keeps two slashes at the beginning, which POSIX treats specially.
     return posixpath.normpath(re.sub("^/+", "/", path))
 
 
-def prepared(root: Path, wanted: list[Mount], file: JobFile, given: Mapping[str, Path]) -> Paths:
+def prepare_folders(
+    root: Path, wanted: list[Mount], file: JobFile, given: Mapping[str, Path]
+) -> Paths:
     """Create the folders of the mounts.
 
     An emptyDir becomes an empty folder, and a ConfigMap or Secret of the same file becomes files.
@@ -94,7 +96,7 @@ def prepared(root: Path, wanted: list[Mount], file: JobFile, given: Mapping[str,
         if mount.path in found:
             raise CliError(f"two mounts have the path {mount.path}: change one", Exit.USAGE)
         if name not in volumes:
-            volumes[name] = _folder(root / "volumes" / name, mount.volume, file, given)
+            volumes[name] = _prepare_folder(root / "volumes" / name, mount.volume, file, given)
         inside = any(f"{mount.path}/".startswith(f"{outer}/") for outer in found)
         tree = root / "inner" / str(len(found)) if inside else root / "root"
         place = tree / mount.path.lstrip("/")
@@ -107,7 +109,7 @@ def prepared(root: Path, wanted: list[Mount], file: JobFile, given: Mapping[str,
     return Paths(root / "root", tuple(found), found)
 
 
-def _folder(path: Path, volume: Body, file: JobFile, given: Mapping[str, Path]) -> Path:
+def _prepare_folder(path: Path, volume: Body, file: JobFile, given: Mapping[str, Path]) -> Path:
     name = str(volume.get("name"))
     if name in given:
         return given[name]
@@ -121,15 +123,15 @@ def _folder(path: Path, volume: Body, file: JobFile, given: Mapping[str, Path]) 
         )
     path.mkdir(parents=True)
     if kind != "emptyDir":
-        for key, text in _files(mapping(volume.get(kind)), kind, file):
+        for key, text in _selected_files(as_mapping(volume.get(kind)), kind, file):
             target = path / key
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)
-            target.chmod(_mode(volume, kind))
+            target.chmod(_file_mode(volume, kind))
     return path
 
 
-def _files(source: Body, kind: str, file: JobFile) -> Iterator[tuple[str, bytes]]:
+def _selected_files(source: Body, kind: str, file: JobFile) -> Iterator[tuple[str, bytes]]:
     """Yield the files of a ConfigMap or a Secret: all keys, or those selected by `items`."""
     of_kind = {"configMap": "ConfigMap", "secret": "Secret"}[kind]
     name = str(source.get("name") or source.get("secretName"))
@@ -141,28 +143,28 @@ def _files(source: Body, kind: str, file: JobFile) -> Iterator[tuple[str, bytes]
             f"{file.name} does not contain {of_kind} {name}: add it to the file, after a line ---",
             Exit.USAGE,
         )
-    keys = contents(body)
-    items = objects(source.get("items")) or [{"key": key, "path": key} for key in keys]
+    keys = decode_contents(body)
+    items = objects_in(source.get("items")) or [{"key": key, "path": key} for key in keys]
     for item in items:
         # Kubernetes rejects `..` in a path. Here it would write outside the temporary folder.
         if str(item.get("key")) in keys and ".." not in PurePosixPath(str(item.get("path"))).parts:
             yield str(item.get("path")).lstrip("/"), keys[str(item.get("key"))]
 
 
-def contents(body: Body) -> dict[str, bytes]:
+def decode_contents(body: Body) -> dict[str, bytes]:
     """Return the content of a ConfigMap or a Secret by key."""
     from base64 import b64decode
 
-    plain = {**mapping(body.get("data"))} if body.get("kind") == "ConfigMap" else {}
-    coded = mapping(body.get("binaryData" if body.get("kind") == "ConfigMap" else "data"))
+    plain = {**as_mapping(body.get("data"))} if body.get("kind") == "ConfigMap" else {}
+    coded = as_mapping(body.get("binaryData" if body.get("kind") == "ConfigMap" else "data"))
     return {
         **{key: b64decode(str(value)) for key, value in coded.items()},
         **{key: str(value).encode() for key, value in plain.items()},
-        **{k: str(v).encode() for k, v in mapping(body.get("stringData")).items()},
+        **{k: str(v).encode() for k, v in as_mapping(body.get("stringData")).items()},
     }
 
 
-def _mode(volume: Body, kind: str) -> int:
+def _file_mode(volume: Body, kind: str) -> int:
     # 0644 is the default of Kubernetes.
-    mode = mapping(volume.get(kind)).get("defaultMode")
+    mode = as_mapping(volume.get(kind)).get("defaultMode")
     return mode if isinstance(mode, int) else 0o644

@@ -26,7 +26,7 @@ class RunningRank:
     seconds: float
 
 
-def running(groups: Mapping[int, ProcessGroup]) -> list[RunningRank]:
+def running_ranks(groups: Mapping[int, ProcessGroup]) -> list[RunningRank]:
     """Return the ranks that currently run."""
     now = asyncio.get_running_loop().time()
     return [
@@ -36,7 +36,7 @@ def running(groups: Mapping[int, ProcessGroup]) -> list[RunningRank]:
     ]
 
 
-def named(left: Sequence[RunningRank]) -> str:
+def format_running(left: Sequence[RunningRank]) -> str:
     """List the ranks that are still running; "" if there are none."""
     if not left:
         return ""
@@ -44,9 +44,9 @@ def named(left: Sequence[RunningRank]) -> str:
     return f"still running: {', '.join(each)}"
 
 
-def still(left: Sequence[RunningRank], since: str, seconds: float, then: str = "") -> str:
+def report_running(left: Sequence[RunningRank], since: str, seconds: float, then: str = "") -> str:
     """Return the report; "" if no rank runs any more. `since` happened `seconds` ago."""
-    text = f"{seconds:.0f} s after {since}, {named(left)}{f'; {then}' if then else ''}"
+    text = f"{seconds:.0f} s after {since}, {format_running(left)}{f'; {then}' if then else ''}"
     return text if left else ""
 
 
@@ -66,7 +66,7 @@ class EndWait:
         began = loop.time()
 
         def tell(pause: float) -> None:
-            if text := still(self._left(), since, loop.time() - began, then):
+            if text := report_running(self._left(), since, loop.time() - began, then):
                 self._say(text)
                 # The interval doubles, so that a long training does not fill the terminal.
                 self._timer = loop.call_later(2 * pause, tell, 2 * pause)

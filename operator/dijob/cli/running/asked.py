@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.explain.quantities import quantity, valid
+from dijob.cli.explain.quantities import is_quantity, parse_quantity
 
 # No container runs with less memory. Such an amount lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)
@@ -21,27 +21,27 @@ _MOST_MI: Final = 2**20
 _BYTES: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgtpe])(?:i?b|ib?)?", re.IGNORECASE)
 
 
-def memory(text: str | None) -> None:
+def check_memory(text: str | None) -> None:
     """Raise CliError (USAGE) for an invalid amount of memory, or one without its suffix."""
     if text is None:
         return
-    if not valid(text):
+    if not is_quantity(text):
         raise CliError(
             f"--memory {text} is not a Kubernetes quantity, a number with Ki, Mi, Gi, k, M or G:"
             f" write {_as_memory(text)}",
             Exit.USAGE,
         )
-    if (amount := quantity(text)) < _LEAST_MEMORY:
+    if (amount := parse_quantity(text)) < _LEAST_MEMORY:
         raise CliError(
             f"--memory {text} means {amount.normalize():f} {'byte' if amount == 1 else 'bytes'}:"
-            f" {_meant(text)}",
+            f" {_suggest_memory(text)}",
             Exit.USAGE,
         )
 
 
-def cpu(text: str | None) -> None:
+def check_cpu(text: str | None) -> None:
     """Raise CliError (USAGE) for an invalid amount of CPU."""
-    if text is None or (valid(text) and quantity(text) >= 0):
+    if text is None or (is_quantity(text) and parse_quantity(text) >= 0):
         return
     number = re.match(r"\d+(\.\d+)?", text)
     raise CliError(
@@ -51,7 +51,7 @@ def cpu(text: str | None) -> None:
     )
 
 
-def words(command: Sequence[str]) -> None:
+def check_command(command: Sequence[str]) -> None:
     """Raise CliError (USAGE) for a command line in one word, which only a shell would split."""
     if len(command) == 1 and len(command[0].split()) > 1:
         raise CliError(
@@ -69,7 +69,7 @@ def _as_memory(text: str) -> str:
     return f"{number}{'k' if letter == 'K' else letter} or {number}{letter}i"
 
 
-def _meant(text: str) -> str:
+def _suggest_memory(text: str) -> str:
     found = re.fullmatch(r"(\d+)(\D*)", text)
     if not found or not 0 < int(found[1]) <= _MOST_MI:
         return "write it as 4Gi or 500Mi"

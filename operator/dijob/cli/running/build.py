@@ -40,20 +40,20 @@ class BuildRequest:
     volumes: Sequence[str] = ()
 
 
-def manifests(wanted: BuildRequest, code: Code | None) -> list[Body]:
+def build_manifests(wanted: BuildRequest, code: Code | None) -> list[Body]:
     """Return the DIJob, and the ConfigMap with its code if it has any. Raises CliError (USAGE)."""
-    asked.cpu(wanted.cpu)
-    asked.memory(wanted.memory)
-    asked.words(wanted.command)
+    asked.check_cpu(wanted.cpu)
+    asked.check_memory(wanted.memory)
+    asked.check_command(wanted.command)
     main: Body = {
         "name": names.MAIN_CONTAINER,
         "image": wanted.image,
         "command": list(wanted.command),
-        "env": _env(wanted.env),
+        "env": _build_env(wanted.env),
     }
-    if resources := _resources(wanted):
+    if resources := _build_resources(wanted):
         main["resources"] = resources
-    mounts, volumes = _claims(wanted.volumes)
+    mounts, volumes = _parse_claims(wanted.volumes)
     if code is not None:
         main["workingDir"] = WORK
         mounts, volumes = _code_mounts(code) + mounts, _code_volumes(wanted, code) + volumes
@@ -65,7 +65,7 @@ def manifests(wanted: BuildRequest, code: Code | None) -> list[Body]:
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
         "metadata": {"name": wanted.name},
-        "spec": {**_spec(wanted), "template": {"spec": pod}},
+        "spec": {**_build_spec(wanted), "template": {"spec": pod}},
     }
     return [job] if code is None else [job, code.config_map(code_name(wanted.name))]
 
@@ -75,7 +75,7 @@ def code_name(job: str) -> str:
     return f"{job}-code"
 
 
-def _spec(wanted: BuildRequest) -> Body:
+def _build_spec(wanted: BuildRequest) -> Body:
     spec: Body = {"replicas": wanted.replicas}
     if wanted.workers is not None:
         spec["parallelWorkers"] = wanted.workers
@@ -86,7 +86,7 @@ def _spec(wanted: BuildRequest) -> Body:
     return spec
 
 
-def _resources(wanted: BuildRequest) -> Body:
+def _build_resources(wanted: BuildRequest) -> Body:
     # A CPU limit would throttle the program even if the node has idle CPUs. For GPUs, Kubernetes
     # sets the request to the limit.
     requests = {"cpu": wanted.cpu, "memory": wanted.memory}
@@ -96,7 +96,7 @@ def _resources(wanted: BuildRequest) -> Body:
     return {key: value for key, value in kept.items() if value}
 
 
-def _env(given: Sequence[str]) -> list[Body]:
+def _build_env(given: Sequence[str]) -> list[Body]:
     # Otherwise Python buffers its output, and the log stays empty for minutes.
     found = {"PYTHONUNBUFFERED": "1"}
     for one in given:
@@ -107,7 +107,7 @@ def _env(given: Sequence[str]) -> list[Body]:
     return [{"name": name, "value": value} for name, value in found.items()]
 
 
-def _claims(given: Sequence[str]) -> tuple[list[Body], list[Body]]:
+def _parse_claims(given: Sequence[str]) -> tuple[list[Body], list[Body]]:
     """Return mounts and volumes for each CLAIM:/PATH. A claim with two mounts is one volume."""
     mounts, claims = [], dict[str, str]()
     for one in given:

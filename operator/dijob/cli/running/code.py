@@ -37,7 +37,7 @@ class CodeFile:
         """The key in the ConfigMap, which has no folders and allows few characters."""
         # A changed path gets a digest, so that a/b and a__b have different keys.
         plain = re.sub(r"[^-._a-zA-Z0-9]", "_", self.path.replace("/", "__"))
-        return plain if plain == self.path else f"{plain[-200:]}.{_digest(self.path)}"
+        return plain if plain == self.path else f"{plain[-200:]}.{_hash_text(self.path)}"
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,16 @@ class Code:
         ]
 
 
-def read(place: str) -> Code:
+def read_code(place: str) -> Code:
     """Read the code at a local path. Raises CliError (USAGE) if it is missing or too large."""
     root = Path(place)
     try:
-        found = [(root.name, root)] if root.is_file() else sorted(_walk(root))
+        found = [(root.name, root)] if root.is_file() else sorted(_walk_files(root))
         if not found:
             raise CliError(f"--code {place}: the folder contains no files", Exit.USAGE)
         # The sizes are checked first: a folder may contain gigabytes of data.
         sizes = {path: file.stat().st_size for path, file in found}
-        _fits(place, sizes)
+        _check_size(place, sizes)
         files = [CodeFile(path, f.read_bytes(), os.access(f, os.X_OK)) for path, f in found]
     except OSError as error:
         why = (error.strerror or str(error)).lower()
@@ -89,7 +89,7 @@ def read(place: str) -> Code:
     return Code(files)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, Path]]:
+def _walk_files(root: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files of a folder with their relative paths. Links to folders are not followed."""
     if not root.is_dir():
         raise FileNotFoundError(2, "No such file or directory")
@@ -102,26 +102,26 @@ def _walk(root: Path) -> Iterator[tuple[str, Path]]:
                 yield path.relative_to(root).as_posix(), path
 
 
-def _fits(place: str, sizes: dict[str, int]) -> None:
+def _check_size(place: str, sizes: dict[str, int]) -> None:
     # The keys count too, and are about as long as the paths.
     total = sum(size + 2 * len(path) for path, size in sizes.items())
     if total <= MOST_BYTES and len(sizes) <= _MOST_FILES:
         return
     largest = sorted(sizes, key=lambda path: -sizes[path])[:3]
-    shown = ", ".join(f"{path} ({_size(sizes[path])})" for path in largest)
+    shown = ", ".join(f"{path} ({_format_size(sizes[path])})" for path in largest)
     raise CliError(
-        f"--code {place}: {len(sizes)} files of {_size(total)} do not fit into a ConfigMap (1 MiB,"
-        f" {_MOST_FILES} files); the largest are {shown}. Remove them, build an image with the code"
-        " (examples/own-image.yaml), or put the code on a volume (examples/volume.yaml)",
+        f"--code {place}: {len(sizes)} files of {_format_size(total)} do not fit into a ConfigMap"
+        f" (1 MiB, {_MOST_FILES} files); the largest are {shown}. Remove them, build an image with"
+        " the code (examples/own-image.yaml), or put the code on a volume (examples/volume.yaml)",
         Exit.USAGE,
     )
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.0f} KiB"
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     import hashlib
 
     return hashlib.sha256(text.encode()).hexdigest()[:8]

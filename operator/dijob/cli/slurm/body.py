@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dijob.cli.slurm.kinds import NOTHING, assigned, assigns, calls_srun, is_software
+from dijob.cli.slurm.kinds import NOTHING, assignment_words, calls_srun, is_assignment, is_software
 from dijob.cli.slurm.notes import Notes
-from dijob.cli.slurm.script import Script, ScriptLine, plain, words_of
+from dijob.cli.slurm.script import Script, ScriptLine, unquote_word, words_of
 from dijob.cli.slurm.step import SlurmStep
 
 # An array of the shell, which cannot be an environment variable.
@@ -57,7 +57,9 @@ class Body:
         return REFERENCE.sub(one, text)
 
 
-def read(script: Script, step: SlurmStep, known: Mapping[str, str], notes: Notes) -> Body:
+def read_script_body(
+    script: Script, step: SlurmStep, known: Mapping[str, str], notes: Notes
+) -> Body:
     """Read the lines of the script except its step. `known` are variables that Slurm would set."""
     body = Body(shell=dict(known))
     for line in script.lines:
@@ -67,19 +69,19 @@ def read(script: Script, step: SlurmStep, known: Mapping[str, str], notes: Notes
         if calls_srun(line):
             notes.add(line.number, line.text, "another step: convert it separately with --step")
         elif array := _ARRAY.match(line.text):
-            _computed(array[1], line.text, line, body, notes)
-        elif assigns(line):
-            _assign(line, body, notes)
+            _handle_computed(array[1], line.text, line, body, notes)
+        elif is_assignment(line):
+            _handle_assignment(line, body, notes)
         elif line.first == "export":
-            _export(line, body, notes)
+            _handle_export(line, body, notes)
         elif line.first == "cd":
-            _enter(line, body, notes)
+            _handle_cd(line, body, notes)
         else:
-            _other(line, notes)
+            _handle_other_line(line, notes)
     return body
 
 
-def _export(line: ScriptLine, body: Body, notes: Notes) -> None:
+def _handle_export(line: ScriptLine, body: Body, notes: Notes) -> None:
     """Handle `export A B` for variables that the script has set before."""
     for name in line.text.split()[1:]:
         body.exported.add(name)
@@ -90,35 +92,39 @@ def _export(line: ScriptLine, body: Body, notes: Notes) -> None:
             notes.add(line.number, line.text, advice)
 
 
-def _assign(line: ScriptLine, body: Body, notes: Notes) -> None:
+def _handle_assignment(line: ScriptLine, body: Body, notes: Notes) -> None:
     """Handle `export A=1 B=2`, or `A=1`, which only the script's shell sees."""
     exported = line.first == "export"
-    for word in assigned(line):
+    for word in assignment_words(line):
         name, is_one, written = word.partition("=")
         # Options of `declare`, and names that are only exported.
         if not is_one:
             continue
         body.exported |= {name} if exported else set()
-        if "$(" in written or "`" in written or _mentioned(written) & body.masters.keys():
-            _computed(name, written, line, body, notes)
+        if "$(" in written or "`" in written or _mentioned_variables(written) & body.masters.keys():
+            _handle_computed(name, written, line, body, notes)
             continue
         # A shell expands nothing between single quotes.
-        value = plain(written) if written.startswith("'") else body.replaced(plain(written))
+        value = (
+            unquote_word(written)
+            if written.startswith("'")
+            else body.replaced(unquote_word(written))
+        )
         if written.startswith("'") or "$" not in value:
             (body.env if exported else body.shell)[name] = value
         else:
             body.late[name] = value
 
 
-def _mentioned(text: str) -> set[str]:
+def _mentioned_variables(text: str) -> set[str]:
     """Return the variables that a text refers to."""
     return set(_MENTION.findall(text))
 
 
-def _computed(name: str, written: str, line: ScriptLine, body: Body, notes: Notes) -> None:
+def _handle_computed(name: str, written: str, line: ScriptLine, body: Body, notes: Notes) -> None:
     """Handle a variable whose value a command computes."""
     # The two values that almost every distributed script computes are known in a DIJob.
-    if _FIRST_NODE.search(written) or _mentioned(written) & body.masters.keys():
+    if _FIRST_NODE.search(written) or _mentioned_variables(written) & body.masters.keys():
         body.masters[name] = line
     elif "PORT" in name.upper():
         body.ports[name] = line
@@ -127,9 +133,9 @@ def _computed(name: str, written: str, line: ScriptLine, body: Body, notes: Note
         notes.add(line.number, line.text, advice)
 
 
-def _enter(line: ScriptLine, body: Body, notes: Notes) -> None:
+def _handle_cd(line: ScriptLine, body: Body, notes: Notes) -> None:
     words = words_of(line.text)
-    folder = body.replaced(plain(words[1])) if len(words) == 2 else ""
+    folder = body.replaced(unquote_word(words[1])) if len(words) == 2 else ""
     if folder.startswith("/") and not REFERENCE.search(folder):
         body.folder = folder
     # Many scripts begin with `cd $SLURM_SUBMIT_DIR`. It needs other advice than a path.
@@ -143,7 +149,7 @@ def _enter(line: ScriptLine, body: Body, notes: Notes) -> None:
         notes.add(line.number, line.text, advice)
 
 
-def _other(line: ScriptLine, notes: Notes) -> None:
+def _handle_other_line(line: ScriptLine, notes: Notes) -> None:
     if is_software(line):
         notes.add(line.number, line.text, _SOFTWARE_ADVICE)
     elif line.first == "ulimit":

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dijob.api.job_names import NAME_LENGTH
-from dijob.api.numbers import natural
+from dijob.api.numbers import parse_natural
 from dijob.cli.slurm.body import REFERENCE, Body
-from dijob.cli.slurm.containers import inner
+from dijob.cli.slurm.containers import strip_apptainer
 from dijob.cli.slurm.notes import Notes
-from dijob.cli.slurm.script import plain
+from dijob.cli.slurm.script import unquote_word
 from dijob.cli.slurm.shape import Shape
 from dijob.cli.slurm.step import SlurmStep, needs_shell
 from dijob.core.render.runtimes import RUNTIMES
@@ -68,17 +68,21 @@ class SlurmCommand:
     image: str = ""
 
 
-def command(step: SlurmStep, body: Body, pods: Shape, name: str, notes: Notes) -> SlurmCommand:
+def build_command(
+    step: SlurmStep, body: Body, pods: Shape, name: str, notes: Notes
+) -> SlurmCommand:
     """Return the command of a step, and note what it cannot do in a pod."""
-    made = SlurmCommand(_runtime(step))
+    made = SlurmCommand(_choose_runtime(step))
     if _ARGUMENT.search(step.script or " ".join(step.words)):
         advice = "the script's arguments ($1, $@) do not exist in a pod: write the values instead"
         notes.add(step.line.number, step.line.text, advice)
     if step.script:
         made.line = step.script
-        _unknown([step.script], body, made, step, notes)
+        _note_unknown_variables([step.script], body, made, step, notes)
         return made
-    found = inner([word if word.startswith("'") else body.replaced(word) for word in step.words])
+    found = strip_apptainer(
+        [word if word.startswith("'") else body.replaced(word) for word in step.words]
+    )
     words, made.image = list(found.words), found.image
     if found.said:
         notes.add(step.line.number, step.line.text, found.said)
@@ -88,7 +92,7 @@ def command(step: SlurmStep, body: Body, pods: Shape, name: str, notes: Notes) -
     if step.tail and step.tail not in ("&", "&& wait"):
         advice = "the output of a program is in its pod's log: kubectl dijob logs NAME"
         notes.add(step.line.number, f"{step.line.text}", advice)
-    made.env = _provided(words, body, pods, made.runtime, name)
+    made.env = _derive_variables(words, body, pods, made.runtime, name)
     _note_masters(body, made, notes)
     # Variables that only a shell in the pod can expand are exported before the command.
     used = {name for text in [*words, *body.late.values()] for name in body.late if name in text}
@@ -96,8 +100,8 @@ def command(step: SlurmStep, body: Body, pods: Shape, name: str, notes: Notes) -
     if late or needs_shell(words):
         made.line = "\n".join([*late, " ".join(words)])
     else:
-        made.words = [plain(word) for word in words]
-    _unknown([*late, *words], body, made, step, notes)
+        made.words = [unquote_word(word) for word in words]
+    _note_unknown_variables([*late, *words], body, made, step, notes)
     return made
 
 
@@ -109,7 +113,7 @@ def job_name(text: str) -> str:
     return found[:NAME_LENGTH].rstrip("-") or "job"
 
 
-def _runtime(step: SlurmStep) -> Runtime:
+def _choose_runtime(step: SlurmStep) -> Runtime:
     # A program that reads variables of Slurm needs them in the pod too. ditask reads them only
     # with an option that says so. Without it the launcher makes ditask join.
     words = step.plain_words
@@ -144,7 +148,7 @@ def _without_rendezvous(
         if not joined and at < len(words):
             value, at = words[at], at + 1
         if name == "nproc-per-node":
-            made.workers = _processes(plain(value), pods)
+            made.workers = _count_processes(unquote_word(value), pods)
         dropped.append(f"--{name}")
     if dropped:
         advice = "left out, because runtime: torch sets them as PET_ variables"
@@ -152,15 +156,15 @@ def _without_rendezvous(
     return left
 
 
-def _processes(value: str, pods: Shape) -> int:
+def _count_processes(value: str, pods: Shape) -> int:
     """Return the number of processes that torchrun starts in a pod.
 
     The value may be a word such as `gpu` or `auto`, which means one process per GPU.
     """
-    return natural(value) or max(1, pods.gpus)
+    return parse_natural(value) or max(1, pods.gpus)
 
 
-def _provided(
+def _derive_variables(
     words: Iterable[str], body: Body, pods: Shape, runtime: Runtime, name: str
 ) -> dict[str, str]:
     """Return the variables that the command reads and Slurm would set, but the runtime does not.
@@ -201,7 +205,7 @@ def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
         notes.add(line.number, line.text, advice)
 
 
-def _unknown(
+def _note_unknown_variables(
     texts: Iterable[str], body: Body, made: SlurmCommand, step: SlurmStep, notes: Notes
 ) -> None:
     """Note variables of Slurm that the command reads and that do not exist in a pod."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dijob.cli.slurm.script import plain
+from dijob.cli.slurm.script import unquote_word
 
 _ENGINES: Final = ("apptainer", "singularity")
 # Options of `exec` and `run` that take a value as the next word (apptainer 1.3). All others are
@@ -34,9 +34,9 @@ class Inner:
     said: str = ""
 
 
-def inner(words: Sequence[str]) -> Inner:
+def strip_apptainer(words: Sequence[str]) -> Inner:
     """Return the command without `apptainer exec [options] IMAGE`, or else unchanged."""
-    known = [plain(word) for word in words]
+    known = [unquote_word(word) for word in words]
     if len(known) < 3 or known[0].rpartition("/")[2] not in _ENGINES:
         return Inner(tuple(words))
     at = next((n for n, word in enumerate(known) if word in ("exec", "run")), len(known)) + 1

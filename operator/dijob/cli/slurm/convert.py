@@ -7,11 +7,11 @@ from typing import Any, Final
 from dijob import names
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm import amounts, body, shape
-from dijob.cli.slurm.command import SlurmCommand, command, job_name
+from dijob.cli.slurm.command import SlurmCommand, build_command, job_name
 from dijob.cli.slurm.notes import Note, Notes
 from dijob.cli.slurm.options import ADVICE, NEEDLESS, READ, UNKNOWN
 from dijob.cli.slurm.script import Option, Script
-from dijob.cli.slurm.step import SlurmStep, chosen
+from dijob.cli.slurm.step import SlurmStep, choose_step
 from dijob.names import Runtime
 
 Body = dict[str, Any]
@@ -43,31 +43,35 @@ class Converted:
     notes: list[Note] = field(default_factory=list)
 
 
-def convert(script: Script, wishes: Wishes) -> Converted:
+def convert_script(script: Script, wishes: Wishes) -> Converted:
     """Convert a script. Raises CliError (USAGE) if this is not possible."""
     notes = Notes()
-    step = chosen(script, wishes.step)
+    step = choose_step(script, wishes.step)
     # As in Slurm, options of srun override those of sbatch.
     given = {**script.given, **step.given}
-    index = _index(given, wishes)
-    pods = shape.shape(_counted(given, step, notes), notes)
+    index = _array_index(given, wishes)
+    pods = shape.derive_shape(_drop_pod_counts(given, step, notes), notes)
     name = wishes.name or job_name(given["job-name"].value if "job-name" in given else "job")
     # The jobs of an array run at the same time, so their names must differ.
     name = name if index is None else f"{name}-{index}"
     number = {} if index is None else {"SLURM_ARRAY_TASK_ID": str(index)}
-    read = body.read(script, step, {"SLURM_JOB_NAME": name, **number}, notes)
-    made = command(step, read, pods, name, notes)
-    env = {**_exported(given, notes), **read.env, **made.env, **number}
+    read = body.read_script_body(script, step, {"SLURM_JOB_NAME": name, **number}, notes)
+    made = build_command(step, read, pods, name, notes)
+    env = {**_exported_values(given, notes), **read.env, **made.env, **number}
     _note_options(script, step, notes)
-    container = _container(wishes.image or made.image or _image(given), made, pods, env)
+    container = _build_container(
+        wishes.image or made.image or _require_image(given), made, pods, env
+    )
     folder = given.get("container-workdir") or given.get("chdir")
     if where := folder.value if folder else read.folder:
         container["workingDir"] = where
-    job = _job(name, given, made, pods, container)
+    job = _build_job(name, given, made, pods, container)
     return Converted(job, notes.sorted())
 
 
-def _counted(given: Mapping[str, Option], step: SlurmStep, notes: Notes) -> Mapping[str, Option]:
+def _drop_pod_counts(
+    given: Mapping[str, Option], step: SlurmStep, notes: Notes
+) -> Mapping[str, Option]:
     """Return the options, without those for the number of pods if there is no srun."""
     if not step.once or not any(name in given for name in _COUNTS):
         return given
@@ -79,7 +83,7 @@ def _counted(given: Mapping[str, Option], step: SlurmStep, notes: Notes) -> Mapp
     return {name: option for name, option in given.items() if name not in _COUNTS}
 
 
-def _job(
+def _build_job(
     name: str, given: Mapping[str, Option], made: SlurmCommand, pods: shape.Shape, container: Body
 ) -> Body:
     spec: Body = {"replicas": pods.pods}
@@ -89,9 +93,9 @@ def _job(
         spec["runtime"] = made.runtime.value
     if "no-requeue" in given or "requeue" in given:
         # Of the two options, the later one counts.
-        last = max((given[n] for n in ("no-requeue", "requeue") if n in given), key=_order)
+        last = max((given[n] for n in ("no-requeue", "requeue") if n in given), key=_line_number)
         spec["backoffLimit"] = BACKOFF_LIMIT if last.name == "requeue" else 0
-    if "time" in given and (limit := amounts.seconds(given["time"])):
+    if "time" in given and (limit := amounts.parse_seconds(given["time"])):
         spec["activeDeadlineSeconds"] = limit
     spec["template"] = {"spec": {"containers": [container]}}
     return {
@@ -102,16 +106,18 @@ def _job(
     }
 
 
-def _order(option: Option) -> int:
+def _line_number(option: Option) -> int:
     return option.number
 
 
-def _container(image: str, made: SlurmCommand, pods: shape.Shape, env: Mapping[str, str]) -> Body:
+def _build_container(
+    image: str, made: SlurmCommand, pods: shape.Shape, env: Mapping[str, str]
+) -> Body:
     found: Body = {"name": names.MAIN_CONTAINER, "image": image}
     if made.line:
-        found |= {"command": ["/bin/bash", "-c"], "args": [_escaped(made.line)]}
+        found |= {"command": ["/bin/bash", "-c"], "args": [_escape_dollars(made.line)]}
     else:
-        found["command"] = [_escaped(word) for word in made.words]
+        found["command"] = [_escape_dollars(word) for word in made.words]
     if env:
         found["env"] = [{"name": name, "value": value} for name, value in env.items()]
     requests: Body = {"cpu": str(pods.cpus)} if pods.cpus else {}
@@ -127,12 +133,12 @@ def _container(image: str, made: SlurmCommand, pods: shape.Shape, env: Mapping[s
     return found
 
 
-def _escaped(text: str) -> str:
+def _escape_dollars(text: str) -> str:
     """Escape a text for the kubelet, which turns $$ into $."""
     return text.replace("$$", "$$$$")
 
 
-def _image(given: Mapping[str, Option]) -> str:
+def _require_image(given: Mapping[str, Option]) -> str:
     """Return the image of pyxis' --container-image. Raises CliError (USAGE) if it is not given."""
     if "container-image" in given:
         # pyxis separates the registry from the image by #.
@@ -144,7 +150,7 @@ def _image(given: Mapping[str, Option]) -> str:
     )
 
 
-def _index(given: Mapping[str, Option], wishes: Wishes) -> int | None:
+def _array_index(given: Mapping[str, Option], wishes: Wishes) -> int | None:
     if "array" not in given:
         return None
     if wishes.index is None:
@@ -157,7 +163,7 @@ def _index(given: Mapping[str, Option], wishes: Wishes) -> int | None:
     return wishes.index
 
 
-def _exported(given: Mapping[str, Option], notes: Notes) -> dict[str, str]:
+def _exported_values(given: Mapping[str, Option], notes: Notes) -> dict[str, str]:
     """Return the values of --export=NAME=VALUE, which become env."""
     option = given.get("export")
     if option is None:
@@ -174,7 +180,7 @@ def _exported(given: Mapping[str, Option], notes: Notes) -> dict[str, str]:
 def _note_options(script: Script, step: SlurmStep, notes: Notes) -> None:
     for option in (*script.options, *step.options):
         # --gres also requests resources other than GPUs. They have no field.
-        seen_gres = option.name == "gres" and amounts.gpus(option) is None
+        seen_gres = option.name == "gres" and amounts.parse_gpus(option) is None
         if option.name in NEEDLESS or (option.name in READ and not seen_gres):
             continue
         notes.add(

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from dijob.cli.slurm.script import COMPOUND, ScriptLine, plain, words_of
+from dijob.cli.slurm.script import COMPOUND, ScriptLine, unquote_word, words_of
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 SOFTWARE: Final = frozenset(
@@ -29,15 +29,15 @@ def is_compound(line: ScriptLine) -> bool:
     return line.first in COMPOUND or _COMPLEX.search(line.text) is not None
 
 
-def assigned(line: ScriptLine) -> list[str]:
+def assignment_words(line: ScriptLine) -> list[str]:
     """Return the words of a line that sets variables, without `export` or similar."""
     words = words_of(line.text)
     return words[1:] if line.first in _PREFIXES else words
 
 
-def assigns(line: ScriptLine) -> bool:
+def is_assignment(line: ScriptLine) -> bool:
     """Return whether the line only sets variables. `A=1 program` also runs a program."""
-    given = [bool(_ASSIGNMENT.match(word)) for word in assigned(line)]
+    given = [bool(_ASSIGNMENT.match(word)) for word in assignment_words(line)]
     array = re.match(r"\w+=\(", line.text) is not None
     return array or (any(given) if line.first in _PREFIXES else bool(given) and all(given))
 
@@ -45,9 +45,9 @@ def assigns(line: ScriptLine) -> bool:
 def calls_srun(line: ScriptLine) -> bool:
     """Return whether the line runs srun."""
     # Words such as `time`, `exec` or `A=1` can precede it.
-    return "srun" in map(plain, words_of(line.text)[:3]) and not assigns(line)
+    return "srun" in map(unquote_word, words_of(line.text)[:3]) and not is_assignment(line)
 
 
 def is_preparation(line: ScriptLine) -> bool:
     """Return whether the line only prepares the environment of a step."""
-    return line.first in _PREPARE or assigns(line)
+    return line.first in _PREPARE or is_assignment(line)

@@ -20,14 +20,14 @@ def foreign_paths(container: Mapping[str, Any]) -> list[str]:
     """Return the paths outside the usual folders of an image, without those below another one."""
     found = dict.fromkeys(
         path
-        for text in _texts(container)
+        for text in _container_texts(container)
         for path in _PATH.findall(text)
         if path.strip("/").split("/")[0] not in _OWN
     )
     return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
 
 
-def _texts(container: Mapping[str, Any]) -> Iterator[str]:
+def _container_texts(container: Mapping[str, Any]) -> Iterator[str]:
     yield container.get("workingDir") or ""
     yield from container.get("command") or ()
     yield from container.get("args") or ()

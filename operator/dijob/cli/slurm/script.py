@@ -80,7 +80,7 @@ class Script:
         return {option.name: option for option in self.options}
 
 
-def read(content: str) -> Script:
+def parse_script(content: str) -> Script:
     """Read a script. Raises CliError (USAGE) for lines that a shell could not read either."""
     # YAML cannot contain these characters, so the result could not be written.
     if strange := _CONTROL.search(content):
@@ -89,7 +89,7 @@ def read(content: str) -> Script:
     options: list[Option] = []
     lines: list[ScriptLine] = []
     late: list[ScriptLine] = []
-    for line in _logical(content):
+    for line in _join_lines(content):
         # Slurm accepts #SBATCH--nodes=2 without a space.
         if re.match(r"#SBATCH(?=[\s-])", line.text):
             if lines:
@@ -97,11 +97,11 @@ def read(content: str) -> Script:
             else:
                 options += _of_directive(line)
         elif text := _without_comment(line.text):
-            lines += [ScriptLine(line.number, part) for part in _parts(text)]
+            lines += [ScriptLine(line.number, part) for part in _split_commands(text)]
     return Script(tuple(options), tuple(lines), tuple(late), content)
 
 
-def _parts(text: str) -> list[str]:
+def _split_commands(text: str) -> list[str]:
     """Return the commands of a line, which semicolons separate. Loops and conditions stay whole."""
     if text.split(None, 1)[0] in COMPOUND or ";;" in text:
         return [text]
@@ -113,7 +113,7 @@ def _without_comment(text: str) -> str:
     return text[: next(found, len(text))].rstrip()
 
 
-def _logical(text: str) -> Iterator[ScriptLine]:
+def _join_lines(text: str) -> Iterator[ScriptLine]:
     """Yield logical lines: lines that end in a backslash or inside quotes are joined."""
     numbered = enumerate(text.splitlines(), 1)
     for number, line in numbered:
@@ -151,7 +151,7 @@ def _quote_after(text: str, quote: str = "") -> str:
 
 
 def _of_directive(line: ScriptLine) -> Iterator[Option]:
-    words = _split(line.text, line.number)
+    words = _split_options(line.text, line.number)
     if words and words[0] in ("hetjob", "packjob"):
         raise CliError(
             f"line {line.number} defines a heterogeneous job, which cannot be converted: write a"
@@ -164,7 +164,7 @@ def _of_directive(line: ScriptLine) -> Iterator[Option]:
     yield from options
 
 
-def _split(text: str, number: int) -> list[str]:
+def _split_options(text: str, number: int) -> list[str]:
     try:
         return shlex.split(text.removeprefix("#SBATCH"), comments=True)
     except ValueError as error:
@@ -195,7 +195,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def plain(word: str) -> str:
+def unquote_word(word: str) -> str:
     """Return a word without its quotes."""
     try:
         found = shlex.split(word)

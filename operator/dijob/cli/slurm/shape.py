@@ -25,44 +25,47 @@ class Shape:
     gpus: int
 
 
-def shape(given: Given, notes: Notes) -> Shape:
+def derive_shape(given: Given, notes: Notes) -> Shape:
     """Return the shape that the options request."""
-    nodes = _count(given, "nodes", 1)
-    per_node = _count(given, "ntasks-per-node", 0)
-    pods = _count(given, "ntasks", 0) or nodes * max(1, per_node)
+    nodes = _count_or_default(given, "nodes", 1)
+    per_node = _count_or_default(given, "ntasks-per-node", 0)
+    pods = _count_or_default(given, "ntasks", 0) or nodes * max(1, per_node)
     # Without --ntasks-per-node, Slurm distributes the tasks evenly over the nodes.
     here = per_node or math.ceil(pods / nodes)
-    graphics = _gpus(given, pods, here, notes)
-    cpus = _count(given, "cpus-per-task", 0) or _count(given, "cpus-per-gpu", 0) * graphics
-    memory = _memory(given, here, cpus, graphics, notes)
+    graphics = _gpus_per_pod(given, pods, here, notes)
+    cpus = (
+        _count_or_default(given, "cpus-per-task", 0)
+        or _count_or_default(given, "cpus-per-gpu", 0) * graphics
+    )
+    memory = _memory_per_pod(given, here, cpus, graphics, notes)
     return Shape(pods, here, cpus, memory=memory, gpus=graphics)
 
 
-def _count(given: Given, name: str, otherwise: int) -> int:
-    return amounts.count(given[name]) if name in given else otherwise
+def _count_or_default(given: Given, name: str, otherwise: int) -> int:
+    return amounts.parse_count(given[name]) if name in given else otherwise
 
 
-def _memory(given: Given, here: int, cpus: int, graphics: int, notes: Notes) -> str:
+def _memory_per_pod(given: Given, here: int, cpus: int, graphics: int, notes: Notes) -> str:
     """Return the memory of a pod. --mem is per node, and the other options per CPU or GPU."""
     # The memory of a node is shared by its tasks.
     factors = {"mem-per-cpu": max(1, cpus), "mem-per-gpu": max(1, graphics), "mem": 1 / here}
     for name, factor in factors.items():
         if name in given:
             option = given[name]
-            found = amounts.mebibytes(option) * factor
+            found = amounts.parse_mebibytes(option) * factor
             if not found:
                 advice = "0 means all memory of a node: set what a pod needs in resources.requests"
                 notes.add(option.number, option.text, advice)
-            return amounts.memory(found) if found else ""
+            return amounts.format_memory(found) if found else ""
     return ""
 
 
-def _gpus(given: Given, pods: int, here: int, notes: Notes) -> int:
+def _gpus_per_pod(given: Given, pods: int, here: int, notes: Notes) -> int:
     """Return the GPUs of a pod. Some options are per task, others per node or for the whole job."""
     # If several options are given, the first one in this order counts.
     shares = {"gpus-per-task": 1, "gpus-per-node": here, "gres": here, "gpus": pods}
     for name, share in shares.items():
-        found = amounts.gpus(given[name]) if name in given else None
+        found = amounts.parse_gpus(given[name]) if name in given else None
         if found is None:
             continue
         option = given[name]

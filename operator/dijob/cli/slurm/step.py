@@ -8,8 +8,8 @@ from typing import Final
 
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm.kinds import calls_srun, is_compound, is_preparation, is_software
-from dijob.cli.slurm.script import Option, Script, ScriptLine, plain, take_options, words_of
-from dijob.cli.slurm.tail import cut
+from dijob.cli.slurm.script import Option, Script, ScriptLine, take_options, unquote_word, words_of
+from dijob.cli.slurm.tail import split_tail
 
 # Words that only a shell interprets.
 _SHELL: Final = re.compile(r"[$`|&;<>*?~]|^\w+=")
@@ -41,7 +41,7 @@ class SlurmStep:
     @property
     def plain_words(self) -> list[str]:
         """The words of the command without quotes."""
-        return [plain(word) for word in self.words]
+        return [unquote_word(word) for word in self.words]
 
     def has(self, name: str) -> bool:
         """Return whether the command contains the name of a program, with or without a path."""
@@ -64,7 +64,7 @@ class _Depth:
         self.depth -= sum(word in _CLOSES for word in words) if self.depth else 0
 
 
-def steps(script: Script) -> tuple[SlurmStep, ...]:
+def find_steps(script: Script) -> tuple[SlurmStep, ...]:
     """Return each srun of the script. Raises CliError (USAGE) for one in a loop or a condition.
 
     How often a loop runs, and whether a condition holds, is only known when the script runs.
@@ -80,13 +80,13 @@ def steps(script: Script) -> tuple[SlurmStep, ...]:
                 " call that the job needs",
                 Exit.USAGE,
             )
-        found.append(_step(line))
+        found.append(_parse_step(line))
     return tuple(found)
 
 
-def chosen(script: Script, number: int | None) -> SlurmStep:
+def choose_step(script: Script, number: int | None) -> SlurmStep:
     """Return the step with this number (from 1), or the only step, or the commands without srun."""
-    found = steps(script)
+    found = find_steps(script)
     if number is not None and not 1 <= number <= len(found):
         raise CliError(
             f"the script has no step {number}: it calls srun {len(found)} times", Exit.USAGE
@@ -103,11 +103,11 @@ def chosen(script: Script, number: int | None) -> SlurmStep:
     return found[0] if found else _without_srun(script)
 
 
-def _step(line: ScriptLine) -> SlurmStep:
-    text, tail = cut(line.text)
+def _parse_step(line: ScriptLine) -> SlurmStep:
+    text, tail = split_tail(line.text)
     words = words_of(text)
-    rest = list(itertools.dropwhile(lambda word: plain(word) != "srun", words))[1:]
-    options, left = take_options([plain(word) for word in rest], line)
+    rest = list(itertools.dropwhile(lambda word: unquote_word(word) != "srun", words))[1:]
+    options, left = take_options([unquote_word(word) for word in rest], line)
     command = rest[len(rest) - len(left) :]
     if not command:
         raise CliError(f"line {line.number}: srun has no command: add one", Exit.USAGE)
@@ -120,11 +120,11 @@ def _without_srun(script: Script) -> SlurmStep:
     if not found:
         raise CliError("the script runs nothing: it has no srun and no command", Exit.USAGE)
     if len(found) > 1 or is_compound(found[0]):
-        return SlurmStep(found[0], (), once=True, script=_whole(script))
+        return SlurmStep(found[0], (), once=True, script=_whole_script(script))
     return SlurmStep(found[0], tuple(words_of(found[0].text)), once=True)
 
 
-def _whole(script: Script) -> str:
+def _whole_script(script: Script) -> str:
     """Return the script as written, without lines that load software."""
     # A line with other commands too is kept. The note about it tells the user to edit it.
     software = {line.number for line in script.lines if is_software(line)}

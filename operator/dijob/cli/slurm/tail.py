@@ -16,7 +16,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-def cut(text: str) -> tuple[str, str]:
+def split_tail(text: str) -> tuple[str, str]:
     """Split a line into the command and its tail."""
     found = list(_TOKEN.finditer(text))
     at = len(found)

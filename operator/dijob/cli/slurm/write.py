@@ -21,23 +21,23 @@ PATHS: Final = (
 )
 
 
-def written(name: str, made: Converted) -> str:
+def render_file(name: str, made: Converted) -> str:
     """Return the text of the file. `name` is the name of the script."""
     head = [f"# Converted from {name} by kubectl dijob from-slurm."]
     if made.notes:
         head.append("# These lines were changed or left out. Below each is what to do about it:")
     for (number, text), found in groupby(made.notes, lambda note: (note.number, note.text)):
-        head += ["#", f"# line {number}: {_shown(text)}"]
+        head += ["#", f"# line {number}: {_first_line(text)}"]
         for note in found:
-            head += _indented(note.advice)
+            head += _indent_comment(note.advice)
     # The converter creates one template with one container.
     (container,) = made.job["spec"]["template"]["spec"]["containers"]
     if paths := foreign_paths(container):
-        head += [*(["#"] if made.notes else []), PATHS, *_indented(", ".join(paths))]
-    return "\n".join([*head, _dumped(made.job)])
+        head += [*(["#"] if made.notes else []), PATHS, *_indent_comment(", ".join(paths))]
+    return "\n".join([*head, _dump_job(made.job)])
 
 
-def _indented(text: str) -> list[str]:
+def _indent_comment(text: str) -> list[str]:
     return textwrap.wrap(
         text,
         WIDTH,
@@ -48,11 +48,11 @@ def _indented(text: str) -> list[str]:
     )
 
 
-def _shown(text: str) -> str:
+def _first_line(text: str) -> str:
     """Return a line as it is quoted: the first one, if the command has several."""
     first, newline, _ = text.partition("\n")
     return f"{first} ..." if newline else first
 
 
-def _dumped(job: dict[str, Any]) -> str:
+def _dump_job(job: dict[str, Any]) -> str:
     return yaml.dump(job, Dumper=Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)

@@ -28,7 +28,7 @@ class StackContainer:
     name: str
 
 
-def patch(pod: RankPod, wanted: StackContainer, uid: str) -> Body:
+def build_patch(pod: RankPod, wanted: StackContainer, uid: str) -> Body:
     """Return the patch that adds the container to a pod. It shares the main one's processes."""
     # The kernel requires root and SYS_PTRACE to read the memory of another process. With
     # DAC_READ_SEARCH, py-spy can read an interpreter in a private folder of another user.
@@ -52,16 +52,16 @@ def patch(pod: RankPod, wanted: StackContainer, uid: str) -> Body:
     return {"spec": {"ephemeralContainers": [container]}}
 
 
-def state(pod: RankPod, name: str) -> Mapping[str, Any]:
+def container_state(pod: RankPod, name: str) -> Mapping[str, Any]:
     """Return the container's state in the pod's status; {} before it has one."""
     rows = (pod.body.get("status") or {}).get("ephemeralContainerStatuses") or ()
     found = next((one.get("state") for one in rows if one.get("name") == name), None)
     return found or {}
 
 
-def stuck(pod: RankPod, wanted: StackContainer) -> str:
+def explain_stuck(pod: RankPod, wanted: StackContainer) -> str:
     """Return the reason why the container will never run, or ""."""
-    waiting = state(pod, wanted.name).get("waiting") or {}
+    waiting = container_state(pod, wanted.name).get("waiting") or {}
     reason, why = str(waiting.get("reason", "")), " ".join(str(waiting.get("message", "")).split())
     if reason in _NO_IMAGE:
         return (
@@ -72,7 +72,7 @@ def stuck(pod: RankPod, wanted: StackContainer) -> str:
     return f"the container cannot be started ({reason}): {why[:300]}" if reason in _NOT_MADE else ""
 
 
-def refusal(error: ApiError, namespace: str) -> str:
+def explain_rejection(error: ApiError, namespace: str) -> str:
     """Explain why the apiserver rejected the container, and what to do."""
     # Two rejections are common, and their messages do not say what to do.
     if "violates PodSecurity" in error.message:

@@ -99,12 +99,12 @@ class Look:
     """The parsed output, for `-o json`."""
 
 
-def read(text: str) -> Look:
+def parse_dump(text: str) -> Look:
     """Parse the output of a container. If it is incomplete, the result has a problem."""
     try:
         *rows, end = (json.loads(line) for line in text.splitlines())
         count = end["processes"]
-        found = tuple(map(_process, rows))
+        found = tuple(map(_parse_process, rows))
     except (ValueError, KeyError, TypeError, AttributeError):
         # The end of the output is quoted: an error message would be there.
         return Look(problem=f"its stack dump is incomplete: {' '.join(text.split())[-200:]}")
@@ -113,9 +113,9 @@ def read(text: str) -> Look:
     return Look(found, data=rows)
 
 
-def _process(said: Mapping[str, Any]) -> PythonProcess:
+def _parse_process(said: Mapping[str, Any]) -> PythonProcess:
     waits = said.get("waits") or {}
-    threads = tuple(_thread(one, waits) for one in said.get("threads") or ())
+    threads = tuple(_parse_thread(one, waits) for one in said.get("threads") or ())
     words = tuple(map(str, said["command"]))
     problem = str(said.get("problem") or "")
     return PythonProcess(
@@ -129,7 +129,7 @@ def _process(said: Mapping[str, Any]) -> PythonProcess:
     )
 
 
-def _thread(said: Mapping[str, Any], waits: Mapping[str, str]) -> Thread:
+def _parse_thread(said: Mapping[str, Any], waits: Mapping[str, str]) -> Thread:
     frames = tuple(
         Frame(one["name"], one["filename"], one["short_filename"] or one["filename"], one["line"])
         for one in said["frames"]

@@ -83,14 +83,14 @@ class Report:
 Found = tuple[list[SocketConnection], str]
 
 
-def compare(job: str, world: ExpectedWorld, pods: Iterable[ProbedPod]) -> Report:
+def compare_connections(job: str, world: ExpectedWorld, pods: Iterable[ProbedPod]) -> Report:
     """Look up every expected connection in the pods' socket tables."""
     known = {pod.rank: pod for pod in pods}
-    edges = [edge for dials in world.dials for edge in _edges(dials, world, known)]
+    edges = [edge for dials in world.dials for edge in _compare_dials(dials, world, known)]
     return Report(job, world, tuple(edges), [known[rank] for rank in sorted(known)])
 
 
-def _edges(dials: Dials, world: ExpectedWorld, pods: Mapping[int, ProbedPod]) -> list[Edge]:
+def _compare_dials(dials: Dials, world: ExpectedWorld, pods: Mapping[int, ProbedPod]) -> list[Edge]:
     dialler, to = pods.get(dials.rank), dials.to
     listener = pods.get(to.rank)
     if dialler is None:
@@ -101,27 +101,34 @@ def _edges(dials: Dials, world: ExpectedWorld, pods: Mapping[int, ProbedPod]) ->
         return [_missing_edge(dials, f"rank {to.rank} has no pod")]
     if dialler.sockets is None and listener.sockets is None:
         return [
-            Edge(dials.rank, dials.workers, to, 0, unknown=True, why=_unreadable(dialler, listener))
+            Edge(
+                dials.rank,
+                dials.workers,
+                to,
+                0,
+                unknown=True,
+                why=_describe_unreadable(dialler, listener),
+            )
         ]
     addresses = frozenset(address for pod in pods.values() for address in pod.addresses)
-    found, why = _established(dialler, listener, to, addresses)
+    found, why = _find_established(dialler, listener, to, addresses)
     if dialler.sockets is None:
-        return [_counted(dials, len(found), why or _explanation(dialler, listener, to))]
+        return [_counted_edge(dials, len(found), why or _explain_missing(dialler, listener, to))]
     # With an owner for each connection, the missing worker can be named. Otherwise only the number
     # of connections is compared.
-    owners = _owners(dialler.sockets, world.dials, dials.rank)
+    owners = _find_owners(dialler.sockets, world.dials, dials.rank)
     owned = [owners(end) for end in found]
     if all(len(workers) == 1 for workers in owned) and len(owners.ports) >= len(dials.workers):
         up = {worker for workers in owned for worker in workers}
-        reason = why or _explanation(dialler, listener, to)
+        reason = why or _explain_missing(dialler, listener, to)
         return [
             Edge(dials.rank, (worker,), to, int(worker in up), why="" if worker in up else reason)
             for worker in dials.workers
         ]
-    return [_counted(dials, len(found), why or _explanation(dialler, listener, to))]
+    return [_counted_edge(dials, len(found), why or _explain_missing(dialler, listener, to))]
 
 
-def _established(
+def _find_established(
     dialler: ProbedPod, listener: ProbedPod, to: Listener, addresses: frozenset[str]
 ) -> Found:
     """Return the connections that both readable ends have, and why others do not count.
@@ -129,12 +136,14 @@ def _established(
     The dialling end is preferred, because its socket belongs to the worker that dialled.
     `addresses` are those of all ranks.
     """
-    far = _matching(listener, lambda end: end.near == to.port and end.remote in dialler.addresses)
+    far = _matching_connections(
+        listener, lambda end: end.near == to.port and end.remote in dialler.addresses
+    )
     if dialler.sockets is None:
         return [end for end in far if not end.silent], ""
     # All ranks may listen on the same port number, so an end whose local port it is was accepted
     # and not dialled.
-    near = _matching(
+    near = _matching_connections(
         dialler,
         lambda end: end.far == to.port and end.remote in listener.addresses and end.near != to.port,
     )
@@ -144,7 +153,7 @@ def _established(
         complete = [end for end in good if (end.local, end.near) in both]
         # With network address translation, the listener sees an address that is no rank's. So a
         # connection from an unknown address can be the other end of any unmatched one.
-        translated = _matching(
+        translated = _matching_connections(
             listener, lambda end: end.near == to.port and end.remote not in addresses
         )
         if len(good) - len(complete) > len(translated):
@@ -156,7 +165,9 @@ def _established(
     return good, f"rank {dialler.rank} sends data that is not acknowledged" if silent else ""
 
 
-def _matching(pod: ProbedPod, wanted: Callable[[SocketConnection], bool]) -> list[SocketConnection]:
+def _matching_connections(
+    pod: ProbedPod, wanted: Callable[[SocketConnection], bool]
+) -> list[SocketConnection]:
     return [end for end in pod.sockets.connections if wanted(end)] if pod.sockets else []
 
 
@@ -179,7 +190,7 @@ class _Owners:
         return frozenset(worker for worker, pids in self.ports.items() if pids & holders)
 
 
-def _owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
+def _find_owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
     """Return the owners of a rank's connections, by the ports of its workers.
 
     Workers that no process dials also listen, on consecutive ports, so their ports are derived.
@@ -209,10 +220,10 @@ def _to_server(dials: Dials, dialler: ProbedPod) -> Edge:
     holders = [dialler.sockets.processes(frozenset({end.inode})) for end in ends]
     # A forked process shares the open sockets of its parent, which has the lower pid.
     count = len({min(pids) for pids in holders}) if all(holders) else len(ends)
-    return _counted(dials, count, f"no connection to port {dials.to.port}")
+    return _counted_edge(dials, count, f"no connection to port {dials.to.port}")
 
 
-def _counted(dials: Dials, count: int, why: str) -> Edge:
+def _counted_edge(dials: Dials, count: int, why: str) -> Edge:
     # A worker may have reconnected before its old connection ended. It counts once.
     up = min(count, len(dials.workers))
     reason = "" if up == len(dials.workers) else why
@@ -223,13 +234,13 @@ def _missing_edge(dials: Dials, why: str) -> Edge:
     return Edge(dials.rank, dials.workers, dials.to, 0, why=why)
 
 
-def _unreadable(dialler: ProbedPod, listener: ProbedPod) -> str:
+def _describe_unreadable(dialler: ProbedPod, listener: ProbedPod) -> str:
     if dialler.rank == listener.rank:
         return f"rank {dialler.rank}: {dialler.problem}"
     return f"rank {dialler.rank}: {dialler.problem}; rank {listener.rank}: {listener.problem}"
 
 
-def _explanation(dialler: ProbedPod, listener: ProbedPod, to: Listener) -> str:
+def _explain_missing(dialler: ProbedPod, listener: ProbedPod, to: Listener) -> str:
     """Explain a missing connection by what is known of both ends."""
     # The most fundamental reason first: a pod that does not run cannot listen.
     for pod in (listener, dialler):

@@ -11,7 +11,7 @@ from typing import Final
 
 from dijob.api.model import DIJob
 from dijob.cli.ports import ports_of
-from dijob.core.members import Gang, count, expand, gang_of, say
+from dijob.core.members import Gang, format_count, format_ranks, gang_of, parse_ranks
 from dijob.names import DIALLING, Runtime
 from dijob.topology import connected_from
 
@@ -65,7 +65,7 @@ class ExpectedWorld:
 
 def world_of(job: DIJob) -> ExpectedWorld:
     """Return the connections of a job by its spec, without ranks that have succeeded."""
-    return replace(_world(job), at_least=job.workers_assumed)
+    return replace(_expected_world(job), at_least=job.workers_assumed)
 
 
 def reported_world(job: DIJob, reported: Mapping[int, int]) -> ExpectedWorld:
@@ -82,10 +82,11 @@ def reported_world(job: DIJob, reported: Mapping[int, int]) -> ExpectedWorld:
     world = world_of(job.model_copy(update={"spec": stated}))
     if len(set(reported.values())) > 1:
         numbers = "; ".join(
-            f"{say(ranks)}: {count(number, 'process', 'processes')}"
+            f"{format_ranks(ranks)}: {format_count(number, 'process', 'processes')}"
             for number, ranks in sorted(_by_number(reported).items())
         )
-        note = f"{count(most, 'process', 'processes')} expected in each rank, but found: {numbers}"
+        expected = format_count(most, "process", "processes")
+        note = f"{expected} expected in each rank, but found: {numbers}"
         return replace(world, note=note)
     return replace(world, at_least=len(reported) < world.ranks)
 
@@ -97,10 +98,10 @@ def _by_number(reported: Mapping[int, int]) -> dict[int, list[int]]:
     return found
 
 
-def _world(job: DIJob) -> ExpectedWorld:
+def _expected_world(job: DIJob) -> ExpectedWorld:
     gang = gang_of(job)
     # Ranks that have succeeded have closed their connections.
-    alive = sorted(set(range(gang.size)) - expand(job.status.succeeded_ranks))
+    alive = sorted(set(range(gang.size)) - parse_ranks(job.status.succeeded_ranks))
     if gang.queue not in DIALLING:
         port = gang.redis[1] if gang.redis else 0
         to, all_workers = Listener(SERVER, 0, port), tuple(range(gang.workers))
@@ -108,17 +109,17 @@ def _world(job: DIJob) -> ExpectedWorld:
         return ExpectedWorld(gang.size, gang.workers, tuple(dials), "redis")
     # ditask makes DI-engine's connections under every runtime.
     if gang.runtime in (Runtime.TORCH, Runtime.ONEFLOW) and not _runs_ditask(job):
-        return _rendezvous(job, gang, alive)
+        return _rendezvous_world(job, gang, alive)
     return ExpectedWorld(
         gang.size,
         gang.workers,
-        tuple(_dials(job, gang, alive)),
+        tuple(_expected_dials(job, gang, alive)),
         gang.topology.value,
-        note=_note(job),
+        note=_options_note(job),
     )
 
 
-def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
+def _expected_dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
     """Return who dials whom as DI-engine does: k8s_parser.py between pods, parallel.py in a pod."""
     workers, others, found = tuple(range(gang.workers)), set(alive), list[Dials]()
     for rank in alive:
@@ -132,7 +133,7 @@ def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
     return sorted(found, key=lambda each: (each.rank, each.to.rank, each.to.worker))
 
 
-def _rendezvous(job: DIJob, gang: Gang, alive: Sequence[int]) -> ExpectedWorld:
+def _rendezvous_world(job: DIJob, gang: Gang, alive: Sequence[int]) -> ExpectedWorld:
     """Return the connections of torchrun: one from each pod to the store on rank 0.
 
     Others exist, but their ports are chosen at run time.
@@ -161,7 +162,7 @@ def _runs_ditask(job: DIJob) -> bool:
     return any(pod_set.command.runs_ditask for pod_set in job.pod_sets)
 
 
-def _note(job: DIJob) -> str:
+def _options_note(job: DIJob) -> str:
     # With these options, ditask ignores the peer list of the job.
     for pod_set in job.pod_sets:
         options = pod_set.command.options or {}

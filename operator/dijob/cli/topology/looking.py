@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.probing import Answer, ask
+from dijob.cli.probing import Answer, ask_ranks
 from dijob.cli.topology import sockets
-from dijob.cli.topology.compare import ProbedPod, Report, compare
+from dijob.cli.topology.compare import ProbedPod, Report, compare_connections
 from dijob.cli.topology.expected import ExpectedWorld, reported_world, world_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _READINGS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 
 
-async def look(client: "AsyncClient", name: str) -> Report:
+async def observe_connections(client: "AsyncClient", name: str) -> Report:
     """Return the current connections of a job. Raises CliError if it can have none."""
     job = await client.get(name)
     world_or_error(job)
@@ -28,10 +28,10 @@ async def look(client: "AsyncClient", name: str) -> Report:
         if again:
             await asyncio.sleep(_PAUSE_SECONDS)
         pods = await client.pods(job)
-        known = found(pods, await ask(client, pods, sockets.COMMANDS))
+        known = parse_answers(pods, await ask_ranks(client, pods, sockets.COMMANDS))
         # Each reading can also change the expected connections, because programs report the
         # number of their processes only after they have started.
-        report = compare(name, reported_world(job.model, workers_of(known)), known)
+        report = compare_connections(name, reported_world(job.model, workers_of(known)), known)
         if not report.missing:
             break
     return report
@@ -53,9 +53,9 @@ def world_or_error(job: "Job") -> ExpectedWorld:
         raise CliError(f"job {job.name} is invalid: {error}", Exit.REFUSED) from error
 
 
-def found(pods: "Sequence[RankPod]", answers: Mapping[int, Answer]) -> list[ProbedPod]:
+def parse_answers(pods: "Sequence[RankPod]", answers: Mapping[int, Answer]) -> list[ProbedPod]:
     """Return the pods with their parsed answers."""
-    return [_pod(pod, answers.get(pod.rank, Answer(problem="not asked"))) for pod in pods]
+    return [_parse_answer(pod, answers.get(pod.rank, Answer(problem="not asked"))) for pod in pods]
 
 
 def workers_of(pods: Sequence[ProbedPod]) -> dict[int, int]:
@@ -63,17 +63,17 @@ def workers_of(pods: Sequence[ProbedPod]) -> dict[int, int]:
     return {pod.rank: pod.sockets.workers for pod in pods if pod.sockets and pod.sockets.workers}
 
 
-def _pod(pod: "RankPod", answer: Answer) -> ProbedPod:
+def _parse_answer(pod: "RankPod", answer: Answer) -> ProbedPod:
     table, problem = None, answer.problem
     try:
-        table = sockets.read(answer.text) if answer.text else None
+        table = sockets.parse_sockets(answer.text) if answer.text else None
     except (ValueError, struct.error) as error:
         # The container's programs belong to the tenant, so their output can be anything.
         problem = f"invalid answer: {str(error)[:100]}"
     return ProbedPod(
         rank=pod.rank,
         name=pod.name,
-        addresses=frozenset(sockets.addresses(pod.body.get("status") or {})),
+        addresses=frozenset(sockets.pod_addresses(pod.body.get("status") or {})),
         sockets=table,
         problem=problem,
         task=pod.task,

@@ -101,7 +101,7 @@ class Sockets:
         return frozenset(pid for inode in inodes for pid in self.holders.get(inode, ()))
 
 
-def read(text: str) -> Sockets:
+def parse_sockets(text: str) -> Sockets:
     """Parse the output of one of COMMANDS. Raises ValueError or struct.error if it is invalid."""
     connections, holders = list[SocketConnection](), dict[str, set[int]]()
     listening, pid, hidden, workers = dict[int, set[str]](), 0, False, None
@@ -114,7 +114,7 @@ def read(text: str) -> Sockets:
             workers = int(reported[1]) if 1 <= int(reported[1]) <= MAX_WORKERS else None
         elif "Permission denied" in line:
             hidden = True
-        elif row := _row(line):
+        elif row := _parse_row(line):
             state, end = row
             if state == _LISTEN:
                 listening.setdefault(end.near, set()).add(end.inode)
@@ -129,16 +129,16 @@ def read(text: str) -> Sockets:
     )
 
 
-def _row(line: str) -> tuple[str, SocketConnection] | None:
+def _parse_row(line: str) -> tuple[str, SocketConnection] | None:
     words = line.split()
     if len(words) < 10 or words[3] not in (_ESTABLISHED, _LISTEN) or not words[0].endswith(":"):
         return None
-    (local, near), (remote, far) = _address(words[1]), _address(words[2])
+    (local, near), (remote, far) = _parse_address(words[1]), _parse_address(words[2])
     again = int(words[6], 16) if words[5].startswith("01:") else 0
     return words[3], SocketConnection(local, near, remote, far, inode=words[9], unanswered=again)
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     """Parse an address and port.
 
     The kernel prints an address as 32-bit words in the byte order of the machine. Little endian is
@@ -152,7 +152,7 @@ def _address(text: str) -> tuple[str, int]:
     return str(mapped or address), int(port, 16)
 
 
-def addresses(status: Mapping[str, object]) -> Iterator[str]:
+def pod_addresses(status: Mapping[str, object]) -> Iterator[str]:
     """Yield all addresses of a pod's status, in the same form as those of connections."""
     given = status.get("podIPs")
     for one in given if isinstance(given, list) else ():

@@ -24,30 +24,32 @@ _RADIUS: Final = 22
 Point = tuple[float, float]
 
 
-def picture(report: Report) -> str:
+def draw_report(report: Report) -> str:
     """Return the SVG document."""
     ranks = sorted({pod.rank for pod in report.pods} | set(range(report.world.ranks)))
     # The circle grows with the number of ranks, so that neighbours do not overlap.
     far = max(120.0, len(ranks) * 2.6 * _RADIUS / math.tau)
     size = 2 * far + 200
-    at = _places(ranks, size, far)
+    at = _place_ranks(ranks, size, far)
     title = f"Connections of {report.job}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size:.0f} {size + 40:.0f}"'
         ' role="img" aria-labelledby="title desc">',
         f'<title id="title">{escape(title)}</title>',
-        f'<desc id="desc">{escape(_described(report))}</desc>',
+        f'<desc id="desc">{escape(_describe_report(report))}</desc>',
         f"<style>{_STYLE}</style>",
-        *_lines(report, at),
-        *(_rank(report, rank, at[rank]) for rank in ranks),
+        *_draw_lines(report, at),
+        *(_draw_rank(report, rank, at[rank]) for rank in ranks),
     ]
     if report.world.shape == "redis":
-        lines.append(_node("redis", at[SERVER]))
-    lines.append(f'<text x="{size / 2:.0f}" y="{size + 20:.0f}">{escape(_legend(report))}</text>')
+        lines.append(_draw_node("redis", at[SERVER]))
+    lines.append(
+        f'<text x="{size / 2:.0f}" y="{size + 20:.0f}">{escape(_format_legend(report))}</text>'
+    )
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _places(ranks: list[int], size: float, far: float) -> dict[int, Point]:
+def _place_ranks(ranks: list[int], size: float, far: float) -> dict[int, Point]:
     middle = size / 2
     angles = {rank: math.tau * i / max(len(ranks), 1) - math.pi / 2 for i, rank in enumerate(ranks)}
     places = {
@@ -57,14 +59,14 @@ def _places(ranks: list[int], size: float, far: float) -> dict[int, Point]:
     return {**places, SERVER: (middle, middle)}
 
 
-def _lines(report: Report, at: dict[int, Point]) -> list[str]:
+def _draw_lines(report: Report, at: dict[int, Point]) -> list[str]:
     pairs = dict[tuple[int, int], list[Edge]]()
     for edge in report.edges:
         pairs.setdefault((edge.rank, edge.to.rank), []).append(edge)
-    return [_line(pair, edges, at) for pair, edges in pairs.items()]
+    return [_draw_line(pair, edges, at) for pair, edges in pairs.items()]
 
 
-def _line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -> str:
+def _draw_line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -> str:
     (x, y), (to_x, to_y) = at[pair[0]], at[pair[1]]
     wanted, up = sum(edge.wanted for edge in edges), sum(edge.up for edge in edges)
     missing = any(edge.missing for edge in edges)
@@ -87,13 +89,13 @@ def _line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -> str
     return f"{line}{title}</line>{count}"
 
 
-def _rank(report: Report, rank: int, place: Point) -> str:
+def _draw_rank(report: Report, rank: int, place: Point) -> str:
     task = next((pod.task for pod in report.pods if pod.rank == rank), "")
     below = f'<text x="{place[0]:.1f}" y="{place[1] + _RADIUS + 20:.1f}">{escape(task)}</text>'
-    return _node(str(rank), place) + (below if task else "")
+    return _draw_node(str(rank), place) + (below if task else "")
 
 
-def _node(label: str, place: Point) -> str:
+def _draw_node(label: str, place: Point) -> str:
     x, y = place
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS}"/>'
@@ -101,11 +103,11 @@ def _node(label: str, place: Point) -> str:
     )
 
 
-def _described(report: Report) -> str:
+def _describe_report(report: Report) -> str:
     # A screen reader reads the whole description, so it is limited.
     bad = [show.in_words(edge, report) for edge in report.edges if edge.missing or edge.unknown]
-    return ". ".join([show.summary(report), *bad[:20]])
+    return ". ".join([show.format_summary(report), *bad[:20]])
 
 
-def _legend(report: Report) -> str:
-    return f"{show.summary(report)}; solid: up, dashed: missing, dotted: unknown"
+def _format_legend(report: Report) -> str:
+    return f"{show.format_summary(report)}; solid: up, dashed: missing, dotted: unknown"

@@ -8,7 +8,7 @@ from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
 from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of
 from dijob.client import Job
-from dijob.core.members import Gang, count, expand, gang_of, say
+from dijob.core.members import Gang, format_count, format_ranks, gang_of, parse_ranks
 
 # The lines between more ranks would cover the screen.
 MOST_DRAWN: Final = 48
@@ -17,7 +17,7 @@ MOST_DRAWN: Final = 48
 _MOST_PROCESSES: Final = 400
 
 
-def graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
+def build_graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
     """Return the pairs of ranks that connect to each other. A pair is up if both are Ready.
 
     The real sockets are not inspected: that would be an exec in each pod for each update.
@@ -25,14 +25,14 @@ def graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
     try:
         model = job.model
     except SpecError as error:
-        return _none(f"the spec is invalid: {error}")
+        return _empty_graph(f"the spec is invalid: {error}")
     gang = gang_of(model)
     if gang.size > MOST_DRAWN or gang.size * gang.workers > _MOST_PROCESSES:
-        return _none(f"connections of {count(gang.size, 'rank')} are not drawn")
+        return _empty_graph(f"connections of {format_count(gang.size, 'rank')} are not drawn")
     if job.finished:
-        return _none("")
+        return _empty_graph("")
     world = world_of(model)
-    pairs = _pairs(world)
+    pairs = _count_connections(world)
     # The Redis server is not a rank. Its readiness is unknown here, and counts as given.
     up = {pair for pair in pairs if all(end == SERVER or end in ready for end in pair)}
     return {
@@ -45,18 +45,18 @@ def graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
     }
 
 
-def _none(note: str) -> dict[str, Any]:
+def _empty_graph(note: str) -> dict[str, Any]:
     return {"shape": "", "edges": [], "total": 0, "up": 0, "note": note, "atLeast": False}
 
 
-def _pairs(world: ExpectedWorld) -> Counter[tuple[int, int]]:
+def _count_connections(world: ExpectedWorld) -> Counter[tuple[int, int]]:
     found = Counter[tuple[int, int]]()
     for each in world.dials:
         found[each.rank, each.to.rank] += len(each.workers)
     return found
 
 
-def restarts(model: DIJob) -> list[str]:
+def describe_restarts(model: DIJob) -> list[str]:
     """Return a sentence for each rank: which other ranks restart if it is lost.
 
     The list is empty for jobs whose lines are not drawn.
@@ -64,18 +64,18 @@ def restarts(model: DIJob) -> list[str]:
     gang = gang_of(model)
     if gang.size > MOST_DRAWN:
         return []
-    return [_restart(gang, rank) for rank in range(gang.size)]
+    return [_describe_restart(gang, rank) for rank in range(gang.size)]
 
 
-def _restart(gang: Gang, rank: int) -> str:
+def _describe_restart(gang: Gang, rank: int) -> str:
     if gang.renews_all_on_loss and gang.size > 1:
         return "all ranks restart with it"
     others = gang.dialers(rank)
     verb = "restarts" if len(others) == 1 else "restart"
-    return f"{say(others)} {verb} with it" if others else "no other rank restarts"
+    return f"{format_ranks(others)} {verb} with it" if others else "no other rank restarts"
 
 
-def renewed(job: Job) -> frozenset[int]:
+def rerendezvous_ranks(job: Job) -> frozenset[int]:
     """Return the ranks of a re-rendezvous in progress: the peer list is stale, with no successor.
 
     An empty `lastRenewal.ranks` means all ranks.
@@ -83,4 +83,4 @@ def renewed(job: Job) -> frozenset[int]:
     last = job.status.last_renewal
     if last is None or last.list_number != job.status.list_number:
         return frozenset()
-    return expand(last.ranks) if last.ranks else frozenset(job.ranks)
+    return parse_ranks(last.ranks) if last.ranks else frozenset(job.ranks)

@@ -30,12 +30,12 @@ HEADERS: Final = {
 }
 
 
-def token() -> str:
+def new_token() -> str:
     """Return a new random token of 256 bits."""
     return secrets.token_urlsafe(32)
 
 
-def refusal(request: web.BaseRequest, expected: str) -> tuple[int, str] | None:
+def find_rejection(request: web.BaseRequest, expected: str) -> tuple[int, str] | None:
     """Return the status and the message of a rejection, or None if the request is allowed."""
     if not _is_local(request.headers.get("Host", "")):
         return 403, "this server responds only to the host names 127.0.0.1, localhost and ::1"
@@ -58,18 +58,18 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def middleware(expected: str) -> Middleware:
-    """Return the middleware that rejects requests according to `refusal`."""
+def build_middleware(expected: str) -> Middleware:
+    """Return the middleware that rejects requests according to `find_rejection`."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if (refused := refusal(request, expected)) is not None:
+        if (refused := find_rejection(request, expected)) is not None:
             return web.Response(status=refused[0], text=refused[1])
         return await handler(request)
 
     return guarded
 
 
-async def protect(request: web.Request, response: web.StreamResponse) -> None:
+async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Add HEADERS to a response. Errors of aiohttp itself also pass through here."""
     response.headers.update(HEADERS)

@@ -10,17 +10,17 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.cli.ui.memory import Ends, PageMemory
 from dijob.cli.ui.sse import Message, Messages
-from dijob.cli.ui.tail import tail
-from dijob.cli.ui.view import Seen, page, row
+from dijob.cli.ui.tail import tail_log
+from dijob.cli.ui.view import Seen, job_page, job_row
 from dijob.cli.watching.feed import Feed
 from dijob.client import AsyncClient, DijobError, Job, NotFound
 from dijob.client.connection import ClientRequest
 from dijob.client.errors import ApiError
 from dijob.client.resources import DIJOBS
-from dijob.client.watching import watched
+from dijob.client.watching import watch_objects
 
 _AGAIN_SECONDS: Final = 2.0
 # How often the apiserver's version is requested. A watch can be silent for minutes, so it does not
@@ -58,7 +58,7 @@ class Hub:
         path = DIJOBS.path("" if self.everywhere else self.client.namespace)
         while True:
             try:
-                objects = watched(self.client.connection, path, report=self._note_watch)
+                objects = watch_objects(self.client.connection, path, report=self._note_watch)
                 async with aclosing(objects) as changes:
                     async for found in changes:
                         await self._take(found)
@@ -76,7 +76,7 @@ class Hub:
         self._jobs = {}
         for key, body in found.items():
             known = before.get(key)
-            # `watched` keeps the identity of unchanged objects. Then the parsed job is reused.
+            # `watch_objects` keeps the identity of unchanged objects: the parsed job is reused.
             self._jobs[key] = known if known and known.body is body else Job(body)
             if self._jobs[key] is not known:
                 self.memory(self._jobs[key]).see(self._jobs[key], now)
@@ -120,7 +120,7 @@ class Hub:
 
     def memory(self, job: Job) -> PageMemory:
         """Return what was seen of a job."""
-        since = timestamp(datetime.now(UTC))
+        since = format_time(datetime.now(UTC))
         return self._memories.setdefault(job.metadata.uid, PageMemory(since))
 
     @property
@@ -136,7 +136,7 @@ class Hub:
         """Yield the list of jobs after each change."""
         yield self._about()
         while True:
-            rows = [row(job) for _, job in sorted(self._jobs.items())]
+            rows = [job_row(job) for _, job in sorted(self._jobs.items())]
             yield Message("trouble", {"sentence": self.trouble})
             if self._listed:
                 yield Message("jobs", {"scope": self.scope, "jobs": rows})
@@ -175,7 +175,7 @@ class Hub:
 
     def log(self, namespace: str, name: str, rank: int | None) -> Messages:
         """Yield the log of a rank, or of all ranks (None), until the job has finished."""
-        return tail(self.client.within(namespace), name, rank)
+        return tail_log(self.client.within(namespace), name, rank)
 
     async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[dict[str, Any]]:
         ends, loop = Ends(), asyncio.get_running_loop()
@@ -184,5 +184,5 @@ class Hub:
             async for now in snapshots:
                 memory = self.memory(now.job)
                 memory.see(now.job, datetime.now(UTC))
-                yield page(Seen(now, memory, ends.see(now.pods, loop.time())))
+                yield job_page(Seen(now, memory, ends.see(now.pods, loop.time())))
                 await asyncio.sleep(_PACE_SECONDS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from dijob.api.status import timestamp
+from dijob.api.status import format_time
 from dijob.client import Job, RankPod
 from dijob.pod import RENEWAL_CODE
 
@@ -39,12 +39,12 @@ class PageMemory:
 
     def see(self, job: Job, now: datetime) -> None:
         """Record a state of the job."""
-        _step(self.phases, job.phase, now)
-        _step(self.lists, str(job.status.list_number), now)
+        _record_step(self.phases, job.phase, now)
+        _record_step(self.lists, str(job.status.list_number), now)
         if (progress := job.progress) is None:
             return
         point = {
-            "time": progress.time or progress.written or timestamp(now),
+            "time": progress.time or progress.written or format_time(now),
             "iteration": progress.iteration,
             "step": progress.env_step,
             "return": progress.episode_return,
@@ -53,7 +53,7 @@ class PageMemory:
         if not self.points or self.points[-1] != point:
             self.points.append(point)
         if len(self.points) > MOST_POINTS:
-            self.points = thinned(self.points)
+            self.points = thin_curve(self.points)
 
 
 @dataclass
@@ -77,13 +77,13 @@ class Ends:
         return frozenset(found)
 
 
-def thinned(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def thin_curve(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return every second point of a curve, and its last one."""
     return points[::2] + ([] if len(points) % 2 else points[-1:])
 
 
-def _step(steps: list[SeenValue], value: str, now: datetime) -> None:
+def _record_step(steps: list[SeenValue], value: str, now: datetime) -> None:
     # The number is limited, because a faulty job can alternate between two phases for days.
     if not steps or steps[-1].value != value:
-        steps.append(SeenValue(timestamp(now), value))
+        steps.append(SeenValue(format_time(now), value))
         del steps[:-MOST_STEPS]

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from dijob.cli.ui.guard import middleware, protect
-from dijob.cli.ui.sse import Messages, send
+from dijob.cli.ui.guard import add_security_headers, build_middleware
+from dijob.cli.ui.sse import Messages, send_messages
 
 _FOLDER: Final = Path(__file__).with_name("page")
 _TYPES: Final = {
@@ -42,28 +42,30 @@ class PageSource(Protocol):
         """Yield the log of a rank, or of all ranks (None)."""
 
 
-def application(source: PageSource, token: str) -> web.Application:
+def build_application(source: PageSource, token: str) -> web.Application:
     """Return the server for one user, who has the token."""
-    app = web.Application(middlewares=[middleware(token)])
-    app.on_response_prepare.append(protect)
-    app.cleanup_ctx.append(_running(source))
+    app = web.Application(middlewares=[build_middleware(token)])
+    app.on_response_prepare.append(add_security_headers)
+    app.cleanup_ctx.append(_run_source(source))
     # One route per file: no path from a request is ever opened.
     for file in sorted(_FOLDER.iterdir()):
         path = "/" if file.name == START else f"/{file.name}"
         # By default, aiohttp would also respond to HEAD, which `guard` rejects.
-        app.router.add_get(path, _file(file.read_bytes(), _TYPES[file.suffix]), allow_head=False)
+        app.router.add_get(
+            path, _file_handler(file.read_bytes(), _TYPES[file.suffix]), allow_head=False
+        )
     job = f"/api/jobs/{{namespace:{_NAME}}}/{{name:{_NAME}}}"
     for path, handler in (
-        ("/api/jobs", _jobs(source)),
-        (job, _job(source)),
-        (f"{job}/log", _log(source)),
-        (f"{job}/log/{{rank:\\d{{1,4}}}}", _log(source)),
+        ("/api/jobs", _jobs_handler(source)),
+        (job, _job_handler(source)),
+        (f"{job}/log", _log_handler(source)),
+        (f"{job}/log/{{rank:\\d{{1,4}}}}", _log_handler(source)),
     ):
         app.router.add_get(path, handler, allow_head=False)
     return app
 
 
-def _running(source: PageSource) -> Callable[[web.Application], AsyncGenerator[None]]:
+def _run_source(source: PageSource) -> Callable[[web.Application], AsyncGenerator[None]]:
     async def running(app: web.Application) -> AsyncGenerator[None]:
         work = asyncio.ensure_future(source.run())
         yield
@@ -73,32 +75,32 @@ def _running(source: PageSource) -> Callable[[web.Application], AsyncGenerator[N
     return running
 
 
-def _file(content: bytes, kind: str) -> Handler:
+def _file_handler(content: bytes, kind: str) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(body=content, content_type=kind, charset="utf-8")
 
     return answer
 
 
-def _jobs(source: PageSource) -> Handler:
+def _jobs_handler(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await send(request, source.jobs())
+        return await send_messages(request, source.jobs())
 
     return answer
 
 
-def _job(source: PageSource) -> Handler:
+def _job_handler(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         found = request.match_info
-        return await send(request, source.job(found["namespace"], found["name"]))
+        return await send_messages(request, source.job(found["namespace"], found["name"]))
 
     return answer
 
 
-def _log(source: PageSource) -> Handler:
+def _log_handler(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         found = request.match_info
         rank = int(found["rank"]) if "rank" in found else None
-        return await send(request, source.log(found["namespace"], found["name"], rank))
+        return await send_messages(request, source.log(found["namespace"], found["name"], rank))
 
     return answer

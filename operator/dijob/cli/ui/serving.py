@@ -12,9 +12,9 @@ import click
 from aiohttp import web
 
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.ui.guard import token
+from dijob.cli.ui.guard import new_token
 from dijob.cli.ui.hub import Hub
-from dijob.cli.ui.server import application
+from dijob.cli.ui.server import build_application
 from dijob.client import AsyncClient
 
 _HOST = "127.0.0.1"
@@ -29,14 +29,14 @@ class Wish:
     browser: bool = True
 
 
-async def serve(client: AsyncClient, wish: Wish) -> None:
+async def serve_page(client: AsyncClient, wish: Wish) -> None:
     """Serve the page until Ctrl-C. Raises CliError if the port is in use.
 
     Also raises the error of a list of the jobs, because then there is nothing to show.
     """
     await client.list(everywhere=wish.everywhere)
-    key = token()
-    app = application(Hub(client, wish.everywhere), key)
+    key = new_token()
+    app = build_application(Hub(client, wish.everywhere), key)
     # The streams never end by themselves, so the shutdown must not wait for them.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
@@ -49,7 +49,7 @@ async def serve(client: AsyncClient, wish: Wish) -> None:
         # The key is in the fragment, which browsers never send to a server.
         address = f"http://{_HOST}:{runner.addresses[0][1]}/#token={key}"
         click.echo(address)
-        click.echo(_hint(runner.addresses[0][1], os.environ), err=True)
+        click.echo(_advise_on_url(runner.addresses[0][1], os.environ), err=True)
         if wish.browser and has_screen(sys.platform, os.environ):
             await asyncio.to_thread(webbrowser.open, address)
         await asyncio.Event().wait()
@@ -65,7 +65,7 @@ def _no_port(port: int, error: OSError) -> CliError:
     return CliError(f"{why}: choose another one with --port, or omit the option", Exit.USAGE)
 
 
-def _hint(port: int, environment: Mapping[str, str]) -> str:
+def _advise_on_url(port: int, environment: Mapping[str, str]) -> str:
     """Return advice about the URL."""
     if "SSH_CONNECTION" in environment:
         return (

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from dijob.cli.ui.words import safe
+from dijob.cli.ui.words import clean_texts
 
 # A silent stream sends a comment this often. After three missing ones, the page reconnects.
 QUIET_SECONDS: Final = 5.0
@@ -26,17 +26,17 @@ class Message:
     data: Any
 
 
-# None means that nothing is new. It gives `send` the chance to send a comment.
+# None means that nothing is new. It gives `send_messages` the chance to send a comment.
 Messages = AsyncGenerator[Message | None]
 
 
-def frame(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     """Return the bytes of a message."""
-    data = json.dumps(safe(message.data), ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(clean_texts(message.data), ensure_ascii=False, separators=(",", ":"))
     return f"event: {message.event}\ndata: {data}\n\n".encode()
 
 
-async def send(request: web.Request, messages: Messages) -> web.StreamResponse:
+async def send_messages(request: web.Request, messages: Messages) -> web.StreamResponse:
     """Send all messages, except those that repeat the last one of the same event."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
@@ -44,7 +44,7 @@ async def send(request: web.Request, messages: Messages) -> web.StreamResponse:
     sent, last = dict[str, bytes](), loop.time()
     async with aclosing(messages):
         async for message in messages:
-            line = frame(message) if message else b""
+            line = encode_message(message) if message else b""
             if message and sent.get(message.event) != line:
                 sent = {**sent, message.event: line} if message.event != LINES else sent
                 await response.write(line)

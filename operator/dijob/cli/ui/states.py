@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from dijob.api.status import Status
 from dijob.client import RankPod
-from dijob.core.members import expand
+from dijob.core.members import parse_ranks
 from dijob.names import Phase
 from dijob.pod import RENEWAL_CODE
 
@@ -65,7 +65,7 @@ def of_pod(pod: RankPod, fell: bool) -> State:
 
 def without_pod(rank: int, status: Status) -> State:
     """Return the state of a rank without a pod."""
-    if rank in expand(status.succeeded_ranks):
+    if rank in parse_ranks(status.succeeded_ranks):
         return State(StateKind.DONE, "Completed")
     if status.phase in _OVER:
         return State(StateKind.ABSENT, "Pod was deleted")

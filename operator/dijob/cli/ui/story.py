@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from dijob.api.status import Renewal
 from dijob.cli.ui.memory import PageMemory, SeenValue
-from dijob.cli.ui.words import short
+from dijob.cli.ui.words import shorten_text
 from dijob.client import Job
 from dijob.client.jobs import failure_in_words
 from dijob.client.reading import event_time
-from dijob.core.members import expand, say
+from dijob.core.members import format_ranks, parse_ranks
 from dijob.names import Phase
 from dijob.reasons import Running
 
@@ -34,14 +34,19 @@ class StoryItem:
     text: str = ""
 
 
-def told(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, Any]]:
+def build_history(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, Any]]:
     """Return the history, oldest first."""
-    items = [*_milestones(job), *_lists(memory), *_losses(job, events), *_events(events)]
+    items = [
+        *_transition_items(job),
+        *_peer_list_items(memory),
+        *_failure_items(job, events),
+        *_event_items(events),
+    ]
     seen = dict.fromkeys(item for item in items if item.time)
     return [asdict(item) for item in sorted(seen, key=lambda item: item.time)]
 
 
-def _milestones(job: Job) -> Iterator[StoryItem]:
+def _transition_items(job: Job) -> Iterator[StoryItem]:
     status = job.status
     yield StoryItem(job.metadata.creation_timestamp, "plain", "Created")
     yield StoryItem(status.suspend_time or "", "plain", "Suspended")
@@ -51,22 +56,23 @@ def _milestones(job: Job) -> Iterator[StoryItem]:
         yield StoryItem(status.completion_time, tone, job.phase, job.message)
 
 
-def _lists(memory: PageMemory) -> Iterator[StoryItem]:
+def _peer_list_items(memory: PageMemory) -> Iterator[StoryItem]:
     # The first one is older than the command, so its time is unknown.
     for step in memory.lists[1:]:
         yield StoryItem(step.time, "plain", f"Peer list revision {step.value}", "is active")
 
 
-def _losses(job: Job, events: Sequence[Event]) -> Iterator[StoryItem]:
+def _failure_items(job: Job, events: Sequence[Event]) -> Iterator[StoryItem]:
     last, first = job.status.last_renewal, job.status.first_failure
     if last and last.time and not any(_is_about(event, last) for event in events):
-        text = f"re-rendezvous of {say(expand(last.ranks)) if last.ranks else 'all ranks'}"
+        ranks = format_ranks(parse_ranks(last.ranks)) if last.ranks else "all ranks"
+        text = f"re-rendezvous of {ranks}"
         text = f"{last.message}; {text}" if last.message else text
         title = f"Peer list revision {last.list_number} is stale: {last.reason}"
         yield StoryItem(last.time, "problem", title, text)
     if first and first.time:
         words = failure_in_words(first).removeprefix(f"{_FIRST}: ")
-        yield StoryItem(first.time, "problem", _FIRST, short(words))
+        yield StoryItem(first.time, "problem", _FIRST, shorten_text(words))
 
 
 def _is_about(event: Event, loss: Renewal) -> bool:
@@ -74,21 +80,21 @@ def _is_about(event: Event, loss: Renewal) -> bool:
     return event.get("reason") == loss.reason and event_time(event) >= loss.time
 
 
-def _events(events: Sequence[Event]) -> Iterator[StoryItem]:
+def _event_items(events: Sequence[Event]) -> Iterator[StoryItem]:
     for event in events[-MOST_EVENTS:]:
         tone = "problem" if event.get("type") == "Warning" else "good"
         time = event_time(event)
         times = int(event.get("count") or 1)
         again = f" ({times} times)" if times > 1 else ""
-        message = short(str(event.get("message", "")))
+        message = shorten_text(str(event.get("message", "")))
         yield StoryItem(time, tone, str(event.get("reason", "")), f"{message}{again}")
 
 
-def phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, str]]:
+def list_phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, str]]:
     """Return the job's phases, each with its start."""
     # Within one second, phases that were seen come first, because times in a status are rounded
     # down.
-    steps, found = [*memory.phases, *_before(job, events)], list[SeenValue]()
+    steps, found = [*memory.phases, *_infer_phases(job, events)], list[SeenValue]()
     for step in sorted((step for step in steps if step.time), key=lambda step: step.time):
         # Both sources can have the same phase at slightly different times.
         if not found or found[-1].value != step.value:
@@ -96,7 +102,7 @@ def phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[s
     return [asdict(step) for step in found]
 
 
-def _before(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
+def _infer_phases(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
     """Yield the phases that follow from the status and the events."""
     status = job.status
     yield SeenValue(job.metadata.creation_timestamp, Phase.PENDING)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-from dijob.api.printed import plain
+from dijob.api.printed import plain_text
 from dijob.cli.ui.sse import LINES, Message, Messages
 from dijob.client import AsyncClient, DijobError, Line, LogOptions
 
@@ -17,30 +17,30 @@ _HELD_LINES: Final = 5000
 _BEAT_SECONDS: Final = 1.0
 
 
-def shown(line: Line) -> dict[str, Any]:
+def line_for_page(line: Line) -> dict[str, Any]:
     """Return a line for the page. A progress bar (with carriage returns) is reduced to its end."""
     return {
         "time": line.stamp,
         "rank": line.rank,
-        "text": plain(line.text).rstrip().rpartition("\n")[2],
+        "text": plain_text(line.text).rstrip().rpartition("\n")[2],
     }
 
 
-async def tail(client: AsyncClient, name: str, rank: int | None) -> Messages:
+async def tail_log(client: AsyncClient, name: str, rank: int | None) -> Messages:
     """Yield the last lines of a rank (None for all), then new ones until the job has finished."""
     try:
         over = (await client.get(name)).finished
         ranks = None if rank is None else frozenset({rank})
         options = LogOptions(ranks=ranks, follow=not over, tail=TAIL_LINES)
-        async with aclosing(_batches(client.logs(name, options))) as batches:
+        async with aclosing(_batch_lines(client.logs(name, options))) as batches:
             async for batch in batches:
-                yield Message(LINES, [shown(line) for line in batch]) if batch else None
+                yield Message(LINES, [line_for_page(line) for line in batch]) if batch else None
         yield Message("end", {"sentence": "the log has ended"})
     except DijobError as error:
         yield Message("end", {"sentence": str(error)})
 
 
-async def _batches(lines: AsyncGenerator[Line]) -> AsyncGenerator[list[Line]]:
+async def _batch_lines(lines: AsyncGenerator[Line]) -> AsyncGenerator[list[Line]]:
     """Yield batches of lines that arrive together; [] after a second without a line."""
     queue: asyncio.Queue[Line | None] = asyncio.Queue(_HELD_LINES)
 

@@ -21,14 +21,14 @@ Json = dict[str, Any]
 _NO_PODS: Final = 'resource "pods"'
 
 
-def row(job: Job) -> Json:
+def job_row(job: Job) -> Json:
     """Return a job's row in the list."""
     status, progress = job.status, job.progress
     return {
         "namespace": job.metadata.namespace,
         "name": job.name,
         "phase": job.phase,
-        "tone": tone(job),
+        "tone": choose_tone(job),
         "message": " ".join(job.message.split()),
         "ready": status.ready_replicas,
         "desired": status.desired,
@@ -38,11 +38,11 @@ def row(job: Job) -> Json:
     }
 
 
-def problems(job: Job) -> list[tuple[str, str]]:
+def find_problems(job: Job) -> list[tuple[str, str]]:
     """Return the problems as pairs of message and remedy, from the catalogue of reasons."""
     found = []
     for one in job.status.conditions:
-        reason = reasons.find(one.type, one.reason)
+        reason = reasons.find_reason(one.type, one.reason)
         entry = reason.entry if reason else None
         # A reason is a problem only with the status that the catalogue has for it.
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
@@ -50,9 +50,9 @@ def problems(job: Job) -> list[tuple[str, str]]:
     return found
 
 
-def tone(job: Job) -> str:
+def choose_tone(job: Job) -> str:
     """Return the tone of a job, which decides its colour: good, waiting or problem."""
-    if job.phase == Phase.FAILED or (problems(job) and not job.finished):
+    if job.phase == Phase.FAILED or (find_problems(job) and not job.finished):
         return "problem"
     if job.phase == Phase.SUCCEEDED or (job.is_true("Running") and job.is_true("PeersReady")):
         return "good"
@@ -68,14 +68,14 @@ class Seen:
     fell: frozenset[int] = frozenset()
 
 
-def page(seen: Seen) -> Json:
+def job_page(seen: Seen) -> Json:
     """Return the data of a job's page."""
     job, status = seen.now.job, seen.now.job.status
-    ranks = _ranks(seen)
+    ranks = _rank_rows(seen)
     ready = {pod.rank for pod in seen.now.pods if pod.ready and pod.rank not in seen.fell}
-    wrong = problems(job)
+    wrong = find_problems(job)
     return {
-        **row(job),
+        **job_row(job),
         "uid": job.metadata.uid,
         "remedy": wrong[0][1] if wrong else "",
         "failure": failure_in_words(status.first_failure),
@@ -85,35 +85,35 @@ def page(seen: Seen) -> Json:
         "renewals": status.renewals,
         "workers": status.parallel_workers or 1,
         "ranks": ranks,
-        "graph": graph.graph(job, ready),
-        "phases": story.phases(job, seen.now.events, seen.memory),
-        "story": story.told(job, seen.now.events, seen.memory),
+        "graph": graph.build_graph(job, ready),
+        "phases": story.list_phases(job, seen.now.events, seen.memory),
+        "story": story.build_history(job, seen.now.events, seen.memory),
         "points": seen.memory.points,
         "since": seen.memory.since,
         "unseen": list(seen.now.unseen),
     }
 
 
-def _ranks(seen: Seen) -> list[Json]:
+def _rank_rows(seen: Seen) -> list[Json]:
     """Return a row for each rank that the job wants, or that still has a pod."""
     job = seen.now.job
     pods: Mapping[int, RankPod] = {pod.rank: pod for pod in seen.now.pods}
     try:
-        again = graph.restarts(job.model)
+        again = graph.describe_restarts(job.model)
     except SpecError:
         again = []
     wanted = set(job.ranks) | pods.keys()
     return [
-        _rank(rank, pods.get(rank), _state(rank, pods.get(rank), seen))
+        _rank_row(rank, pods.get(rank), _rank_state(rank, pods.get(rank), seen))
         | {"again": again[rank] if rank < len(again) else ""}
         for rank in sorted(wanted)
     ]
 
 
-def _state(rank: int, pod: RankPod | None, seen: Seen) -> State:
+def _rank_state(rank: int, pod: RankPod | None, seen: Seen) -> State:
     if pod is not None:
         state = of_pod(pod, rank in seen.fell)
-        old = state.kind is StateKind.READY and rank in graph.renewed(seen.now.job)
+        old = state.kind is StateKind.READY and rank in graph.rerendezvous_ranks(seen.now.job)
         # The rank works, but will be restarted as soon as the next peer list is complete.
         return State(StateKind.RENEWING, "Running until the next peer list") if old else state
     if any(_NO_PODS in why for why in seen.now.unseen):
@@ -121,7 +121,7 @@ def _state(rank: int, pod: RankPod | None, seen: Seen) -> State:
     return without_pod(rank, seen.now.job.status)
 
 
-def _rank(rank: int, pod: RankPod | None, state: State) -> Json:
+def _rank_row(rank: int, pod: RankPod | None, state: State) -> Json:
     return {
         "rank": rank,
         "kind": state.kind.value,

@@ -13,11 +13,11 @@ from dijob import names
 from dijob.cli.watching.view import Snapshot
 from dijob.client import AsyncClient, Job, Refused
 from dijob.client.ranks import ranks_of
-from dijob.client.reading import about, newest_last
+from dijob.client.reading import event_selector, newest_last
 from dijob.client.resources import EVENTS, PODS
 from dijob.client.retrying import Report
-from dijob.client.waiting import states
-from dijob.client.watching import Objects, watched
+from dijob.client.waiting import watch_job
+from dijob.client.watching import Objects, watch_objects
 
 # One change of a job causes several events within milliseconds. The pause merges them, so that the
 # view is drawn once.
@@ -95,7 +95,7 @@ class Feed:
     async def _watch_job(self) -> None:
         """Follow the job until it ends or is deleted."""
         report = self._reporter("job")
-        changes = states(self._client.connection, self._client.namespace, self._name, report)
+        changes = watch_job(self._client.connection, self._client.namespace, self._name, report)
         async with aclosing(changes):
             async for job in changes:
                 self._job = job
@@ -115,13 +115,13 @@ class Feed:
             self._events = found
 
         path = EVENTS.path(self._client.namespace)
-        await self._watch_objects(path, take, fieldSelector=about(self._name))
+        await self._watch_objects(path, take, fieldSelector=event_selector(self._name))
 
     async def _watch_objects(
         self, path: str, take: Callable[[Objects], Awaitable[None]], **selectors: str
     ) -> None:
         try:
-            objects = watched(
+            objects = watch_objects(
                 self._client.connection, path, report=self._reporter(path), **selectors
             )
             async with aclosing(objects) as changes:

@@ -33,7 +33,7 @@ _STYLES = {
 _FIXED_LINES = 16
 
 
-async def watch(client: AsyncClient, name: str, timeout: float | None = None) -> Outcome:
+async def watch_job(client: AsyncClient, name: str, timeout: float | None = None) -> Outcome:
     """Show a job until it ends, and return its outcome. Raises TimedOut after `timeout` seconds."""
     # A log file or a CI job cannot show a table that is redrawn.
     show = _show_live if sys.stdout.isatty() else _print_lines
@@ -51,7 +51,7 @@ async def _print_lines(client: AsyncClient, name: str) -> view.Snapshot | None:
     last: view.Snapshot | None = None
     async with aclosing(Feed(client, name).snapshots()) as snapshots:
         async for last in snapshots:
-            found = view.lines(last, begun)
+            found = view.change_lines(last, begun)
             # Each snapshot has the complete state, so only lines that changed are printed.
             for about, line in found.items():
                 if printed.get(about) != line:
@@ -68,19 +68,19 @@ async def _show_live(client: AsyncClient, name: str) -> view.Snapshot | None:
         async with aclosing(Feed(client, name).snapshots(beat=1.0)) as snapshots:
             async for last in snapshots:
                 room = max(console.height - _FIXED_LINES, 3)
-                live.update(picture(last, datetime.now(UTC), room), refresh=True)
+                live.update(render_snapshot(last, datetime.now(UTC), room), refresh=True)
     return last
 
 
-def picture(shown: view.Snapshot, now: datetime, room: int) -> RenderableType:
+def render_snapshot(shown: view.Snapshot, now: datetime, room: int) -> RenderableType:
     """Render a snapshot for a terminal, with at most `room` ranks."""
-    first, *others = view.header(shown, now)
+    first, *others = view.header_lines(shown, now)
     style = _STYLES.get(shown.job.phase, "")
     parts: list[RenderableType] = [Text(first, style=f"bold {style}"), *map(Text, others)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in view.HEAD:
         table.add_column(title, no_wrap=True)
-    rows = view.rows(shown.pods, room)
+    rows = view.rank_rows(shown.pods, room)
     state = view.HEAD.index("STATE")
     for row in rows:
         # All states that are not listed are failures, such as ImagePullBackOff.

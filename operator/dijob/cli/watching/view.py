@@ -10,7 +10,7 @@ from dijob.api.printed import one_line
 from dijob.api.problems import SpecError
 from dijob.api.status import parse_time
 from dijob.cli.calling import in_words
-from dijob.cli.printing import duration
+from dijob.cli.printing import format_duration
 from dijob.client import Job, RankPod
 from dijob.client.reading import event_time
 from dijob.topology import count_connections
@@ -33,11 +33,11 @@ class Snapshot:
     """Connection problems, because of which the state may be out of date."""
 
 
-def elapsed(job: Job, now: datetime) -> str:
+def elapsed_time(job: Job, now: datetime) -> str:
     """Return how long the job has existed, or existed until it ended."""
     begin = parse_time(job.status.start_time) or parse_time(job.metadata.creation_timestamp)
     end = parse_time(job.status.completion_time) or now
-    return duration(max(0, int((end - begin).total_seconds()))) if begin else ""
+    return format_duration(max(0, int((end - begin).total_seconds()))) if begin else ""
 
 
 def edges_in_words(view: Snapshot) -> str:
@@ -66,7 +66,7 @@ def edges_in_words(view: Snapshot) -> str:
     return f"{status.topology}, {up} of {least}{expected} connections (estimated from readiness)"
 
 
-def header(view: Snapshot, now: datetime) -> list[str]:
+def header_lines(view: Snapshot, now: datetime) -> list[str]:
     """Return the lines above the table of ranks."""
     job, status = view.job, view.job.status
     figures = [
@@ -74,7 +74,7 @@ def header(view: Snapshot, now: datetime) -> list[str]:
         f"revision {status.list_number}",
         f"restarts {status.restarts}",
         f"re-rendezvous {status.renewals}",
-        elapsed(job, now),
+        elapsed_time(job, now),
     ]
     lines = [f"{job.name}  {job.phase}  {', '.join(part for part in figures if part)}"]
     if job.message:
@@ -92,7 +92,7 @@ def header(view: Snapshot, now: datetime) -> list[str]:
     return [one_line(line) for line in lines]
 
 
-def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
+def rank_rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
     """Return a row for each rank, at most `most`."""
     # Ranks that are not Ready are the interesting ones, so they are chosen first.
     shown = pods
@@ -118,19 +118,19 @@ def event_lines(view: Snapshot, now: datetime) -> list[str]:
     """Return the last events of the job with their ages."""
     return [
         one_line(
-            f"{_ago(event, now)}{event.get('type', '')} {event.get('reason', '')}:"
+            f"{_format_ago(event, now)}{event.get('type', '')} {event.get('reason', '')}:"
             f" {event.get('message', '')}"
         )
         for event in view.events[-EVENTS:]
     ]
 
 
-def _ago(event: Mapping[str, Any], now: datetime) -> str:
+def _format_ago(event: Mapping[str, Any], now: datetime) -> str:
     time = parse_time(event_time(event))
-    return f"{duration(max(0, int((now - time).total_seconds())))} ago: " if time else ""
+    return f"{format_duration(max(0, int((now - time).total_seconds())))} ago: " if time else ""
 
 
-def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
+def change_lines(view: Snapshot, begun: datetime) -> dict[str, str]:
     """Return the lines for an output that is not a terminal, by subject.
 
     A caller prints a line only if it differs from the last one of its subject. Events from before

@@ -35,7 +35,7 @@ def next_list(ctx: Pass) -> AddressList | None:
     return ctx.gathering.next_list(max(world.address_list.number, died) + 1)
 
 
-def numbered(ctx: Pass, due: AddressList) -> Pass:
+def with_new_revision(ctx: Pass, due: AddressList) -> Pass:
     """Return the context with the revision and the digest of the new list in its status. The list
     is active once this status is written.
     """
@@ -45,7 +45,7 @@ def numbered(ctx: Pass, due: AddressList) -> Pass:
     return replace(ctx, world=world, status=status)
 
 
-def actions(ctx: Pass) -> tuple[Action, ...]:
+def publish_peer_list(ctx: Pass) -> tuple[Action, ...]:
     """Write the active list to the pods that do not have it, and remind kubelets that have missed
     it. A pod whose program has not started waits while the job's Redis server is not ready.
     """
@@ -54,18 +54,18 @@ def actions(ctx: Pass) -> tuple[Action, ...]:
         return ()
     ready = redis_server.is_ready(world.gang, ctx.observed)
     return (
-        *_publish(world, (pod for pod in ctx.unpublished if pod.has_started or ready)),
-        *_remind(ctx),
+        *_publish_list(world, (pod for pod in ctx.unpublished if pod.has_started or ready)),
+        *_due_reminders(ctx),
     )
 
 
-def _remind(ctx: Pass) -> tuple[Action, ...]:
+def _due_reminders(ctx: Pass) -> tuple[Action, ...]:
     # Bounded, because reminders are extra writes that come just when the API server is slow.
     due = (reminder for reminder, left in requeue.pending_reminders(ctx) if left <= 0)
     return tuple(islice(due, ctx.observed.throttling.reminders))
 
 
-def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
+def _publish_list(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
     newest, by_name = world.address_list, world.gang.addressing is Addressing.HOSTNAME
     return tuple(
         PublishAddresses(

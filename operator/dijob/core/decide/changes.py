@@ -18,7 +18,7 @@ Refusals = Mapping[str, ApiRejection]
 STATUS = "patch dijob/status"
 
 
-def key(action: Action) -> str:
+def rejection_key(action: Action) -> str:
     """Return the key under which a rejection of this change is stored; "" for a creation."""
     return (
         f"{action.changes}/{action.name} {action.uid}"
@@ -32,17 +32,19 @@ def pod_uid(remembered: str) -> str:
     return remembered.partition(" pod/")[2].partition(" ")[2]
 
 
-def due(ctx: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
+def due_actions(ctx: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
     """Return the actions whose back-off is over."""
-    return tuple(action for action in actions if _left(ctx, action) <= 0)
+    return tuple(action for action in actions if _seconds_until_due(ctx, action) <= 0)
 
 
 def seconds_until_next(ctx: Pass, actions: Iterable[Action]) -> float | None:
     """Return the seconds until the next rejected action may be retried; None if none waits."""
-    return min((left for action in actions if (left := _left(ctx, action)) > 0), default=None)
+    return min(
+        (left for action in actions if (left := _seconds_until_due(ctx, action)) > 0), default=None
+    )
 
 
-def turns(
+def split_retries(
     actions: Iterable[Action], refusals: Refusals
 ) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:
     """Split actions into new ones and retries; retries are grouped by kind of change.
@@ -53,19 +55,19 @@ def turns(
     """
     plain, retries = list[Action](), dict[str, list[Action]]()
     for action in actions:
-        if key(action) in refusals:
-            retries.setdefault(kind_of(key(action)), []).append(action)
+        if rejection_key(action) in refusals:
+            retries.setdefault(kind_of(rejection_key(action)), []).append(action)
         else:
             plain.append(action)
     ordered = (
-        sorted(group, key=lambda action: refusals[key(action)].attempts)
+        sorted(group, key=lambda action: refusals[rejection_key(action)].attempts)
         for group in retries.values()
     )
     return tuple(plain), tuple(map(tuple, ordered))
 
 
-def _left(ctx: Pass, action: Action) -> float:
-    refusal = ctx.observed.refusals.get(key(action))
+def _seconds_until_due(ctx: Pass, action: Action) -> float:
+    refusal = ctx.observed.refusals.get(rejection_key(action))
     return (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
 
 

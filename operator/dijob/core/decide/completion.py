@@ -11,8 +11,8 @@ from dijob.api.status import Charge, parse_time
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
 from dijob.core.decide.context import Pass
-from dijob.core.decide.deletion import deletions
-from dijob.core.facts import find, is_true
+from dijob.core.decide.deletion import delete_pods
+from dijob.core.facts import find_condition, is_true
 from dijob.core.observed.views import Pod
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import Failed, Running, Succeeded
@@ -26,17 +26,17 @@ class Verdict:
     rank: int | None = None
 
 
-def verdict(ctx: Pass) -> Verdict | None:
+def find_verdict(ctx: Pass) -> Verdict | None:
     """Return how the job ends now, by the first rule that applies; None if it continues. Deadlines
     do not apply while it is paused, suspended or being deleted.
     """
     deleted = bool(ctx.job.metadata.deletion_timestamp)
-    without_deadlines = ctx.job.paused or deleted or suspension.applies(ctx)
+    without_deadlines = ctx.job.paused or deleted or suspension.is_suspended(ctx)
     rules = ENDS if without_deadlines else (*ENDS, *DEADLINES)
     return next((found for rule in rules if (found := rule(ctx))), None)
 
 
-def _success(ctx: Pass) -> Verdict | None:
+def _success_verdict(ctx: Pass) -> Verdict | None:
     if not ctx.policy.fulfilled(ctx.world.succeeded, frozenset(ctx.world.unfinished)):
         return None
     return Verdict(Succeeded.SuccessPolicy if ctx.world.unfinished else Succeeded.AllRanksSucceeded)
@@ -66,13 +66,13 @@ def _is_over(left: float | None) -> bool:
 
 
 # The order matters: success is checked before failure.
-ENDS = (_success, _fatal_failure, _too_many_failures)
+ENDS = (_success_verdict, _fatal_failure, _too_many_failures)
 DEADLINES = (_not_done_in_time, _not_running_in_time)
 
 
-def deadline(ctx: Pass) -> float | None:
+def seconds_to_deadline(ctx: Pass) -> float | None:
     """Return the seconds until a deadline ends the job; None if it has none."""
-    if suspension.applies(ctx):
+    if suspension.is_suspended(ctx):
         return None
     return min(
         (left for left in (_active_left(ctx), _startup_left(ctx)) if left is not None),
@@ -80,7 +80,7 @@ def deadline(ctx: Pass) -> float | None:
     )
 
 
-def clean(ctx: Pass) -> tuple[Action, ...]:
+def clean_up(ctx: Pass) -> tuple[Action, ...]:
     """Return the clean-up of a job that has ended: its pods as cleanPodPolicy says, and after its
     time to live the job itself, with everything that belongs to it.
     """
@@ -94,7 +94,7 @@ def clean_pods(ctx: Pass) -> tuple[Action, ...]:
     pods = ctx.observed.all_pods
     policy, server = ctx.job.spec.clean_pod_policy, ctx.world.gang.server
     if policy is CleanPodPolicy.ALL:
-        return deletions(pods)
+        return delete_pods(pods)
     # A pod with a failed program is ended instead of deleted, so that its log stays.
     alive = [pod for pod in pods if not pod.finished and not pod.deleting]
     failed = failed_pods(ctx) if is_true(ctx.job.status, Failed) else frozenset()
@@ -108,7 +108,7 @@ def clean_pods(ctx: Pass) -> tuple[Action, ...]:
     innocent = (pod for pod in alive if pod.uid not in failed)
     return (
         *end,
-        *deletions(
+        *delete_pods(
             pod for pod in innocent if running or not _has_passed_gate(pod) or pod.name == server
         ),
     )
@@ -155,7 +155,7 @@ def _startup_left(ctx: Pass) -> float | None:
     limit, status = ctx.job.spec.startup_deadline_seconds, ctx.status
     if limit is None:
         return None
-    running = find(ctx.job.status, Running)
+    running = find_condition(ctx.job.status, Running)
     if running and running.status == "True":
         return None
     stopped = running.last_transition_time if running else None

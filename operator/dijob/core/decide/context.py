@@ -14,7 +14,7 @@ from dijob.core.membership.losses import Loss, loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
-from dijob.core.render.annotations import derived
+from dijob.core.render.annotations import derived_fingerprints
 from dijob.names import FailureAction
 
 
@@ -78,4 +78,4 @@ def _has_newest(world: World, pod: Pod) -> bool:
     if not newest.text or copy.address_list != newest:
         return False  # Without verified addresses no copy can be correct.
     sound = pod.recognized and not copy.tampered and bool(copy.redis_run or not world.redis_run)
-    return sound and derived(world.gang, newest, pod.made.reads) <= copy.derived
+    return sound and derived_fingerprints(world.gang, newest, pod.made.reads) <= copy.derived

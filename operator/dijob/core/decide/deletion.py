@@ -12,21 +12,23 @@ from dijob.core.observed.views import Pod
 IDLE_GRACE_SECONDS = 2
 
 
-def deletions(pods: Iterable[Pod]) -> tuple[DeletePod, ...]:
+def delete_pods(pods: Iterable[Pod]) -> tuple[DeletePod, ...]:
     """Delete the pods that are not being deleted yet."""
-    return tuple(DeletePod(pod.name, pod.uid, _grace(pod)) for pod in pods if not pod.deleting)
+    return tuple(
+        DeletePod(pod.name, pod.uid, _short_grace_period(pod)) for pod in pods if not pod.deleting
+    )
 
 
-def release(pod: Pod) -> ReleasePod:
+def release_pod(pod: Pod) -> ReleasePod:
     """Delete a pod to free its node for a lower rank."""
-    return ReleasePod(pod.name, pod.uid, _grace(pod))
+    return ReleasePod(pod.name, pod.uid, _short_grace_period(pod))
 
 
-def _grace(pod: Pod) -> int | None:
+def _short_grace_period(pod: Pod) -> int | None:
     shortened = pod.is_idle and pod.made.grace > IDLE_GRACE_SECONDS
     return IDLE_GRACE_SECONDS if shortened else None
 
 
-def removals(pods: Iterable[Pod]) -> tuple[ForceDeletePod, ...]:
+def force_delete_pods(pods: Iterable[Pod]) -> tuple[ForceDeletePod, ...]:
     """Force-delete pods whose node will never report their end (lost_nodes.py)."""
     return tuple(ForceDeletePod(pod.name, pod.uid) for pod in pods)

@@ -6,7 +6,7 @@ from dijob.core.decide.context import Pass
 from dijob.core.observed.endings import how_it_ended
 
 
-def subject(rank: int, container: str) -> str:
+def describe_failed_part(rank: int, container: str) -> str:
     """Return what failed; `container` is "" for the main one."""
     return f"rank {rank}: container {container}" if container else f"rank {rank}"
 
@@ -18,7 +18,7 @@ def rule_in_words(ctx: Pass, rank: int) -> str:
     pod = ctx.world.pods[rank]
     ending = pod.containers.last_end
     end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
-    what = subject(rank, ending.container if ending else "")
+    what = describe_failed_part(rank, ending.container if ending else "")
     at = ctx.policy.rule(pod)
     rule = f"runtime: {ctx.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
     return f"{what} {end}, and {rule}"

@@ -11,25 +11,27 @@ from dijob.core.decide.context import Pass
 from dijob.core.observed.views import Pod
 
 
-def confirmations(ctx: Pass) -> tuple[ConfirmEnds, ...]:
+def confirm_failures(ctx: Pass) -> tuple[ConfirmEnds, ...]:
     """Return the confirmations for the failures that the stored status has counted."""
     if ctx.has_unstored_counts:
         return ()
-    return tuple(ConfirmEnds(pod.name, pod.uid, pod.containers.ends) for pod in waiting(ctx))
+    return tuple(
+        ConfirmEnds(pod.name, pod.uid, pod.containers.ends) for pod in pods_to_confirm(ctx)
+    )
 
 
-def waiting(ctx: Pass) -> list[Pod]:
+def pods_to_confirm(ctx: Pass) -> list[Pod]:
     """Return the pods whose launcher waits and that are not about to be re-created."""
     replaced = {pod.uid for pod in ctx.world.to_delete}
     renewed = {charge.uid: charge.renewed for charge in ctx.status.restarts_seen}
     return [
         pod
         for _, pod in sorted(ctx.world.pods.items())
-        if _waits(pod, renewed.get(pod.uid, 0)) and pod.uid not in replaced
+        if _launcher_waits(pod, renewed.get(pod.uid, 0)) and pod.uid not in replaced
     ]
 
 
-def _waits(pod: Pod, renewed: int) -> bool:
+def _launcher_waits(pod: Pod, renewed: int) -> bool:
     """Whether the launcher waits in the pod. It does not after a restart that the operator has
     requested; `renewed` is the newest revision for which one was counted.
     """

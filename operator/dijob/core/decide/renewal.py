@@ -6,10 +6,10 @@ ranks restart, or count the same loss twice.
 
 from dataclasses import replace
 
-from dijob.api.status import Renewal, timestamp
+from dijob.api.status import Renewal, format_time
 from dijob.core.decide.context import Pass
 from dijob.core.decide.failure_words import rule_in_words
-from dijob.core.members import compact, say
+from dijob.core.members import compact_ranks, format_ranks
 from dijob.core.membership import together
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.losses import Loss
@@ -17,7 +17,7 @@ from dijob.names import FailureAction
 from dijob.reasons import AddressesReady
 
 
-def demanded(ctx: Pass) -> Loss | None:
+def restart_job_loss(ctx: Pass) -> Loss | None:
     """Return a new failure whose policy is RestartJob as a loss of all ranks; None if there is
     none, or if no rank has started.
     """
@@ -27,10 +27,10 @@ def demanded(ctx: Pass) -> Loss | None:
     if not asked or ctx.world.nobody_runs:
         return None
     message = f"{rule_in_words(ctx, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, together.everybody(ctx.world))
+    return Loss(AddressesReady.FailurePolicy, message, together.all_ranks(ctx.world))
 
 
-def scaled(ctx: Pass) -> Loss | None:
+def size_change_loss(ctx: Pass) -> Loss | None:
     """Return a change of size as a loss of all ranks if the programs cannot gain or lose a member
     while they run; else None.
     """
@@ -38,10 +38,10 @@ def scaled(ctx: Pass) -> Loss | None:
     if not (world.gang.renews_all_on_loss and world.in_force and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
-    return Loss(AddressesReady.Scaled, message, together.everybody(world))
+    return Loss(AddressesReady.Scaled, message, together.all_ranks(world))
 
 
-def recorded(ctx: Pass, loss: Loss) -> Pass:
+def record_loss(ctx: Pass, loss: Loss) -> Pass:
     """Return the context with the loss recorded in its status, and the world as it is then."""
     world = ctx.world
     # Ranks that are scaled down and still have the list are included: a scale-up may need them
@@ -51,15 +51,15 @@ def recorded(ctx: Pass, loss: Loss) -> Pass:
         list_number=world.address_list.number,
         reason=loss.reason.name,
         message=loss.message + _taken_along(ctx),
-        ranks=compact(ranks),
-        time=timestamp(ctx.now),
+        ranks=compact_ranks(ranks),
+        time=format_time(ctx.now),
     )
     lasting = together.lasting_successes(world)
     update = {
         "last_renewal": renewal,
         # A second loss before the next list extends this re-rendezvous and is not counted again.
         "renewals": ctx.status.renewals + (1 if world.in_force else 0),
-        "succeeded_ranks": compact(lasting),
+        "succeeded_ranks": compact_ranks(lasting),
     }
     status = ctx.status.model_copy(update=update)
     dead = replace(world, state=ListState.DEAD, renewing=ranks, succeeded=lasting)
@@ -72,4 +72,4 @@ def _taken_along(ctx: Pass) -> str:
     if not ranks:
         return ""
     verb = "restarts" if len(ranks) == 1 else "restart"
-    return f"; {say(ranks)}, which had succeeded, {verb} as well"
+    return f"; {format_ranks(ranks)}, which had succeeded, {verb} as well"

@@ -8,7 +8,7 @@ has missed an annotation.
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from dijob.api.status import Status, timestamp
+from dijob.api.status import Status, format_time
 from dijob.core import pace
 from dijob.core.actions import RemindPod
 from dijob.core.decide import completion, redis_server
@@ -46,7 +46,7 @@ def at_once(ctx: Pass, status: Status) -> float:
     return 0.0
 
 
-def rarely(ctx: Pass, status: Status) -> float:
+def at_next_resync(ctx: Pass, status: Status) -> float:
     """The operator does nothing until the job is edited."""
     return RESYNC_SECONDS
 
@@ -56,12 +56,12 @@ def after_end(ctx: Pass, status: Status) -> float:
     return _at_latest(completion.time_to_live(ctx))
 
 
-def suspended(ctx: Pass, status: Status) -> float:
+def while_suspended(ctx: Pass, status: Status) -> float:
     """Pods on lost nodes are force-deleted after their grace period."""
     return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
 
 
-def terminating(ctx: Pass, status: Status) -> float:
+def while_terminating(ctx: Pass, status: Status) -> float:
     """Pods on lost nodes are force-deleted after their grace period. Other changes arrive as
     events.
     """
@@ -71,23 +71,23 @@ def terminating(ctx: Pass, status: Status) -> float:
 def waiting_for_room(ctx: Pass, status: Status) -> float:
     """The job holds no capacity until its next try."""
     return min(
-        _at_latest(completion.deadline(ctx)),
+        _at_latest(completion.seconds_to_deadline(ctx)),
         capacity.seconds_until_retry(ctx.status, ctx.now) + STAMPED_SECONDS,
     )
 
 
-def watching(ctx: Pass, status: Status) -> float:
+def while_watching(ctx: Pass, status: Status) -> float:
     """The operator leaves the pods as they are, but a deadline may end the job, and conditions may
     change.
     """
-    return min([_at_latest(completion.deadline(ctx)), *_status_waits(ctx, status)])
+    return min([_at_latest(completion.seconds_to_deadline(ctx)), *_status_waits(ctx, status)])
 
 
-def advancing(ctx: Pass, status: Status) -> float:
+def while_advancing(ctx: Pass, status: Status) -> float:
     """The job is reconciled again when the first of its waits is over."""
     waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
     # Never at once, because this very plan does what is due.
-    return max(min([watching(ctx, status), *waits]), 0.1)
+    return max(min([while_watching(ctx, status), *waits]), 0.1)
 
 
 def _pod_waits(ctx: Pass) -> Iterator[float]:
@@ -157,8 +157,8 @@ def pending_reminders(ctx: Pass) -> list[tuple[RemindPod, float]]:
     with each reminder.
     """
     world, now, newest = ctx.world, ctx.now, ctx.world.address_list.number
-    stamped = timestamp(now)  # Formatted once, because a job can have 1,500 pods.
-    pause = pace.interval(REMIND_SECONDS, ctx.observed.throttling.latency)
+    stamped = format_time(now)  # Formatted once, because a job can have 1,500 pods.
+    pause = pace.write_interval(REMIND_SECONDS, ctx.observed.throttling.latency)
     soonest = -math.inf if ctx.observed.throttling.reminders else pause
     pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
@@ -209,7 +209,7 @@ def wait_to_make(ctx: Pass, key: str) -> float:
     refusal = ctx.observed.refusals.get(key)
     asked_again = (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
     lately = ctx.observed.creations.get(key.removeprefix("pod/"))
-    return max(asked_again, creations.wait(lately, ctx.now))
+    return max(asked_again, creations.seconds_until_creation(lately, ctx.now))
 
 
 def wait_to_create(ctx: Pass, rank: int) -> float:

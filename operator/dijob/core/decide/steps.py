@@ -13,10 +13,10 @@ from dijob.core.actions import (
 )
 from dijob.core.decide import address_writes, program_starts, redis_server, requeue
 from dijob.core.decide.context import Pass
-from dijob.core.decide.deletion import deletions, release, removals
+from dijob.core.decide.deletion import delete_pods, force_delete_pods, release_pod
 from dijob.core.membership import capacity
 from dijob.core.observed import lost_nodes
-from dijob.core.observed.policies import digest
+from dijob.core.observed.policies import spec_digest
 from dijob.core.render import policy, service
 from dijob.core.render import redis as redis_objects
 
@@ -28,16 +28,16 @@ IN_ORDER_AT_ONCE = 32
 
 def give_back(ctx: Pass, given: GivenBack) -> tuple[Action, ...]:
     """Delete the pods that hold capacity, once the status has counted how the others ended."""
-    return () if ctx.has_unstored_counts else deletions(capacity.to_give_back(ctx.world, given))
+    return () if ctx.has_unstored_counts else delete_pods(capacity.to_give_back(ctx.world, given))
 
 
-def advance(ctx: Pass) -> tuple[Action, ...]:
+def next_actions(ctx: Pass) -> tuple[Action, ...]:
     """Return the next step towards running in the desired size."""
     return (
         *default_replicas(ctx),
-        *program_starts.confirmations(ctx),
-        *address_writes.actions(ctx),
-        *_policy(ctx),
+        *program_starts.confirm_failures(ctx),
+        *address_writes.publish_peer_list(ctx),
+        *_policy_actions(ctx),
         *_create_and_delete_pods(ctx),
         *_shared_objects(ctx),
     )
@@ -49,39 +49,39 @@ def default_replicas(ctx: Pass) -> tuple[Action, ...]:
     return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
 
 
-def _policy(ctx: Pass) -> tuple[Action, ...]:
+def _policy_actions(ctx: Pass) -> tuple[Action, ...]:
     """Create the job's NetworkPolicy, and correct it and that of the Redis server if the job has
     changed or somebody has edited them. A policy that is not needed any more is changed to allow
     everything, because the operator has no right to delete it.
     """
     job, there = ctx.job, ctx.observed.isolation.policies
-    wanted = {job.metadata.name: policy.spec(job)}
+    wanted = {job.metadata.name: policy.ingress_spec(job)}
     if job.server:
         wanted[job.server] = redis_objects.policy_spec(job)
     change = tuple(
         ChangePolicy(name, found.uid, spec)
         for name, spec in wanted.items()
-        if (found := there.get(name)) and found.digest != digest(spec)
+        if (found := there.get(name)) and found.digest != spec_digest(spec)
     )
     missing = requeue.policy_is_missing(ctx)
     create = missing and requeue.may_try(ctx, f"networkpolicy/{job.metadata.name}")
-    return (*change, CreateShared(policy.manifests)) if create else change
+    return (*change, CreateShared(policy.isolation_manifests)) if create else change
 
 
 def _create_and_delete_pods(ctx: Pass) -> tuple[Action, ...]:
     """Create missing pods, and delete those that cannot be part of the next peer list."""
     world, gathering = ctx.world, ctx.gathering
-    create = () if requeue.pods_wait_for_shared(ctx) else _creations(ctx)
+    create = () if requeue.pods_wait_for_shared(ctx) else _create_pods(ctx)
     if ctx.has_unstored_counts:
         # A failure that is not stored yet would be lost with its pod, so nothing is deleted before
         # that write.
         return create
-    back = (release(pod),) if (pod := gathering.pod_to_release) else ()
-    force = removals(lost_nodes.abandoned(world.pods.values(), ctx.now))
-    return (*deletions(world.to_delete), *back, *force, *create)
+    back = (release_pod(pod),) if (pod := gathering.pod_to_release) else ()
+    force = force_delete_pods(lost_nodes.abandoned_pods(world.pods.values(), ctx.now))
+    return (*delete_pods(world.to_delete), *back, *force, *create)
 
 
-def _creations(ctx: Pass) -> tuple[Action, ...]:
+def _create_pods(ctx: Pass) -> tuple[Action, ...]:
     gathering, member = ctx.gathering, ctx.world.gang.member
     due = takewhile(lambda rank: requeue.wait_to_create(ctx, rank) <= 0, gathering.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
@@ -93,10 +93,10 @@ def _creations(ctx: Pass) -> tuple[Action, ...]:
 def _shared_objects(ctx: Pass) -> tuple[Action, ...]:
     """Create the objects that the ranks share: the headless Service and the Redis server."""
     due = requeue.service_is_missing(ctx) and requeue.may_try(ctx, f"service/{ctx.world.gang.job}")
-    return (*((CreateShared(service.manifests),) if due else ()), *_broker(ctx))
+    return (*((CreateShared(service.headless_manifests),) if due else ()), *_redis_actions(ctx))
 
 
-def _broker(ctx: Pass) -> tuple[Action, ...]:
+def _redis_actions(ctx: Pass) -> tuple[Action, ...]:
     name, seen = ctx.world.gang.server, ctx.observed
     pod = seen.unranked_pod(name)
     # NetworkPolicies are watched only if each job has one. Otherwise a missing policy of the Redis
@@ -106,10 +106,10 @@ def _broker(ctx: Pass) -> tuple[Action, ...]:
     if not name or (pod and objects <= seen.existing and not pod.finished and not pod.deleting):
         return ()
     if pod and (pod.finished or pod.deleting):
-        return (*deletions([pod]), *removals(lost_nodes.abandoned([pod], ctx.now)))
+        return (*delete_pods([pod]), *force_delete_pods(lost_nodes.abandoned_pods([pod], ctx.now)))
     may = all(requeue.may_try(ctx, f"{kind}/{name}") for kind in redis_server.KINDS)
     return (
-        (CreateShared(redis_objects.manifests),)
+        (CreateShared(redis_objects.server_manifests),)
         if may and requeue.wait_for_pod(ctx, name) <= 0
         else ()
     )

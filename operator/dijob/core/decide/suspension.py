@@ -6,22 +6,22 @@ only the pods show are stored before the pods are deleted. The peer list is then
 (list_state.py). A resumed job starts when all old pods are gone, because pod names are reused.
 """
 
-from dijob.api.status import Renewal, Status, parse_time, timestamp
+from dijob.api.status import Renewal, Status, format_time, parse_time
 from dijob.core.actions import Action
 from dijob.core.decide.context import Pass
-from dijob.core.decide.deletion import deletions, removals
-from dijob.core.members import compact
+from dijob.core.decide.deletion import delete_pods, force_delete_pods
+from dijob.core.members import compact_ranks
 from dijob.core.membership import together
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
 
 
-def applies(ctx: Pass) -> bool:
+def is_suspended(ctx: Pass) -> bool:
     """Whether the job is suspended, or was suspended and its old pods are still ending."""
     return ctx.job.spec.suspend or bool(ctx.job.status.suspend_time)
 
 
-def status(ctx: Pass) -> Status:
+def next_status(ctx: Pass) -> Status:
     """Return the status of a job that is suspended, or that is resumed now."""
     since = parse_time(ctx.job.status.suspend_time)
     if since is None:
@@ -29,19 +29,19 @@ def status(ctx: Pass) -> Status:
             list_number=ctx.world.address_list.number,
             reason=SUSPENDED,
             message="the job was suspended",
-            time=timestamp(ctx.now),
+            time=format_time(ctx.now),
         )
         update = {
-            "suspend_time": timestamp(ctx.now),
+            "suspend_time": format_time(ctx.now),
             "last_renewal": died,
             "given_back": None,
-            "succeeded_ranks": compact(together.lasting_successes(ctx.world)),
+            "succeeded_ranks": compact_ranks(together.lasting_successes(ctx.world)),
         }
-    elif resumed(ctx):
+    elif can_resume(ctx):
         seconds = ctx.status.suspended_seconds + max(0, int((ctx.now - since).total_seconds()))
         update = {
             "suspend_time": None,
-            "resume_time": timestamp(ctx.now),
+            "resume_time": format_time(ctx.now),
             "suspended_seconds": seconds,
         }
     else:
@@ -49,14 +49,14 @@ def status(ctx: Pass) -> Status:
     return ctx.status.model_copy(update=update)
 
 
-def resumed(ctx: Pass) -> bool:
+def can_resume(ctx: Pass) -> bool:
     """Whether the job can start again: it is no longer suspended, and has no old pods."""
     return not (ctx.job.spec.suspend or ctx.observed.all_pods)
 
 
-def actions(ctx: Pass) -> tuple[Action, ...]:
+def delete_all_pods(ctx: Pass) -> tuple[Action, ...]:
     """Delete all pods, once the suspension and all counts are stored."""
     if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()
     pods = ctx.observed.all_pods
-    return (*deletions(pods), *removals(lost_nodes.abandoned(pods, ctx.now)))
+    return (*delete_pods(pods), *force_delete_pods(lost_nodes.abandoned_pods(pods, ctx.now)))

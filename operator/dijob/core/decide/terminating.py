@@ -10,7 +10,7 @@ from dijob.api.status import parse_time
 from dijob.core.actions import Action
 from dijob.core.decide import completion
 from dijob.core.decide.context import Pass
-from dijob.core.decide.deletion import removals
+from dijob.core.decide.deletion import force_delete_pods
 from dijob.core.observed import lost_nodes
 
 REPORT_SECONDS = 3.0
@@ -24,10 +24,10 @@ def seconds_until_reported(ctx: Pass) -> float:
     return REPORT_SECONDS - (ctx.now - began).total_seconds() if began else 0.0
 
 
-def actions(ctx: Pass) -> tuple[Action, ...]:
+def force_delete_lost_pods(ctx: Pass) -> tuple[Action, ...]:
     """Force-delete pods on lost nodes, because a foreground deletion would wait for them. The pods
     of a job that has ended are cleaned up as usual.
     """
     ended = ctx.job.status.ended and not ctx.job.paused
     clean = completion.clean_pods(ctx) if ended else ()
-    return (*clean, *removals(lost_nodes.abandoned(ctx.observed.all_pods, ctx.now)))
+    return (*clean, *force_delete_pods(lost_nodes.abandoned_pods(ctx.observed.all_pods, ctx.now)))

@@ -12,7 +12,7 @@ from itertools import chain
 
 from dijob.api.status import ListProof, Status
 from dijob.core.addresses import NO_LIST, AddressList
-from dijob.core.members import Gang, compact, expand
+from dijob.core.members import Gang, compact_ranks, parse_ranks
 from dijob.core.observed.views import Observed, Pod
 
 # The placeholder for a rank that has succeeded. Its own address may belong to another job by now,
@@ -26,26 +26,30 @@ UNKNOWN = "?"
 
 def proof_of(made: AddressList) -> ListProof:
     """Return what the status stores about a list, besides its revision."""
-    finished = compact(rank for rank, address in enumerate(made.addresses) if address == NOBODY)
+    finished = compact_ranks(
+        rank for rank, address in enumerate(made.addresses) if address == NOBODY
+    )
     return ListProof(size=len(made.addresses), digest=made.digest, finished=finished)
 
 
-def newest(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
+def newest_list(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
     """Return the newest list; without addresses if nothing that is known now has its digest."""
     number, proof = status.list_number, status.address_list
     if proof is not None:
         copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
-        for found in chain([_rebuilt(gang, pods, number, proof)], copies):
+        for found in chain([_rebuild_list(gang, pods, number, proof)], copies):
             if found.text and found.digest == proof.digest:
                 return found
     return AddressList(number)
 
 
-def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof) -> AddressList:
+def _rebuild_list(
+    gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof
+) -> AddressList:
     """Rebuild the list from the addresses that the kubelets report; without addresses if a rank has
     none.
     """
-    finished, found = expand(proof.finished), []
+    finished, found = parse_ranks(proof.finished), []
     for rank in range(proof.size):
         ip = pods[rank].ip if rank in pods else ""
         address = NOBODY if rank in finished else gang.address(rank, ip)
@@ -55,7 +59,7 @@ def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof)
     return AddressList.of(number, found)
 
 
-def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
+def recover_revision(gang: Gang, observed: Observed, status: Status) -> Status:
     """Return the status, with its revision and digest restored from the pods if it lacks them.
 
     The status of an older version has no digest, and somebody can delete a status. The copy with
@@ -73,14 +77,14 @@ def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
     if held.number < max(status.list_number, 1) or len(held.addresses) < gang.minimum:
         return status
     proof = proof_of(held)
-    if not expand(proof.finished) <= expand(status.succeeded_ranks):
+    if not parse_ranks(proof.finished) <= parse_ranks(status.succeeded_ranks):
         return status
-    if _rebuilt(gang, pods, held.number, proof) != held:
+    if _rebuild_list(gang, pods, held.number, proof) != held:
         return status
     return status.model_copy(update={"list_number": held.number, "address_list": proof})
 
 
-def verified(pod: Pod, newest: AddressList, published: int, status: Status) -> Pod:
+def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) -> Pod:
     """Return the pod with the false claims in its annotations corrected, and `tampered` set if
     there were any.
 
@@ -128,11 +132,11 @@ def _may_renew(pod: Pod, status: Status) -> bool:
         return True
     if last is None or renew_from > status.list_number:
         return False
-    ranks = expand(last.ranks)
+    ranks = parse_ranks(last.ranks)
     return renew_from <= last.list_number or not ranks or pod.rank in ranks
 
 
-def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
+def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
     """Return the ranks of the newest list that have neither succeeded nor a known pod.
 
     The shell gets such a pod by its name before the rank counts as lost: somebody may have removed
@@ -140,10 +144,10 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
     """
     if status.address_list is None:
         return ()
-    size, known = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)
+    size, known = min(status.address_list.size, gang.size), parse_ranks(status.succeeded_ranks)
     if status.last_renewal is not None and status.last_renewal.list_number == status.list_number:
         # These ranks are lost already, or the operator re-creates their pods.
-        known |= expand(status.last_renewal.ranks)
+        known |= parse_ranks(status.last_renewal.ranks)
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 
 
@@ -151,7 +155,7 @@ def all_verified(
     gang: Gang, pods: Mapping[int, Pod], given: Mapping[str, int], status: Status
 ) -> tuple[dict[int, Pod], AddressList]:
     """Return the pods by rank as `verified`, and the newest list."""
-    listed = newest(gang, pods, status)
+    listed = newest_list(gang, pods, status)
     return {
-        rank: verified(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()
+        rank: verify_pod(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()
     }, listed

@@ -8,14 +8,14 @@ import hashlib
 import math
 from datetime import datetime, timedelta
 
-from dijob.api.status import GivenBack, Status, parse_time, timestamp
-from dijob.core.backoff import doubled
-from dijob.core.members import compact, expand
+from dijob.api.status import GivenBack, Status, format_time, parse_time
+from dijob.core.backoff import doubled_wait
+from dijob.core.members import compact_ranks, parse_ranks
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
-from dijob.core.observed.grouping import shorten
-from dijob.core.observed.views import Observed, Pod, RejectionCause, age
+from dijob.core.observed.grouping import shorten_message
+from dijob.core.observed.views import Observed, Pod, RejectionCause, pod_age
 
 # The pause between two tries: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
 # factor two jobs that each hold half of the nodes would try again at the same time.
@@ -37,8 +37,8 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
     ):
         return None
     before = status.given_back.count if status.given_back else 0
-    until = now + timedelta(seconds=_pause(world.gang.uid, before))
-    waited = sorted(_waited(gathering, status))
+    until = now + timedelta(seconds=_retry_pause(world.gang.uid, before))
+    waited = sorted(_seconds_waited(gathering, status))
     # A pod without a node still uses a quota.
     quota = any(rank not in world.pods for rank in waited)
     # Pods without a node are kept, so that a cluster autoscaler still sees them.
@@ -48,9 +48,9 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
     message = f"no capacity within {timeout} s, so the job released {what} ({why})"
     return GivenBack(
         count=before + 1,
-        until=timestamp(until),
-        message=shorten(message),
-        kept_ranks=compact(kept),
+        until=format_time(until),
+        message=shorten_message(message),
+        kept_ranks=compact_ranks(kept),
         contended=observed.room.contended,
     )
 
@@ -60,7 +60,7 @@ def found_node(world: World, given: GivenBack) -> bool:
     kept was bound to a node. If another job waits too, that pod has only taken the capacity that
     was released for the other job.
     """
-    kept = (world.pods.get(rank) for rank in expand(given.kept_ranks))
+    kept = (world.pods.get(rank) for rank in parse_ranks(given.kept_ranks))
     return not given.contended and any(pod and pod.scheduled for pod in kept)
 
 
@@ -68,7 +68,7 @@ def to_give_back(world: World, given: GivenBack) -> tuple[Pod, ...]:
     """Return the pods to delete until the next try: all except the kept ones without a node. These
     stay, so that a cluster autoscaler adds nodes for them.
     """
-    kept = expand(given.kept_ranks)
+    kept = parse_ranks(given.kept_ranks)
     pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
     return tuple(pod for pod in pods if pod.scheduled or pod.rank not in kept)
 
@@ -78,7 +78,7 @@ def until_given_back(gathering: Gathering, status: Status, timeout: int) -> floa
     reason to.
     """
     world = gathering.world
-    if not (world.nobody_runs and (waited := _waited(gathering, status))):
+    if not (world.nobody_runs and (waited := _seconds_waited(gathering, status))):
         return None
     # If no other pod waits for a node, a release is useless: the job's own pods would take the
     # nodes again, and a cluster autoscaler would no longer see pods that wait.
@@ -88,13 +88,15 @@ def until_given_back(gathering: Gathering, status: Status, timeout: int) -> floa
     return timeout - max(waited.values()) if held else None
 
 
-def refused(world: World, observed: Observed, status: Status, now: datetime) -> dict[int, float]:
+def seconds_rejected(
+    world: World, observed: Observed, status: Status, now: datetime
+) -> dict[int, float]:
     """Return for how long (seconds) the API server has rejected the pod of each rank without a pod,
     because of a quota or a policy. The time in which the job did not try does not count.
     """
     if not observed.refusals:
         return {}
-    begun = _tries(status)
+    begun = _start_times(status)
     known = (
         (rank, observed.refusals.get(f"pod/{world.gang.member(rank).name}"))
         for rank in world.missing
@@ -114,7 +116,7 @@ def seconds_until_retry(status: Status, now: datetime) -> float:
     return left if left <= RETRY_SECONDS[1] * SPREAD[1] else 0.0
 
 
-def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
+def _seconds_waited(gathering: Gathering, status: Status) -> dict[int, float]:
     """Return for how long (seconds) each required rank has found no node, or no room in a quota.
 
     Ranks that are not required are ignored, because they can join later. So are pods that are
@@ -123,25 +125,25 @@ def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
     """
     world, now, refusals = gathering.world, gathering.now, gathering.observed.refusals
     # A pod that was kept is older than this try, so its age alone would be too much.
-    tried = min(((now - time).total_seconds() for time in _tries(status)), default=math.inf)
+    tried = min(((now - time).total_seconds() for time in _start_times(status)), default=math.inf)
     without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
-    waited = {rank: min(tried, age(world.pods[rank], now)) for rank in without_node}
-    rejected = refused(world, gathering.observed, status, now)
+    waited = {rank: min(tried, pod_age(world.pods[rank], now)) for rank in without_node}
+    rejected = seconds_rejected(world, gathering.observed, status, now)
     names = {rank: f"pod/{world.gang.member(rank).name}" for rank in rejected}
     waited |= {rank: time for rank, time in rejected.items() if refusals[names[rank]].of_quota}
     return {rank: seconds for rank, seconds in waited.items() if rank < gathering.required_size}
 
 
-def _tries(status: Status) -> list[datetime]:
+def _start_times(status: Status) -> list[datetime]:
     """Return when the job started its last tries: after a suspension, and after a release."""
     stamps = (status.resume_time, status.given_back.until if status.given_back else None)
     return [time for time in map(parse_time, stamps) if time]
 
 
-def _pause(uid: str, before: int) -> float:
+def _retry_pause(uid: str, before: int) -> float:
     """Return the pause (seconds) after a release. The jitter comes from a hash instead of a random
     number, so the plan stays pure.
     """
     dice = hashlib.sha256(f"{uid}/{before}".encode()).digest()[0] / 255
     least, most = SPREAD
-    return doubled(before + 1, RETRY_SECONDS) * (least + (most - least) * dice)
+    return doubled_wait(before + 1, RETRY_SECONDS) * (least + (most - least) * dice)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from dijob.api.status import Charge, FirstFailure, Status, parse_time, timestamp
-from dijob.core.members import Gang, compact, expand
+from dijob.api.status import Charge, FirstFailure, Status, format_time, parse_time
+from dijob.core.members import Gang, compact_ranks, parse_ranks
 from dijob.core.membership import restart, together
 from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
@@ -44,7 +44,7 @@ class FailureAccount:
         """Return the status with this ledger in it."""
         return status.model_copy(
             update={
-                "succeeded_ranks": compact(self.succeeded),
+                "succeeded_ranks": compact_ranks(self.succeeded),
                 "restarts_seen": tuple(self.charges[rank] for rank in sorted(self.charges)),
                 "restarts": self.restarts,
                 "first_failure": self.first_failure,
@@ -52,13 +52,13 @@ class FailureAccount:
         )
 
 
-def read(status: Status, gang: Gang) -> FailureAccount:
+def read_ledger(status: Status, gang: Gang) -> FailureAccount:
     """Return the stored ledger. If the tasks have changed (which is possible during a suspension),
     a rank is another one now, so no rank has succeeded.
     """
     same = gang.task_sizes == status.tasks
     charges = {charge.rank: charge for charge in status.restarts_seen if same}
-    succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
+    succeeded = parse_ranks(status.succeeded_ranks) if same else frozenset[int]()
     return FailureAccount(
         succeeded=succeeded,
         charges=charges,
@@ -70,7 +70,7 @@ def read(status: Status, gang: Gang) -> FailureAccount:
 def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
     """Return the ledger with the ranks that have succeeded according to their pods."""
     done = frozenset(
-        rank for rank in together.successes(world) if policy.is_counted(world.pods[rank])
+        rank for rank in together.succeeded_ranks(world) if policy.is_counted(world.pods[rank])
     )
     return replace(ledger, succeeded=ledger.succeeded | done)
 
@@ -105,14 +105,14 @@ def with_failures(
         # A new pod starts with a new count; its uid tells it from the one before.
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
-        new = _new(pod, before, policy)
+        new = _count_new_failures(pod, before, policy)
         if new <= 0:
             continue
         # An ignored failure is entered, too, or the next reconciliation would judge it again.
         action = policy.action(pod)
         without = rank in failed_without_redis and policy.rule(pod) is None
         forgiven = without or has_moved(world, pod) or action is FailureAction.IGNORE
-        charges[rank] = _charge(pod, before, new, forgiven)
+        charges[rank] = _update_charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             failures += more
             found[rank] = action
@@ -150,7 +150,7 @@ def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
     return (pod.containers.last_end.at if pod.containers.last_end else "") or "~", rank
 
 
-def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
+def _update_charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
     """Return the updated accounting of a pod with `new` more ends."""
     uncharged = restart.uncharged_ends(pod, before, new)
     on_purpose = _restarted_on_purpose(pod, before, new - uncharged)
@@ -181,8 +181,8 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
     policy, have changed since it started or since such a change was last counted. It is one end for
     each container if a rule of one container restarts all of them.
     """
-    now = shape.split(pod.made.shape)
-    was = shape.split(before.shape or pod.copy.first_shape)
+    now = shape.split_shape(pod.made.shape)
+    was = shape.split_shape(before.shape or pod.copy.first_shape)
     changed = sum(one != other for one, other in zip(was, now, strict=False))
     by_rule = len(now) if _restarted_with_all(pod) and new >= len(now) else 0
     return min(new, changed + by_rule)
@@ -193,7 +193,7 @@ def _restarted_with_all(pod: Pod) -> bool:
     return end is not None and end.reason == RESTARTED_WITH_ALL
 
 
-def _new(pod: Pod, before: Charge, policy: Policy) -> int:
+def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     """Return how many failures of a pod are new.
 
     For a disrupted pod that has not succeeded it is 1 if a rule matches the disruption and has not
@@ -223,13 +223,13 @@ def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
         exit_code=end.exit_code if end else None,
         signal=end.signal or None if end else None,
         reason=end.reason if end else pod.phase if pod.failed else "Unknown",
-        message=_message(pod, end)[-MESSAGE_LIMIT:],
+        message=_failure_message(pod, end)[-MESSAGE_LIMIT:],
         cause=end.cause if end else "",
-        time=timestamp(now),
+        time=format_time(now),
     )
 
 
-def _message(pod: Pod, end: ContainerEnding | None) -> str:
+def _failure_message(pod: Pod, end: ContainerEnding | None) -> str:
     """Return the termination message of the container that failed, or the reason why the pod was
     ended as a whole.
     """

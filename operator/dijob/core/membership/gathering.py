@@ -18,7 +18,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.membership import together
 from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
-from dijob.core.observed.views import ARRIVAL, Observed, Pod, RejectionCause, age, since
+from dijob.core.observed.views import ARRIVAL, Observed, Pod, RejectionCause, pod_age, seconds_since
 
 # The join window stays open at least this long while this operator is still creating pods, because
 # the missing ranks cannot have addresses yet.
@@ -74,7 +74,9 @@ class Gathering:
 
     def next_list(self, number: int) -> AddressList:
         """Return the list to publish now, with this revision."""
-        return AddressList.of(number, (_address(self.world, r) for r in range(self.next_size)))
+        return AddressList.of(
+            number, (_listed_address(self.world, r) for r in range(self.next_size))
+        )
 
     @cached_property
     def unschedulable(self) -> tuple[int, ...]:
@@ -97,12 +99,14 @@ class Gathering:
             # The first rank that is missing finds no node: the window counts from the creation of
             # its pod. If its pod was rejected instead, the window is over.
             pod = world.pods.get(world.possible_size)
-            waited = age(pod, self.now) if pod else self.window
+            waited = pod_age(pod, self.now) if pod else self.window
         else:
             arrived = (
                 world.pods[rank] for rank in range(self.minimum_size) if rank not in world.succeeded
             )
-            waited = min((_waited(self, pod) for pod in arrived), default=self.window)
+            waited = min(
+                (_seconds_since_arrival(self, pod) for pod in arrived), default=self.window
+            )
         return max(self.window - waited, CREATING_SECONDS if _is_creating(self) else 0.0)
 
     @cached_property
@@ -185,26 +189,26 @@ def is_outdated(world: World) -> bool:
     return world.in_force and named and crashed and not together.is_closing(world)
 
 
-def _waited(gathering: Gathering, pod: Pod) -> float:
+def _seconds_since_arrival(gathering: Gathering, pod: Pod) -> float:
     """Return the seconds since a pod has arrived; the join window if the time is unknown, because
     then it was long ago. The clock of its node may be minutes ahead of the operator's, so the time
     counts at least since the operator first saw it.
     """
-    seconds, now = since(_arrival(pod), gathering.now), gathering.now
+    seconds, now = seconds_since(_arrival_time(pod), gathering.now), gathering.now
     if seconds is None:
         return gathering.window
     seen = gathering.observed.list_seen.get((pod.uid, ARRIVAL), now)
     return max(seconds, (now - seen).total_seconds())
 
 
-def _arrival(pod: Pod) -> str:
+def _arrival_time(pod: Pod) -> str:
     """Return when its image was on the node. All nodes pull a large image at once, for minutes. The
     window must start after that, or ranks whose nodes take a little longer would miss it.
     """
     return pod.containers.gate_started or pod.placement.placed
 
 
-def _address(world: World, rank: int) -> str:
+def _listed_address(world: World, rank: int) -> str:
     return NOBODY if rank in world.succeeded else world.gang.address(rank, world.pods[rank].ip)
 
 

@@ -7,7 +7,7 @@ it again, so it restarts with the next list (docs/decisions/006).
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dijob.core.members import say
+from dijob.core.members import format_ranks
 from dijob.core.membership import together
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
@@ -35,12 +35,14 @@ def loss_of(world: World) -> Loss | None:
     """
     if world.nobody_runs or not world.unfinished:
         return None
-    everybody = together.everybody(world)
+    everybody = together.all_ranks(world)
     unproven = world.in_force and not world.address_list.text
     # Ranks that were added after the list was published are not in it, so they cannot be lost.
     size = world.listed_size or world.size
     known = [rank for rank in world.unfinished if rank not in world.renewing and rank < size]
-    lost = _stranded(world) | {rank: loss for rank in known if (loss := _loss(world, rank))}
+    lost = _blocked_losses(world) | {
+        rank: loss for rank in known if (loss := _find_loss(world, rank))
+    }
     if lost:
         renewed = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
         # Ranks whose restart has not been requested since the last loss have a stale list, too.
@@ -56,18 +58,18 @@ def loss_of(world: World) -> Loss | None:
     return None
 
 
-def _stranded(world: World) -> dict[int, Loss]:
+def _blocked_losses(world: World) -> dict[int, Loss]:
     """Return the ranks that are blocked on a completed peer, as losses."""
     return {
         rank: Loss(
             AddressesReady.PodFailed,
-            f"rank {rank}: it cannot restart without {say(world.succeeded)}",
+            f"rank {rank}: it cannot restart without {format_ranks(world.succeeded)}",
         )
-        for rank in together.stranded(world)
+        for rank in together.blocked_on_completed(world)
     }
 
 
-def _loss(world: World, rank: int) -> Loss | None:
+def _find_loss(world: World, rank: int) -> Loss | None:
     """Return the loss according to the first rule that applies."""
     pod = world.pods.get(rank)
     if pod is None:
@@ -79,7 +81,7 @@ def _loss(world: World, rank: int) -> Loss | None:
     return None
 
 
-def _deleted(world: World, pod: Pod) -> Loss | None:
+def _pod_deleted(world: World, pod: Pod) -> Loss | None:
     return (
         Loss(AddressesReady.PodDeleted, f"pod {pod.name} is being deleted")
         if pod.deleting
@@ -87,7 +89,7 @@ def _deleted(world: World, pod: Pod) -> Loss | None:
     )
 
 
-def _failed(world: World, pod: Pod) -> Loss | None:
+def _pod_failed(world: World, pod: Pod) -> Loss | None:
     ending = pod.containers.last_end
     why = pod.complaint or (ending.words if ending else "no reason given")
     return Loss(AddressesReady.PodFailed, f"pod {pod.name} failed ({why})") if pod.failed else None
@@ -105,7 +107,7 @@ def _without_sandbox(world: World, pod: Pod) -> Loss | None:
     )
 
 
-def _moved(world: World, pod: Pod) -> Loss | None:
+def _address_changed(world: World, pod: Pod) -> Loss | None:
     if not has_moved(world, pod):
         return None
     return Loss(
@@ -136,10 +138,10 @@ def _without_its_redis(world: World, pod: Pod) -> Loss | None:
 
 # The first rule that applies gives the reason, so the most specific causes come first.
 RULES: tuple[Rule, ...] = (
-    _deleted,
+    _pod_deleted,
     _without_sandbox,
-    _failed,
-    _moved,
+    _pod_failed,
+    _address_changed,
     _not_restarted,
     _without_its_redis,
 )

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from dijob.api.status import Charge, Renewal, Status, timestamp
+from dijob.api.status import Charge, Renewal, Status, format_time
 from dijob.core.members import Gang
-from dijob.core.observed.views import Observed, Pod, since
+from dijob.core.observed.views import Observed, Pod, seconds_since
 from dijob.pod import RENEWAL_CODE
 
 # The kubelet restarts a container at once if its last end is this long ago, otherwise after 10 s or
@@ -62,7 +62,7 @@ def restarts_of(
     )
     return Restarts(
         possible=frozenset(able) - requested,
-        unrequested=unrequested(pods, renewed, last) if last else frozenset(),
+        unrequested=unrequested_restarts(pods, renewed, last) if last else frozenset(),
         pending=requested,
         overdue=frozenset(
             rank for rank in requested if seconds_left(pods[rank], observed, now) <= 0
@@ -76,7 +76,9 @@ def can_restart(pod: Pod, now: datetime) -> bool:
     """
     addresses = pod.copy.address_list.addresses
     sound = pod.containers.sandbox and not (pod.deleting or pod.failed or pod.containers.succeeded)
-    calm = not pod.containers.ended or (since(pod.containers.ended, now) or 0.0) > CALM_SECONDS
+    calm = (
+        not pod.containers.ended or (seconds_since(pod.containers.ended, now) or 0.0) > CALM_SECONDS
+    )
     return (
         pod.made.restartable
         and sound
@@ -101,8 +103,8 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
     # seconds. Time stamps have whole seconds, so a process that started in the same second counts
     # as pending. If it does have the new list, its pod is re-created without need, which is rare.
     return (
-        pod.containers.started <= timestamp(requested)
-        or (since(pod.containers.started, now) or 0.0) < SETTLED_SECONDS
+        pod.containers.started <= format_time(requested)
+        or (seconds_since(pod.containers.started, now) or 0.0) < SETTLED_SECONDS
     )
 
 
@@ -112,12 +114,14 @@ def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
     """
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - requested).total_seconds()
-    if pod.containers.started > timestamp(requested):
-        waited = since(pod.containers.started, now) or 0.0
+    if pod.containers.started > format_time(requested):
+        waited = seconds_since(pod.containers.started, now) or 0.0
     return pod.made.grace + SLACK_SECONDS - waited
 
 
-def unrequested(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
+def unrequested_restarts(
+    pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal
+) -> frozenset[int]:
     """Return those of the restarting `ranks` whose process has the stale list of the `last` loss,
     and whose restart has not been requested.
     """

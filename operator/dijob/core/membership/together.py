@@ -8,7 +8,7 @@ is valid only as long as the peer list under which it happened.
 from dijob.core.membership.world import World
 
 
-def everybody(world: World) -> frozenset[int]:
+def all_ranks(world: World) -> frozenset[int]:
     """Return the ranks that restart if all must."""
     if world.gang.begins_together:
         return frozenset(range(min(world.size, world.gang.size)))
@@ -20,7 +20,7 @@ def lasting_successes(world: World) -> frozenset[int]:
     return frozenset() if world.gang.begins_together else world.succeeded
 
 
-def successes(world: World) -> frozenset[int]:
+def succeeded_ranks(world: World) -> frozenset[int]:
     """Return the ranks that have succeeded according to their pods. With gang restart, a rank that
     exits 0 under a stale list restarts with the others.
     """
@@ -36,7 +36,7 @@ def is_closing(world: World) -> bool:
     return world.gang.begins_together and world.in_force and bool(world.succeeded)
 
 
-def stranded(world: World) -> frozenset[int]:
+def blocked_on_completed(world: World) -> frozenset[int]:
     """Return the ranks that are blocked on a completed peer: they crashed after another rank had
     succeeded, and would wait for it indefinitely after a restart in their pods.
     """

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from dijob.api.status import Status
 from dijob.core.addresses import AddressList
-from dijob.core.members import Gang, expand
+from dijob.core.members import Gang, parse_ranks
 from dijob.core.membership.address_list import all_verified
 from dijob.core.membership.list_state import ListState, list_state
 from dijob.core.membership.restart import Restarts, restarts_of
@@ -45,12 +45,14 @@ class World:
         """
         pods, newest = all_verified(gang, observed.pods, observed.published, status)
         last, proof, state = status.last_renewal, status.address_list, list_state(status)
-        renewed = (expand(last.ranks) or frozenset(range(gang.size))) if last else frozenset[int]()
+        renewed = (
+            (parse_ranks(last.ranks) or frozenset(range(gang.size))) if last else frozenset[int]()
+        )
         seen = replace(observed, pods=pods)
         return World(
             gang=gang,
             pods=pods,
-            succeeded=expand(status.succeeded_ranks),
+            succeeded=parse_ranks(status.succeeded_ranks),
             address_list=newest,
             listed_size=proof.size if proof else gang.size,
             state=state,

@@ -12,9 +12,9 @@ from typing import Any
 
 from dijob import names
 from dijob.api.printed import one_line
-from dijob.core.observed.containers import renewed
+from dijob.core.observed.containers import renewed_for
 from dijob.core.observed.disruptions import REJECTED
-from dijob.core.observed.endings import ending
+from dijob.core.observed.endings import read_ending
 from dijob.core.observed.remedies import with_remedy
 
 Body = Mapping[str, Any]
@@ -35,24 +35,24 @@ _ABOUT = re.compile(r"\{(.+)\}$")
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
-def complaint(spec: Body, status: Body, main: str = "") -> str:
+def pod_complaint(spec: Body, status: Body, main: str = "") -> str:
     """Return why the pod does not start or run, in the words of the cluster; "" if nothing is
     wrong. `main` is the name of the main container.
     """
     if status.get("phase") == "Failed":
         # The event about the same rejection does not have this prefix.
         message = str(status.get("message") or "").removeprefix(f"{REJECTED}: ")
-        return _sentence(status.get("reason"), message)
+        return _join_reason(status.get("reason"), message)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return _sentence(condition.get("reason"), condition.get("message"))
+            return _join_reason(condition.get("reason"), condition.get("message"))
     given = status.get("containerStatuses") or ()
     containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *given)
     return next(
         (
             with_remedy(f"container {_user_container(c, given)}{text}")
             for c in containers
-            if (text := _complaint(spec, c, main))
+            if (text := _container_complaint(spec, c, main))
         ),
         "",
     )
@@ -65,7 +65,7 @@ def is_retried(complaint: str) -> bool:
     return _WAITS.match(complaint) is not None
 
 
-def warning(event: Body, main: str) -> str:
+def event_warning(event: Body, main: str) -> str:
     """Return the message of an event about a pod with this main container; "" if it only repeats
     another event.
 
@@ -76,7 +76,7 @@ def warning(event: Body, main: str) -> str:
     if message in _REPEATS:
         return ""
     if not (image := _NOT_PULLED.match(message)):
-        return with_remedy(_sentence(reason, message))
+        return with_remedy(_join_reason(reason, message))
     about = _ABOUT.search(str((event.get("involvedObject") or {}).get("fieldPath") or ""))
     name = about[1] if about else main
     container = main if name == names.GATE_CONTAINER else name
@@ -95,7 +95,7 @@ def _user_container(container: Body, main: Iterable[Body]) -> str:
     )
 
 
-def _complaint(spec: Body, container: Body, main: str) -> str:
+def _container_complaint(spec: Body, container: Body, main: str) -> str:
     """Return the complaint about a container, to be put after its name; "" if nothing is wrong."""
     # Only the launcher ends for a new peer list, and it runs in the main container.
     on_request = container.get("name") == main
@@ -106,13 +106,13 @@ def _complaint(spec: Body, container: Body, main: str) -> str:
     if reason in PULL_REASONS:
         return f": {_pull_failure(wanted_image(spec, container), message)}"
     if reason == "CrashLoopBackOff" and last:
-        words = ending(spec, container, last).words
+        words = read_ending(spec, container, last).words
         return f" {words}, and restarts after a back-off (CrashLoopBackOff)"
     if reason not in WAITING_IS_FINE:
-        return f": {_sentence(reason, message)}"
+        return f": {_join_reason(reason, message)}"
     ended = state.get("terminated")
-    if ended and ended.get("exitCode") != 0 and not (on_request and renewed(ended)):
-        return f" {ending(spec, container, ended).words}"
+    if ended and ended.get("exitCode") != 0 and not (on_request and renewed_for(ended)):
+        return f" {read_ending(spec, container, ended).words}"
     return ""
 
 
@@ -131,9 +131,9 @@ def _pull_failure(image: str, message: str) -> str:
     """
     parts = message.split(": ") if image else []
     cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)
-    return _sentence(f"{PULL_REASONS[0]}: image {image} cannot be pulled", cause)
+    return _join_reason(f"{PULL_REASONS[0]}: image {image} cannot be pulled", cause)
 
 
-def _sentence(reason: str | None, message: str | None) -> str:
+def _join_reason(reason: str | None, message: str | None) -> str:
     parts = map(one_line, (reason or "", message or ""))
     return ": ".join(part for part in parts if part)

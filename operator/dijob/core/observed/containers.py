@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dijob import names
-from dijob.core.observed.endings import ContainerEnding, ending
+from dijob.core.observed.endings import ContainerEnding, read_ending
 from dijob.pod import RENEWAL_CODE
 
 Body = Mapping[str, Any]
@@ -101,12 +101,12 @@ class Containers:
         return message.removeprefix(mark) if message.startswith(mark) else ""
 
 
-def named(status: Body, name: str) -> Body:
+def container_status(status: Body, name: str) -> Body:
     """Return the status of one container; {} if it has none yet."""
     return next((s for s in status.get("containerStatuses") or () if s.get("name") == name), {})
 
 
-def unstarted(status: Body) -> bool:
+def has_not_started(status: Body) -> bool:
     """Whether no container has started except the one that installs the operator's programs.
 
     The gate starts only when the main container's image is on the node. An init container of the
@@ -123,14 +123,14 @@ def unstarted(status: Body) -> bool:
 
 def gate_started(status: Body) -> str:
     """Return when the gate started last; "" if it has not, or if the time is unknown."""
-    gate = _gate(status)
-    now = (gate.get("state") or {}).get("running") or _last(gate) or {}
+    gate = _gate_status(status)
+    now = (gate.get("state") or {}).get("running") or _last_termination(gate) or {}
     return str(now.get("startedAt") or "")
 
 
-def gated(status: Body) -> bool:
+def is_at_gate(status: Body) -> bool:
     """Whether the gate runs."""
-    return "running" in (_gate(status).get("state") or {})
+    return "running" in (_gate_status(status).get("state") or {})
 
 
 def exit_code(container: Body) -> int | None:
@@ -149,14 +149,14 @@ def all_ended(status: Body, restart_policy: str) -> bool:
     return bool(codes) and all(code == 0 for code in codes)
 
 
-def unseen(end: ContainerEnding | None) -> bool:
+def is_unobserved_end(end: ContainerEnding | None) -> bool:
     """Whether the end of a container was not observed, because its node or its containerd-shim went
     down.
     """
     return end is not None and (end.reason, end.exit_code) in UNSEEN
 
 
-def failures(spec: Body, status: Body, main: Body) -> int:
+def count_failures(spec: Body, status: Body, main: Body) -> int:
     """Return how often containers have ended with an error (init containers: see init_failures).
 
     The ends of `uncounted` containers are not included, because the program of the rank keeps
@@ -166,17 +166,17 @@ def failures(spec: Body, status: Body, main: Body) -> int:
     """
     if exit_code(main) == 0:
         return int(main.get("restartCount") or 0)
-    over, free = status.get("phase") == "Failed", uncounted(spec)
+    over, free = status.get("phase") == "Failed", uncounted_containers(spec)
     given = [c for c in status.get("containerStatuses") or () if c.get("name") not in free]
     if spec.get("restartPolicy") == "Never":
         init = [c for c in status.get("initContainerStatuses") or () if c.get("name") not in free]
-        ours = any(c.get("name") in OURS and _down(c) for c in init)
+        ours = any(c.get("name") in OURS and _is_down(c) for c in init)
         users = (c for c in (*init, *given) if c.get("name") not in OURS)
         # A pod with a reason was ended as a whole, for example evicted because of its own disk use.
-        return int((over and not (ours and not status.get("reason"))) or any(map(_down, users)))
+        return int((over and not (ours and not status.get("reason"))) or any(map(_is_down, users)))
     if over:
         return sum(int(c.get("restartCount") or 0) for c in given) + 1
-    return sum(map(_failures, given)) + init_failures(spec, status, main)
+    return sum(map(_count_errors, given)) + init_failures(spec, status, main)
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
@@ -192,21 +192,21 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
         or exit_code(main) == 0
     ):
         return 0
-    free = {*OURS, *uncounted(spec)}
+    free = {*OURS, *uncounted_containers(spec)}
     given = status.get("initContainerStatuses") or ()
-    return sum(_failures(c) for c in given if c.get("name") not in free and _down(c))
+    return sum(_count_errors(c) for c in given if c.get("name") not in free and _is_down(c))
 
 
-def uncounted(spec: Body) -> frozenset[str]:
+def uncounted_containers(spec: Body) -> frozenset[str]:
     """Return the names of the containers whose ends do not count as failures: sidecars, and init
     containers with restart rules. If the kubelet does not restart one of the latter, the pod fails,
     and that counts.
     """
     ruled = (c for c in spec.get("initContainers") or () if c.get("restartPolicyRules"))
-    return sidecars(spec) | {c.get("name", "") for c in ruled}
+    return sidecar_names(spec) | {c.get("name", "") for c in ruled}
 
 
-def sidecars(spec: Body) -> frozenset[str]:
+def sidecar_names(spec: Body) -> frozenset[str]:
     """Return the names of the containers that always restart: init containers, and since Kubernetes
     1.35 any other container (KEP-5307).
     """
@@ -219,13 +219,15 @@ def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     last end of the first other container that has and whose ends count.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    free = uncounted(spec)
+    free = uncounted_containers(spec)
     others = [one for one in every if one.get("name") not in free]
-    container = next((c for c in (main, *others) if (_last(c) or {}).get("exitCode")), main)
-    ended = _last(container)
+    container = next(
+        (c for c in (main, *others) if (_last_termination(c) or {}).get("exitCode")), main
+    )
+    ended = _last_termination(container)
     if ended is None:
         return None
-    found = ending(spec, container, ended)
+    found = read_ending(spec, container, ended)
     return replace(found, container="") if container is main else found
 
 
@@ -236,37 +238,37 @@ def renewal_of(main: Body) -> int:
     The exit code is not enough, because a user's program may exit with the same code. The mark in
     the termination message is required as well.
     """
-    return renewed(_last(main) or {})
+    return renewed_for(_last_termination(main) or {})
 
 
-def started(main: Body) -> str:
+def start_time(main: Body) -> str:
     """Return when the running container was started; "" if it does not run."""
     return str(((main.get("state") or {}).get("running") or {}).get("startedAt") or "")
 
 
-def ended(main: Body) -> str:
+def end_time(main: Body) -> str:
     """Return when the container ended last; "" if it has not."""
-    return str((_last(main) or {}).get("finishedAt") or "")
+    return str((_last_termination(main) or {}).get("finishedAt") or "")
 
 
-def unrecorded(main: Body) -> bool:
+def has_unrecorded_end(main: Body) -> bool:
     """Whether the main container has ended before, but its end is no longer recorded. The kubelet
     discards the record if it collects dead containers between the creation and the start of the
     next one (1.34, pkg/kubelet/kuberuntime: evictableContainers).
     """
-    return int(main.get("restartCount") or 0) > 0 and not _last(main)
+    return int(main.get("restartCount") or 0) > 0 and not _last_termination(main)
 
 
-def _gate(status: Body) -> Body:
+def _gate_status(status: Body) -> Body:
     given = status.get("initContainerStatuses") or ()
     return next((one for one in given if one.get("name") == names.GATE_CONTAINER), {})
 
 
 def _has_started(container: Body) -> bool:
-    return "running" in (container.get("state") or {}) or _last(container) is not None
+    return "running" in (container.get("state") or {}) or _last_termination(container) is not None
 
 
-def renewed(end: Body) -> int:
+def renewed_for(end: Body) -> int:
     """Return the revision for which a container was restarted on request; 0 if it ended for another
     reason.
     """
@@ -274,11 +276,11 @@ def renewed(end: Body) -> int:
     return int(mark[1]) if mark else 0
 
 
-def _failures(container: Body) -> int:
-    return int(container.get("restartCount") or 0) + (1 if _down(container) else 0)
+def _count_errors(container: Body) -> int:
+    return int(container.get("restartCount") or 0) + (1 if _is_down(container) else 0)
 
 
-def _down(container: Body) -> bool:
+def _is_down(container: Body) -> bool:
     """Whether the container has ended with an error and has not been restarted yet. If the kubelet
     restarts it together with all others of its pod, restartCount already includes that restart.
     """
@@ -291,6 +293,6 @@ def _down(container: Body) -> bool:
     return bool(ended.get("exitCode"))
 
 
-def _last(container: Body) -> Body | None:
+def _last_termination(container: Body) -> Body | None:
     state, last = container.get("state") or {}, container.get("lastState") or {}
     return state.get("terminated") or last.get("terminated")

@@ -6,8 +6,8 @@ re-created several times per second.
 
 from datetime import datetime, timedelta
 
-from dijob.api.status import timestamp
-from dijob.core.backoff import doubled
+from dijob.api.status import format_time
+from dijob.core.backoff import doubled_wait
 from dijob.core.observed.views import Creation
 
 # The wait between two creations of one pod: 1, 2, 4 ... seconds.
@@ -26,26 +26,30 @@ def counted(before: Creation | None, now: datetime) -> Creation:
     return Creation(count, now, before.rejected)
 
 
-def wait(creation: Creation | None, now: datetime) -> float:
+def seconds_until_creation(creation: Creation | None, now: datetime) -> float:
     """Return the seconds until a missing pod may be re-created; 0 or less: now."""
-    return (_due(creation) - now).total_seconds() if creation and not _is_old(creation, now) else 0
+    return (
+        (_creation_due(creation) - now).total_seconds()
+        if creation and not _is_old(creation, now)
+        else 0
+    )
 
 
 def paused_until(creation: Creation | None, now: datetime) -> datetime | None:
     """Return when a pod is re-created if its back-off is long enough to be reported; else None."""
-    if creation is None or wait(creation, now) <= 0:
+    if creation is None or seconds_until_creation(creation, now) <= 0:
         return None
-    due = _due(creation)
+    due = _creation_due(creation)
     return due if due - creation.at >= timedelta(seconds=WORTH_SAYING_SECONDS) else None
 
 
 def lost_until(due: datetime) -> str:
     """Return the message about a pod in back-off, to be put after its name."""
-    return f"was lost several times in a row, and will be re-created at {timestamp(due)}"
+    return f"was lost several times in a row, and will be re-created at {format_time(due)}"
 
 
-def _due(creation: Creation) -> datetime:
-    return creation.at + timedelta(seconds=doubled(creation.count, BACKOFF_SECONDS))
+def _creation_due(creation: Creation) -> datetime:
+    return creation.at + timedelta(seconds=doubled_wait(creation.count, BACKOFF_SECONDS))
 
 
 def _is_old(creation: Creation, now: datetime) -> bool:

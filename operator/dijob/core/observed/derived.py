@@ -25,7 +25,7 @@ def list_fingerprints(annotations: Mapping[str, str]) -> frozenset[tuple[str, st
     """Return the fingerprints of the annotations that are derived from a peer list: pairs of a key
     and a hash of its value.
     """
-    return fingerprints(
+    return fingerprints_of(
         tuple(
             sorted(
                 (key, value) for key, value in annotations.items() if key.startswith(MADE_OF_LIST)
@@ -35,7 +35,7 @@ def list_fingerprints(annotations: Mapping[str, str]) -> frozenset[tuple[str, st
 
 
 @lru_cache(maxsize=256)
-def fingerprints(annotations: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
+def fingerprints_of(annotations: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
     """Return the fingerprints. The result is cached, because topology.json is the same on each of
     up to 1,500 pods.
     """

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dijob import names
-from dijob.core.members import Gang, count
+from dijob.core.members import Gang, format_count
 from dijob.core.observed import advice
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.creations import lost_until, paused_until
-from dijob.core.observed.grouping import grouped
-from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, since
+from dijob.core.observed.grouping import group_causes
+from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, seconds_since
 from dijob.reasons import PodsCreated
 
 # For this long after a crash, the crash is reported as the reason why a rank is not Ready. Later it
@@ -54,7 +54,7 @@ NOTHING_EXPECTED = Expected()
 
 def without_address(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
     """Return why each of these ranks has no address."""
-    return grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed, now))
+    return group_causes(gang, ranks, lambda rank: _why_no_address(gang, rank, observed, now))
 
 
 def not_ready(
@@ -65,19 +65,21 @@ def not_ready(
     expected: Expected = NOTHING_EXPECTED,
 ) -> str:
     """Return why each of these ranks is not Ready."""
-    return grouped(gang, ranks, lambda rank: _why_not_ready(rank, observed, now, expected))
+    return group_causes(gang, ranks, lambda rank: _why_not_ready(rank, observed, now, expected))
 
 
-def trouble(rank: int, observed: Observed, now: datetime) -> str:
+def rank_trouble(rank: int, observed: Observed, now: datetime) -> str:
     """Return what keeps a rank from being Ready; "" if it is only starting."""
     pod = observed.pods.get(rank)
     if pod is None:
         return "its pod is gone"
-    if hint := _hint(pod, observed):
+    if hint := _cluster_hint(pod, observed):
         return hint
     main = pod.containers
     crashed = (
-        main.ended and not main.ended_for and (since(main.ended, now) or 0.0) < CRASHED_SECONDS
+        main.ended
+        and not main.ended_for
+        and (seconds_since(main.ended, now) or 0.0) < CRASHED_SECONDS
     )
     end = main.last_end
     return f"{end.program} {end.words}, and is restarting" if crashed and end else ""
@@ -93,7 +95,9 @@ def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:
     return creation.rejected if creation else ""
 
 
-def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:
+def describe_rejections(
+    gang: Gang, ranks: Iterable[int], observed: Observed
+) -> tuple[PodsCreated, str] | None:
     """Return reason and message for the pods whose creation the API server rejected; None if it
     rejected none.
     """
@@ -107,11 +111,11 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
     if not refused:
         return None
     first = next(iter(refused.values()))
-    message = grouped(gang, refused, lambda rank: _api_error(refused[rank]))
+    message = group_causes(gang, refused, lambda rank: _api_error(refused[rank]))
     return REFUSED_REASONS[first.why], message
 
 
-def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
+def describe_pauses(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
     """Return the ranks whose pods are re-created after a back-off, and when; "" if there are
     none.
     """
@@ -120,7 +124,7 @@ def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) 
         for rank in ranks
         if (due := paused_until(observed.creations.get(gang.member(rank).name), now))
     }
-    return grouped(gang, until, lambda rank: f"its pod {lost_until(until[rank])}")
+    return group_causes(gang, until, lambda rank: f"its pod {lost_until(until[rank])}")
 
 
 def old_pod(pod: Pod, now: datetime) -> str:
@@ -132,7 +136,7 @@ def old_pod(pod: Pod, now: datetime) -> str:
 
 def still_ending(pods: Sequence[Pod], now: datetime) -> str:
     """Return how many pods are still ending, and what the first of them waits for."""
-    ending = f"{count(len(pods), 'pod')} still ending"
+    ending = f"{format_count(len(pods), 'pod')} still ending"
     held = [(pod.name, why) for pod in pods if (why := pod.placement.termination.reason(now))]
     if not held:
         return ending
@@ -154,7 +158,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
         return rejected if rejected and not pod.has_started else old_pod(pod, now)
     if pod.has_list:
         return "its pod has a stale peer list and is being replaced"
-    if problem := _hint(pod, observed):
+    if problem := _cluster_hint(pod, observed):
         return problem
     if rejected:
         return rejected
@@ -178,11 +182,11 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expec
         return (
             f"its program has up to {pod.made.grace} s to end, and restarts with the new peer list"
         )
-    if problem := trouble(rank, observed, now):
+    if problem := rank_trouble(rank, observed, now):
         return problem
     if pod and pod.ready:
         return "it has not received the newest peer list yet"
-    if pod and pod.unready and _lasts(pod.unready.since, now):
+    if pod and pod.unready and _is_unusual(pod.unready.since, now):
         return pod.unready.text
     if pod and pod.containers.started:
         # The launcher logs why: the program does not listen yet, or lacks a peer.
@@ -191,13 +195,13 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expec
     return "its program has ended" if pod and pod.containers.ended else "it is starting"
 
 
-def _lasts(began: str, now: datetime) -> bool:
+def _is_unusual(began: str, now: datetime) -> bool:
     """Whether what began then is not part of a normal start. An unknown time counts as long ago."""
-    seconds = since(began, now)
+    seconds = seconds_since(began, now)
     return seconds is None or seconds >= STARTS_SECONDS
 
 
-def _hint(pod: Pod, observed: Observed) -> str:
+def _cluster_hint(pod: Pod, observed: Observed) -> str:
     """Return the complaint or warning of the cluster, with advice if the operator's own image is
     the problem: users cannot know where it is configured.
     """

@@ -46,9 +46,9 @@ DISRUPTIONS = (
 )
 
 
-def disrupted(status: Body) -> bool:
+def is_disrupted(status: Body) -> bool:
     """Whether the cluster has ended the pod, or has selected it to be ended."""
-    if targeted(status):
+    if is_targeted(status):
         return True
     reason, message = status.get("reason") or "", status.get("message") or ""
     rejected = status.get("phase") == "Failed" and (
@@ -62,7 +62,7 @@ def went_down_with_its_node(status: Body, ended: ContainerEnding | None) -> bool
     was not observed, and its program is not to blame. A status with a reason means that the pod was
     ended on purpose instead.
     """
-    return containers.unseen(ended) and not status.get("reason")
+    return containers.is_unobserved_end(ended) and not status.get("reason")
 
 
 def was_ended(status: Body) -> bool:
@@ -70,10 +70,10 @@ def was_ended(status: Body) -> bool:
     kubelet set a reason. A pod that it marks Succeeded had ended by itself before (1.34,
     pkg/kubelet: evictPod, nodeshutdown, preemption).
     """
-    return status.get("phase") == "Failed" and bool(status.get("reason") or targeted(status))
+    return status.get("phase") == "Failed" and bool(status.get("reason") or is_targeted(status))
 
 
-def targeted(status: Body) -> bool:
+def is_targeted(status: Body) -> bool:
     """Whether the pod has been selected to be ended (condition DisruptionTarget)."""
     conditions = status.get("conditions") or ()
     return any(

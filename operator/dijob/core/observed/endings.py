@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from signal import Signals
 from typing import Any
 
-from dijob.api.printed import one_line, plain
-from dijob.core.observed.remedies import remedy
+from dijob.api.printed import one_line, plain_text
+from dijob.core.observed.remedies import find_remedy
 
 Body = Mapping[str, Any]
 
@@ -73,11 +73,11 @@ class ContainerEnding:
         return f"its container {self.container}" if self.container else "its program"
 
 
-def ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
+def read_ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
     """Read one end of a container of a pod with this spec."""
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
-    message = plain(ended.get("message") or "").strip()
+    message = plain_text(ended.get("message") or "").strip()
     return ContainerEnding(
         exit_code=code,
         signal=signal,
@@ -118,11 +118,11 @@ def how_it_ended(
         return f"was killed by the kubelet: {cause}"
     if signal:
         name = _signal_name(signal)
-        end, line = f"was killed by {name}", headline(message, healthy=name not in OWN_SIGNALS)
+        end, line = f"was killed by {name}", find_headline(message, healthy=name not in OWN_SIGNALS)
     else:
-        end, line = _without_signal(exit_code, reason), headline(message)
+        end, line = _without_signal(exit_code, reason), find_headline(message)
     # The remedy comes before the quoted line, because a status message is cut at its end.
-    known = f" ({what})" if (what := remedy(line)) else ""
+    known = f" ({what})" if (what := find_remedy(line)) else ""
     return f"{end}{known}: {line}" if line else end
 
 
@@ -132,7 +132,7 @@ def _without_signal(exit_code: int | None, reason: str) -> str:
     return f"failed ({reason})" if reason else "failed"
 
 
-def headline(text: str, *, healthy: bool = False) -> str:
+def find_headline(text: str, *, healthy: bool = False) -> str:
     """Return the most informative line of the end of an output: the exception of the last
     traceback, else the last line with words unless the program was `healthy` until its end. For
     torchrun's summary, return which worker failed first. Return "" if no line has words.
@@ -143,18 +143,18 @@ def headline(text: str, *, healthy: bool = False) -> str:
             " in the log"
         )
     lines = [line.rstrip() for line in text.splitlines()]
-    found = _exception(lines) or ("" if healthy else next(_telling(lines), ""))
+    found = _exception_line(lines) or ("" if healthy else next(_telling_lines(lines), ""))
     found = found.strip(" |")
     return found if len(found) <= HEADLINE_LIMIT else f"{found[: HEADLINE_LIMIT - 4]} ..."
 
 
-def _exception(lines: list[str]) -> str:
+def _exception_line(lines: list[str]) -> str:
     headers = [at for at, line in enumerate(lines) if line == TRACEBACK]
     after = lines[headers[-1] + 1 :] if headers else []
     return next((line for line in after if line[:1].strip()), "")
 
 
-def _telling(lines: list[str]) -> Iterator[str]:
+def _telling_lines(lines: list[str]) -> Iterator[str]:
     """Yield the lines that may say why a program failed, the last one first."""
     for at in range(len(lines) - 1, -1, -1):
         line, before = lines[at], lines[at - 1] if at else ""

@@ -7,8 +7,8 @@ The ranks appear nowhere else, so they are never cut off.
 from collections.abc import Callable, Iterable
 
 from dijob.api.printed import one_line
-from dijob.core.members import Gang, say
-from dijob.core.observed.refusals import renamed
+from dijob.core.members import Gang, format_ranks
+from dijob.core.observed.refusals import replace_name
 
 MESSAGE_LIMIT = 1024
 # Room for the text of a condition besides the ranks and their causes.
@@ -24,7 +24,7 @@ MORE_CAUSES = "for other reasons"
 Groups = list[tuple[list[int], str]]
 
 
-def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
+def shorten_message(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """Return a message for a status or an event: one safe line of at most `limit` characters, which
     ends with " ..." if it was cut.
     """
@@ -32,29 +32,29 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 4] + " ..."
 
 
-def grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
+def group_causes(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
     """Return each cause once, with all its ranks. Messages that differ only in the pod's name are
     one cause, and the message of the first rank stands for all.
     """
     causes: dict[str, tuple[list[int], str]] = {}
     for rank in ranks:
         cause = why(rank)
-        nameless = renamed(cause, gang.member(rank).name, "") if gang.job in cause else cause
+        nameless = replace_name(cause, gang.member(rank).name, "") if gang.job in cause else cause
         causes.setdefault(nameless, ([], cause))[0].append(rank)
     limit = MESSAGE_LIMIT - REST_LIMIT
-    return _joined(_fitting(_few(list(causes.values()), limit), limit))
+    return _join_groups(_fit_causes(_limit_groups(list(causes.values()), limit), limit))
 
 
-def _few(groups: Groups, limit: int) -> Groups:
+def _limit_groups(groups: Groups, limit: int) -> Groups:
     """Return the groups, with the last ones merged if there is no room for all causes."""
     for most in range(min(len(groups), limit // LEAST_GROUP), 1, -1):
-        found = _merged(groups, most)
-        if _room(found, limit) >= most * LEAST_CAUSE:
+        found = _merge_groups(groups, most)
+        if _room_for_causes(found, limit) >= most * LEAST_CAUSE:
             return found
     return groups
 
 
-def _merged(groups: Groups, most: int) -> Groups:
+def _merge_groups(groups: Groups, most: int) -> Groups:
     """Return at most `most` groups. The last one has the ranks of all remaining groups."""
     if len(groups) <= most:
         return groups
@@ -62,28 +62,28 @@ def _merged(groups: Groups, most: int) -> Groups:
     return [*first, ([rank for ranks, _ in others for rank in ranks], MORE_CAUSES)]
 
 
-def _fitting(groups: Groups, limit: int) -> Groups:
+def _fit_causes(groups: Groups, limit: int) -> Groups:
     """Return the groups with their causes cut to the room that the ranks leave. Short causes stay
     complete, and the others get equal shares.
     """
-    room, shares = _room(groups, limit), dict[int, int]()
+    room, shares = _room_for_causes(groups, limit), dict[int, int]()
     for at in sorted(range(len(groups)), key=lambda at: len(groups[at][1])):
         shares[at] = max(room // (len(groups) - len(shares)), LEAST_CAUSE)
         room -= min(len(groups[at][1]), shares[at])
-    return [(ranks, shorten(cause, shares[at])) for at, (ranks, cause) in enumerate(groups)]
+    return [(ranks, shorten_message(cause, shares[at])) for at, (ranks, cause) in enumerate(groups)]
 
 
-def _room(groups: Groups, limit: int) -> int:
+def _room_for_causes(groups: Groups, limit: int) -> int:
     """Return how many characters are left for the causes."""
-    return limit - len(_joined([(ranks, "") for ranks, _ in groups]))
+    return limit - len(_join_groups([(ranks, "") for ranks, _ in groups]))
 
 
-def _joined(groups: Groups) -> str:
-    return "; ".join(f"{_named(ranks)}: {cause}" for ranks, cause in groups)
+def _join_groups(groups: Groups) -> str:
+    return "; ".join(f"{_name_ranks(ranks)}: {cause}" for ranks, cause in groups)
 
 
-def _named(ranks: list[int]) -> str:
-    named = say(ranks)
+def _name_ranks(ranks: list[int]) -> str:
+    named = format_ranks(ranks)
     if len(named) <= RANKS_LIMIT:
         return named
     return f"{len(ranks)} ranks from {min(ranks)} to {max(ranks)}"

@@ -12,8 +12,8 @@ from typing import Any
 
 from dijob import names
 from dijob.api.command import Command, listen_port
-from dijob.api.numbers import natural
-from dijob.core.observed.containers import OURS, sidecars, uncounted
+from dijob.api.numbers import parse_natural
+from dijob.core.observed.containers import OURS, sidecar_names, uncounted_containers
 from dijob.core.observed.shape import shape_of
 from dijob.core.observed.views import MadeWith
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR, RESTART_POLICY
@@ -27,28 +27,28 @@ OURS_BEGIN = f"metadata.annotations['{names.GROUP}/"
 def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
     """Read what the pod was created with."""
     name = main_name(spec)
-    labelled, rank = _labels(meta.get("labels") or {}, controller(meta).get("name"))
+    labelled, rank = _read_labels(meta.get("labels") or {}, controller_of(meta).get("name"))
     return MadeWith(
         foreign=_is_foreign(spec),
         template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
         main=sys.intern(name),
-        image=_image(spec, name),
-        reads=_reads(spec, name),
-        restartable=launched(spec, name) and spec.get("restartPolicy") != "Never",
-        confirmable=_variable(spec, name, RESTART_POLICY).get("value") == "OnFailure",
-        grace=_grace(spec, name),
+        image=_needed_image(spec, name),
+        reads=_read_annotations(spec, name),
+        restartable=starts_launcher(spec, name) and spec.get("restartPolicy") != "Never",
+        confirmable=_find_variable(spec, name, RESTART_POLICY).get("value") == "OnFailure",
+        grace=_launcher_grace(spec, name),
         has_others=len(spec.get("containers") or ()) > 1,
-        sidecars=bool(sidecars(spec)),
-        probed=_probed(spec),
-        shape=shape_of(spec, uncounted(spec), status),
+        sidecars=bool(sidecar_names(spec)),
+        probed=_probed_containers(spec),
+        shape=shape_of(spec, uncounted_containers(spec), status),
         labelled=labelled,
         rank_label=rank,
     )
 
 
-def relabelled(made: MadeWith, labels: Mapping[str, str], job: str) -> MadeWith:
+def with_labels(made: MadeWith, labels: Mapping[str, str], job: str) -> MadeWith:
     """Return `made` for a pod of this job whose labels have changed to these."""
-    labelled, rank = _labels(labels, job)
+    labelled, rank = _read_labels(labels, job)
     return replace(made, labelled=labelled, rank_label=rank)
 
 
@@ -91,7 +91,7 @@ def first_port(spec: Body) -> int:
     else the one in its command. (With hostNetwork a pod names a port for each worker instead,
     core/render/pod.py.)
     """
-    main = _container(spec, main_name(spec))
+    main = _find_container(spec, main_name(spec))
     named = (
         port.get("containerPort")
         for port in main.get("ports") or ()
@@ -102,87 +102,89 @@ def first_port(spec: Body) -> int:
     return next(named, None) or from_command or names.BASE_PORT
 
 
-def controller(meta: Body) -> Body:
+def controller_of(meta: Body) -> Body:
     """Return the ownerReference of an object's controller; {} if there is none."""
     owners: Sequence[Body] = meta.get("ownerReferences") or ()
     return next((o for o in owners if o.get("controller")), {})
 
 
-def number(text: Any) -> int:
+def parse_number(text: Any) -> int:
     """Read a number of the operator from text that anyone can edit. Anything else, and a number
     too large for the status, counts as 0.
     """
-    return (natural(text) if isinstance(text, str) else None) or 0
+    return (parse_natural(text) if isinstance(text, str) else None) or 0
 
 
-def _reads(spec: Body, name: str) -> frozenset[str]:
+def _read_annotations(spec: Body, name: str) -> frozenset[str]:
     """Return the operator's annotations that the main container or a volume refers to. Only these
     must be written to the pod.
     """
-    variables = (e.get("valueFrom") or {} for e in _container(spec, name).get("env") or ())
+    variables = (e.get("valueFrom") or {} for e in _find_container(spec, name).get("env") or ())
     files = (
         item
         for volume in spec.get("volumes") or ()
         for item in (volume.get("downwardAPI") or {}).get("items") or ()
     )
     paths = ((one.get("fieldRef") or {}).get("fieldPath", "") for one in (*variables, *files))
-    return _shared(frozenset(path.split("'")[1] for path in paths if path.startswith(OURS_BEGIN)))
+    return _share_set(
+        frozenset(path.split("'")[1] for path in paths if path.startswith(OURS_BEGIN))
+    )
 
 
 @lru_cache(maxsize=256)
-def _shared(names_: frozenset[str]) -> frozenset[str]:
+def _share_set(names_: frozenset[str]) -> frozenset[str]:
     """Return one shared object for equal sets, to save memory: a cluster has thousands of pods, but
     few different ones.
     """
     return names_
 
 
-def _probed(spec: Body) -> frozenset[str]:
+def _probed_containers(spec: Body) -> frozenset[str]:
     """Return the containers that the kubelet kills if their probe fails."""
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     probes = ("livenessProbe", "startupProbe")
     found = (str(c.get("name")) for c in every if any(c.get(probe) for probe in probes))
-    return _shared(frozenset(found))
+    return _share_set(frozenset(found))
 
 
-def launched(spec: Body, name: str) -> bool:
+def starts_launcher(spec: Body, name: str) -> bool:
     """Whether this container starts the launcher."""
-    return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
+    return bool((_find_container(spec, name).get("command") or [""])[0] == LAUNCH)
 
 
-def _image(spec: Body, name: str) -> str:
+def _needed_image(spec: Body, name: str) -> str:
     """Return the image that the pod's gate and main container need.
 
     Return "" if it cannot be inferred from another pod that the pod can start: each start asks the
     registry, or an init container of the template needs its own image first.
     """
-    main, before = _container(spec, name), spec.get("initContainers") or ()
+    main, before = _find_container(spec, name), spec.get("initContainers") or ()
     own = any(c.get("name") not in OURS for c in before)
     asks = main.get("imagePullPolicy") == "Always"
     return "" if own or asks else sys.intern(main.get("image") or "")
 
 
-def _grace(spec: Body, name: str) -> int:
+def _launcher_grace(spec: Body, name: str) -> int:
     """Return how long (seconds) the launcher in this container waits for its program to end:
     DIJOB_KILL_SECONDS. Without that variable it is at most KILL_SECONDS, because older operators
     set it only if it was less.
     """
-    variable = _variable(spec, name, "DIJOB_KILL_SECONDS")
+    variable = _find_variable(spec, name, "DIJOB_KILL_SECONDS")
     own = int(spec.get("terminationGracePeriodSeconds") or 0)
-    return number(variable["value"]) if "value" in variable else min(own, KILL_SECONDS)
+    return parse_number(variable["value"]) if "value" in variable else min(own, KILL_SECONDS)
 
 
-def _variable(spec: Body, name: str, variable: str) -> Body:
+def _find_variable(spec: Body, name: str, variable: str) -> Body:
     """Return an environment variable of a container; {} if it has none of this name."""
-    given = _container(spec, name).get("env") or ()
+    given = _find_container(spec, name).get("env") or ()
     return next((one for one in given if one.get("name") == variable), {})
 
 
-def _container(spec: Body, name: str) -> Body:
+def _find_container(spec: Body, name: str) -> Body:
     return next((c for c in spec.get("containers") or () if c.get("name") == name), {})
 
 
-def _labels(labels: Body, job: Any) -> tuple[bool, str]:
+def _read_labels(labels: Body, job: Any) -> tuple[bool, str]:
     """Return whether a pod has the labels by which this job is selected, and the rank in them."""
     rank = str(labels.get(names.LABEL_RANK, ""))
     return str(labels.get(names.LABEL_JOB, "")) == job and bool(rank), sys.intern(rank)

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob import names
-from dijob.api.printed import plain
+from dijob.api.printed import plain_text
 from dijob.core.addresses import AddressList, ListCopy
-from dijob.core.members import split
+from dijob.core.members import split_pod_name
 from dijob.core.observed import containers, disruptions, sandbox, scheduling
-from dijob.core.observed.complaints import complaint
+from dijob.core.observed.complaints import pod_complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
-from dijob.core.observed.made import controller, launched, made_with, number
-from dijob.core.observed.scheduling import condition
-from dijob.core.observed.termination import termination
-from dijob.core.observed.unready import unready
+from dijob.core.observed.made import controller_of, made_with, parse_number, starts_launcher
+from dijob.core.observed.scheduling import pod_condition
+from dijob.core.observed.termination import parse_termination
+from dijob.core.observed.unready import find_unready
 from dijob.core.observed.views import Child, Placement, Pod, RejectionCause
 
 Body = Mapping[str, Any]
@@ -29,7 +29,7 @@ Body = Mapping[str, Any]
 END_SECONDS = 1
 
 
-def child(body: Body) -> Child:
+def parse_child(body: Body) -> Child:
     """Read an object of which mainly its existence matters."""
     meta = body["metadata"]
     return Child(
@@ -46,7 +46,7 @@ def owner_of(meta: Body) -> str:
     An ownerReference is valid within its namespace only, and the garbage collector ignores one
     whose kind does not exist. So all of its fields must be as the operator writes them.
     """
-    owner = controller(meta)
+    owner = controller_of(meta)
     if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):
         return ""
     return sys.intern(
@@ -54,7 +54,7 @@ def owner_of(meta: Body) -> str:
     )
 
 
-def namesake(body: Body, job: str, uid: str) -> RejectionCause | None:
+def classify_namesake(body: Body, job: str, uid: str) -> RejectionCause | None:
     """Classify an object that already has the name of one that the job needs; None if it is the
     job's own object, which the watch has not shown yet.
 
@@ -63,7 +63,7 @@ def namesake(body: Body, job: str, uid: str) -> RejectionCause | None:
     run `kubectl delete` and `kubectl apply` right after each other.
     """
     meta = body["metadata"]
-    owner = controller(meta)
+    owner = controller_of(meta)
     if meta.get("deletionTimestamp"):
         return RejectionCause.TERMINATING
     if owner_of(meta) == names.owner_key(meta.get("namespace", ""), job, uid):
@@ -77,11 +77,11 @@ def owner_in_words(body: Body) -> str:
     with `--cascade=orphan` leaves on it; "" if neither is known.
     """
     meta = body["metadata"]
-    if owner := controller(meta):
-        return plain(f"{owner.get('kind')} {owner.get('name')}")
+    if owner := controller_of(meta):
+        return plain_text(f"{owner.get('kind')} {owner.get('name')}")
     labels = meta.get("labels") or {}
     former = next((str(labels[label]) for label in names.OWNER_LABELS if label in labels), "")
-    return f"a former DIJob {plain(former)}, by its labels" if former else ""
+    return f"a former DIJob {plain_text(former)}, by its labels" if former else ""
 
 
 def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
@@ -96,71 +96,71 @@ def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
     return None if wanted in there else (next(iter(there), 0), wanted)
 
 
-def pod(body: Body) -> Pod:
+def parse_pod(body: Body) -> Pod:
     """Read one pod. Its rank comes from its computed name JOB-RANK, never from a label, which
     anyone can write; -1 if it has none.
     """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
-    owner, made = controller(meta), made_with(meta, spec, status)
-    main = containers.named(status, made.main)
+    owner, made = controller_of(meta), made_with(meta, spec, status)
+    main = containers.container_status(status, made.main)
     return Pod(
-        rank=_rank(meta["name"], owner.get("name", "")),
+        rank=_rank_of(meta["name"], owner.get("name", "")),
         name=meta["name"],
         uid=meta.get("uid", ""),
         owner=owner_of(meta),
         version=meta.get("resourceVersion", ""),
         ip=status.get("podIP") or "",
         phase=status.get("phase") or "Pending",
-        ready=_is(status, "Ready"),
+        ready=_is_true(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
-        complaint=scheduling.gates(spec) or complaint(spec, status, made.main),
-        unready=unready(spec, status, made.main),
+        complaint=scheduling.describe_gates(spec) or pod_complaint(spec, status, made.main),
+        unready=find_unready(spec, status, made.main),
         copy=list_copy(annotations),
-        containers=_containers(meta, spec, status, main),
+        containers=_read_containers(meta, spec, status, main),
         made=made,
-        placement=_placement(body, main),
+        placement=_read_placement(body, main),
     )
 
 
-def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
+def _read_containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
     policy = spec.get("restartPolicy") or ""
-    in_front = launched(spec, main.get("name", ""))
+    in_front = starts_launcher(spec, main.get("name", ""))
     return Containers(
-        failures=containers.failures(spec, status, main),
+        failures=containers.count_failures(spec, status, main),
         init_failures=containers.init_failures(spec, status, main),
-        sandbox=not sandbox.died(status, main, in_front),
+        sandbox=not sandbox.has_died(status, main, in_front),
         broken=policy == "Never" and bool(containers.exit_code(main)),
         all_ended=containers.all_ended(status, policy),
-        succeeded=_succeeded(meta, status, main, in_front),
-        unstarted=containers.unstarted(status),
-        gated=containers.gated(status),
+        succeeded=_has_succeeded(meta, status, main, in_front),
+        unstarted=containers.has_not_started(status),
+        gated=containers.is_at_gate(status),
         gate_started=containers.gate_started(status),
         last_end=containers.last_end(spec, status, main),
-        started=containers.started(main),
-        ended=containers.ended(main),
+        started=containers.start_time(main),
+        ended=containers.end_time(main),
         restarts=int(main.get("restartCount") or 0),
         ended_for=containers.renewal_of(main),
-        unrecorded=containers.unrecorded(main),
+        unrecorded=containers.has_unrecorded_end(main),
     )
 
 
-def _placement(body: Body, main: Body) -> Placement:
+def _read_placement(body: Body, main: Body) -> Placement:
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    target = condition(status, "DisruptionTarget")
+    target = pod_condition(status, "DisruptionTarget")
     return Placement(
         created=meta.get("creationTimestamp") or "",
         node=spec.get("nodeName") or "",
-        placed=_since(status, "PodScheduled"),
-        unacknowledged=(silent := scheduling.unacknowledged(spec, status)),
-        prerequisites=scheduling.prerequisites(spec, status) if silent else (),
+        placed=_true_since(status, "PodScheduled"),
+        unacknowledged=(silent := scheduling.unacknowledged_by(spec, status)),
+        prerequisites=scheduling.required_objects(spec, status) if silent else (),
         silent_since=scheduling.silent_since(status),
         eviction_seconds=scheduling.eviction_seconds(spec),
-        disrupted=_disrupted(status) or _went_down_with_its_node(spec, status, main),
+        disrupted=_is_disrupted(status) or _went_down_with_its_node(spec, status, main),
         node_lost=target.get("reason") == "DeletionByTaintManager",
-        termination=termination(body),
-        conditions=_conditions(status),
+        termination=parse_termination(body),
+        conditions=_condition_types(status),
     )
 
 
@@ -168,19 +168,19 @@ def list_copy(annotations: Mapping[str, str]) -> ListCopy:
     """Read the peer list from a pod's annotations. The text is interned, so all pods of a job share
     one string.
     """
-    listed = number(annotations.get(names.ANNOTATION_LIST_NUMBER))
+    listed = parse_number(annotations.get(names.ANNOTATION_LIST_NUMBER))
     return ListCopy(
         address_list=AddressList(listed, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),
         pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
         redis_run=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
-        renew_from=number(annotations.get(names.ANNOTATION_RENEW)),
-        ends_counted=number(annotations.get(names.ANNOTATION_ENDS)),
+        renew_from=parse_number(annotations.get(names.ANNOTATION_RENEW)),
+        ends_counted=parse_number(annotations.get(names.ANNOTATION_ENDS)),
         first_shape=sys.intern(annotations.get(names.ANNOTATION_SHAPE, "")),
         derived=list_fingerprints(annotations),
     )
 
 
-def _conditions(status: Body) -> tuple[str, ...]:
+def _condition_types(status: Body) -> tuple[str, ...]:
     """Return the conditions that a rule of the failure policy can match. The conditions that every
     pod has are left out.
     """
@@ -190,22 +190,22 @@ def _conditions(status: Body) -> tuple[str, ...]:
     return tuple(sys.intern(f"{c.get('type')}={c.get('status')}") for c in found)
 
 
-def _rank(name: str, job: str) -> int:
-    prefix, rank = split(name)
+def _rank_of(name: str, job: str) -> int:
+    prefix, rank = split_pod_name(name)
     return rank if prefix == job else -1
 
 
-def _is(status: Body, kind: str) -> bool:
-    return condition(status, kind).get("status") == "True"
+def _is_true(status: Body, kind: str) -> bool:
+    return pod_condition(status, kind).get("status") == "True"
 
 
-def _since(status: Body, kind: str) -> str:
+def _true_since(status: Body, kind: str) -> str:
     """Return when the condition became True; "" if it is not True."""
-    found = condition(status, kind)
+    found = pod_condition(status, kind)
     return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
 
 
-def _succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool:
+def _has_succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool:
     """Whether the main container exited 0 by itself, although sidecars may still run. An exit 0
     because the pod was ended is not a success. `in_front`: the launcher runs the program.
     """
@@ -216,12 +216,12 @@ def _succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool:
     # A pod that is selected to be ended and still runs may succeed by itself or be ended, so its
     # main container's exit code does not count yet.
     return status.get("phase") == "Succeeded" or (
-        containers.exit_code(main) == 0 and not disruptions.targeted(status)
+        containers.exit_code(main) == 0 and not disruptions.is_targeted(status)
     )
 
 
-def _disrupted(status: Body) -> bool:
-    return disruptions.disrupted(status)
+def _is_disrupted(status: Body) -> bool:
+    return disruptions.is_disrupted(status)
 
 
 def _went_down_with_its_node(spec: Body, status: Body, main: Body) -> bool:

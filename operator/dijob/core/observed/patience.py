@@ -17,18 +17,18 @@ from dijob.core.observed.views import Pod
 RETRIED_SECONDS = 5.0
 
 
-def left(seconds: float) -> float:
+def seconds_until_report(seconds: float) -> float:
     """Return the time (seconds) until a complaint of this age (`seconds`) is reported; 0 or less:
     now.
     """
     return RETRIED_SECONDS - seconds
 
 
-def reported(pod: Pod, noticed: Mapping[str, datetime], now: datetime) -> Pod:
+def with_due_complaint(pod: Pod, noticed: Mapping[str, datetime], now: datetime) -> Pod:
     """Return the pod, without its complaint while that is delayed. `noticed` is when the complaint
     of each pod was first seen, by uid.
     """
     since = noticed.get(pod.uid, now)
-    if not is_retried(pod.complaint) or left((now - since).total_seconds()) <= 0:
+    if not is_retried(pod.complaint) or seconds_until_report((now - since).total_seconds()) <= 0:
         return pod
     return replace(pod, complaint="")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dijob.api.printed import one_line
-from dijob.core.observed.complaints import is_retried, warning
+from dijob.core.observed.complaints import event_warning, is_retried
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 
@@ -30,9 +30,9 @@ def newest_warning(events: Iterable[Body], main: str) -> tuple[str, str]:
     """Return the newest warning about a pod with this main container, and when it first occurred
     ("": unknown). The text is "" if there is no warning, or if the kubelet has made progress since.
     """
-    events = sorted(events, key=_last, reverse=True)
+    events = sorted(events, key=_last_occurrence, reverse=True)
     for event in events:
-        if event.get("type") == "Warning" and (text := warning(event, main)):
+        if event.get("type") == "Warning" and (text := event_warning(event, main)):
             return text, str(event.get("firstTimestamp") or event.get("eventTime") or "")
         # A retry of a failed pull is not progress.
         if event.get("reason") in PROGRESS and not _pull_failed(events, main):
@@ -41,7 +41,7 @@ def newest_warning(events: Iterable[Body], main: str) -> tuple[str, str]:
 
 
 def _pull_failed(events: Iterable[Body], main: str) -> bool:
-    return any(is_retried(warning(event, main)) for event in events)
+    return any(is_retried(event_warning(event, main)) for event in events)
 
 
 def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
@@ -56,13 +56,15 @@ def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, P
 
 def failed_probe(events: Iterable[Body], container: str, end: ContainerEnding) -> str:
     """Return which probe killed a container, and why; "" if none did."""
-    during = [event for event in events if end.began <= _last(event) <= (end.at or "~")]
+    during = [event for event in events if end.began <= _last_occurrence(event) <= (end.at or "~")]
     killed = (KILLED.match(str(event.get("message"))) for event in during)
     kind = next((found[2] for found in killed if found and found[1] == container), "")
     if not kind:
         return ""
     about = (
-        event for event in sorted(during, key=_last, reverse=True) if _is_about(event, container)
+        event
+        for event in sorted(during, key=_last_occurrence, reverse=True)
+        if _is_about(event, container)
     )
     probes = (PROBED.match(str(event.get("message"))) for event in about)
     why = next((one_line(found[2]) for found in probes if found and found[1].lower() == kind), "")
@@ -92,7 +94,11 @@ def failing_probe(events: Iterable[Body], pod: Pod) -> str:
     """
     if (probe := probe_of(pod)) is None:
         return ""
-    about = (one for one in sorted(events, key=_last, reverse=True) if _is_about(one, probe[0]))
+    about = (
+        one
+        for one in sorted(events, key=_last_occurrence, reverse=True)
+        if _is_about(one, probe[0])
+    )
     results = (PROBED.match(str(event.get("message"))) for event in about)
     found = next((one for one in results if one and one[1].lower() == probe[1]), None)
     text = one_line(found[2]) if found else ""
@@ -113,7 +119,7 @@ def _is_about(event: Body, container: str) -> bool:
     return path.endswith(f"{{{container}}}")
 
 
-def _last(event: Body) -> str:
+def _last_occurrence(event: Body) -> str:
     """Return when the event last occurred, in whole seconds like the times of containers, so that
     both can be compared as text.
     """

@@ -11,32 +11,32 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dijob.core.observed.parse import child
+from dijob.core.observed.parse import parse_child
 from dijob.core.observed.views import Child
 
 
-def policy(body: Mapping[str, Any]) -> Child:
+def parse_policy(body: Mapping[str, Any]) -> Child:
     """Read a NetworkPolicy."""
-    return replace(child(body), digest=digest(body.get("spec") or {}))
+    return replace(parse_child(body), digest=spec_digest(body.get("spec") or {}))
 
 
-def digest(spec: Mapping[str, Any]) -> str:
+def spec_digest(spec: Mapping[str, Any]) -> str:
     """Return a hash of a policy's spec that is the same for the spec as sent and as stored."""
-    text = json.dumps(_canonical(spec), sort_keys=True)
+    text = json.dumps(_canonical_value(spec), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _canonical(value: Any, key: str = "") -> Any:
+def _canonical_value(value: Any, key: str = "") -> Any:
     """Normalize a spec like the API server does: without nulls, empty lists and empty matchLabels,
     and with the default protocol of ports. Other empty objects have a meaning and stay: an empty
     selector selects everything.
     """
     if isinstance(value, list):
-        return [_canonical(each, key) for each in value]
+        return [_canonical_value(each, key) for each in value]
     if not isinstance(value, Mapping):
         return value
     given = {"protocol": "TCP", **value} if key == "ports" else value
-    found = {name: _canonical(each, name) for name, each in given.items()}
+    found = {name: _canonical_value(each, name) for name, each in given.items()}
     return {
         name: each
         for name, each in found.items()

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from dijob import names
 from dijob.api.printed import one_line
-from dijob.core.backoff import doubled
+from dijob.core.backoff import doubled_wait
 from dijob.core.observed.views import ApiRejection, RejectionCause
 
 # 400 and 422 stay the same while the object is the same, so a retry is rarely useful.
@@ -46,10 +46,10 @@ def name_in_use(
     """
     attempts = before.attempts + 1 if before and before.why is why else 1
     if why is RejectionCause.TERMINATING:
-        retry_at = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
+        retry_at = now + timedelta(seconds=doubled_wait(attempts, TERMINATING_SECONDS))
         message = f"waiting for the old {what} to end" + (f": {about}" if about else "")
         return ApiRejection(why=why, message=message, retry_at=retry_at, attempts=attempts)
-    retry_at = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
+    retry_at = now + timedelta(seconds=doubled_wait(attempts, TAKEN_SECONDS))
     message = (
         f"{what} already exists and belongs to {about or 'somebody else'}: delete or rename it, or"
         " give the job another name"
@@ -59,14 +59,14 @@ def name_in_use(
     )
 
 
-def renamed(text: str, name: str, other: str) -> str:
+def replace_name(text: str, name: str, other: str) -> str:
     """Return a text with an object's name replaced by another one."""
     return re.sub(rf"(?<![-.\w]){re.escape(name)}(?![-\w])", other, text)
 
 
 def of_sibling(no: ApiRejection, name: str, other: str) -> ApiRejection:
     """Return the same rejection for a similar object, whose creation need not be tried."""
-    return replace(no, message=renamed(no.message, name, other))
+    return replace(no, message=replace_name(no.message, name, other))
 
 
 def of_port(
@@ -76,7 +76,7 @@ def of_port(
     another port. The operator has no right to change Services.
     """
     attempts = before.attempts + 1 if before and before.why is RejectionCause.OUTDATED else 1
-    retry_at = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
+    retry_at = now + timedelta(seconds=doubled_wait(attempts, TAKEN_SECONDS))
     message = (
         f"service {name} has port {there}, but spec.messageQueue.port is {wanted}: delete the"
         " service and the network policy of the same name, and the operator re-creates both"
@@ -114,7 +114,7 @@ def of_creation(
         )
     why = RejectionCause.FORBIDDEN if admission else RejectionCause.UNAVAILABLE
     bounds = FORBIDDEN_SECONDS if admission else UNAVAILABLE_SECONDS
-    return _for_now(why, message, before, now, lambda times: spread(doubled(times, bounds)))
+    return _for_now(why, message, before, now, lambda times: spread(doubled_wait(times, bounds)))
 
 
 def of_change(
@@ -154,7 +154,7 @@ def reverted(message: str, before: ApiRejection | None, now: datetime) -> ApiRej
 
 
 def _usual_wait(attempts: int) -> float:
-    return doubled(attempts, UNAVAILABLE_SECONDS)
+    return doubled_wait(attempts, UNAVAILABLE_SECONDS)
 
 
 def _for_now(

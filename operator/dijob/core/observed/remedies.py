@@ -27,12 +27,12 @@ _REMEDIES: Final = (
 )
 
 
-def remedy(text: str) -> str:
+def find_remedy(text: str) -> str:
     """Return the remedy for an error with this text; "" if none is known."""
     return next((what for pattern, what in _REMEDIES if pattern.search(text)), "")
 
 
 def with_remedy(text: str) -> str:
     """Return the text, followed by its remedy unless the text already contains it."""
-    known = remedy(text)
+    known = find_remedy(text)
     return text if not known or known in text else f"{text} ({known})"

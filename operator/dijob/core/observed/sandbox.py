@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from dijob.core.observed import containers
-from dijob.core.observed.scheduling import condition
+from dijob.core.observed.scheduling import pod_condition
 from dijob.core.observed.views import Pod
 
 Body = Mapping[str, Any]
@@ -28,7 +28,7 @@ Body = Mapping[str, Any]
 KILLED = (137, 143)
 
 
-def died(status: Body, main: Body, launched: bool) -> bool:
+def has_died(status: Body, main: Body, launched: bool) -> bool:
     """Whether the pod's sandbox has died and no new one is known yet. `launched`: the launcher runs
     the program of the main container.
     """
@@ -43,7 +43,7 @@ def died(status: Body, main: Body, launched: bool) -> bool:
 def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool:
     """Whether a container has ended because its sandbox had died."""
     ready, ended = (
-        condition(status, "PodReadyToStartContainers"),
+        pod_condition(status, "PodReadyToStartContainers"),
         (container.get("state") or {}).get("terminated") or {},
     )
     since, at = str(ready.get("lastTransitionTime") or ""), str(ended.get("finishedAt") or "")
@@ -55,7 +55,7 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
     return code in KILLED or (code == 0 and _reported_at_once(status, since))
 
 
-def remembered(before: Pod, now: Pod) -> Pod:
+def with_remembered(before: Pod, now: Pod) -> Pod:
     """Return the newer view of a pod, with what only the older view shows: that the sandbox died
     while the main container still ran. Whatever exit code that container then ends with, it has
     neither succeeded nor failed. This ends when the container starts again.
@@ -79,7 +79,7 @@ def _reported_at_once(status: Body, since: str) -> bool:
     listed all containers again, which takes another second (1.30 to 1.37, pkg/kubelet: GetNewerThan
     before SyncTerminatingPod). A pod that was not Ready before shows no such time.
     """
-    ready = condition(status, "ContainersReady")
+    ready = pod_condition(status, "ContainersReady")
     return ready.get("status") == "False" and str(ready.get("lastTransitionTime") or "") >= since
 
 
@@ -91,15 +91,17 @@ def _died_under_it(status: Body, main: Body) -> bool:
     nothing but the time when that sandbox was ready. This time is later than the start of the
     container that still appears to run, or than the end of the container that failed.
     """
-    ready = condition(status, "PodReadyToStartContainers")
+    ready = pod_condition(status, "PodReadyToStartContainers")
     if not ready:
         return False
-    last = containers.started(main)
+    last = containers.start_time(main)
     if containers.exit_code(main):
         # After a reboot the new sandbox may be ready before its address is known. A kubelet that
         # did not observe the end of the container has lost everything in the old sandbox.
-        if not status.get("podIP") or containers.unseen(containers.last_end({}, status, main)):
+        if not status.get("podIP") or containers.is_unobserved_end(
+            containers.last_end({}, status, main)
+        ):
             return True
-        last = containers.ended(main)
+        last = containers.end_time(main)
     made = str(ready.get("lastTransitionTime") or "")
     return ready.get("status") == "False" or bool(last and made > last)

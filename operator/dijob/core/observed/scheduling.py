@@ -10,21 +10,21 @@ from dijob.core.observed.views import GATED
 Body = Mapping[str, Any]
 
 
-def condition(status: Body, type_: str) -> Body:
+def pod_condition(status: Body, type_: str) -> Body:
     """Return the pod's condition of this type; {} if it has none."""
     return next((c for c in status.get("conditions") or () if c.get("type") == type_), {})
 
 
-def unacknowledged(spec: Body, status: Body) -> str:
+def unacknowledged_by(spec: Body, status: Body) -> str:
     """Return the "node x" or "scheduler x" that has not reported on the pod yet; "" if it has."""
     if node := spec.get("nodeName"):
         known = status.get("startTime") or status.get("containerStatuses")
         return "" if known else sys.intern(f"node {node}")
     scheduler = spec.get("schedulerName") or "default-scheduler"
-    return "" if condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
+    return "" if pod_condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
 
 
-def gates(spec: Body) -> str:
+def describe_gates(spec: Body) -> str:
     """Return a message that names the scheduling gates of the pod; "" if it has none. The API
     server's own message does not name them.
     """
@@ -36,34 +36,36 @@ def gates(spec: Body) -> str:
     return f"{GATED}: its {kind} {', '.join(held)} {verb} not been removed yet"
 
 
-def prerequisites(spec: Body, status: Body) -> tuple[str, ...]:
+def required_objects(spec: Body, status: Body) -> tuple[str, ...]:
     """Return the objects that must exist before a scheduler considers the pod. If one is missing,
     the scheduler reports nothing.
     """
-    return (*_claims(spec, status), *_groups(spec))
+    return (*_resource_claims(spec, status), *_pod_groups(spec))
 
 
-def _claims(spec: Body, status: Body) -> Iterator[str]:
+def _resource_claims(spec: Body, status: Body) -> Iterator[str]:
     made = {one.get("name") for one in status.get("resourceClaimStatuses") or ()}
     for claim in spec.get("resourceClaims") or ():
         if template := claim.get("resourceClaimTemplateName"):
             if claim.get("name") not in made:
-                yield _needed("a ResourceClaim made from the ResourceClaimTemplate", template)
+                yield _describe_required(
+                    "a ResourceClaim made from the ResourceClaimTemplate", template
+                )
         elif name := claim.get("resourceClaimName"):
-            yield _needed("the ResourceClaim", name)
+            yield _describe_required("the ResourceClaim", name)
 
 
-def _groups(spec: Body) -> Iterator[str]:
+def _pod_groups(spec: Body) -> Iterator[str]:
     """Yield the objects of Kubernetes' gang scheduling: schedulingGroup since 1.36, workloadRef
     before.
     """
     if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
-        yield f"{_needed('the PodGroup', name)} with at least minCount pods"
+        yield f"{_describe_required('the PodGroup', name)} with at least minCount pods"
     if name := (spec.get("workloadRef") or {}).get("name"):
-        yield f"{_needed('the Workload', name)} with at least minCount pods"
+        yield f"{_describe_required('the Workload', name)} with at least minCount pods"
 
 
-def _needed(what: str, name: str) -> str:
+def _describe_required(what: str, name: str) -> str:
     kind = what.rpartition(" ")[2].lower()
     return f"{what} {name} (kubectl get {kind} {name})"
 
@@ -74,9 +76,9 @@ def silent_since(status: Body) -> str:
     The node controller then sets only the condition Ready to False, without a reason. A kubelet
     that sets it to False always gives a reason.
     """
-    ready = condition(status, "Ready")
+    ready = pod_condition(status, "Ready")
     ours = ready.get("status") == "False" and not ready.get("reason")
-    alive = condition(status, "ContainersReady").get("status") == "True"
+    alive = pod_condition(status, "ContainersReady").get("status") == "True"
     return str(ready.get("lastTransitionTime") or "") if ours and alive else ""
 
 

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dijob.core.observed.parse import child
+from dijob.core.observed.parse import parse_child
 from dijob.core.observed.views import Child, Observed, Route
 
 # Unlike any other type, it has no pods behind it.
 _EXTERNAL = "ExternalName"
 
 
-def service(body: Mapping[str, Any]) -> Child:
+def parse_service(body: Mapping[str, Any]) -> Child:
     """Read a Service."""
-    return replace(child(body), route=route(body.get("spec") or {}))
+    return replace(parse_child(body), route=service_route(body.get("spec") or {}))
 
 
-def route(spec: Mapping[str, Any]) -> Route:
+def service_route(spec: Mapping[str, Any]) -> Route:
     """Return where a Service leads. It is the same for the spec as sent and as stored."""
     headless = spec.get("clusterIP") == "None"
     ports = ((one.get("port"), one.get("targetPort")) for one in spec.get("ports") or ())
@@ -40,4 +40,4 @@ def changed_fields(observed: Observed, name: str, spec: Mapping[str, Any]) -> tu
     it; () if there are none, or if it does not exist.
     """
     found = observed.routes.get(name)
-    return found.differs_from(route(spec)) if found else ()
+    return found.differs_from(service_route(spec)) if found else ()

@@ -34,17 +34,19 @@ def shape_of(spec: Body, uncounted: frozenset[str], status: Body) -> str:
     ):
         return ""
     found = ",".join(
-        _fingerprint(c) for c in spec.get("containers") or () if c.get("name") not in uncounted
+        _container_fingerprint(c)
+        for c in spec.get("containers") or ()
+        if c.get("name") not in uncounted
     )
     return sys.intern(found) if len(found) <= LONGEST else ""
 
 
-def split(shape: str) -> list[str]:
+def split_shape(shape: str) -> list[str]:
     """Return the fingerprint of each container; [] if the shape is unknown."""
     return shape.split(",") if shape else []
 
 
-def _fingerprint(container: Body) -> str:
+def _container_fingerprint(container: Body) -> str:
     restarts = {
         policy.get("resourceName")
         for policy in container.get("resizePolicy") or ()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from dijob.api.status import parse_time, timestamp
-from dijob.core.observed.views import Observed, Pod, age
+from dijob.api.status import format_time, parse_time
+from dijob.core.observed.views import Observed, Pod, pod_age
 
 # A node or a scheduler that reports nothing about a pod for this long is named in a warning.
 UNACKNOWLEDGED_SECONDS = 10.0
@@ -19,7 +19,10 @@ def with_silence(observed: Observed, now: datetime) -> Observed:
     """Return the observed state with a warning for each pod whose node is unreachable, or that
     neither a node nor a scheduler has handled for UNACKNOWLEDGED_SECONDS.
     """
-    lost, unacknowledged = dict(_on_silent_nodes(observed)), dict(_unacknowledged(observed, now))
+    lost, unacknowledged = (
+        dict(_on_silent_nodes(observed)),
+        dict(_unacknowledged_pods(observed, now)),
+    )
     if not (lost or unacknowledged):
         return observed
     # The loss of the node is newer than any event about its pods, so it takes precedence.
@@ -34,10 +37,10 @@ def _on_silent_nodes(observed: Observed) -> Iterator[tuple[str, str]]:
     nodes = {pod.placement.node: silent for pod in there if (silent := pod.placement.silent_since)}
     for pod in there:
         if since := nodes.get(pod.placement.node):
-            yield pod.uid, _silent(pod, since)
+            yield pod.uid, _describe_silence(pod, since)
 
 
-def _silent(pod: Pod, since: str) -> str:
+def _describe_silence(pod: Pod, since: str) -> str:
     silent = f"node {pod.placement.node} has been unreachable since {since}"
     seconds, begun = pod.placement.eviction_seconds, parse_time(since)
     if seconds is None or begun is None:
@@ -45,14 +48,14 @@ def _silent(pod: Pod, since: str) -> str:
             f"{silent}, and its pods tolerate this without a limit: if the node does not come back,"
             f" delete them (kubectl delete pod --force {pod.name})"
         )
-    evicted = timestamp(begun + timedelta(seconds=seconds))
+    evicted = format_time(begun + timedelta(seconds=seconds))
     return f"{silent}; Kubernetes will evict its pods at {evicted}"
 
 
-def _unacknowledged(observed: Observed, now: datetime) -> Iterator[tuple[str, str]]:
+def _unacknowledged_pods(observed: Observed, now: datetime) -> Iterator[tuple[str, str]]:
     for pod in observed.all_pods:
         silent = pod.placement.unacknowledged and not (pod.ip or pod.deleting)
-        if silent and age(pod, now) > UNACKNOWLEDGED_SECONDS:
+        if silent and pod_age(pod, now) > UNACKNOWLEDGED_SECONDS:
             yield pod.uid, _not_taken(pod)
 
 

@@ -51,7 +51,7 @@ class Termination:
         # A kubelet reports the ends of containers only when all of them have ended. So some of
         # these may have ended already, and the message refers to the last report.
         one = len(self.running) == 1
-        state = f"{'container' if one else 'containers'} {listed(self.running)}"
+        state = f"{'container' if one else 'containers'} {list_names(self.running)}"
         state += f" {'was' if one else 'were'} still running at the node's last report"
         end = parse_time(self.until)
         if end and (now - end).total_seconds() > SLACK_SECONDS:
@@ -65,7 +65,7 @@ class Termination:
 NOT_DELETED = Termination()
 
 
-def termination(body: Body) -> Termination:
+def parse_termination(body: Body) -> Termination:
     """Read the termination of a raw pod; NOT_DELETED if it is not being deleted."""
     meta, status = body["metadata"], body.get("status") or {}
     if not meta.get("deletionTimestamp"):
@@ -92,12 +92,13 @@ def held_by(finalizers: Iterable[str]) -> str:
             f"finalizer {given[0]} blocks its deletion until the controller that set it removes it"
         )
     return (
-        f"finalizers {listed(given)} block its deletion until the controllers that set them remove"
+        f"finalizers {list_names(given)} block its deletion until the controllers that set them"
+        " remove"
         " them"
     )
 
 
-def listed(given: tuple[str, ...]) -> str:
+def list_names(given: tuple[str, ...]) -> str:
     """Return the first NAMED names, and how many more there are."""
     more = len(given) - NAMED
     return ", ".join(given[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from dijob.core import pace
 from dijob.core.observed.pod_events import Probe, probe_of
-from dijob.core.observed.views import Pod, age, since
+from dijob.core.observed.views import Pod, pod_age, seconds_since
 
 # The events of a pod are read if its status gives no reason for this long after its creation. Most
 # pods have started by then.
@@ -21,7 +21,7 @@ READ_AGAIN_SECONDS = 10.0
 PROBE_SECONDS = 10.0
 
 
-def unexplained(
+def unexplained_pods(
     pods: Iterable[Pod], now: datetime, patience: float = UNEXPLAINED_SECONDS
 ) -> tuple[Pod, ...]:
     """Return the pods that only an event can explain: older than `patience` (seconds), without a
@@ -34,7 +34,7 @@ def unexplained(
         if (p.scheduled or p.placement.unacknowledged)
         and not p.has_arrived
         and not p.complaint
-        and age(p, now) > patience
+        and pod_age(p, now) > patience
     )
 
 
@@ -48,8 +48,8 @@ def events_due(
     reads all events of the namespace to find those of one pod, and while it is slow, each pod takes
     longer to start.
     """
-    patience = pace.interval(UNEXPLAINED_SECONDS, latency)
-    silent = unexplained(pods, now, patience)
+    patience = pace.write_interval(UNEXPLAINED_SECONDS, latency)
+    silent = unexplained_pods(pods, now, patience)
     overdue = (pod for pod in silent if due.get(pod.uid, now) <= now)
     return tuple(sorted(overdue, key=lambda pod: (pod.uid in due, due.get(pod.uid, now))))
 
@@ -65,6 +65,6 @@ def probes_due(
         probe = probe_of(pod)
         if probe is None or probe in known or pod.unready is None or due.get(pod.uid, now) > now:
             continue
-        if (since(pod.unready.since, now) or 0.0) > PROBE_SECONDS:
+        if (seconds_since(pod.unready.since, now) or 0.0) > PROBE_SECONDS:
             found.setdefault(probe, pod)
     return tuple(found.items())

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dijob import names
-from dijob.api.numbers import natural
-from dijob.core.observed.containers import OURS, sidecars
-from dijob.core.observed.scheduling import condition
+from dijob.api.numbers import parse_natural
+from dijob.core.observed.containers import OURS, sidecar_names
+from dijob.core.observed.scheduling import pod_condition
 from dijob.core.observed.views import Unready
 
 Body = Mapping[str, Any]
@@ -20,20 +20,20 @@ READINESS, STARTUP = "readiness", "startup"
 ANSWERING = "DIJOB_READY"
 
 
-def unready(spec: Body, status: Body, main: str) -> Unready | None:
+def find_unready(spec: Body, status: Body, main: str) -> Unready | None:
     """Return the first cause in the order in which the kubelet starts the containers; None if there
     is none besides the program. `main` is the name of the main container.
 
     A container that fails is not reported here (complaints.py).
     """
-    if condition(status, "Ready").get("status") != "False":
+    if pod_condition(status, "Ready").get("status") != "False":
         return None
-    return next(_causes(spec, status, main), None)
+    return next(_unready_causes(spec, status, main), None)
 
 
-def _causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
-    given = {str(c.get("name")): c for c in _containers(spec)}
-    forever = sidecars(spec)
+def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
+    given = {str(c.get("name")): c for c in _all_containers(spec)}
+    forever = sidecar_names(spec)
     own: Body = {}
     others = list[Body]()
     for one in status.get("containerStatuses") or ():
@@ -63,10 +63,10 @@ def _causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
     if probe == STARTUP or (probe and not _is_the_operators(container)):
         text = f"its program is running, but its {probe}Probe does not succeed"
         yield Unready(text, main, probe, _running_since(own))
-    yield from _gates(spec, status)
+    yield from _unready_gates(spec, status)
 
 
-def _containers(spec: Body) -> Iterable[Body]:
+def _all_containers(spec: Body) -> Iterable[Body]:
     return (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
 
 
@@ -113,14 +113,14 @@ def _is_the_operators(container: Body) -> bool:
     given = container.get("env") or ()
     port = next((str(e.get("value")) for e in given if e.get("name") == ANSWERING), "")
     declared = [p.get("containerPort") for p in container.get("ports") or ()]
-    listens = (natural(port.partition(" ")[0]), names.MAIN_PORT, *declared)
+    listens = (parse_natural(port.partition(" ")[0]), names.MAIN_PORT, *declared)
     return probe is not None and probe.get("port") in listens
 
 
-def _gates(spec: Body, status: Body) -> Iterator[Unready]:
+def _unready_gates(spec: Body, status: Body) -> Iterator[Unready]:
     for gate in spec.get("readinessGates") or ():
         kind = str(gate.get("conditionType"))
-        found = condition(status, kind)
+        found = pod_condition(status, kind)
         if not found:
             yield Unready(f"readiness gate {kind} is not set")
         elif found.get("status") != "True":

@@ -346,7 +346,7 @@ class Observed:
         return (*(pod for _, pod in sorted(self.pods.items())), *self.unranked)
 
 
-def since(time: str, now: datetime) -> float | None:
+def seconds_since(time: str, now: datetime) -> float | None:
     """Return the seconds since a time in Kubernetes' format; None if it is not a valid time."""
     try:
         return (now - datetime.fromisoformat(time)).total_seconds()
@@ -354,8 +354,8 @@ def since(time: str, now: datetime) -> float | None:
         return None
 
 
-def age(pod: Pod, now: datetime) -> float:
+def pod_age(pod: Pod, now: datetime) -> float:
     """Return the seconds since the pod was created; 0 at least, since the API server's clock may be
     ahead of ours.
     """
-    return max(0.0, since(pod.placement.created, now) or 0.0)
+    return max(0.0, seconds_since(pod.placement.created, now) or 0.0)

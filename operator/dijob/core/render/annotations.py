@@ -38,7 +38,7 @@ ENDED = (
 )
 
 
-def variables(gang: Gang) -> list[tuple[str, str]]:
+def list_variables(gang: Gang) -> list[tuple[str, str]]:
     """Return the variables of the main container that depend on the peer list, each with its
     annotation.
     """
@@ -47,11 +47,11 @@ def variables(gang: Gang) -> list[tuple[str, str]]:
         for k, v in VARIABLES.items()
         if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP
     ]
-    tasks = ((names.nodes_variable(task.name), _annotation(task)) for task in gang.tasks)
+    tasks = ((names.nodes_variable(task.name), _task_annotation(task)) for task in gang.tasks)
     return [*common, *tasks, *RUNTIMES[gang.runtime].list_env.items()]
 
 
-def listed(runtime: Runtime, taken: frozenset[str]) -> dict[str, str]:
+def runtime_list_variables(runtime: Runtime, taken: frozenset[str]) -> dict[str, str]:
     """Return the runtime's variables that depend on the list, each with the name (without prefix)
     of the annotation from which the launcher reads it. Variables `taken` by the user are left out.
     """
@@ -59,7 +59,7 @@ def listed(runtime: Runtime, taken: frozenset[str]) -> dict[str, str]:
     return {name: key.rpartition("/")[2] for name, key in found.items() if name not in taken}
 
 
-def slices(gang: Gang, taken: frozenset[str]) -> str:
+def task_slices(gang: Gang, taken: frozenset[str]) -> str:
     """Return how the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2".
     The last task gets the rest. "_" stands for a variable that is `taken` by the user.
     """
@@ -78,12 +78,12 @@ def tasks_lists(gang: Gang, address_list: AddressList) -> dict[str, str]:
     ips = address_list.addresses
     ends = [task.first + task.size for task in gang.tasks[:-1]] + [len(ips)] * bool(gang.tasks)
     return {
-        _annotation(task): ",".join(ips[task.first : end])
+        _task_annotation(task): ",".join(ips[task.first : end])
         for task, end in zip(gang.tasks, ends, strict=True)
     }
 
 
-def _annotation(task: GangTask) -> str:
+def _task_annotation(task: GangTask) -> str:
     return f"{names.ANNOTATION_TASK_NODES}{task.name}"
 
 
@@ -145,7 +145,7 @@ def made_for(gang: Gang, address_list: AddressList, reads: frozenset[str]) -> di
 
 
 @lru_cache(maxsize=64)
-def derived(
+def derived_fingerprints(
     gang: Gang, address_list: AddressList, reads: frozenset[str]
 ) -> frozenset[tuple[str, str]]:
     """Return the fingerprints of `made_for`."""

@@ -10,19 +10,19 @@ from typing import Any
 Manifest = dict[str, Any]
 
 
-def more(given: Any, *added: Manifest) -> Any:
+def extend_list(given: Any, *added: Manifest) -> Any:
     """Return the user's list followed by `added`; a value that is not a list is returned
     unchanged.
     """
     return [*(given or ()), *added] if given is None or isinstance(given, list) else given
 
 
-def objects(given: Any) -> list[Manifest]:
+def objects_in(given: Any) -> list[Manifest]:
     """Return the objects in a list; [] if it is not a list."""
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 
-def mapping(given: Any) -> Mapping[str, Any]:
+def as_mapping(given: Any) -> Mapping[str, Any]:
     """Return an object; {} if the value is not one."""
     return given if isinstance(given, dict) else {}
 

@@ -11,7 +11,7 @@ from typing import Any
 from dijob import names, pod
 from dijob.core.members import Gang, GangMember
 from dijob.core.options import Delivery, Options
-from dijob.core.render.fields import Manifest, field_variable, mapping
+from dijob.core.render.fields import Manifest, as_mapping, field_variable
 from dijob.names import Addressing
 
 # The kubelet may start a container with a view of the pod that is older than the peer list which
@@ -19,40 +19,40 @@ from dijob.names import Addressing
 SETTLE_SECONDS = "3"
 
 
-def containers(
+def launcher_containers(
     main: Manifest, gang: Gang, member: GangMember, options: Options, waits: Mapping[str, str]
 ) -> list[Manifest]:
     """Return the init containers that follow the template's own: one that installs the programs,
     unless the kubelet mounts their image, and the gate. `waits` are variables of the gate.
     """
-    gate = _gate(main, gang, member, options)
+    gate = _gate_container(main, gang, member, options)
     gate["env"] += [{"name": name, "value": value} for name, value in waits.items()]
     if options.launcher_delivery is Delivery.IMAGE_VOLUME:
         return [gate]
-    return [_installer(main, options), gate]
+    return [_installer_container(main, options), gate]
 
 
-def mounts(options: Options) -> list[Manifest]:
+def launcher_mounts(options: Options) -> list[Manifest]:
     """Return the mounts of the programs and the pod's files, for the gate and the main
     container.
     """
     programs = {"name": names.LAUNCHER_VOLUME, "mountPath": pod.BIN_DIR}
     return [
-        _folder(),
+        _bin_mount(),
         *([programs] if options.launcher_delivery is Delivery.IMAGE_VOLUME else []),
         {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True},
     ]
 
 
-def volumes(launched: bool, options: Options) -> list[Manifest]:
+def launcher_volumes(launched: bool, options: Options) -> list[Manifest]:
     """Return the volumes of the mounts. The pod's annotations are one file, from which the launcher
     derives everything else. Without a launcher (not `launched`), the kubelet provides
     topology.json.
     """
-    items = [_file(pod.ANNOTATIONS_FILE, "metadata.annotations")]
+    items = [_pod_file(pod.ANNOTATIONS_FILE, "metadata.annotations")]
     if not launched:
         path = f"metadata.annotations['{names.ANNOTATION_TOPOLOGY}']"
-        items.append(_file(pod.TOPOLOGY_FILE, path))
+        items.append(_pod_file(pod.TOPOLOGY_FILE, path))
     image = {"name": names.LAUNCHER_VOLUME, "image": {"reference": options.launcher_image}}
     return [
         {"name": names.BIN_VOLUME, "emptyDir": {}},
@@ -61,18 +61,18 @@ def volumes(launched: bool, options: Options) -> list[Manifest]:
     ]
 
 
-def _installer(main: Manifest, options: Options) -> Manifest:
+def _installer_container(main: Manifest, options: Options) -> Manifest:
     return {
         "name": names.LAUNCHER_CONTAINER,
         "image": options.launcher_image,
         "command": [pod.INSTALL],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [_folder()],
-        **_like(main),
+        "volumeMounts": [_bin_mount()],
+        **_copied_settings(main),
     }
 
 
-def _gate(main: Manifest, gang: Gang, member: GangMember, options: Options) -> Manifest:
+def _gate_container(main: Manifest, gang: Gang, member: GangMember, options: Options) -> Manifest:
     """Return the last init container. It runs from the main container's image: once it runs, that
     image is on the node.
     """
@@ -87,8 +87,8 @@ def _gate(main: Manifest, gang: Gang, member: GangMember, options: Options) -> M
             {"name": "DI_JOB_NAMESPACE", "value": gang.namespace},
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts(options),
-        **_like(main),
+        "volumeMounts": launcher_mounts(options),
+        **_copied_settings(main),
     }
     if "imagePullPolicy" in main:
         gate["imagePullPolicy"] = main["imagePullPolicy"]
@@ -98,7 +98,7 @@ def _gate(main: Manifest, gang: Gang, member: GangMember, options: Options) -> M
     return gate
 
 
-def _like(main: Manifest) -> Manifest:
+def _copied_settings(main: Manifest) -> Manifest:
     """Return the main container's security context, and its resources except GPUs and claims. With
     these, quotas and policies that accept the main container accept the added container, too, and
     the pod's effective request does not grow.
@@ -111,15 +111,15 @@ def _like(main: Manifest) -> Manifest:
 def _plain_resources(resources: Any) -> Manifest:
     plain = ("cpu", "memory", "ephemeral-storage")
     kept = {
-        kind: {k: v for k, v in mapping(mapping(resources).get(kind)).items() if k in plain}
+        kind: {k: v for k, v in as_mapping(as_mapping(resources).get(kind)).items() if k in plain}
         for kind in ("requests", "limits")
     }
     return {kind: values for kind, values in kept.items() if values}
 
 
-def _folder() -> Manifest:
+def _bin_mount() -> Manifest:
     return {"name": names.BIN_VOLUME, "mountPath": pod.DIR}
 
 
-def _file(path: str, field: str) -> Manifest:
+def _pod_file(path: str, field: str) -> Manifest:
     return {"path": path, "fieldRef": {"fieldPath": field}}

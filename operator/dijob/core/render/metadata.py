@@ -18,14 +18,14 @@ def of_service(job: DIJob) -> Metadata:
     """Return the metadata of the job's headless Service."""
     # The labels of the template, if all pods have the same one.
     common = job.spec.template.metadata.labels if job.spec.template else None
-    return _metadata(job, job.metadata.name, common)
+    return _common_metadata(job, job.metadata.name, common)
 
 
 def of_pod(job: DIJob, gang: Gang, member: GangMember, template_hash: str) -> Metadata:
     """Return the metadata of a rank's pod."""
     pod_set = job.pod_set_of(member.rank)
     given = pod_set.template.metadata
-    meta = _metadata(job, member.name, given.labels)
+    meta = _common_metadata(job, member.name, given.labels)
     meta["labels"] |= {
         names.LABEL_RANK: str(member.rank),
         names.LEGACY_POD: member.name,
@@ -54,14 +54,14 @@ def of_server(job: DIJob) -> Metadata:
     """Return the metadata of the objects of the job's own Redis server. It is not a rank, so
     selectors of the job's ranks must not match it.
     """
-    meta = _metadata(job, job.server, None)
+    meta = _common_metadata(job, job.server, None)
     meta["labels"].pop(names.LABEL_JOB)
     meta["labels"].pop(names.LEGACY_JOB)
     meta["labels"][names.LABEL_SERVER] = job.metadata.name
     return meta
 
 
-def _metadata(job: DIJob, name: str, labels: dict[str, str] | None) -> Metadata:
+def _common_metadata(job: DIJob, name: str, labels: dict[str, str] | None) -> Metadata:
     meta = job.metadata
     return {
         "name": name,

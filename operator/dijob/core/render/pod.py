@@ -14,7 +14,7 @@ from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, GangMember, gang_of
 from dijob.core.options import Options
 from dijob.core.render import launcher, metadata, server, tolerations, variables
-from dijob.core.render.fields import Manifest, mapping, more, objects
+from dijob.core.render.fields import Manifest, as_mapping, extend_list, objects_in
 from dijob.names import DIALLING, Addressing, Launcher
 
 # The readiness probe asks every second from the start, so that a rank is Ready soon after its
@@ -42,12 +42,14 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
     main = _with_last_words(pod_set.main_container)
     spec: Manifest = {**pod_set.pod}
     spec["containers"] = _with_main(pod_set, main, member, gang)
-    launched = _launched(job, member)
-    ours = launcher.containers(main, gang, member, options, _waits(job, spec, main, launched))
+    launched = _starts_launcher(job, member)
+    ours = launcher.launcher_containers(
+        main, gang, member, options, _gate_waits(job, spec, main, launched)
+    )
     _fit_main(spec, main, job, member, gang)
-    main["volumeMounts"] = more(main.get("volumeMounts"), *launcher.mounts(options))
+    main["volumeMounts"] = extend_list(main.get("volumeMounts"), *launcher.launcher_mounts(options))
     _fit_priority(spec, job, options)
-    tolerations.fit(spec, job, options)
+    tolerations.limit_toleration(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
         # With ClusterFirst, a pod with hostNetwork could not resolve the names of the cluster.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
@@ -61,16 +63,20 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value
-    spec["initContainers"] = more(_beside(spec.get("initContainers"), member, gang), *ours)
-    spec["volumes"] = more(
-        spec.get("volumes"), *(job.spec.volumes or ()), *launcher.volumes(launched, options)
+    spec["initContainers"] = extend_list(
+        _other_containers(spec.get("initContainers"), member, gang), *ours
     )
-    server.fit(spec, main, options)
+    spec["volumes"] = extend_list(
+        spec.get("volumes"),
+        *(job.spec.volumes or ()),
+        *launcher.launcher_volumes(launched, options),
+    )
+    server.add_server_access(spec, main, options)
     meta = metadata.of_pod(job, gang, member, template_hash(job))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[str, str]:
+def _gate_waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[str, str]:
     """Return the variables of the gate that say what it waits for besides the list."""
     waits = {}
     # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
@@ -88,11 +94,11 @@ def _with_main(pod_set: PodSet, main: Manifest, member: GangMember, gang: Gang) 
     given = pod_set.pod["containers"]
     return [
         main if before is pod_set.main_container else container
-        for before, container in zip(given, _beside(given, member, gang), strict=True)
+        for before, container in zip(given, _other_containers(given, member, gang), strict=True)
     ]
 
 
-def _beside(given: Any, member: GangMember, gang: Gang) -> Any:
+def _other_containers(given: Any, member: GangMember, gang: Gang) -> Any:
     """Return these containers of the template, each with the variables of a container that is not
     the main one.
     """
@@ -117,7 +123,7 @@ def _with_last_words(container: Mapping[str, Any]) -> Manifest:
     return made
 
 
-def _launched(job: DIJob, member: GangMember) -> bool:
+def _starts_launcher(job: DIJob, member: GangMember) -> bool:
     """Whether the main container starts the launcher."""
     return job.spec.launcher is Launcher.AUTO and job.pod_set_of(member.rank).has_command
 
@@ -128,7 +134,7 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, ga
     """
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
-    launched = _launched(job, member)
+    launched = _starts_launcher(job, member)
     probed = _probed_port(main, job, member, gang)
     own = variables.of_launched(job) if launched else None
     if own is not None and probed and (answering := _answering_port(probed, spec)):
@@ -137,9 +143,9 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, ga
     main["env"] = variables.of_main(main, spec, member, gang, own)
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
-    main["ports"] = more(
+    main["ports"] = extend_list(
         main.get("ports"),
-        *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork"))),
+        *_added_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork"))),
     )
     if probed is not None:
         main["readinessProbe"] = {
@@ -154,7 +160,7 @@ def _probed_port(main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> 
     """
     command = job.pod_set_of(member.rank).command
     # A ditask without --platform k8s listens on another port, so a probe would never succeed.
-    joins = command.platform == "k8s" or (_launched(job, member) and command.bypass is None)
+    joins = command.platform == "k8s" or (_starts_launcher(job, member) and command.bypass is None)
     known = joins and gang.queue in DIALLING and "readinessProbe" not in main
     return listen_port(command) if known else None
 
@@ -170,21 +176,24 @@ def _answering_port(port: int, spec: Manifest) -> int | None:
         return None
     declared = [
         one.get("containerPort")
-        for container in (*objects(spec.get("containers")), *objects(spec.get("initContainers")))
-        for one in objects(container.get("ports"))
+        for container in (
+            *objects_in(spec.get("containers")),
+            *objects_in(spec.get("initContainers")),
+        )
+        for one in objects_in(container.get("ports"))
     ]
     below = range(port - 1, PRIVILEGED_PORTS - 1, -1)
     return next((each for each in below if each not in declared), None)
 
 
-def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manifest]:
+def _added_ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manifest]:
     """Return the ports that the main container declares in addition: that of the first worker,
     unless the template declares it.
 
     With hostNetwork, the ports of all workers are declared, because they are ports of the node. The
     scheduler then never places two ranks on one node.
     """
-    given = objects(main.get("ports"))
+    given = objects_in(main.get("ports"))
     taken = {n for port in given if isinstance(n := port.get("containerPort"), int)}
     named = any(port.get("name") == names.MAIN_PORT for port in given)
     if not on_host:
@@ -214,8 +223,8 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
     """
     given = spec.get("dnsConfig")
     if given is None or isinstance(given, dict):
-        searches = mapping(given).get("searches")
+        searches = as_mapping(given).get("searches")
         spec["dnsConfig"] = {
-            **mapping(given),
+            **as_mapping(given),
             "searches": [*(searches if isinstance(searches, list) else ()), domain],
         }

@@ -14,7 +14,7 @@ from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest
 
 
-def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
+def isolation_manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
     """Return the job's NetworkPolicy. Policies are additive: a policy of the user can allow more
     peers.
     """
@@ -23,22 +23,26 @@ def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
             "metadata": metadata.of_service(job),
-            "spec": spec(job),
+            "spec": ingress_spec(job),
         },
     )
 
 
-def ranks(job: DIJob) -> dict[str, Any]:
+def select_ranks(job: DIJob) -> dict[str, Any]:
     """Return a selector for the pods of the job's ranks."""
     return {"matchLabels": {names.LABEL_JOB: job.metadata.name}}
 
 
-def spec(job: DIJob) -> dict[str, Any]:
+def ingress_spec(job: DIJob) -> dict[str, Any]:
     """Return the spec of the policy: which peers may connect to the job's ranks."""
-    return {"podSelector": ranks(job), "policyTypes": ["Ingress"], "ingress": _ingress(job)}
+    return {
+        "podSelector": select_ranks(job),
+        "policyTypes": ["Ingress"],
+        "ingress": _ingress_rules(job),
+    }
 
 
-def _ingress(job: DIJob) -> list[dict[str, Any]]:
+def _ingress_rules(job: DIJob) -> list[dict[str, Any]]:
     """Return the ingress rules. The user's rules come first, so that their index in an API error is
     the index in the job.
 
@@ -50,4 +54,4 @@ def _ingress(job: DIJob) -> list[dict[str, Any]]:
     given = job.spec.network_policy
     rules = given.ingress if given else ()
     wanted = [rule.model_dump(mode="json", by_alias=True, exclude_unset=True) for rule in rules]
-    return [*wanted, {"from": [{"podSelector": ranks(job)}]}]
+    return [*wanted, {"from": [{"podSelector": select_ranks(job)}]}]

@@ -30,19 +30,19 @@ COMMAND = (
 GRACE_SECONDS = 2
 
 
-def manifests(job: DIJob, options: Options) -> tuple[Manifest, ...]:
+def server_manifests(job: DIJob, options: Options) -> tuple[Manifest, ...]:
     """Return the objects in the order of their creation. The pod is last: if it exists, all others
     have been created.
     """
-    port = _port(job)
-    return _policy(job), _service(job, port), _pod(job, port, options)
+    port = _redis_port(job)
+    return _redis_policy(job), _redis_service(job, port), _redis_pod(job, port, options)
 
 
-def _port(job: DIJob) -> int:
+def _redis_port(job: DIJob) -> int:
     return job.spec.message_queue.port if job.spec.message_queue else names.REDIS_PORT
 
 
-def _policy(job: DIJob) -> Manifest:
+def _redis_policy(job: DIJob) -> Manifest:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -55,15 +55,15 @@ def policy_spec(job: DIJob) -> Manifest:
     """Return the spec that restricts ingress to the job's ranks (if the CNI enforces policies).
     With hostNetwork it allows all peers, because the ranks' traffic has the address of their node.
     """
-    whom = {} if on_host(job) else {"from": [{"podSelector": policy.ranks(job)}]}
+    whom = {} if on_host(job) else {"from": [{"podSelector": policy.select_ranks(job)}]}
     return {
-        "podSelector": {"matchLabels": _selector(job.metadata.name)},
+        "podSelector": {"matchLabels": _redis_selector(job.metadata.name)},
         "policyTypes": ["Ingress"],
-        "ingress": [{**whom, "ports": [{"port": _port(job), "protocol": "TCP"}]}],
+        "ingress": [{**whom, "ports": [{"port": _redis_port(job), "protocol": "TCP"}]}],
     }
 
 
-def _service(job: DIJob, port: int) -> Manifest:
+def _redis_service(job: DIJob, port: int) -> Manifest:
     """Return a Service with a cluster IP, which stays the same when the pod is re-created. The name
     of a headless Service would not resolve until the pod exists.
     """
@@ -76,10 +76,10 @@ def _service(job: DIJob, port: int) -> Manifest:
 
 
 def service_spec(job: str, port: int) -> Manifest:
-    return {"selector": _selector(job), "ports": [{"name": "redis", "port": port}]}
+    return {"selector": _redis_selector(job), "ports": [{"name": "redis", "port": port}]}
 
 
-def _pod(job: DIJob, port: int, options: Options) -> Manifest:
+def _redis_pod(job: DIJob, port: int, options: Options) -> Manifest:
     """Return the server's pod. It complies with the restricted pod security standard, and needs
     neither API access nor a disk.
     """
@@ -111,9 +111,9 @@ def _pod(job: DIJob, port: int, options: Options) -> Manifest:
         },
         "containers": [redis],
     }
-    tolerations.fit(spec, job, options)
+    tolerations.limit_toleration(spec, job, options)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata.of_server(job), "spec": spec}
 
 
-def _selector(job: str) -> dict[str, str]:
+def _redis_selector(job: str) -> dict[str, str]:
     return {names.LABEL_SERVER: job}

@@ -6,7 +6,7 @@ from typing import Final
 
 from dijob import names, pod
 from dijob.core.options import Options
-from dijob.core.render.fields import Manifest, more, objects
+from dijob.core.render.fields import Manifest, extend_list, objects_in
 
 AUDIENCE: Final = "di-server"
 TOKEN: Final = "token"
@@ -14,7 +14,7 @@ TOKEN: Final = "token"
 TOKEN_SECONDS: Final = 3600
 
 
-def fit(spec: Manifest, main: Manifest, options: Options) -> None:
+def add_server_access(spec: Manifest, main: Manifest, options: Options) -> None:
     """Add both to the pod's spec and its main container (both are copies) if there is a server.
     Variables of the template are not overwritten.
     """
@@ -24,12 +24,12 @@ def fit(spec: Manifest, main: Manifest, options: Options) -> None:
         "DI_SERVER_URL": options.server_url,
         "DI_SERVER_TOKEN_FILE": f"{pod.SERVER_DIR}/{TOKEN}",
     }
-    taken = {str(each.get("name")) for each in objects(main.get("env"))}
+    taken = {str(each.get("name")) for each in objects_in(main.get("env"))}
     added = [{"name": name, "value": value} for name, value in ours.items() if name not in taken]
-    main["env"] = more(main.get("env"), *added)
+    main["env"] = extend_list(main.get("env"), *added)
     mount = {"name": names.SERVER_VOLUME, "mountPath": pod.SERVER_DIR, "readOnly": True}
-    main["volumeMounts"] = more(main.get("volumeMounts"), mount)
+    main["volumeMounts"] = extend_list(main.get("volumeMounts"), mount)
     token = {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}
     projected = {"sources": [{"serviceAccountToken": token}]}
     volume = {"name": names.SERVER_VOLUME, "projected": projected}
-    spec["volumes"] = more(spec.get("volumes"), volume)
+    spec["volumes"] = extend_list(spec.get("volumes"), volume)

@@ -7,7 +7,7 @@ from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest
 
 
-def spec(job: str) -> Manifest:
+def headless_spec(job: str) -> Manifest:
     """Return the spec of the Service of the job of this name."""
     return {
         "clusterIP": "None",
@@ -19,13 +19,13 @@ def spec(job: str) -> Manifest:
     }
 
 
-def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
+def headless_manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
     """Return the headless Service."""
     return (
         {
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": metadata.of_service(job),
-            "spec": spec(job.metadata.name),
+            "spec": headless_spec(job.metadata.name),
         },
     )

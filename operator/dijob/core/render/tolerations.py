@@ -3,10 +3,10 @@
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.options import Options
-from dijob.core.render.fields import Manifest, more, objects
+from dijob.core.render.fields import Manifest, extend_list, objects_in
 
 
-def fit(spec: Manifest, job: DIJob, options: Options) -> None:
+def limit_toleration(spec: Manifest, job: DIJob, options: Options) -> None:
     """Limit how long the pod tolerates a lost node, unless its template does.
 
     Without these tolerations, the API server adds 300 s for each taint (admission plugin
@@ -14,7 +14,7 @@ def fit(spec: Manifest, job: DIJob, options: Options) -> None:
     """
     own = job.spec.lost_node_seconds
     seconds = options.lost_node_seconds if own is None else own
-    given = objects(spec.get("tolerations"))
+    given = objects_in(spec.get("tolerations"))
     bounded = {
         one.get("key") or "" for one in given if (one.get("effect") or "NoExecute") == "NoExecute"
     }
@@ -28,4 +28,4 @@ def fit(spec: Manifest, job: DIJob, options: Options) -> None:
         for taint in (names.TAINT_NOT_READY, names.TAINT_UNREACHABLE)
         if not bounded & {taint, ""}
     )
-    spec["tolerations"] = more(spec.get("tolerations"), *ours)
+    spec["tolerations"] = extend_list(spec.get("tolerations"), *ours)

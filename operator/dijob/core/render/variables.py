@@ -10,8 +10,8 @@ from dijob.api.model import DIJob
 from dijob.api.spec import CONNECT_SECONDS
 from dijob.core.members import Gang, GangMember
 from dijob.core.render import annotations
-from dijob.core.render.fields import Manifest, field_variable, objects
-from dijob.core.render.runtimes import ditask, environment
+from dijob.core.render.fields import Manifest, field_variable, objects_in
+from dijob.core.render.runtimes import ditask, runtime_environment
 from dijob.names import RESERVED_ENV
 from dijob.pod import KILL_SECONDS, RESTART_POLICY
 
@@ -37,15 +37,15 @@ def of_main(
     """Return the environment of the main container. `launcher` are the launcher's own variables
     (of_launched); None if the container does not start the launcher.
     """
-    taken = _taken(main)
+    taken = _taken_names(main)
     fields = [
         field_variable(name, f"metadata.annotations['{annotation}']")
         for name, annotation in from_fields(main, gang, launcher is not None)
     ]
-    known = environment(member, gang)
+    known = runtime_environment(member, gang)
     if launcher is not None:
         known |= launcher | _of_launcher(main, spec, gang, taken)
-    return _before_users(main, _own_address(), *fields, *_literals(known))
+    return _before_users(main, _own_address(), *fields, *_literal_variables(known))
 
 
 def of_other(container: Manifest, member: GangMember, gang: Gang) -> Any:
@@ -54,21 +54,21 @@ def of_other(container: Manifest, member: GangMember, gang: Gang) -> Any:
     current size.
     """
     known = {**ditask.of_job(member, gang), "DI_NUM_NODES": str(gang.size)}
-    return _before_users(container, _own_address(), *_literals(known))
+    return _before_users(container, _own_address(), *_literal_variables(known))
 
 
 def _before_users(container: Manifest, *ours: Manifest) -> Any:
     """Return our variables, followed by the user's, which may refer to ours. User-defined variables
     are not overwritten, except those that make the pod a member of its job.
     """
-    users, taken = container.get("env"), _taken(container)
+    users, taken = container.get("env"), _taken_names(container)
     if users is not None and not isinstance(users, list):
         return users
     return [*(one for one in ours if one["name"] not in taken), *(users or ())]
 
 
-def _taken(container: Manifest) -> frozenset[str]:
-    given = (str(one.get("name")) for one in objects(container.get("env")))
+def _taken_names(container: Manifest) -> frozenset[str]:
+    given = (str(one.get("name")) for one in objects_in(container.get("env")))
     return frozenset(given) - set(RESERVED_ENV)
 
 
@@ -76,7 +76,7 @@ def _own_address() -> Manifest:
     return field_variable("DI_POD_IP", "status.podIP")
 
 
-def _literals(known: Mapping[str, str]) -> Iterator[Manifest]:
+def _literal_variables(known: Mapping[str, str]) -> Iterator[Manifest]:
     return ({"name": name, "value": value} for name, value in known.items())
 
 
@@ -88,17 +88,17 @@ def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, s
     them itself, only those to which the template refers as $(NAME), because the kubelet substitutes
     these before the launcher runs.
     """
-    named = _named(main)
+    named = _referenced_names(main)
     return [
         (name, annotation)
-        for name, annotation in annotations.variables(gang)
+        for name, annotation in annotations.list_variables(gang)
         if not launched or name in named
     ]
 
 
-def _named(main: Manifest) -> frozenset[str]:
-    values = (e.get("value") for e in objects(main.get("env")))
-    texts = [*_list(main.get("command")), *_list(main.get("args")), *values]
+def _referenced_names(main: Manifest) -> frozenset[str]:
+    values = (e.get("value") for e in objects_in(main.get("env")))
+    texts = [*_as_list(main.get("command")), *_as_list(main.get("args")), *values]
     return frozenset(
         name for text in texts if isinstance(text, str) for name in REFERENCE.findall(text)
     )
@@ -111,10 +111,10 @@ def _of_launcher(
     differ from its defaults.
     """
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
-    listed = annotations.listed(gang.runtime, taken)
+    listed = annotations.runtime_list_variables(gang.runtime, taken)
     differs = {
         "DIJOB_TERMINATION_LOG": path or "",
-        "DIJOB_TASKS": annotations.slices(gang, taken),
+        "DIJOB_TASKS": annotations.task_slices(gang, taken),
         "DIJOB_LISTED": " ".join(f"{name}={key}" for name, key in listed.items()),
         RESTART_POLICY: spec.get("restartPolicy") or "OnFailure",
         "DIJOB_KILL_SECONDS": "" if grace == KILL_SECONDS or not isinstance(grace, int) else grace,
@@ -122,5 +122,5 @@ def _of_launcher(
     return {name: str(value) for name, value in differs.items() if value != ""}
 
 
-def _list(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     return given if isinstance(given, list) else []

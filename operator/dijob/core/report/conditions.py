@@ -18,12 +18,12 @@ from dijob.core.facts import (
     job_age,
     seconds_until_problem,
 )
-from dijob.core.members import Gang, count, say
+from dijob.core.members import Gang, format_count, format_ranks
 from dijob.core.membership import capacity
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
-from dijob.core.observed.grouping import MESSAGE_LIMIT, shorten
+from dijob.core.observed.grouping import MESSAGE_LIMIT, shorten_message
 from dijob.core.observed.views import Pod
 from dijob.core.report import redis
 from dijob.core.report.optional import optional_conditions, without_peers
@@ -44,23 +44,23 @@ BROKEN = (
 NO_PEERS = "some programs may not know their peers, see the condition LauncherBypassed"
 
 
-def progress(ctx: Pass) -> list[Fact]:
+def progress_facts(ctx: Pass) -> list[Fact]:
     """Return the conditions of a job that is neither suspended, deleted nor ended."""
     return [
         _pods_created(ctx),
         _addresses_ready(ctx),
-        _running(ctx),
+        _running_fact(ctx),
         _peers_ready(ctx),
         *optional_conditions(ctx),
     ]
 
 
-def invalid(error: SpecError) -> list[Fact]:
+def invalid_facts(error: SpecError) -> list[Fact]:
     """Return the condition of a job whose spec is invalid. Its pods keep running."""
     return [Fact(Invalid.SpecInvalid, str(error))]
 
 
-def broken(error: Exception) -> list[Fact]:
+def broken_facts(error: Exception) -> list[Fact]:
     """Return the condition of a job whose reconciliation raised an unexpected exception. Its pods
     keep running.
     """
@@ -87,11 +87,11 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
     return counted
 
 
-def obstacle(ctx: Pass) -> str:
+def describe_obstacle(ctx: Pass) -> str:
     """Return which rank keeps the job from being Running, and why."""
     # Without addresses, Running only says "waiting for addresses".
     first = _addresses_ready(ctx)
-    return (_running(ctx) if first.reason.entry.status else first).message
+    return (_running_fact(ctx) if first.reason.entry.status else first).message
 
 
 def _pods_created(ctx: Pass) -> Fact:
@@ -101,10 +101,10 @@ def _pods_created(ctx: Pass) -> Fact:
         finished = "" if there == size else ", the other ranks have finished"
         return Fact(PodsCreated.AllCreated, f"{there} of {size} pods exist{finished}")
     # An API error explains more than any state that the operator knows itself.
-    if refusal := diagnose.refusal(ctx.world.gang, missing, ctx.observed):
+    if refusal := diagnose.describe_rejections(ctx.world.gang, missing, ctx.observed):
         return Fact(*refusal)
     existing = f"{there} of {size} pods exist"
-    if not (paused := diagnose.paused(ctx.world.gang, missing, ctx.observed, ctx.now)):
+    if not (paused := diagnose.describe_pauses(ctx.world.gang, missing, ctx.observed, ctx.now)):
         return Fact(PodsCreated.Creating, existing)
     # If a node rejects the pod, its reason (in AddressesReady) explains more than the back-off.
     rejected = any(diagnose.not_admitted(ctx.world.gang, rank, ctx.observed) for rank in missing)
@@ -121,10 +121,10 @@ def _addresses_ready(ctx: Pass) -> Fact:
                 f"peer list revision {world.address_list.number} is being published",
             )
         message = (
-            f"{count(world.size, 'address', 'addresses')} published as peer list revision"
+            f"{format_count(world.size, 'address', 'addresses')} published as peer list revision"
             f" {world.address_list.number}"
         )
-        return Fact(AddressesReady.Published, message + _joining(ctx))
+        return Fact(AddressesReady.Published, message + _describe_joining(ctx))
     return _without_list(
         ctx, diagnose.without_address(world.gang, world.addressless, ctx.observed, ctx.now)
     )
@@ -136,25 +136,25 @@ def _without_list(ctx: Pass, lacking: str) -> Fact:
     if given and world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
         message = f"{given.message}; it tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
-    if renewal := _renewal(ctx):
+    if renewal := _last_loss(ctx):
         # The cause of the loss is shortened, because the names of the ranks must not be cut off.
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
-        return Fact(reason, shorten(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
+        return Fact(reason, shorten_message(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
     # Reported only when nothing else is missing, since the server usually starts before the ranks.
-    if not lacking and (absent := redis.absence(world.gang, ctx.observed, ctx.now)):
+    if not lacking and (absent := redis.describe_absence(world.gang, ctx.observed, ctx.now)):
         message = f"all ranks have addresses and wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
-    reason = AddressesReady.AddressMissing if _stuck(ctx) else AddressesReady.Gathering
-    return Fact(reason, lacking + _begins(ctx))
+    reason = AddressesReady.AddressMissing if _is_stuck(ctx) else AddressesReady.Gathering
+    return Fact(reason, lacking + _describe_start(ctx))
 
 
-def _renewal(ctx: Pass) -> Renewal | None:
+def _last_loss(ctx: Pass) -> Renewal | None:
     """Return the loss that the job recovers from, or None. (A suspension is not a loss.)"""
     return ctx.status.last_renewal if ctx.world.state is ListState.DEAD else None
 
 
-def _stuck(ctx: Pass) -> bool:
+def _is_stuck(ctx: Pass) -> bool:
     """Whether the cluster has reported why a rank has no address. Otherwise its pod is only
     starting.
     """
@@ -164,7 +164,7 @@ def _stuck(ctx: Pass) -> bool:
     return explained or any(diagnose.not_admitted(gang, rank, ctx.observed) for rank in ranks)
 
 
-def _joining(ctx: Pass) -> str:
+def _describe_joining(ctx: Pass) -> str:
     """Return which desired ranks are missing in the active peer list, and why."""
     world, late = ctx.world, ctx.world.addressless
     if not late:
@@ -173,29 +173,33 @@ def _joining(ctx: Pass) -> str:
     return f"; joining later: {why}"
 
 
-def _begins(ctx: Pass) -> str:
+def _describe_start(ctx: Pass) -> str:
     """Return when the job starts without the ranks that have no address yet; "" if it does not."""
     least, window = ctx.world.gang.minimum, ctx.job.spec.gather_seconds
     if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:
         return ""
-    ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
+    ranks = (
+        "rank 0 has its address"
+        if least == 1
+        else f"{format_ranks(range(least))} have their addresses"
+    )
     return f" (the job starts {window} s after {ranks}; other ranks can join later)"
 
 
-def _running(ctx: Pass) -> Fact:
+def _running_fact(ctx: Pass) -> Fact:
     world = ctx.world
     latched = is_true(ctx.job.status, Running)
     if not (world.in_force or (latched and world.survivors)):
-        if _renewal(ctx):
+        if _last_loss(ctx):
             return Fact(Running.Renewing, _renewal_in_words(world))
         return Fact(Running.Starting, "waiting for addresses, see AddressesReady")
-    lagging = _lagging(ctx)
+    lagging = _lagging_ranks(ctx)
     if latched or not lagging:
         # Latched: ranks that restart recover by themselves, and PeersReady reports them.
         return Fact(
             Running.Begun, "the job has started, see PeersReady" if lagging else _all_run(ctx)
         )
-    wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
+    wrong = any(diagnose.rank_trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
     young = job_age(ctx.job.status, ctx.now) < NOT_READY_SECONDS
     expected = diagnose.Expected(usual="it may still be starting" if young else "")
@@ -212,22 +216,22 @@ def _all_run(ctx: Pass) -> str:
     if not done:
         number = "all" if world.size == wish else f"{world.size} of"
         verb = "is" if (world.size, wish) == (1, 1) else "are"
-        return f"{number} {count(wish, 'rank')} {verb} running{past_failures(ctx)}"
+        return f"{number} {format_count(wish, 'rank')} {verb} running{past_failures(ctx)}"
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
-    run = f"{len(world.unfinished)} of {count(wish, 'rank')} are running"
+    run = f"{len(world.unfinished)} of {format_count(wish, 'rank')} are running"
     verb = "has" if len(done) == 1 else "have"
     until = f"the job ends when {ctx.policy.decisive_in_words} exited 0"
-    return f"{run}, {say(done)} {verb} finished{since}; {until}"
+    return f"{run}, {format_ranks(done)} {verb} finished{since}; {until}"
 
 
 def _peers_ready(ctx: Pass) -> Fact:
     """Whether every rank is Ready and has the newest peer list now. Never latched."""
     world = ctx.world
-    if renewal := _renewal(ctx):
+    if renewal := _last_loss(ctx):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
         return Fact(PeersReady.Renewing, message)
-    lagging = _lagging(ctx) if world.in_force else list(world.wanted)
+    lagging = _lagging_ranks(ctx) if world.in_force else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
         # Ready is not enough: a program that bypasses the launcher trains on its own, and listens.
@@ -244,7 +248,7 @@ def _peers_ready(ctx: Pass) -> Fact:
     if restart:
         return Fact(PeersReady.Renewing, message)
     # Ranks that are only slow become a problem after NOT_READY_SECONDS.
-    wrong = lasts or any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
+    wrong = lasts or any(diagnose.rank_trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     return Fact(PeersReady.RankNotReady if wrong else PeersReady.Starting, message)
 
 
@@ -254,11 +258,11 @@ def _starting_or_ending(world: World) -> str:
     """
     if done := [rank for rank in sorted(world.succeeded) if rank < world.size]:
         verb = "has" if len(done) == 1 else "have"
-        return f"it is probably ending, because {say(done)} {verb} finished"
+        return f"it is probably ending, because {format_ranks(done)} {verb} finished"
     return "it may be starting or ending"
 
 
-def _lagging(ctx: Pass) -> list[int]:
+def _lagging_ranks(ctx: Pass) -> list[int]:
     """Return the ranks that are not Ready, or do not have the active peer list yet."""
     world = ctx.world
     without = {pod.rank for pod in ctx.unpublished} | world.restarts.pending
@@ -274,4 +278,4 @@ def _renewal_in_words(world: World) -> str:
     if world.renewing >= set(world.unfinished):
         return "all ranks restart"
     verb = "restarts" if len(world.renewing) == 1 else "restart"
-    return f"{say(world.renewing)} {verb}, the other ranks keep running"
+    return f"{format_ranks(world.renewing)} {verb}, the other ranks keep running"

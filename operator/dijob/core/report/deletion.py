@@ -3,7 +3,7 @@
 from dijob.api.model import Metadata
 from dijob.core.decide.context import Pass
 from dijob.core.facts import Fact
-from dijob.core.members import count
+from dijob.core.members import format_count
 from dijob.core.observed import diagnose
 from dijob.core.observed.termination import held_by
 from dijob.core.report import conditions
@@ -14,12 +14,12 @@ from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Term
 OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
 
 
-def facts(ctx: Pass) -> list[Fact]:
+def deletion_facts(ctx: Pass) -> list[Fact]:
     """Return the conditions of a job that is being deleted."""
     if ctx.job.status.ended:
-        return [*optional_conditions(ctx), held(ctx.job.metadata)]
+        return [*optional_conditions(ctx), deletion_wait_fact(ctx.job.metadata)]
     if all((pod := ctx.world.pods.get(rank)) and not pod.deleting for rank in ctx.world.wanted):
-        return [*conditions.progress(ctx), held(ctx.job.metadata)]
+        return [*conditions.progress_facts(ctx), deletion_wait_fact(ctx.job.metadata)]
     message = _pods_in_words(ctx)
     lacking = (
         PodsCreated.Terminating,
@@ -28,10 +28,10 @@ def facts(ctx: Pass) -> list[Fact]:
         PeersReady.Terminating,
     )
     pods = [Fact(reason, message) for reason in lacking]
-    return [*pods, *optional_conditions(ctx), held(ctx.job.metadata)]
+    return [*pods, *optional_conditions(ctx), deletion_wait_fact(ctx.job.metadata)]
 
 
-def held(job: Metadata) -> Fact:
+def deletion_wait_fact(job: Metadata) -> Fact:
     """Return what the deletion of the job waits for."""
     foreign = [each for each in job.finalizers if each not in OF_KUBERNETES]
     if foreign:
@@ -44,7 +44,7 @@ def _pods_in_words(ctx: Pass) -> str:
     stay = sum(not pod.deleting and not pod.finished for pod in pods)
     ending = [pod for pod in pods if pod.deleting]
     parts = [
-        *([f"{count(stay, 'pod')} still running"] if stay else []),
+        *([f"{format_count(stay, 'pod')} still running"] if stay else []),
         *([diagnose.still_ending(ending, ctx.now)] if ending else []),
     ]
     return "; ".join(parts) or "no pods are left"

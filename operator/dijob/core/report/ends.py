@@ -6,9 +6,9 @@ from dijob.api.status import FirstFailure
 from dijob.core.decide import completion
 from dijob.core.decide.completion import Verdict
 from dijob.core.decide.context import Pass
-from dijob.core.decide.failure_words import rule_in_words, subject
+from dijob.core.decide.failure_words import describe_failed_part, rule_in_words
 from dijob.core.facts import Fact, is_true
-from dijob.core.members import count
+from dijob.core.members import format_count
 from dijob.core.observed.endings import how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
@@ -21,12 +21,12 @@ from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succ
 KEPT = "the pod will show DeadlineExceeded"
 
 
-def facts(ctx: Pass, verdict: Verdict) -> list[Fact]:
+def end_facts(ctx: Pass, verdict: Verdict) -> list[Fact]:
     """Return the conditions of a job that ends now."""
-    return _end(ctx, _cause(ctx, verdict))
+    return _end_conditions(ctx, _end_cause(ctx, verdict))
 
 
-def _cause(ctx: Pass, verdict: Verdict) -> Fact:
+def _end_cause(ctx: Pass, verdict: Verdict) -> Fact:
     spec, reason, rank = ctx.job.spec, verdict.reason, verdict.rank
     match reason:
         case Succeeded():
@@ -35,9 +35,9 @@ def _cause(ctx: Pass, verdict: Verdict) -> Fact:
             text = f"{rule_in_words(ctx, rank)} says FailJob"
         case Failed.BackoffLimitExceeded:
             failures, limit = ctx.status.restarts, spec.backoff_limit
-            text = f"{count(failures, 'failure')}, backoffLimit is {limit}"
+            text = f"{format_count(failures, 'failure')}, backoffLimit is {limit}"
         case Failed.StartupDeadlineExceeded:
-            seconds, why = spec.startup_deadline_seconds, conditions.obstacle(ctx)
+            seconds, why = spec.startup_deadline_seconds, conditions.describe_obstacle(ctx)
             text = f"not Running within startupDeadlineSeconds, {seconds} s: {why}"
         case _:
             seconds = spec.active_deadline_seconds
@@ -48,7 +48,7 @@ def _cause(ctx: Pass, verdict: Verdict) -> Fact:
 def _successes_in_words(ctx: Pass, reason: Succeeded) -> str:
     if reason is Succeeded.AllRanksSucceeded:
         size = min(ctx.world.size, ctx.world.gang.size)
-        return f"all {count(size, 'rank')} exited 0"
+        return f"all {format_count(size, 'rank')} exited 0"
     ranks, task = ctx.policy.decisive_in_words, ctx.policy.success
     return f"{ranks} exited 0, as successPolicy: {task} requires"
 
@@ -60,13 +60,13 @@ def _first_failure(ctx: Pass, rank: int | None) -> str:
     if (first := ctx.status.first_failure) is None:
         return ""
     log = f" ({hint})" if (hint := _where_logs_are(ctx, first)) else ""
-    cause = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
+    cause = f"; the first failure: {_describe_failure(first)}" if first.rank != rank else ""
     return log + cause
 
 
-def _sentence(first: FirstFailure) -> str:
+def _describe_failure(first: FirstFailure) -> str:
     how = how_it_ended(first.exit_code, first.signal, first.reason, first.message, first.cause)
-    return f"{subject(first.rank, first.container)} {how}"
+    return f"{describe_failed_part(first.rank, first.container)} {how}"
 
 
 def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
@@ -80,7 +80,7 @@ def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
     its_own = next((pod for pod in kept if pod.name == first.pod), None)
     pod = its_own or kept[0]
     shown = its_own is not None and _shows_its_failure(pod)
-    log = f"see {_logs(pod)}" if shown else f"{_logs(pod)} shows only the last run"
+    log = f"see {_logs_command(pod)}" if shown else f"{_logs_command(pod)} shows only the last run"
     return log if pod.finished or pod.deleting else f"{log}; {KEPT}"
 
 
@@ -95,7 +95,7 @@ def _shows_its_failure(pod: Pod) -> bool:
     return not (end and end.runs_again) or (pod.made.confirmable and not end.container)
 
 
-def _logs(pod: Pod) -> str:
+def _logs_command(pod: Pod) -> str:
     """Return the command that prints the newest log of a pod's failed container. The main container
     is named if the pod has others, because the template may set another default for kubectl.
     """
@@ -105,7 +105,7 @@ def _logs(pod: Pod) -> str:
     return f"`kubectl logs {pod.name}{name}`"
 
 
-def _end(ctx: Pass, fact: Fact) -> list[Fact]:
+def _end_conditions(ctx: Pass, fact: Fact) -> list[Fact]:
     over: list[Reason] = [Running.Finished, PeersReady.Finished]
     if ctx.world.gang.server:
         over.append(BrokerReady.Finished)

@@ -12,7 +12,7 @@ from typing import Final
 
 from dijob.api.model import Metadata
 from dijob.api.status import Condition, Status, parse_time
-from dijob.core.facts import find, is_true
+from dijob.core.facts import find_condition, is_true
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.reasons import AddressesReady, Failed, PeersReady, Running, Succeeded
 
@@ -60,21 +60,23 @@ class Milestones:
     finished: JobEnd | None = None
 
 
-def milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Milestones:
+def find_milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Milestones:
     """Return the transitions between two stored statuses."""
     # Running is latched, so it becomes True again only after all ranks have restarted. That is a
     # recovery and not a start, unless the job was suspended in between.
     begun = is_true(new, Running) and not is_true(old, Running)
     started = _is_start(old) if begun else False
     return Milestones(
-        started=_seconds(old.resume_time or meta.creation_timestamp, now) if started else None,
-        recovered=None if started else _recovered(old, new, now),
-        restarts=_restarts(old, new),
-        finished=_end(old, new),
+        started=_seconds_since(old.resume_time or meta.creation_timestamp, now)
+        if started
+        else None,
+        recovered=None if started else _recovery_seconds(old, new, now),
+        restarts=_count_restarts(old, new),
+        finished=_find_end(old, new),
     )
 
 
-def _seconds(since: str, now: datetime) -> float | None:
+def _seconds_since(since: str, now: datetime) -> float | None:
     """Return the seconds since a time stamp; 0 at least, since another machine's clock set it."""
     begin = parse_time(since)
     return max(0.0, (now - begin).total_seconds()) if begin else None
@@ -84,17 +86,17 @@ def _is_start(old: Status) -> bool:
     """Whether a job that becomes Running does so for the first time since its creation or
     resumption.
     """
-    running = find(old, Running)
+    running = find_condition(old, Running)
     since = parse_time(running.last_transition_time) if running else None
     begin = parse_time(old.resume_time or old.start_time)
     return since is None or begin is None or since <= begin
 
 
-def _recovered(old: Status, new: Status, now: datetime) -> float | None:
+def _recovery_seconds(old: Status, new: Status, now: datetime) -> float | None:
     """Return the seconds from the first rank that was not Ready until now, if the change ends a
     recovery from a loss; else None.
     """
-    before, loss = find(old, PeersReady), new.last_renewal
+    before, loss = find_condition(old, PeersReady), new.last_renewal
     back = is_true(new, PeersReady) and not is_true(old, PeersReady)
     if not (back and before and loss) or new.ended or loss.reason in WISHED:
         return None
@@ -102,10 +104,10 @@ def _recovered(old: Status, new: Status, now: datetime) -> float | None:
     # An older loss does not explain this time in which ranks were not Ready.
     if since is None or lost is None or lost < since:
         return None
-    return _seconds(before.last_transition_time, now)
+    return _seconds_since(before.last_transition_time, now)
 
 
-def _restarts(old: Status, new: Status) -> dict[str, int]:
+def _count_restarts(old: Status, new: Status) -> dict[str, int]:
     # A loss counts once, however many ranks restart because of it.
     loss = new.last_renewal
     if loss and loss != old.last_renewal:
@@ -114,8 +116,8 @@ def _restarts(old: Status, new: Status) -> dict[str, int]:
     return {CRASHED: failures} if failures > 0 and not new.ended else {}
 
 
-def _end(old: Status, new: Status) -> JobEnd | None:
+def _find_end(old: Status, new: Status) -> JobEnd | None:
     if old.ended:
         return None
-    found: list[Condition | None] = [find(new, each) for each in (Failed, Succeeded)]
+    found: list[Condition | None] = [find_condition(new, each) for each in (Failed, Succeeded)]
     return next((JobEnd(c.type, c.reason) for c in found if c and c.status == "True"), None)

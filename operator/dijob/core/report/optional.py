@@ -9,19 +9,19 @@ from collections.abc import Callable
 
 from dijob import names
 from dijob.api import checks
-from dijob.api.bypass import bypassed
-from dijob.api.status import timestamp
-from dijob.api.warnings import warnings
+from dijob.api.bypass import bypass_problems
+from dijob.api.status import format_time
+from dijob.api.warnings import job_warnings
 from dijob.core.decide.context import Pass
-from dijob.core.facts import Fact, find, is_true
-from dijob.core.members import say
+from dijob.core.facts import Fact, find_condition, is_true
+from dijob.core.members import format_ranks
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.creations import paused_until
 from dijob.core.observed.services import changed_fields
 from dijob.core.observed.views import RejectionCause
 from dijob.core.render import service as render_service
 from dijob.core.report import redis
-from dijob.core.report.redis import edited, not_created
+from dijob.core.report.redis import describe_edit, not_created
 from dijob.reasons import (
     BrokerReady,
     Invalid,
@@ -63,11 +63,17 @@ def optional_conditions(ctx: Pass) -> list[Fact]:
         facts.append(Fact(Paused.Annotated, PAUSED))
     elif is_true(status, Paused):
         facts.append(Fact(Paused.Resumed))
-    return [*facts, *_warnings(ctx), *_service(ctx), *_policy(ctx), *_broker(ctx)]
+    return [
+        *facts,
+        *_warning_facts(ctx),
+        *_service_facts(ctx),
+        *_policy_facts(ctx),
+        *_redis_facts(ctx),
+    ]
 
 
-def _service(ctx: Pass) -> list[Fact]:
-    service, known = f"service/{ctx.world.gang.job}", find(ctx.job.status, ServiceReady)
+def _service_facts(ctx: Pass) -> list[Fact]:
+    service, known = f"service/{ctx.world.gang.job}", find_condition(ctx.job.status, ServiceReady)
     if not ctx.job.wants_service:
         return [Fact(ServiceReady.NotWanted)] if known else []
     if refusal := ctx.observed.refusals.get(service):
@@ -76,18 +82,18 @@ def _service(ctx: Pass) -> list[Fact]:
         return [Fact(reason, not_created(service, refusal))]
     # While it is being created for the first time, there is nothing to report.
     if service in ctx.observed.existing:
-        spec = render_service.spec(ctx.world.gang.job)
+        spec = render_service.headless_spec(ctx.world.gang.job)
         # The ranks of an ended job need no names.
         name = ctx.world.gang.job
         if not ctx.job.status.ended and (changed := changed_fields(ctx.observed, name, spec)):
-            return [Fact(ServiceReady.ServiceChanged, edited(name, changed))]
+            return [Fact(ServiceReady.ServiceChanged, describe_edit(name, changed))]
         return [Fact(ServiceReady.Created)] if known else []
-    removed = _removed(ctx, service)
+    removed = _describe_removal(ctx, service)
     return [Fact(ServiceReady.ServiceRemoved, removed)] if removed else []
 
 
-def _policy(ctx: Pass) -> list[Fact]:
-    known = find(ctx.job.status, Isolated)
+def _policy_facts(ctx: Pass) -> list[Fact]:
+    known = find_condition(ctx.job.status, Isolated)
     if not ctx.observed.isolation.wanted:
         return [Fact(Isolated.NotWanted)] if known else []
     policy = f"networkpolicy/{ctx.world.gang.job}"
@@ -96,45 +102,45 @@ def _policy(ctx: Pass) -> list[Fact]:
         return [Fact(reason, not_created(policy, refusal))]
     if ctx.world.gang.job in ctx.observed.isolation.policies:
         return [Fact(Isolated.Created)] if known else []
-    removed = _removed(ctx, policy)
+    removed = _describe_removal(ctx, policy)
     return [Fact(Isolated.Removed, removed)] if removed else []
 
 
-def _removed(ctx: Pass, key: str) -> str:
+def _describe_removal(ctx: Pass, key: str) -> str:
     """Describe a missing object ("service/x") that is deleted repeatedly; "" if it is not."""
     due = paused_until(ctx.observed.creations.get(key), ctx.now)
     if due is None:
         return ""
     what = key.replace("/", " ")
-    return f"{what} was deleted repeatedly, and will be re-created at {timestamp(due)}"
+    return f"{what} was deleted repeatedly, and will be re-created at {format_time(due)}"
 
 
-def _broker(ctx: Pass) -> list[Fact]:
+def _redis_facts(ctx: Pass) -> list[Fact]:
     gang = ctx.world.gang
     if not gang.server or ctx.job.status.ended:
         return []
     if ctx.job.spec.suspend or ctx.status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, so its Redis server is stopped")]
-    return [redis.fact(gang, ctx.observed, ctx.now)]
+    return [redis.server_fact(gang, ctx.observed, ctx.now)]
 
 
-def _warnings(ctx: Pass) -> list[Fact]:
+def _warning_facts(ctx: Pass) -> list[Fact]:
     """Return the warnings about a job that runs, but perhaps not as its author expects. They become
     False when the cause is gone.
     """
     # LauncherBypassed is a condition of its own, because it can make a result worthless.
-    alone = bypassed(ctx.job)
-    about = (*warnings(ctx.job), *ctx.observed.notes)
+    alone = bypass_problems(ctx.job)
+    about = (*job_warnings(ctx.job), *ctx.observed.notes)
     others = [str(one) for one in about if one not in alone]
     otherwise = _reported_by(
         ctx, "passed arguments that conflict with the job", lambda containers: containers.otherwise
     )
     reason = SpecWarning.ProgramSaysOtherwise if otherwise else SpecWarning.SpecWarning
     return [
-        *_warning(
+        *_warning_fact(
             ctx, without_peers(ctx), LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved
         ),
-        *_warning(ctx, otherwise + others, reason, SpecWarning.Resolved),
+        *_warning_fact(ctx, otherwise + others, reason, SpecWarning.Resolved),
     ]
 
 
@@ -143,7 +149,7 @@ def without_peers(ctx: Pass) -> list[str]:
     the reports of their launchers.
     """
     reported = _reported_by(ctx, "ran without peers", lambda containers: containers.alone)
-    return [*map(str, bypassed(ctx.job)), *reported]
+    return [*map(str, bypass_problems(ctx.job)), *reported]
 
 
 def _reported_by(ctx: Pass, what: str, report: Callable[[Containers], str]) -> list[str]:
@@ -152,10 +158,10 @@ def _reported_by(ctx: Pass, what: str, report: Callable[[Containers], str]) -> l
     """
     pods = ctx.world.pods.items()
     found = {rank: report(pod.containers) for rank, pod in sorted(pods) if report(pod.containers)}
-    return [f"{say(found)} {what}: {found[min(found)].strip()}"] if found else []
+    return [f"{format_ranks(found)} {what}: {found[min(found)].strip()}"] if found else []
 
 
-def _warning(ctx: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
+def _warning_fact(ctx: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
     known = is_true(ctx.job.status, type(gone))
     if known and ctx.job.status.ended:
         return []  # The condition stays: the pods that caused it may be deleted by now.

@@ -5,7 +5,7 @@ Without this, a rank that crashes repeatedly looks healthy: between two crashes 
 
 from dijob.api.status import Charge
 from dijob.core.decide.context import Pass
-from dijob.core.members import count
+from dijob.core.members import format_count
 from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady
@@ -24,7 +24,7 @@ def past_failures(ctx: Pass) -> str:
     # Times in Kubernetes' format sort as text.
     time, description = max([*_of_pods(ctx), *_of_renewal(ctx)], default=("", ""))
     last = f", the last at {time}: {description}" if description else ""
-    return f"; {count(charged, 'failure')} so far{last}"
+    return f"; {format_count(charged, 'failure')} so far{last}"
 
 
 def _of_pods(ctx: Pass) -> list[tuple[str, str]]:

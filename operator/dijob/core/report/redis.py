@@ -20,7 +20,7 @@ REASONS = {
 }
 
 
-def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
+def server_fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     """Return whether the job's server is ready, and if not, why."""
     name = gang.server
     # Rejections come first: as long as one object is missing, the state of the others is no help.
@@ -31,7 +31,7 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
                 message = advice.about_redis(message)
             return Fact(REASONS.get(refusal.why, BrokerReady.Refused), message)
     if changed := changed_service(gang, observed):
-        return Fact(BrokerReady.ServiceChanged, edited(name, changed))
+        return Fact(BrokerReady.ServiceChanged, describe_edit(name, changed))
     pod = observed.unranked_pod(name)
     if pod is None and (due := paused_until(observed.creations.get(name), now)):
         return Fact(BrokerReady.NotRunning, f"pod {name} {lost_until(due)}")
@@ -44,7 +44,7 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     return Fact(BrokerReady.Starting, f"pod {name} is starting")
 
 
-def edited(name: str, fields: Iterable[str]) -> str:
+def describe_edit(name: str, fields: Iterable[str]) -> str:
     """Return what to do about a Service of which these fields were changed."""
     return (
         f"service {name} was changed ({', '.join(fields)}), and the operator has no permission to"
@@ -62,9 +62,9 @@ def not_created(key: str, refusal: ApiRejection) -> str:
     return refusal.message if names_it else f"{kind} {name} cannot be created: {refusal.message}"
 
 
-def absence(gang: Gang, observed: Observed, now: datetime) -> str:
+def describe_absence(gang: Gang, observed: Observed, now: datetime) -> str:
     """Return why the job's own server is not ready; "" if it is, or if the job has none."""
     if not gang.server:
         return ""
-    found = fact(gang, observed, now)
+    found = server_fact(gang, observed, now)
     return "" if found.reason.entry.status else found.message

@@ -24,7 +24,7 @@ CANNOT = {
 }
 
 
-def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
+def rejection_facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
     """Return the condition about rejected changes, [] if there is nothing to report.
 
     `actions` is None if this reconciliation only writes the status. Then, and while a failure is
@@ -33,17 +33,17 @@ def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
     refused = [
         (each, refusal)
         for each in actions or ()
-        if (refusal := ctx.observed.refusals.get(changes.key(each))) and _is_news(refusal)
+        if (refusal := ctx.observed.refusals.get(changes.rejection_key(each))) and _is_news(refusal)
     ]
     if refused:
         action, refusal = refused[0]
-        what = changes.kind_of(changes.key(action))
+        what = changes.kind_of(changes.rejection_key(action))
         reason = (
             ChangesRefused.ApiUnavailable
             if refusal.why is RejectionCause.UNAVAILABLE
             else REASONS[what]
         )
-        return [Fact(reason, _sentence(action, refusal, len(refused) - 1))]
+        return [Fact(reason, _describe_rejection(action, refusal, len(refused) - 1))]
     if stale := ctx.observed.refusals.get(changes.STATUS):
         return [Fact(ChangesRefused.CrdOutdated, stale.message)]
     if actions is None or ctx.has_unstored_counts or not is_true(ctx.job.status, ChangesRefused):
@@ -58,8 +58,8 @@ def _is_news(refusal: ApiRejection) -> bool:
     return refusal.why is not RejectionCause.UNAVAILABLE or refusal.attempts > 1
 
 
-def _sentence(action: Action, refusal: ApiRejection, others: int) -> str:
-    what, _, one = changes.key(action).partition("/")
+def _describe_rejection(action: Action, refusal: ApiRejection, others: int) -> str:
+    what, _, one = changes.rejection_key(action).partition("/")
     kind = what.partition(" ")[2]
     about = f"{kind} {one.partition(' ')[0]} {CANNOT[what]}" if one else CANNOT[what]
     return f"{about}: {refusal.message}" + (f" (and {others} more)" if others else "")

@@ -7,11 +7,11 @@ from datetime import datetime
 from enum import Enum, auto
 
 from dijob import reasons
-from dijob.api.status import Condition, Status, parse_time, timestamp
+from dijob.api.status import Condition, Status, format_time, parse_time
 from dijob.core.actions import Event
-from dijob.core.facts import Fact, find, is_true
-from dijob.core.members import count
-from dijob.core.observed.grouping import shorten
+from dijob.core.facts import Fact, find_condition, is_true
+from dijob.core.members import format_count
+from dijob.core.observed.grouping import shorten_message
 from dijob.names import Phase
 from dijob.reasons import EventType, ReasonKind
 
@@ -24,7 +24,7 @@ BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
 
 
-def phase(status: Status) -> Phase:
+def job_phase(status: Status) -> Phase:
     """Return the phase that follows from the conditions: that of the first one that is True."""
     # In descending order of significance: an ended job is Failed even if it is being deleted.
     for condition, word in (
@@ -40,23 +40,23 @@ def phase(status: Status) -> Phase:
     return Phase.PENDING
 
 
-def message(status: Status) -> str:
+def job_message(status: Status) -> str:
     """Return the most important sentence now: why the job ended, what is wrong, or what the job
     waits for. It has at most MESSAGE_LIMIT characters.
     """
     sentence = _main_sentence(status)
-    doubts = [] if is_true(status, reasons.Failed) else _doubts(status)
-    deleted = find(status, reasons.Terminating)
-    return shorten(
+    doubts = [] if is_true(status, reasons.Failed) else _list_doubts(status)
+    deleted = find_condition(status, reasons.Terminating)
+    return shorten_message(
         "; ".join([*([deleted.message] if deleted else []), *doubts, sentence]), MESSAGE_LIMIT
     )
 
 
-def _doubts(status: Status) -> Iterator[str]:
+def _list_doubts(status: Status) -> Iterator[str]:
     """Yield the reasons to doubt a good result."""
     if is_true(status, reasons.LauncherBypassed):
         yield BYPASSED
-    warning = find(status, reasons.SpecWarning)
+    warning = find_condition(status, reasons.SpecWarning)
     if warning and warning.reason == reasons.SpecWarning.ProgramSaysOtherwise.name:
         yield OTHERWISE
 
@@ -71,11 +71,11 @@ def _main_sentence(status: Status) -> str:
         (reasons.Invalid, "True"),
         (reasons.ChangesRefused, "True"),
         (reasons.PodsCreated, "False"),
-        *((shared, "False") for shared in SHARED if _is_problem(find(status, shared))),
+        *((shared, "False") for shared in SHARED if _is_problem(find_condition(status, shared))),
         (reasons.AddressesReady, "False"),
         *([(reasons.PeersReady, "False")] if is_true(status, reasons.Running) else []),
     ):
-        condition = find(status, type_)
+        condition = find_condition(status, type_)
         # "2 of 3 pods exist" is less informative than AddressesReady, which says why.
         creating = (
             type_ is reasons.PodsCreated
@@ -84,12 +84,12 @@ def _main_sentence(status: Status) -> str:
         )
         if condition and condition.status == bad and not creating:
             return condition.message
-    running = find(status, reasons.Running)
+    running = find_condition(status, reasons.Running)
     return running.message if running else ""
 
 
 def _is_problem(condition: Condition | None) -> bool:
-    reason = reasons.find(condition.type, condition.reason) if condition else None
+    reason = reasons.find_reason(condition.type, condition.reason) if condition else None
     return reason is not None and reason.entry.kind is ReasonKind.PROBLEM
 
 
@@ -104,25 +104,25 @@ class Pressure(Enum):
     RARELY = auto()  # progress: counts, and the ranks that the job still waits for
 
 
-def pressure(old: Status, new: Status) -> Pressure:
+def write_pressure(old: Status, new: Status) -> Pressure:
     """Return how soon the change from one status to the next must be written."""
     if _is_urgent(old, new):
         return Pressure.AT_ONCE
     # The first status waits, because most jobs run within seconds and then need only one write. If
     # something is wrong from the start, the user must see it at once.
     first = not old.phase
-    if first and (problems(new) or _waits_for_old_pods(new)):
+    if first and (reported_problems(new) or _waits_for_old_pods(new)):
         return Pressure.AT_ONCE
     return Pressure.SOON if first or _is_news(old, new) else Pressure.RARELY
 
 
 def _waits_for_old_pods(status: Status) -> bool:
     """Whether the job was applied while pods of a deleted job of the same name are still ending."""
-    created = find(status, reasons.PodsCreated)
+    created = find_condition(status, reasons.PodsCreated)
     return created is not None and created.reason == reasons.PodsCreated.WaitingForOldPod.name
 
 
-def problems(status: Status) -> frozenset[tuple[str, str, str]]:
+def reported_problems(status: Status) -> frozenset[tuple[str, str, str]]:
     """Return type, reason and message of each condition that reports a problem. The message is
     included because it names the ranks.
     """
@@ -139,7 +139,7 @@ def _is_news(old: Status, new: Status) -> bool:
     """
     together = is_true(old, reasons.PeersReady) != is_true(new, reasons.PeersReady)
     succeeded = old.succeeded_ranks != new.succeeded_ranks
-    return together or succeeded or problems(old) != problems(new)
+    return together or succeeded or reported_problems(old) != reported_problems(new)
 
 
 def _is_urgent(old: Status, new: Status) -> bool:
@@ -159,7 +159,7 @@ def _is_urgent(old: Status, new: Status) -> bool:
     return begun or lost or new.ended != old.ended
 
 
-def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
+def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
     """Return the status with the facts as its conditions. Other conditions stay as they are."""
     kept = {condition.type: condition for condition in status.conditions}
     # The first status is written with a delay, so its conditions have been False since the start.
@@ -167,14 +167,16 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
     for fact in facts:
         type_ = fact.reason.condition
         since = status.start_time if first and not fact.reason.entry.status else ""
-        kept[type_] = _condition(kept.get(type_), fact, generation, since or timestamp(now))
+        kept[type_] = _build_condition(kept.get(type_), fact, generation, since or format_time(now))
     kept.pop(reasons.Finished.__name__, None)
-    if finished := _finished(kept, now):
+    if finished := _finished_condition(kept, now):
         kept[finished.type] = finished
     order = {each.__name__: number for number, each in enumerate(reasons.CATALOGUE)}
     conditions = tuple(sorted(kept.values(), key=lambda c: order.get(c.type, len(order))))
     status = status.model_copy(update={"conditions": conditions, "observed_generation": generation})
-    return status.model_copy(update={"phase": phase(status).value, "message": message(status)})
+    return status.model_copy(
+        update={"phase": job_phase(status).value, "message": job_message(status)}
+    )
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
@@ -185,16 +187,16 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
     changed = [
         event
         for condition in new.conditions
-        if (event := _event(old, before.get(condition.type), condition))
+        if (event := _condition_event(old, before.get(condition.type), condition))
     ]
-    return (*changed, *_scaled(old, new))
+    return (*changed, *_scaled_events(old, new))
 
 
-def _event(status: Status, before: Condition | None, now: Condition) -> Event | None:
+def _condition_event(status: Status, before: Condition | None, now: Condition) -> Event | None:
     """Return the event of a condition that changed to `now`. `status` is the old status."""
     if before and (before.status, before.reason) == (now.status, now.reason):
         return None
-    reason = reasons.find(now.type, now.reason)
+    reason = reasons.find_reason(now.type, now.reason)
     if reason is None or reason.entry.event is EventType.NONE:
         return None
     # At the first start the event of Running already says that all ranks are Ready.
@@ -202,31 +204,31 @@ def _event(status: Status, before: Condition | None, now: Condition) -> Event | 
         return None
     warning = reason.entry.event is EventType.WARNING
     good = reason.entry.kind is ReasonKind.GOOD and reason.entry.status
-    text = now.message + (_after(before, now) if good else "")
+    text = now.message + (_time_false(before, now) if good else "")
     return Event(
         now.type if good else now.reason, text or f"the job is {now.type}", warning=warning
     )
 
 
-def _after(before: Condition | None, now: Condition) -> str:
+def _time_false(before: Condition | None, now: Condition) -> str:
     """Return how long the condition was False, for the end of an event's message."""
     start = parse_time(before.last_transition_time) if before and before.status == "False" else None
     end = parse_time(now.last_transition_time)
     return f", after {(end - start).total_seconds():.0f} s" if start and end else ""
 
 
-def _scaled(old: Status, new: Status) -> tuple[Event, ...]:
+def _scaled_events(old: Status, new: Status) -> tuple[Event, ...]:
     if not (old.address_list and new.address_list and is_true(old, reasons.Running)):
         return ()
     was, size = old.address_list.size, new.address_list.size
     return (
-        (Event("Scaled", f"from {was} to {count(size, 'rank')}", warning=False),)
+        (Event("Scaled", f"from {was} to {format_count(size, 'rank')}", warning=False),)
         if was != size
         else ()
     )
 
 
-def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | None:
+def _finished_condition(stored: Mapping[str, Condition], now: datetime) -> Condition | None:
     """Return the condition Finished, with the message and the time of Failed or Succeeded; None
     while neither of these is True.
 
@@ -243,10 +245,12 @@ def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | Non
         if end.type == reasons.Failed.__name__
         else reasons.Finished.Succeeded
     )
-    return _condition(end, Fact(reason, end.message), end.observed_generation, timestamp(now))
+    return _build_condition(
+        end, Fact(reason, end.message), end.observed_generation, format_time(now)
+    )
 
 
-def _condition(old: Condition | None, fact: Fact, generation: int, now: str) -> Condition:
+def _build_condition(old: Condition | None, fact: Fact, generation: int, now: str) -> Condition:
     status = str(fact.reason.entry.status)
     # Kubernetes' convention: the time is that of the last change of the status, not of the reason.
     same = old is not None and old.status == status
@@ -255,7 +259,7 @@ def _condition(old: Condition | None, fact: Fact, generation: int, now: str) -> 
         type=fact.reason.condition,
         status=status,
         reason=fact.reason.name,
-        message=shorten(fact.message),
+        message=shorten_message(fact.message),
         last_transition_time=since,
         observed_generation=generation,
     )

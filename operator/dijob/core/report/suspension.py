@@ -9,7 +9,7 @@ from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Susp
 MESSAGE = "the job is suspended: set spec.suspend to false to resume it"
 
 
-def facts(ctx: Pass) -> list[Fact]:
+def suspension_facts(ctx: Pass) -> list[Fact]:
     """Return the conditions of a job that is suspended, or that waits for its old pods to end
     before it resumes.
     """

@@ -16,8 +16,8 @@ RUNTIMES: Final[dict[Runtime, RuntimeRow]] = {
 }
 
 
-def environment(member: GangMember, gang: Gang) -> dict[str, str]:
+def runtime_environment(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address: those of DI-engine and of
     the runtime.
     """
-    return ditask.env(member, gang) | RUNTIMES[gang.runtime].env(member, gang)
+    return ditask.di_variables(member, gang) | RUNTIMES[gang.runtime].env(member, gang)

@@ -4,7 +4,7 @@ from dijob.core.members import Gang, GangMember
 from dijob.names import Queue
 
 
-def env(member: GangMember, gang: Gang) -> dict[str, str]:
+def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address.
 
     DI-engine's own parser reads only DI_RANK and DI_NODES (ding/entry/cli_parsers/k8s_parser.py).
@@ -18,7 +18,7 @@ def env(member: GangMember, gang: Gang) -> dict[str, str]:
         "DI_PARALLEL_WORKERS": str(gang.workers),
         "DI_TOPOLOGY": gang.topology.value,
         "DI_LABELS": ",".join(member.labels),
-        **_queue(gang),
+        **_queue_variables(gang),
     }
 
 
@@ -32,7 +32,7 @@ def of_job(member: GangMember, gang: Gang) -> dict[str, str]:
     }
 
 
-def _queue(gang: Gang) -> dict[str, str]:
+def _queue_variables(gang: Gang) -> dict[str, str]:
     """Return the variables of the message queue; {} for nng."""
     env = {} if gang.queue == Queue.NNG else {"DI_MQ_TYPE": gang.queue}
     if gang.redis is not None:

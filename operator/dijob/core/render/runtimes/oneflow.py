@@ -17,12 +17,12 @@ from dijob.core.render.runtimes.row import MASTER, RuntimeRow, first_process
 CTRL_PORT: Final = 9988
 
 
-def machines(_gang: Gang, addresses: tuple[str, ...]) -> str:
+def machines_json(_gang: Gang, addresses: tuple[str, ...]) -> str:
     """Return the argument of flow.env.machine, as JSON."""
     return json.dumps([{"addr": address} for address in addresses], separators=(",", ":"))
 
 
-def env(member: GangMember, gang: Gang) -> dict[str, str]:
+def oneflow_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address."""
     return {
         **first_process(member, gang, CTRL_PORT),
@@ -32,11 +32,11 @@ def env(member: GangMember, gang: Gang) -> dict[str, str]:
 
 
 ROW: Final = RuntimeRow(
-    env,
+    oneflow_variables,
     list_env={
         "MASTER_ADDR": names.ANNOTATION_MASTER,
         "WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
         "DI_ONEFLOW_NODES": names.ANNOTATION_MACHINES,
     },
-    annotation_builders={**MASTER, names.ANNOTATION_MACHINES: machines},
+    annotation_builders={**MASTER, names.ANNOTATION_MACHINES: machines_json},
 )

@@ -15,12 +15,12 @@ from dijob.core.members import Gang, GangMember
 from dijob.core.render.runtimes.row import RuntimeRow
 
 
-def nodelist(gang: Gang, addresses: tuple[str, ...]) -> str:
+def slurm_nodelist(gang: Gang, addresses: tuple[str, ...]) -> str:
     """Return the ranks' names in Slurm's notation: "job-[0-3]"."""
     return f"{gang.job}-[0-{len(addresses) - 1}]"
 
 
-def env(member: GangMember, gang: Gang) -> dict[str, str]:
+def slurm_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address."""
     return {
         "SLURM_NTASKS_PER_NODE": "1",
@@ -35,7 +35,7 @@ def env(member: GangMember, gang: Gang) -> dict[str, str]:
 
 
 ROW: Final = RuntimeRow(
-    env,
+    slurm_variables,
     list_env={
         "SLURM_NTASKS": names.ANNOTATION_NUM_NODES,
         "SLURM_NPROCS": names.ANNOTATION_NUM_NODES,
@@ -44,5 +44,5 @@ ROW: Final = RuntimeRow(
         "SLURM_NODELIST": names.ANNOTATION_NODELIST,
         "SLURM_JOB_NODELIST": names.ANNOTATION_NODELIST,
     },
-    annotation_builders={names.ANNOTATION_NODELIST: nodelist},
+    annotation_builders={names.ANNOTATION_NODELIST: slurm_nodelist},
 )

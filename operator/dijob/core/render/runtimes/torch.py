@@ -16,7 +16,7 @@ from dijob.core.render.runtimes.row import MASTER, RuntimeRow, first_process
 MASTER_PORT: Final = 29500
 
 
-def env(member: GangMember, gang: Gang) -> dict[str, str]:
+def torch_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address."""
     return {
         **first_process(member, gang, MASTER_PORT),
@@ -27,7 +27,7 @@ def env(member: GangMember, gang: Gang) -> dict[str, str]:
 
 
 ROW: Final = RuntimeRow(
-    env,
+    torch_variables,
     list_env={
         "MASTER_ADDR": names.ANNOTATION_MASTER,
         "WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
