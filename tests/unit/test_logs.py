@@ -84,7 +84,7 @@ async def test_lines_of_a_reconciliation_have_the_job(lines: Lines) -> None:
     assert {line["job"] for line in about} == {"ns/job", "ns/other"}
     assert all(line["message"].startswith(f"{line['job']}: ") for line in about)
     failed = next(line for line in about if "reconcile failed" in line["message"])
-    assert "ApiError: 503" in failed["exception"]
+    assert "RequestError: 503" in failed["exception"]
     (listed,) = [line for line in lines.read if "pods of DIJobs): reconciling" in line["message"]]
     assert "job" not in listed
     assert logs.JOB.get() == ""

@@ -36,7 +36,7 @@ def test_what_has_many_fields_is_built_by_their_names() -> None:
 
 def test_a_row_of_a_table_names_what_comes_after_its_fourth_field() -> None:
     many = {each.name for each in classes() if fields(each) > MAX_POSITIONAL}
-    assert {"Kind", "Entry"} <= many
+    assert {"ObjectKind", "Entry"} <= many
     assert by_position(OPERATOR, many, at_most=MAX_POSITIONAL) == []
 
 

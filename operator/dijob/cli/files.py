@@ -36,7 +36,7 @@ def read_file(path: str | Path) -> JobFile:
 
 
 def parse_file(name: str, text: str) -> JobFile:
-    """Parse the text of a file that contains exactly one DIJob. Raises CliError as `read_file` does."""
+    """Parse the text of a file with exactly one DIJob. Raise CliError as read_file does."""
     with client_errors():
         from dijob.client.documents import loads, the_job
 

@@ -1,4 +1,4 @@
-"""Decides one reconciliation: plan(job, observed, now) returns the actions and the new status.
+"""Decides one reconciliation: make_plan(job, observed, now) returns the actions and the new status.
 
 The plan compares the job with the current state and does not depend on earlier plans. Whatever must
 survive a crash of the operator is in the status before the first action that follows from it. So
