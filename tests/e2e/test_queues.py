@@ -36,10 +36,7 @@ def test_events_reach_the_right_processes(space: Space, queue: str) -> None:
         space.logs(name)
         for name in ("events-learner-0", "events-collector-0", "events-collector-1")
     )
-    words = (
-        r"node (\d) \((\w+)\): on, once, off, wait_for, only_local, only_remote and finish are"
-        r" right"
-    )
+    words = r"node (\d) \((\w+)\): on, once, off, wait_for, only_local, only_remote and finish work"
     assert sorted(re.findall(words, said)) == [
         (str(n), "learner" if n < 2 else "collector") for n in range(6)
     ]

@@ -70,7 +70,7 @@ def test_a_job_grows_by_its_own_request_and_shows_its_progress(
     space.until("it has grown", small, 90)
     assert space.logs("grows-0").splitlines()[:2] == [
         "granted 3",
-        f"422 the DIJob {space.name}.grows cannot have 9 replicas: its minReplicas and maxReplicas"
+        f"422 DIJob {space.name}.grows cannot have 9 replicas: its minReplicas and maxReplicas"
         " allow 1 to 4",
     ]
 
