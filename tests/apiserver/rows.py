@@ -248,7 +248,7 @@ REPORTED: dict[str, Reported] = {
         job("bad"),
         "PodsCreated",
         "False",
-        ("PodNameTaken", "pod bad-1", "somebody else", "delete or rename it"),
+        ("PodNameTaken", "pod bad-1", "somebody else", "delete it, or"),
         before=(FOREIGN_POD,),
         healed=("Running", "True"),
         pods=1,

@@ -129,7 +129,7 @@ def test_the_deletion_of_a_former_jobs_pod_is_explained() -> None:
             {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]},
             "belongs to ReplicaSet web-1: delete",
         ),
-        ({"labels": {"app": "x"}}, "belongs to somebody else: delete or rename it"),
+        ({"labels": {"app": "x"}}, "belongs to somebody else: delete it"),
     ],
 )
 def test_a_foreign_object_with_a_needed_name_is_reported_with_its_owner(

@@ -51,7 +51,7 @@ def name_in_use(
         return ApiRejection(why=why, message=message, retry_at=retry_at, attempts=attempts)
     retry_at = now + timedelta(seconds=doubled_wait(attempts, TAKEN_SECONDS))
     message = (
-        f"{what} already exists and belongs to {about or 'somebody else'}: delete or rename it, or"
+        f"{what} already exists and belongs to {about or 'somebody else'}: delete it, or"
         " give the job another name"
     )
     return ApiRejection(

@@ -76,8 +76,8 @@ def _reported_at_once(status: Body, since: str) -> bool:
     sandbox dead, or later.
 
     After a normal end it reports the end first. It then stops the sandbox, but only after it has
-    listed all containers again, which takes another second (1.30 to 1.37, pkg/kubelet: GetNewerThan
-    before SyncTerminatingPod). A pod that was not Ready before shows no such time.
+    listed all containers again, which takes another second (seen on 1.37.2; pkg/kubelet:
+    GetNewerThan before SyncTerminatingPod). A pod that was not Ready before shows no such time.
     """
     ready = pod_condition(status, "ContainersReady")
     return ready.get("status") == "False" and str(ready.get("lastTransitionTime") or "") >= since
