@@ -205,7 +205,7 @@ def test_up_replaces_a_cluster_of_which_a_part_was_killed(
     first = up(Options(NAME, EMBEDDED))
     old = field(first, "namespace kube-system", ".metadata.uid")
     first.stop_component(victim)
-    assert [text for text in first.problems() if text.startswith(f"{victim} has ended")]
+    assert [text for text in first.problems() if text.startswith(f"{victim} has exited")]
     with up(Options(NAME, EMBEDDED)) as second:
         assert second.problems() == []
         assert field(second, "namespace kube-system", ".metadata.uid") != old
