@@ -233,13 +233,18 @@ async def _run(socket: web.WebSocketResponse, command: list[str]) -> Body:
     feeder = asyncio.create_task(feed(process.stdin))
     assert process.stdout is not None
     assert process.stderr is not None
-    out, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
-    for channel, text in ((b"\x01", out), (b"\x02", errors)):
-        if text:
-            await socket.send_bytes(channel + text)
-    code = await process.wait()
-    feeder.cancel()
-    await asyncio.gather(feeder, return_exceptions=True)
+    try:
+        out, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        for channel, text in ((b"\x01", out), (b"\x02", errors)):
+            if text:
+                await socket.send_bytes(channel + text)
+        code = await process.wait()
+    finally:
+        feeder.cancel()
+        await asyncio.gather(feeder, return_exceptions=True)
+        # If the client has gone, sending fails, and only this closes the pipes. Otherwise a later
+        # test fails with the garbage collector's warning about them. asyncio has no public way.
+        process._transport.close()  # type: ignore[attr-defined]
     if not code:
         return {"status": "Success"}
     cause = {"reason": "ExitCode", "message": str(code)}
