@@ -27,7 +27,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Status, format_time
+from dijob.api.status import GivenBack, Status, format_time
 from dijob.core.actions import (
     Action,
     Event,
@@ -144,15 +144,13 @@ def _plan_active(ctx: Pass) -> Plan:
     if record := capacity.due_give_back(ctx.gathering, ctx.status, timeout):
         # Stored before the pods are deleted. Otherwise an operator that is killed in between would
         # re-create them at once.
-        ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": record}))
-        return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
+        return _plan_release_record(ctx, record)
     given = ctx.status.given_back
     if given and ctx.world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
         # A pod that was kept has found a node, so there is capacity: the pause ends now.
         if capacity.found_node(ctx.world, given):
             over = given.model_copy(update={"until": format_time(ctx.now)})
-            ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": over}))
-            return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
+            return _plan_release_record(ctx, over)
         return _build_plan(
             ctx,
             ctx.status,
@@ -170,6 +168,14 @@ def _plan_active(ctx: Pass) -> Plan:
         requeue.while_advancing,
         steps.next_actions(ctx),
     )
+
+
+def _plan_release_record(ctx: Pass, record: GivenBack) -> Plan:
+    """Record in the status that capacity is released, or until when. The next reconciliation acts
+    on it.
+    """
+    ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": record}))
+    return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
 
 
 def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:

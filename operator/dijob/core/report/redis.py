@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from dijob.core.decide.redis_server import KINDS, changed_service
+from dijob.core.decide.redis_server import KINDS, changed_service, is_ready
 from dijob.core.facts import Fact
 from dijob.core.members import Gang
 from dijob.core.observed import advice
@@ -23,6 +23,8 @@ REASONS = {
 def server_fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     """Return whether the job's server is ready, and if not, why."""
     name = gang.server
+    if is_ready(gang, observed):
+        return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
     # Rejections come first: as long as one object is missing, the state of the others is no help.
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
@@ -37,8 +39,6 @@ def server_fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
         return Fact(BrokerReady.NotRunning, f"pod {name} {lost_until(due)}")
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
-    if pod.ready:
-        return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
     if complaint := pod.complaint or observed.warnings.get(pod.uid, ""):
         return Fact(BrokerReady.NotRunning, f"pod {name}: {complaint}")
     return Fact(BrokerReady.Starting, f"pod {name} is starting")
@@ -64,7 +64,4 @@ def not_created(key: str, refusal: ApiRejection) -> str:
 
 def describe_absence(gang: Gang, observed: Observed, now: datetime) -> str:
     """Return why the job's own server is not ready; "" if it is, or if the job has none."""
-    if not gang.server:
-        return ""
-    found = server_fact(gang, observed, now)
-    return "" if found.reason.entry.status else found.message
+    return "" if is_ready(gang, observed) else server_fact(gang, observed, now).message
