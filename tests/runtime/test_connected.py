@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from dijob_runtime.hook import connected
-from dijob_runtime.hook.connected import NOBODY, select_peers
+from dijob_runtime.hook.connected import PLACEHOLDER, select_peers
 from dijob_runtime.world import PodWorld
 
 Processes = set[tuple[int, int]]
@@ -49,7 +49,7 @@ def test_both_ends_of_a_connection_wait_for_it() -> None:
 
 
 def test_nobody_waits_for_a_rank_that_has_succeeded() -> None:
-    place = PodWorld(0, ("a", NOBODY, "c"), 1, "mesh")
+    place = PodWorld(0, ("a", PLACEHOLDER, "c"), 1, "mesh")
     assert select_peers(place) == {(2, 0)}
 
 

@@ -3,7 +3,7 @@
 from dijob import names
 from dijob.core.facts import is_true
 from dijob.core.members import parse_ranks
-from dijob.core.membership.address_list import NOBODY
+from dijob.core.membership.address_list import PLACEHOLDER
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
@@ -84,7 +84,7 @@ class Watched(Judged):
         assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
         # FORGED: an edit by hand that has not been repaired yet.
         assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env
-        assert not (self.together and NOBODY in nodes), (
+        assert not (self.together and PLACEHOLDER in nodes), (
             f"a placeholder address in a gang restart: {env}"
         )
         assert env.get("DI_NODE_IPS", "") == ("" if self.named else env["DI_NODES"])
@@ -95,7 +95,7 @@ class Watched(Judged):
                 continue  # the name leads to the current pod
             peers = [pod for pod in every if pod.rank == rank and ip in pod.addresses]
             finished = any(pod.main.last == 0 for pod in every if pod.rank == rank)
-            assert peers or (finished and ip == NOBODY), f"rank {rank} in {env}"
+            assert peers or (finished and ip == PLACEHOLDER), f"rank {rank} in {env}"
 
     def named_address(self, rank: int) -> str:
         return f"{self.gang.member(rank).name}.job"

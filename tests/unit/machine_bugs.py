@@ -10,7 +10,7 @@ import pytest
 from dijob.core import plan
 from dijob.core.addresses import AddressList
 from dijob.core.decide import address_writes, completion, redis_server, renewal, suspension
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
 from dijob.core.membership import address_list, failures, losses, restart, together
@@ -32,7 +32,7 @@ def a_revision_is_reused(patch: pytest.MonkeyPatch) -> None:
     def first(ctx: Any, due: AddressList) -> Any:
         made, again = numbered(ctx, due), address_list.proof_of(AddressList(1, due.text))
         update = {"list_number": 1, "address_list": again}
-        return replace(made, status=made.status.model_copy(update=update))
+        return replace(made, next_status=made.next_status.model_copy(update=update))
 
     patch.setattr(address_writes, "with_new_revision", first)
 
@@ -50,7 +50,7 @@ def the_list_on_a_pod_is_trusted(patch: pytest.MonkeyPatch) -> None:
 
 def a_forged_list_stays_on_its_pod(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        Pass,
+        Context,
         "unpublished",
         property(lambda ctx: tuple(p for p in ctx.world.pods.values() if not p.has_list)),
     )
@@ -64,7 +64,7 @@ def pods_are_deleted_before_their_failure_is_stored(patch: pytest.MonkeyPatch) -
 
 
 def a_partly_published_list_is_not_completed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Pass, "unpublished", ())
+    patch.setattr(Context, "unpublished", ())
 
 
 def counted_failures_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
         completion,
         "_active_left",
         lambda ctx: left(
-            replace(ctx, status=ctx.status.model_copy(update={"suspended_seconds": 0}))
+            replace(ctx, next_status=ctx.next_status.model_copy(update={"suspended_seconds": 0}))
         ),
     )
 
@@ -195,8 +195,8 @@ def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -
 
     def late(ctx: Any, loss: Any) -> Any:
         made = recorded(ctx, loss)
-        update = {"succeeded_ranks": ctx.status.succeeded_ranks}
-        return replace(made, status=made.status.model_copy(update=update))
+        update = {"succeeded_ranks": ctx.next_status.succeeded_ranks}
+        return replace(made, next_status=made.next_status.model_copy(update=update))
 
     def taken_back(status: Any, gang: Any) -> failures.FailureAccount:
         dead = status.last_renewal and status.last_renewal.list_number == status.list_number

@@ -10,7 +10,7 @@ from dijob.core.actions import DeletePod, PublishAddresses
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang
 from dijob.core.membership import address_list
-from dijob.core.membership.address_list import NOBODY, newest_list
+from dijob.core.membership.address_list import PLACEHOLDER, newest_list
 from dijob.core.observed.views import Pod
 from dijob.core.plan import make_plan as real_plan
 from dijob.names import Addressing
@@ -74,10 +74,10 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
         (view(0), view(2)),
         Status(
             list_number=3,
-            address_list=record(3, f"10.0.0.0,{NOBODY},10.0.0.2"),
+            address_list=record(3, f"10.0.0.0,{PLACEHOLDER},10.0.0.2"),
             succeeded_ranks="1",
         ),
-        f"10.0.0.0,{NOBODY},10.0.0.2",
+        f"10.0.0.0,{PLACEHOLDER},10.0.0.2",
     ),
     "a rank succeeded later": (
         gang(),
@@ -196,7 +196,7 @@ def test_after_that_crash_a_changed_address_makes_the_list_stale() -> None:
         ([listed(0, number=5), listed(1, number=5), listed(2, number=5, ip="10.0.0.9")], 0),
         ([listed(rank, number=5, ips=THEIRS) for rank in range(3)], 0),
         ([view(rank) for rank in range(3)], 0),
-        ([view(rank, number=5, ips=",".join([NOBODY] * 3)) for rank in range(3)], 0),
+        ([view(rank, number=5, ips=",".join([PLACEHOLDER] * 3)) for rank in range(3)], 0),
     ],
     ids=[
         "the kubelets say the same",

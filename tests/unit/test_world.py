@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dijob.api.status import Renewal, Status
 from dijob.core.decide.context import pods_without_list
-from dijob.core.membership.address_list import NOBODY
+from dijob.core.membership.address_list import PLACEHOLDER
 from dijob.core.membership.gathering import is_outdated
 from dijob.core.membership.losses import has_moved, loss_of
 from dijob.core.observed.views import Observed, Pod
@@ -124,14 +124,14 @@ def test_a_succeeded_rank_keeps_its_pod_and_has_a_placeholder_in_the_next_list()
         seen, succeeded=frozenset({0}), list_number=1, last_renewal=Renewal(list_number=1)
     )
     assert (found.to_delete, found.missing, found.addressless) == ((), (), ())
-    assert gathering(found).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gathering(found).next_list(2).text == f"{PLACEHOLDER},10.0.0.1,10.0.0.2"
     gone = world(
         observed(view(1), view(2)),
         succeeded=frozenset({0}),
         list_number=1,
         last_renewal=Renewal(list_number=1),
     )
-    assert gathering(gone).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gathering(gone).next_list(2).text == f"{PLACEHOLDER},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
 
 

@@ -43,7 +43,7 @@ from dijob.core.decide import (
     suspension,
     terminating,
 )
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.facts import Fact
 from dijob.core.members import gang_of
 from dijob.core.membership import capacity, failures
@@ -85,10 +85,12 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         return _plan_deletion(ctx)
     if job.status.ended:
         if job.paused:
-            return _build_plan(ctx, ctx.status, optional_conditions(ctx), requeue.at_next_resync)
+            return _build_plan(
+                ctx, ctx.next_status, optional_conditions(ctx), requeue.at_next_resync
+            )
         return _build_plan(
             ctx,
-            ctx.status,
+            ctx.next_status,
             optional_conditions(ctx),
             requeue.after_end,
             completion.clean_up(ctx),
@@ -103,7 +105,7 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     # After the rules for the end: a paused job that succeeds or fails is still reported as such.
     if job.paused:
         return _build_plan(
-            ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_next_resync, ()
+            ctx, ctx.next_status, conditions.progress_facts(ctx), requeue.at_next_resync, ()
         )
     if suspended:
         return _plan_suspension(ctx)
@@ -112,12 +114,12 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if ctx.template_changed:
         starts = program_starts.confirm_failures(ctx)
         return _build_plan(
-            ctx, ctx.status, conditions.progress_facts(ctx), requeue.while_watching, starts
+            ctx, ctx.next_status, conditions.progress_facts(ctx), requeue.while_watching, starts
         )
     return _plan_active(ctx)
 
 
-def _plan_deletion(ctx: Pass) -> Plan:
+def _plan_deletion(ctx: Context) -> Plan:
     """Plan for a job that is being deleted. The garbage collector deletes its pods, so nothing is
     created meanwhile.
     """
@@ -127,58 +129,62 @@ def _plan_deletion(ctx: Pass) -> Plan:
         return _build_plan(ctx, _completed_status(ctx), ends.end_facts(ctx, last), requeue.at_once)
     return _build_plan(
         ctx,
-        ctx.status,
+        ctx.next_status,
         deletion.deletion_facts(ctx),
         requeue.while_terminating,
         terminating.force_delete_lost_pods(ctx),
     )
 
 
-def _plan_active(ctx: Pass) -> Plan:
+def _plan_active(ctx: Context) -> Plan:
     """Plan for a job that runs or starts. A loss and a new peer list are written to the status
     before any action that follows from them.
     """
     if loss := ctx.loss or renewal.size_change_loss(ctx):
         return _plan_re_rendezvous(ctx, loss)
     timeout = ctx.job.spec.schedule_timeout_seconds
-    if record := capacity.due_give_back(ctx.gathering, ctx.status, timeout):
+    if record := capacity.due_give_back(ctx.gathering, ctx.next_status, timeout):
         # Stored before the pods are deleted. Otherwise an operator that is killed in between would
         # re-create them at once.
         return _plan_release_record(ctx, record)
-    given = ctx.status.given_back
-    if given and ctx.world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
+    given = ctx.next_status.given_back
+    if (
+        given
+        and ctx.world.nobody_runs
+        and capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0
+    ):
         # A pod that was kept has found a node, so there is capacity: the pause ends now.
         if capacity.found_node(ctx.world, given):
             over = given.model_copy(update={"until": format_time(ctx.now)})
             return _plan_release_record(ctx, over)
         return _build_plan(
             ctx,
-            ctx.status,
+            ctx.next_status,
             conditions.progress_facts(ctx),
             requeue.waiting_for_room,
             steps.give_back(ctx, given),
         )
     if due := address_writes.next_list(ctx):
         ctx = address_writes.with_new_revision(ctx, due)
-        return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
+        return _build_plan(ctx, ctx.next_status, conditions.progress_facts(ctx), requeue.at_once)
     return _build_plan(
         ctx,
-        ctx.status,
+        ctx.next_status,
         conditions.progress_facts(ctx),
         requeue.while_advancing,
         steps.next_actions(ctx),
     )
 
 
-def _plan_release_record(ctx: Pass, record: GivenBack) -> Plan:
+def _plan_release_record(ctx: Context, record: GivenBack) -> Plan:
     """Record in the status that capacity is released, or until when. The next reconciliation acts
     on it.
     """
-    ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": record}))
-    return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
+    ctx = replace(ctx, next_status=ctx.next_status.model_copy(update={"given_back": record}))
+    return _build_plan(ctx, ctx.next_status, conditions.progress_facts(ctx), requeue.at_once)
 
 
-def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
+def _build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
     """Return the context of the decisions: the pods compared with the peer list, and the status
     with everything counted so far.
     """
@@ -198,13 +204,13 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     status = _observed_status(job, world, present, counted.into(stored), first_seen)
     waited = capacity.seconds_rejected(world, observed, status, now)
     timeout = job.spec.schedule_timeout_seconds
-    return Pass(
+    return Context(
         job=job,
         world=world,
         observed=observed,
         now=now,
         rejected_ranks=frozenset(rank for rank, seconds in waited.items() if seconds >= timeout),
-        status=status,
+        next_status=status,
         policy=policy,
         template_changed=status.template_hash != template_hash(job),
         has_unstored_counts=counted != known,
@@ -251,7 +257,7 @@ def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
 
 
 def _build_plan(
-    ctx: Pass,
+    ctx: Context,
     status: Status,
     facts: Iterable[Fact],
     when: requeue.When,
@@ -284,13 +290,13 @@ def _build_plan(
     )
 
 
-def _plan_suspension(ctx: Pass) -> Plan:
+def _plan_suspension(ctx: Context) -> Plan:
     status = suspension.next_status(ctx)
     if suspension.can_resume(ctx):
         return _build_plan(
             ctx,
             status,
-            optional_conditions(replace(ctx, status=status)),
+            optional_conditions(replace(ctx, next_status=status)),
             requeue.at_once,
         )
     actions = (*steps.default_replicas(ctx), *suspension.delete_all_pods(ctx))
@@ -299,15 +305,15 @@ def _plan_suspension(ctx: Pass) -> Plan:
     )
 
 
-def _plan_re_rendezvous(ctx: Pass, loss: Loss) -> Plan:
+def _plan_re_rendezvous(ctx: Context, loss: Loss) -> Plan:
     """Record a loss in the status: for which ranks the peer list is stale, and why. The next
     reconciliation acts on it.
     """
     ctx = renewal.record_loss(ctx, loss)
-    return _build_plan(ctx, ctx.status, conditions.progress_facts(ctx), requeue.at_once)
+    return _build_plan(ctx, ctx.next_status, conditions.progress_facts(ctx), requeue.at_once)
 
 
-def _completed_status(ctx: Pass) -> Status:
-    return ctx.status.model_copy(
+def _completed_status(ctx: Context) -> Status:
+    return ctx.next_status.model_copy(
         update={"completion_time": format_time(ctx.now), "suspend_time": None}
     )

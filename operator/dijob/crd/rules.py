@@ -14,7 +14,7 @@ from dijob.api import template_checks as template
 from dijob.crd import naming
 from dijob.crd.rule import NAME_OF_T, Rule, task_name
 from dijob.crd.transitions import (
-    ANEW,
+    SUSPEND_FIRST,
     UNBOUND,
     immutable_fields,
     nothing_changed,
@@ -147,7 +147,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule(
             rule=f"has(self.spec.tasks) == has(oldSelf.spec.tasks) || {UNBOUND}",
             message=(
-                f"tasks cannot be added or removed: the running pods were created from them; {ANEW}"
+                "tasks cannot be added or removed: the running pods were created from them;"
+                f" {SUSPEND_FIRST}"
             ),
             field=".spec.tasks",
         ),
@@ -162,7 +163,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             message=(
                 "tasks: only the last task's replicas can be changed, because ranks are numbered"
-                f" through all tasks, and later ranks would change; {ANEW}"
+                f" through all tasks, and later ranks would change; {SUSPEND_FIRST}"
             ),
             field=".spec.tasks",
         ),

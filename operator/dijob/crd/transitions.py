@@ -16,7 +16,9 @@ from dijob.api.traits import Immutable, Mutable, defaulted_fields, traits_by_fie
 from dijob.crd.rule import Rule
 from dijob.reasons import Invalid
 
-ANEW: Final = "suspend the job first (spec.suspend: true), or create another job with another name"
+SUSPEND_FIRST: Final = (
+    "suspend the job first (spec.suspend: true), or create another job with another name"
+)
 # CEL: whether the job had ended. An ended job has a rule of its own, and the others do not apply,
 # so that the user gets one message.
 ENDED: Final = (
@@ -77,7 +79,7 @@ def immutable_fields() -> Iterator[Rule]:
             field = to_camel(name)
             yield Rule(
                 rule=f"{_stays_same(name)} || {_may_change(name)}",
-                message=f"{field} cannot be changed: {trait.why}; {ANEW}",
+                message=f"{field} cannot be changed: {trait.why}; {SUSPEND_FIRST}",
                 field=f".spec.{field}",
             )
 
@@ -118,7 +120,10 @@ def tasks_unchanged(what: str, value: str) -> Rule:
             f"{_are_equal(f'oldSelf.spec.tasks{each}', f'self.spec.tasks{each}')}"
             f" || {_may_change('tasks')}"
         ),
-        message=f"tasks: {what} cannot be changed: the running pods were created from them; {ANEW}",
+        message=(
+            f"tasks: {what} cannot be changed: the running pods were created from them;"
+            f" {SUSPEND_FIRST}"
+        ),
         field=".spec.tasks",
     )
 

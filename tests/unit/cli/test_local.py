@@ -141,7 +141,7 @@ def test_two_runs_have_different_addresses() -> None:
 def test_no_rank_has_the_placeholder_address() -> None:
     """The others would not wait for this rank, and their first messages would be lost."""
     found = {places.rank_address(run, rank) for run in range(places.RUNS) for rank in range(600)}
-    assert not found & {address_list.NOBODY, connected.NOBODY}
+    assert not found & {address_list.PLACEHOLDER, connected.PLACEHOLDER}
 
 
 RULES = [

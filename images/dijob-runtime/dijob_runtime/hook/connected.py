@@ -22,7 +22,7 @@ from dijob_runtime.world import FOLDER, PodWorld
 
 # The placeholder in the peer list for a rank that has succeeded
 # (operator/dijob/core/membership/address_list.py). It is not waited for.
-NOBODY = "127.0.0.2"
+PLACEHOLDER = "127.0.0.2"
 LOOK_SECONDS = 0.05
 SAY_EACH_SECONDS = 10.0
 # The interval of the checks for peers that were missing when the program started.
@@ -108,7 +108,7 @@ def select_peers(world: PodWorld) -> set[tuple[int, int]]:
     ding/framework/parallel.py within a pod.
     """
     me = world.me
-    alive = [rank for rank, address in enumerate(world.addresses) if address != NOBODY]
+    alive = [rank for rank, address in enumerate(world.addresses) if address != PLACEHOLDER]
     others = {(rank, one) for rank in alive for one in range(world.workers)} - {me}
     if world.mq_type == "redis" and world.topology != "alone":
         return others

@@ -12,14 +12,14 @@ from itertools import islice
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.decide import redis_server, requeue
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
 
 
-def next_list(ctx: Pass) -> AddressList | None:
+def next_list(ctx: Context) -> AddressList | None:
     """Return the peer list to publish now, with its revision, or None."""
     world = ctx.world
     if not ctx.gathering.next_size:
@@ -30,22 +30,22 @@ def next_list(ctx: Pass) -> AddressList | None:
         return None
     # The stale revision counts as well: a revision is never used twice, even if the status lost
     # the number.
-    last = ctx.status.last_renewal
+    last = ctx.next_status.last_renewal
     died = last.list_number if last else 0
     return ctx.gathering.next_list(max(world.address_list.number, died) + 1)
 
 
-def with_new_revision(ctx: Pass, due: AddressList) -> Pass:
+def with_new_revision(ctx: Context, due: AddressList) -> Context:
     """Return the context with the revision and the digest of the new list in its status. The list
     is active once this status is written.
     """
     kept = {"list_number": due.number, "address_list": proof_of(due), "given_back": None}
-    status = ctx.status.model_copy(update=kept)
+    status = ctx.next_status.model_copy(update=kept)
     world = World.of(ctx.world.gang, ctx.observed, status, ctx.now)
-    return replace(ctx, world=world, status=status)
+    return replace(ctx, world=world, next_status=status)
 
 
-def publish_peer_list(ctx: Pass) -> tuple[Action, ...]:
+def publish_peer_list(ctx: Context) -> tuple[Action, ...]:
     """Write the active list to the pods that do not have it, and remind kubelets that have missed
     it. A pod whose program has not started waits while the job's Redis server is not ready.
     """
@@ -59,7 +59,7 @@ def publish_peer_list(ctx: Pass) -> tuple[Action, ...]:
     )
 
 
-def _due_reminders(ctx: Pass) -> tuple[Action, ...]:
+def _due_reminders(ctx: Context) -> tuple[Action, ...]:
     # Bounded, because reminders are extra writes that come just when the API server is slow.
     due = (reminder for reminder, left in requeue.pending_reminders(ctx) if left <= 0)
     return tuple(islice(due, ctx.observed.throttling.reminders))

@@ -9,7 +9,7 @@ can still be deleted, and the pod that replaces it starts without a back-off.
 from collections.abc import Iterable, Mapping
 
 from dijob.core.actions import Action, ChangePolicy, PodAction
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.observed.views import ApiRejection
 
 Refusals = Mapping[str, ApiRejection]
@@ -32,12 +32,12 @@ def pod_uid(remembered: str) -> str:
     return remembered.partition(" pod/")[2].partition(" ")[2]
 
 
-def due_actions(ctx: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
+def due_actions(ctx: Context, actions: Iterable[Action]) -> tuple[Action, ...]:
     """Return the actions whose back-off is over."""
     return tuple(action for action in actions if _seconds_until_due(ctx, action) <= 0)
 
 
-def seconds_until_next(ctx: Pass, actions: Iterable[Action]) -> float | None:
+def seconds_until_next(ctx: Context, actions: Iterable[Action]) -> float | None:
     """Return the seconds until the next rejected action may be retried; None if none waits."""
     return min(
         (left for action in actions if (left := _seconds_until_due(ctx, action)) > 0), default=None
@@ -66,7 +66,7 @@ def split_retries(
     return tuple(plain), tuple(map(tuple, ordered))
 
 
-def _seconds_until_due(ctx: Pass, action: Action) -> float:
+def _seconds_until_due(ctx: Context, action: Action) -> float:
     refusal = ctx.observed.refusals.get(rejection_key(action))
     return (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dijob.api.status import Charge, parse_time
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.facts import find_condition, is_true
 from dijob.core.observed.views import Pod
@@ -26,7 +26,7 @@ class Verdict:
     rank: int | None = None
 
 
-def find_verdict(ctx: Pass) -> Verdict | None:
+def find_verdict(ctx: Context) -> Verdict | None:
     """Return how the job ends now, by the first rule that applies; None if it continues. Deadlines
     do not apply while it is paused, suspended or being deleted.
     """
@@ -36,28 +36,28 @@ def find_verdict(ctx: Pass) -> Verdict | None:
     return next((found for rule in rules if (found := rule(ctx))), None)
 
 
-def _success_verdict(ctx: Pass) -> Verdict | None:
+def _success_verdict(ctx: Context) -> Verdict | None:
     if not ctx.policy.fulfilled(ctx.world.succeeded, frozenset(ctx.world.unfinished)):
         return None
     return Verdict(Succeeded.SuccessPolicy if ctx.world.unfinished else Succeeded.AllRanksSucceeded)
 
 
-def _fatal_failure(ctx: Pass) -> Verdict | None:
+def _fatal_failure(ctx: Context) -> Verdict | None:
     actions = ctx.new_failures.items()
     fatal = [rank for rank, action in actions if action is FailureAction.FAIL_JOB]
     return Verdict(Failed.FailurePolicy, fatal[0]) if fatal else None
 
 
-def _too_many_failures(ctx: Pass) -> Verdict | None:
-    too_many = ctx.status.restarts > ctx.job.spec.backoff_limit
+def _too_many_failures(ctx: Context) -> Verdict | None:
+    too_many = ctx.next_status.restarts > ctx.job.spec.backoff_limit
     return Verdict(Failed.BackoffLimitExceeded) if too_many else None
 
 
-def _not_done_in_time(ctx: Pass) -> Verdict | None:
+def _not_done_in_time(ctx: Context) -> Verdict | None:
     return Verdict(Failed.DeadlineExceeded) if _is_over(_active_left(ctx)) else None
 
 
-def _not_running_in_time(ctx: Pass) -> Verdict | None:
+def _not_running_in_time(ctx: Context) -> Verdict | None:
     return Verdict(Failed.StartupDeadlineExceeded) if _is_over(_startup_left(ctx)) else None
 
 
@@ -70,7 +70,7 @@ ENDS = (_success_verdict, _fatal_failure, _too_many_failures)
 DEADLINES = (_not_done_in_time, _not_running_in_time)
 
 
-def seconds_to_deadline(ctx: Pass) -> float | None:
+def seconds_to_deadline(ctx: Context) -> float | None:
     """Return the seconds until a deadline ends the job; None if it has none."""
     if suspension.is_suspended(ctx):
         return None
@@ -80,7 +80,7 @@ def seconds_to_deadline(ctx: Pass) -> float | None:
     )
 
 
-def clean_up(ctx: Pass) -> tuple[Action, ...]:
+def clean_up(ctx: Context) -> tuple[Action, ...]:
     """Return the clean-up of a job that has ended: its pods as cleanPodPolicy says, and after its
     time to live the job itself, with everything that belongs to it.
     """
@@ -89,7 +89,7 @@ def clean_up(ctx: Pass) -> tuple[Action, ...]:
     return clean_pods(ctx)
 
 
-def clean_pods(ctx: Pass) -> tuple[Action, ...]:
+def clean_pods(ctx: Context) -> tuple[Action, ...]:
     """Return what happens to the pods of a job that has ended."""
     pods = ctx.observed.all_pods
     policy, server = ctx.job.spec.clean_pod_policy, ctx.world.gang.server
@@ -114,11 +114,11 @@ def clean_pods(ctx: Pass) -> tuple[Action, ...]:
     )
 
 
-def failed_pods(ctx: Pass) -> frozenset[str]:
+def failed_pods(ctx: Context) -> frozenset[str]:
     """Return the uids of the pods that keep their logs when the job has failed: those with a
     counted failure, and those whose program failed before the end but was not counted any more.
     """
-    seen = {charge.uid: charge for charge in ctx.status.restarts_seen}
+    seen = {charge.uid: charge for charge in ctx.next_status.restarts_seen}
     charged = {uid for uid, charge in seen.items() if charge.failures}
     ended = ctx.job.status.completion_time or ""
     late = (pod for pod in ctx.world.pods.values() if "" < pod.containers.ended <= ended)
@@ -132,7 +132,7 @@ def _has_passed_gate(pod: Pod) -> bool:
     return pod.phase != "Pending" and not pod.containers.gated
 
 
-def time_to_live(ctx: Pass) -> float | None:
+def time_to_live(ctx: Context) -> float | None:
     """Return the seconds until a job that has ended is deleted; None if it is kept."""
     ttl, ended = (
         ctx.job.spec.ttl_seconds_after_finished,
@@ -141,18 +141,18 @@ def time_to_live(ctx: Pass) -> float | None:
     return None if ttl is None or ended is None else ttl - (ctx.now - ended).total_seconds()
 
 
-def _active_left(ctx: Pass) -> float | None:
-    limit, status = ctx.job.spec.active_deadline_seconds, ctx.status
+def _active_left(ctx: Context) -> float | None:
+    limit, status = ctx.job.spec.active_deadline_seconds, ctx.next_status
     if limit is None or (start := parse_time(status.start_time)) is None:
         return None
     return limit - ((ctx.now - start).total_seconds() - status.suspended_seconds)
 
 
-def _startup_left(ctx: Pass) -> float | None:
+def _startup_left(ctx: Context) -> float | None:
     """Return the seconds until the startup deadline. It applies to each start: the first one,
     one after a suspension, and one after all ranks have restarted.
     """
-    limit, status = ctx.job.spec.startup_deadline_seconds, ctx.status
+    limit, status = ctx.job.spec.startup_deadline_seconds, ctx.next_status
     if limit is None:
         return None
     running = find_condition(ctx.job.status, Running)

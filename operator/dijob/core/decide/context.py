@@ -19,10 +19,10 @@ from dijob.names import FailureAction
 
 
 @dataclass(frozen=True)
-class Pass:
+class Context:
     """Everything that one reconciliation knows.
 
-    `job.status` is the stored status. `status` is the new one: it includes the counts of this
+    `job.status` is the stored status. `next_status` is the new one: it includes the counts of this
     reconciliation, and `has_unstored_counts` says that a failure or success among them is not
     stored yet. `new_failures` maps the ranks that have failed since the last reconciliation to the
     actions of the failure policy, oldest failure first.
@@ -34,7 +34,7 @@ class Pass:
     now: datetime
     # The ranks whose pods have been rejected for the admission timeout.
     rejected_ranks: frozenset[int]
-    status: Status
+    next_status: Status
     policy: Policy
     template_changed: bool
     has_unstored_counts: bool

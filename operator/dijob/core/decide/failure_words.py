@@ -2,7 +2,7 @@
 and the report of the job's end uses them, too.
 """
 
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.observed.endings import how_it_ended
 
 
@@ -11,7 +11,7 @@ def describe_failed_part(rank: int, container: str) -> str:
     return f"rank {rank}: container {container}" if container else f"rank {rank}"
 
 
-def rule_in_words(ctx: Pass, rank: int) -> str:
+def rule_in_words(ctx: Context, rank: int) -> str:
     """Describe a failure and the rule of the failure policy that matches it; without a match, the
     runtime's default applies.
     """

@@ -7,11 +7,11 @@ again after the last failure and the log of that failure stays the newest one.
 """
 
 from dijob.core.actions import ConfirmEnds
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.observed.views import Pod
 
 
-def confirm_failures(ctx: Pass) -> tuple[ConfirmEnds, ...]:
+def confirm_failures(ctx: Context) -> tuple[ConfirmEnds, ...]:
     """Return the confirmations for the failures that the stored status has counted."""
     if ctx.has_unstored_counts:
         return ()
@@ -20,10 +20,10 @@ def confirm_failures(ctx: Pass) -> tuple[ConfirmEnds, ...]:
     )
 
 
-def pods_to_confirm(ctx: Pass) -> list[Pod]:
+def pods_to_confirm(ctx: Context) -> list[Pod]:
     """Return the pods whose launcher waits and that are not about to be re-created."""
     replaced = {pod.uid for pod in ctx.world.to_delete}
-    renewed = {charge.uid: charge.renewed for charge in ctx.status.restarts_seen}
+    renewed = {charge.uid: charge.renewed for charge in ctx.next_status.restarts_seen}
     return [
         pod
         for _, pod in sorted(ctx.world.pods.items())

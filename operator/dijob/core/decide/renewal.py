@@ -7,7 +7,7 @@ ranks restart, or count the same loss twice.
 from dataclasses import replace
 
 from dijob.api.status import Renewal, format_time
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.decide.failure_words import rule_in_words
 from dijob.core.members import compact_ranks, format_ranks
 from dijob.core.membership import together
@@ -17,7 +17,7 @@ from dijob.names import FailureAction
 from dijob.reasons import AddressesReady
 
 
-def restart_job_loss(ctx: Pass) -> Loss | None:
+def restart_job_loss(ctx: Context) -> Loss | None:
     """Return a new failure whose policy is RestartJob as a loss of all ranks; None if there is
     none, or if no rank has started.
     """
@@ -30,7 +30,7 @@ def restart_job_loss(ctx: Pass) -> Loss | None:
     return Loss(AddressesReady.FailurePolicy, message, together.all_ranks(ctx.world))
 
 
-def size_change_loss(ctx: Pass) -> Loss | None:
+def size_change_loss(ctx: Context) -> Loss | None:
     """Return a change of size as a loss of all ranks if the programs cannot gain or lose a member
     while they run; else None.
     """
@@ -41,7 +41,7 @@ def size_change_loss(ctx: Pass) -> Loss | None:
     return Loss(AddressesReady.Scaled, message, together.all_ranks(world))
 
 
-def record_loss(ctx: Pass, loss: Loss) -> Pass:
+def record_loss(ctx: Context, loss: Loss) -> Context:
     """Return the context with the loss recorded in its status, and the world as it is then."""
     world = ctx.world
     # Ranks that are scaled down and still have the list are included: a scale-up may need them
@@ -58,15 +58,15 @@ def record_loss(ctx: Pass, loss: Loss) -> Pass:
     update = {
         "last_renewal": renewal,
         # A second loss before the next list extends this re-rendezvous and is not counted again.
-        "renewals": ctx.status.renewals + (1 if world.in_force else 0),
+        "renewals": ctx.next_status.renewals + (1 if world.in_force else 0),
         "succeeded_ranks": compact_ranks(lasting),
     }
-    status = ctx.status.model_copy(update=update)
+    status = ctx.next_status.model_copy(update=update)
     dead = replace(world, state=ListState.DEAD, renewing=ranks, succeeded=lasting)
-    return replace(ctx, world=dead, status=status)
+    return replace(ctx, world=dead, next_status=status)
 
 
-def _taken_along(ctx: Pass) -> str:
+def _taken_along(ctx: Context) -> str:
     """Describe the ranks that restart although they had succeeded; "" if there are none."""
     ranks = ctx.world.succeeded - together.lasting_successes(ctx.world)
     if not ranks:

@@ -12,7 +12,7 @@ from dijob.api.status import Status, format_time
 from dijob.core import pace
 from dijob.core.actions import RemindPod
 from dijob.core.decide import completion, redis_server
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.facts import is_true, job_age, seconds_until_problem
 from dijob.core.membership import capacity, restart
 from dijob.core.observed import creations, lost_nodes
@@ -38,59 +38,59 @@ STAMPED_SECONDS = 0.5
 
 # Returns the seconds until the next reconciliation of a branch of the plan, from its context and
 # the status that it writes.
-When = Callable[[Pass, Status], float]
+When = Callable[[Context, Status], float]
 
 
-def at_once(ctx: Pass, status: Status) -> float:
+def at_once(ctx: Context, status: Status) -> float:
     """The next reconciliation acts on what this one writes."""
     return 0.0
 
 
-def at_next_resync(ctx: Pass, status: Status) -> float:
+def at_next_resync(ctx: Context, status: Status) -> float:
     """The operator does nothing until the job is edited."""
     return RESYNC_SECONDS
 
 
-def after_end(ctx: Pass, status: Status) -> float:
+def after_end(ctx: Context, status: Status) -> float:
     """Pods arrive as events; the job itself is deleted after its time to live."""
     return _at_latest(completion.time_to_live(ctx))
 
 
-def while_suspended(ctx: Pass, status: Status) -> float:
+def while_suspended(ctx: Context, status: Status) -> float:
     """Pods on lost nodes are force-deleted after their grace period."""
     return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
 
 
-def while_terminating(ctx: Pass, status: Status) -> float:
+def while_terminating(ctx: Context, status: Status) -> float:
     """Pods on lost nodes are force-deleted after their grace period. Other changes arrive as
     events.
     """
     return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
 
 
-def waiting_for_room(ctx: Pass, status: Status) -> float:
+def waiting_for_room(ctx: Context, status: Status) -> float:
     """The job holds no capacity until its next try."""
     return min(
         _at_latest(completion.seconds_to_deadline(ctx)),
-        capacity.seconds_until_retry(ctx.status, ctx.now) + STAMPED_SECONDS,
+        capacity.seconds_until_retry(ctx.next_status, ctx.now) + STAMPED_SECONDS,
     )
 
 
-def while_watching(ctx: Pass, status: Status) -> float:
+def while_watching(ctx: Context, status: Status) -> float:
     """The operator leaves the pods as they are, but a deadline may end the job, and conditions may
     change.
     """
     return min([_at_latest(completion.seconds_to_deadline(ctx)), *_status_waits(ctx, status)])
 
 
-def while_advancing(ctx: Pass, status: Status) -> float:
+def while_advancing(ctx: Context, status: Status) -> float:
     """The job is reconciled again when the first of its waits is over."""
     waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
     # Never at once, because this very plan does what is due.
     return max(min([while_watching(ctx, status), *waits]), 0.1)
 
 
-def _pod_waits(ctx: Pass) -> Iterator[float]:
+def _pod_waits(ctx: Context) -> Iterator[float]:
     """Yield the seconds until missing pods may be created, pods on lost nodes are force-deleted,
     and capacity is released.
     """
@@ -99,13 +99,15 @@ def _pod_waits(ctx: Pass) -> Iterator[float]:
             yield wait_to_create(ctx, rank)
     for seconds in (
         lost_nodes.seconds_until_next(ctx.world.pods.values(), ctx.now),
-        capacity.until_given_back(ctx.gathering, ctx.status, ctx.job.spec.schedule_timeout_seconds),
+        capacity.until_given_back(
+            ctx.gathering, ctx.next_status, ctx.job.spec.schedule_timeout_seconds
+        ),
     ):
         if seconds and seconds > 0:
             yield seconds + STAMPED_SECONDS
 
 
-def _list_waits(ctx: Pass) -> Iterator[float]:
+def _list_waits(ctx: Context) -> Iterator[float]:
     """Yield the seconds until a peer list is published, until a kubelet is reminded of it, and
     until a pod that does not restart for it is re-created.
     """
@@ -121,7 +123,7 @@ def _list_waits(ctx: Pass) -> Iterator[float]:
         )
 
 
-def _service_waits(ctx: Pass) -> Iterator[float]:
+def _service_waits(ctx: Context) -> Iterator[float]:
     """Yield the seconds until the Service, the NetworkPolicy and the Redis server are created."""
     for kind, missing in (
         ("service", service_is_missing(ctx)),
@@ -133,7 +135,7 @@ def _service_waits(ctx: Pass) -> Iterator[float]:
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(ctx, ctx.world.gang.server))
 
 
-def _status_waits(ctx: Pass, status: Status) -> Iterator[float]:
+def _status_waits(ctx: Context, status: Status) -> Iterator[float]:
     """Yield the seconds until the reason why the job is not complete is checked again."""
     if not is_true(status, Running) or not ctx.world.in_force or ctx.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
@@ -151,7 +153,7 @@ def _at_latest(left: float | None) -> float:
     )
 
 
-def pending_reminders(ctx: Pass) -> list[tuple[RemindPod, float]]:
+def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
     """Return a reminder for each pod in which the peer list has had no effect yet (it is still at
     its gate, or its process has not restarted), with the seconds until it is due. The pause doubles
     with each reminder.
@@ -174,19 +176,19 @@ def pending_reminders(ctx: Pass) -> list[tuple[RemindPod, float]]:
     return found
 
 
-def service_is_missing(ctx: Pass) -> bool:
+def service_is_missing(ctx: Context) -> bool:
     """Whether the job needs its headless Service and does not have it."""
     missing = f"service/{ctx.world.gang.job}" not in ctx.observed.existing
     return ctx.job.wants_service and missing
 
 
-def policy_is_missing(ctx: Pass) -> bool:
+def policy_is_missing(ctx: Context) -> bool:
     """Whether the job needs a NetworkPolicy and does not have it."""
     isolation = ctx.observed.isolation
     return isolation.wanted and ctx.world.gang.job not in isolation.policies
 
 
-def pods_wait_for_shared(ctx: Pass) -> bool:
+def pods_wait_for_shared(ctx: Context) -> bool:
     """Whether pods must wait for a shared object.
 
     All pods wait for the NetworkPolicy, because a pod without it would be open to everyone. The
@@ -197,12 +199,12 @@ def pods_wait_for_shared(ctx: Pass) -> bool:
     return policy_is_missing(ctx) or (service_is_missing(ctx) and not ctx.observed.pods)
 
 
-def may_try(ctx: Pass, key: str) -> bool:
+def may_try(ctx: Context, key: str) -> bool:
     """Whether the object ("service/x") may be created now, see wait_to_make."""
     return wait_to_make(ctx, key) <= 0
 
 
-def wait_to_make(ctx: Pass, key: str) -> float:
+def wait_to_make(ctx: Context, key: str) -> float:
     """Return the seconds until the object ("pod/x-0") may be created; 0 or less: now. It waits if
     its creation was rejected, or if it has been deleted repeatedly.
     """
@@ -212,17 +214,17 @@ def wait_to_make(ctx: Pass, key: str) -> float:
     return max(asked_again, creations.seconds_until_creation(lately, ctx.now))
 
 
-def wait_to_create(ctx: Pass, rank: int) -> float:
+def wait_to_create(ctx: Context, rank: int) -> float:
     """Return the seconds until the rank's pod may be created; 0 or less: now."""
     return wait_for_pod(ctx, ctx.world.gang.member(rank).name)
 
 
-def wait_for_pod(ctx: Pass, name: str) -> float:
+def wait_for_pod(ctx: Context, name: str) -> float:
     """Return the seconds until the pod of this name may be created; 0 or less: now."""
     return wait_to_make(ctx, f"pod/{name}")
 
 
-def creation_order(ctx: Pass, ranks: Sequence[int]) -> list[int]:
+def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
     """Return the order in which pods are created.
 
     If the first creation is rejected, the others are not tried (shell/batch.py). While old pods

@@ -12,7 +12,7 @@ from dijob.core.actions import (
     SetReplicas,
 )
 from dijob.core.decide import address_writes, program_starts, redis_server, requeue
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_pods, release_pod
 from dijob.core.membership import capacity
 from dijob.core.observed import lost_nodes
@@ -26,12 +26,12 @@ from dijob.core.render import redis as redis_objects
 IN_ORDER_AT_ONCE = 32
 
 
-def give_back(ctx: Pass, given: GivenBack) -> tuple[Action, ...]:
+def give_back(ctx: Context, given: GivenBack) -> tuple[Action, ...]:
     """Delete the pods that hold capacity, once the status has counted how the others ended."""
     return () if ctx.has_unstored_counts else delete_pods(capacity.to_give_back(ctx.world, given))
 
 
-def next_actions(ctx: Pass) -> tuple[Action, ...]:
+def next_actions(ctx: Context) -> tuple[Action, ...]:
     """Return the next step towards running in the desired size."""
     return (
         *default_replicas(ctx),
@@ -43,13 +43,13 @@ def next_actions(ctx: Pass) -> tuple[Action, ...]:
     )
 
 
-def default_replicas(ctx: Pass) -> tuple[Action, ...]:
+def default_replicas(ctx: Context) -> tuple[Action, ...]:
     """Write spec.replicas if the user left it out. A job with tasks has replicas per task."""
     spec = ctx.job.spec
     return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
 
 
-def _policy_actions(ctx: Pass) -> tuple[Action, ...]:
+def _policy_actions(ctx: Context) -> tuple[Action, ...]:
     """Create the job's NetworkPolicy, and correct it and that of the Redis server if the job has
     changed or somebody has edited them. A policy that is not needed any more is changed to allow
     everything, because the operator has no right to delete it.
@@ -68,7 +68,7 @@ def _policy_actions(ctx: Pass) -> tuple[Action, ...]:
     return (*change, CreateShared(policy.isolation_manifests)) if create else change
 
 
-def _create_and_delete_pods(ctx: Pass) -> tuple[Action, ...]:
+def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
     """Create missing pods, and delete those that cannot be part of the next peer list."""
     world, gathering = ctx.world, ctx.gathering
     create = () if requeue.pods_wait_for_shared(ctx) else _create_pods(ctx)
@@ -81,7 +81,7 @@ def _create_and_delete_pods(ctx: Pass) -> tuple[Action, ...]:
     return (*delete_pods(world.to_delete), *back, *force, *create)
 
 
-def _create_pods(ctx: Pass) -> tuple[Action, ...]:
+def _create_pods(ctx: Context) -> tuple[Action, ...]:
     gathering, member = ctx.gathering, ctx.world.gang.member
     due = takewhile(lambda rank: requeue.wait_to_create(ctx, rank) <= 0, gathering.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
@@ -90,13 +90,13 @@ def _create_pods(ctx: Pass) -> tuple[Action, ...]:
     return tuple(CreatePod(member(rank)) for rank in requeue.creation_order(ctx, free))
 
 
-def _shared_objects(ctx: Pass) -> tuple[Action, ...]:
+def _shared_objects(ctx: Context) -> tuple[Action, ...]:
     """Create the objects that the ranks share: the headless Service and the Redis server."""
     due = requeue.service_is_missing(ctx) and requeue.may_try(ctx, f"service/{ctx.world.gang.job}")
     return (*((CreateShared(service.headless_manifests),) if due else ()), *_redis_actions(ctx))
 
 
-def _redis_actions(ctx: Pass) -> tuple[Action, ...]:
+def _redis_actions(ctx: Context) -> tuple[Action, ...]:
     name, seen = ctx.world.gang.server, ctx.observed
     pod = seen.unranked_pod(name)
     # NetworkPolicies are watched only if each job has one. Otherwise a missing policy of the Redis

@@ -8,7 +8,7 @@ only the pods show are stored before the pods are deleted. The peer list is then
 
 from dijob.api.status import Renewal, Status, format_time, parse_time
 from dijob.core.actions import Action
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_pods
 from dijob.core.members import compact_ranks
 from dijob.core.membership import together
@@ -16,12 +16,12 @@ from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
 
 
-def is_suspended(ctx: Pass) -> bool:
+def is_suspended(ctx: Context) -> bool:
     """Whether the job is suspended, or was suspended and its old pods are still ending."""
     return ctx.job.spec.suspend or bool(ctx.job.status.suspend_time)
 
 
-def next_status(ctx: Pass) -> Status:
+def next_status(ctx: Context) -> Status:
     """Return the status of a job that is suspended, or that is resumed now."""
     since = parse_time(ctx.job.status.suspend_time)
     if since is None:
@@ -38,7 +38,7 @@ def next_status(ctx: Pass) -> Status:
             "succeeded_ranks": compact_ranks(together.lasting_successes(ctx.world)),
         }
     elif can_resume(ctx):
-        seconds = ctx.status.suspended_seconds + max(0, int((ctx.now - since).total_seconds()))
+        seconds = ctx.next_status.suspended_seconds + max(0, int((ctx.now - since).total_seconds()))
         update = {
             "suspend_time": None,
             "resume_time": format_time(ctx.now),
@@ -46,15 +46,15 @@ def next_status(ctx: Pass) -> Status:
         }
     else:
         update = {}
-    return ctx.status.model_copy(update=update)
+    return ctx.next_status.model_copy(update=update)
 
 
-def can_resume(ctx: Pass) -> bool:
+def can_resume(ctx: Context) -> bool:
     """Whether the job can start again: it is no longer suspended, and has no old pods."""
     return not (ctx.job.spec.suspend or ctx.observed.all_pods)
 
 
-def delete_all_pods(ctx: Pass) -> tuple[Action, ...]:
+def delete_all_pods(ctx: Context) -> tuple[Action, ...]:
     """Delete all pods, once the suspension and all counts are stored."""
     if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()

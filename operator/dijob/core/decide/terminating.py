@@ -9,14 +9,14 @@ immediate, so one that ends within REPORT_SECONDS costs no write.
 from dijob.api.status import parse_time
 from dijob.core.actions import Action
 from dijob.core.decide import completion
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import force_delete_pods
 from dijob.core.observed import lost_nodes
 
 REPORT_SECONDS = 3.0
 
 
-def seconds_until_reported(ctx: Pass) -> float:
+def seconds_until_reported(ctx: Context) -> float:
     """Return the seconds until the deletion has lasted long enough to be reported; 0 or less:
     now.
     """
@@ -24,7 +24,7 @@ def seconds_until_reported(ctx: Pass) -> float:
     return REPORT_SECONDS - (ctx.now - began).total_seconds() if began else 0.0
 
 
-def force_delete_lost_pods(ctx: Pass) -> tuple[Action, ...]:
+def force_delete_lost_pods(ctx: Context) -> tuple[Action, ...]:
     """Force-delete pods on lost nodes, because a foreground deletion would wait for them. The pods
     of a job that has ended are cleaned up as usual.
     """

@@ -19,7 +19,7 @@ from dijob.core.observed.views import Observed, Pod
 # or to no pod, in which case NNG hangs silently. A connection to this address is refused, and NNG
 # retries it indefinitely without harm. No DI-engine process listens here, because they listen on
 # the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
-NOBODY = "127.0.0.2"
+PLACEHOLDER = "127.0.0.2"
 # The text of a list that a pod has, but whose addresses are not known.
 UNKNOWN = "?"
 
@@ -27,7 +27,7 @@ UNKNOWN = "?"
 def proof_of(made: AddressList) -> ListProof:
     """Return what the status stores about a list, besides its revision."""
     finished = compact_ranks(
-        rank for rank, address in enumerate(made.addresses) if address == NOBODY
+        rank for rank, address in enumerate(made.addresses) if address == PLACEHOLDER
     )
     return ListProof(size=len(made.addresses), digest=made.digest, finished=finished)
 
@@ -52,7 +52,7 @@ def _rebuild_list(
     finished, found = parse_ranks(proof.finished), []
     for rank in range(proof.size):
         ip = pods[rank].ip if rank in pods else ""
-        address = NOBODY if rank in finished else gang.address(rank, ip)
+        address = PLACEHOLDER if rank in finished else gang.address(rank, ip)
         if not address:
             return AddressList(number)
         found.append(address)

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from dijob.core.addresses import AddressList
 from dijob.core.membership import together
-from dijob.core.membership.address_list import NOBODY
+from dijob.core.membership.address_list import PLACEHOLDER
 from dijob.core.membership.world import World
 from dijob.core.observed.views import ARRIVAL, Observed, Pod, RejectionCause, pod_age, seconds_since
 
@@ -183,7 +183,7 @@ def is_outdated(world: World) -> bool:
     placeholders is needed. (All other ranks have their connections and need no new list.)
     """
     ips = world.address_list.addresses
-    named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
+    named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
     crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
     return world.in_force and named and crashed and not together.is_closing(world)
@@ -209,7 +209,7 @@ def _arrival_time(pod: Pod) -> str:
 
 
 def _listed_address(world: World, rank: int) -> str:
-    return NOBODY if rank in world.succeeded else world.gang.address(rank, world.pods[rank].ip)
+    return PLACEHOLDER if rank in world.succeeded else world.gang.address(rank, world.pods[rank].ip)
 
 
 def _is_creating(gathering: Gathering) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from dijob.api.problems import SpecError
 from dijob.api.status import Renewal
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.facts import (
     NOT_READY_SECONDS,
     Fact,
@@ -44,7 +44,7 @@ BROKEN = (
 NO_PEERS = "some programs may not know their peers, see the condition LauncherBypassed"
 
 
-def progress_facts(ctx: Pass) -> list[Fact]:
+def progress_facts(ctx: Context) -> list[Fact]:
     """Return the conditions of a job that is neither suspended, deleted nor ended."""
     return [
         _pods_created(ctx),
@@ -87,14 +87,14 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
     return counted
 
 
-def describe_obstacle(ctx: Pass) -> str:
+def describe_obstacle(ctx: Context) -> str:
     """Return which rank keeps the job from being Running, and why."""
     # Without addresses, Running only says "waiting for addresses".
     first = _addresses_ready(ctx)
     return (_running_fact(ctx) if first.reason.entry.status else first).message
 
 
-def _pods_created(ctx: Pass) -> Fact:
+def _pods_created(ctx: Context) -> Fact:
     missing, size = ctx.world.missing, ctx.world.gang.size
     there = sum(rank in ctx.world.pods for rank in range(size))
     if not missing:
@@ -112,7 +112,7 @@ def _pods_created(ctx: Pass) -> Fact:
     return Fact(reason, f"{existing}; {paused}")
 
 
-def _addresses_ready(ctx: Pass) -> Fact:
+def _addresses_ready(ctx: Context) -> Fact:
     world = ctx.world
     if world.in_force and not ctx.loss:
         if ctx.unpublished:
@@ -130,10 +130,10 @@ def _addresses_ready(ctx: Pass) -> Fact:
     )
 
 
-def _without_list(ctx: Pass, lacking: str) -> Fact:
+def _without_list(ctx: Context, lacking: str) -> Fact:
     """Explain why no peer list is active. `lacking` names the ranks without an address, and why."""
-    world, given = ctx.world, ctx.status.given_back
-    if given and world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
+    world, given = ctx.world, ctx.next_status.given_back
+    if given and world.nobody_runs and capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0:
         message = f"{given.message}; it tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
     if renewal := _last_loss(ctx):
@@ -149,12 +149,12 @@ def _without_list(ctx: Pass, lacking: str) -> Fact:
     return Fact(reason, lacking + _describe_start(ctx))
 
 
-def _last_loss(ctx: Pass) -> Renewal | None:
+def _last_loss(ctx: Context) -> Renewal | None:
     """Return the loss that the job recovers from, or None. (A suspension is not a loss.)"""
-    return ctx.status.last_renewal if ctx.world.state is ListState.DEAD else None
+    return ctx.next_status.last_renewal if ctx.world.state is ListState.DEAD else None
 
 
-def _is_stuck(ctx: Pass) -> bool:
+def _is_stuck(ctx: Context) -> bool:
     """Whether the cluster has reported why a rank has no address. Otherwise its pod is only
     starting.
     """
@@ -164,7 +164,7 @@ def _is_stuck(ctx: Pass) -> bool:
     return explained or any(diagnose.not_admitted(gang, rank, ctx.observed) for rank in ranks)
 
 
-def _describe_joining(ctx: Pass) -> str:
+def _describe_joining(ctx: Context) -> str:
     """Return which desired ranks are missing in the active peer list, and why."""
     world, late = ctx.world, ctx.world.addressless
     if not late:
@@ -173,7 +173,7 @@ def _describe_joining(ctx: Pass) -> str:
     return f"; joining later: {why}"
 
 
-def _describe_start(ctx: Pass) -> str:
+def _describe_start(ctx: Context) -> str:
     """Return when the job starts without the ranks that have no address yet; "" if it does not."""
     least, window = ctx.world.gang.minimum, ctx.job.spec.gather_seconds
     if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:
@@ -186,7 +186,7 @@ def _describe_start(ctx: Pass) -> str:
     return f" (the job starts {window} s after {ranks}; other ranks can join later)"
 
 
-def _running_fact(ctx: Pass) -> Fact:
+def _running_fact(ctx: Context) -> Fact:
     world = ctx.world
     latched = is_true(ctx.job.status, Running)
     if not (world.in_force or (latched and world.survivors)):
@@ -207,7 +207,7 @@ def _running_fact(ctx: Pass) -> Fact:
     return Fact(reason, message)
 
 
-def _all_run(ctx: Pass) -> str:
+def _all_run(ctx: Context) -> str:
     """Return how many ranks run, and either the failures so far or, once a rank has finished, when
     that was and what ends the job.
     """
@@ -225,7 +225,7 @@ def _all_run(ctx: Pass) -> str:
     return f"{run}, {format_ranks(done)} {verb} finished{since}; {until}"
 
 
-def _peers_ready(ctx: Pass) -> Fact:
+def _peers_ready(ctx: Context) -> Fact:
     """Whether every rank is Ready and has the newest peer list now. Never latched."""
     world = ctx.world
     if renewal := _last_loss(ctx):
@@ -262,7 +262,7 @@ def _starting_or_ending(world: World) -> str:
     return "it may be starting or ending"
 
 
-def _lagging_ranks(ctx: Pass) -> list[int]:
+def _lagging_ranks(ctx: Context) -> list[int]:
     """Return the ranks that are not Ready, or do not have the active peer list yet."""
     world = ctx.world
     without = {pod.rank for pod in ctx.unpublished} | world.restarts.pending

@@ -1,7 +1,7 @@
 """Reports a job that is being deleted: what its pods do, and what the deletion waits for."""
 
 from dijob.api.model import Metadata
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.facts import Fact
 from dijob.core.members import format_count
 from dijob.core.observed import diagnose
@@ -14,7 +14,7 @@ from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Term
 OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
 
 
-def deletion_facts(ctx: Pass) -> list[Fact]:
+def deletion_facts(ctx: Context) -> list[Fact]:
     """Return the conditions of a job that is being deleted."""
     if ctx.job.status.ended:
         return [*optional_conditions(ctx), deletion_wait_fact(ctx.job.metadata)]
@@ -39,7 +39,7 @@ def deletion_wait_fact(job: Metadata) -> Fact:
     return Fact(Terminating.WaitsForPods, "the job is being deleted and waits for its pods to end")
 
 
-def _pods_in_words(ctx: Pass) -> str:
+def _pods_in_words(ctx: Context) -> str:
     pods = ctx.observed.all_pods
     stay = sum(not pod.deleting and not pod.finished for pod in pods)
     ending = [pod for pod in pods if pod.deleting]

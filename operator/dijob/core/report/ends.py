@@ -5,7 +5,7 @@ log.
 from dijob.api.status import FirstFailure
 from dijob.core.decide import completion
 from dijob.core.decide.completion import Verdict
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.decide.failure_words import describe_failed_part, rule_in_words
 from dijob.core.facts import Fact, is_true
 from dijob.core.members import format_count
@@ -21,12 +21,12 @@ from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succ
 KEPT = "the pod will show DeadlineExceeded"
 
 
-def end_facts(ctx: Pass, verdict: Verdict) -> list[Fact]:
+def end_facts(ctx: Context, verdict: Verdict) -> list[Fact]:
     """Return the conditions of a job that ends now."""
     return _end_conditions(ctx, _end_cause(ctx, verdict))
 
 
-def _end_cause(ctx: Pass, verdict: Verdict) -> Fact:
+def _end_cause(ctx: Context, verdict: Verdict) -> Fact:
     spec, reason, rank = ctx.job.spec, verdict.reason, verdict.rank
     match reason:
         case Succeeded():
@@ -34,7 +34,7 @@ def _end_cause(ctx: Pass, verdict: Verdict) -> Fact:
         case Failed.FailurePolicy if rank is not None:
             text = f"{rule_in_words(ctx, rank)} says FailJob"
         case Failed.BackoffLimitExceeded:
-            failures, limit = ctx.status.restarts, spec.backoff_limit
+            failures, limit = ctx.next_status.restarts, spec.backoff_limit
             text = f"{format_count(failures, 'failure')}, backoffLimit is {limit}"
         case Failed.StartupDeadlineExceeded:
             seconds, why = spec.startup_deadline_seconds, conditions.describe_obstacle(ctx)
@@ -45,7 +45,7 @@ def _end_cause(ctx: Pass, verdict: Verdict) -> Fact:
     return Fact(reason, text + _first_failure(ctx, rank))
 
 
-def _successes_in_words(ctx: Pass, reason: Succeeded) -> str:
+def _successes_in_words(ctx: Context, reason: Succeeded) -> str:
     if reason is Succeeded.AllRanksSucceeded:
         size = min(ctx.world.size, ctx.world.gang.size)
         return f"all {format_count(size, 'rank')} exited 0"
@@ -53,11 +53,11 @@ def _successes_in_words(ctx: Pass, reason: Succeeded) -> str:
     return f"{ranks} exited 0, as successPolicy: {task} requires"
 
 
-def _first_failure(ctx: Pass, rank: int | None) -> str:
+def _first_failure(ctx: Context, rank: int | None) -> str:
     """Return where the log of the first failure is, and its cause. `rank` is the rank whose end the
     message describes already. The cause comes last, because it may be long and is cut at its end.
     """
-    if (first := ctx.status.first_failure) is None:
+    if (first := ctx.next_status.first_failure) is None:
         return ""
     log = f" ({hint})" if (hint := _where_logs_are(ctx, first)) else ""
     cause = f"; the first failure: {_describe_failure(first)}" if first.rank != rank else ""
@@ -69,7 +69,7 @@ def _describe_failure(first: FirstFailure) -> str:
     return f"{describe_failed_part(first.rank, first.container)} {how}"
 
 
-def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
+def _where_logs_are(ctx: Context, first: FirstFailure) -> str:
     """Return where the log of the first failure is. If its pod has been re-created since, name the
     log of another failed pod.
     """
@@ -105,7 +105,7 @@ def _logs_command(pod: Pod) -> str:
     return f"`kubectl logs {pod.name}{name}`"
 
 
-def _end_conditions(ctx: Pass, fact: Fact) -> list[Fact]:
+def _end_conditions(ctx: Context, fact: Fact) -> list[Fact]:
     over: list[Reason] = [Running.Finished, PeersReady.Finished]
     if ctx.world.gang.server:
         over.append(BrokerReady.Finished)

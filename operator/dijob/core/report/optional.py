@@ -12,7 +12,7 @@ from dijob.api import checks
 from dijob.api.bypass import bypass_problems
 from dijob.api.status import format_time
 from dijob.api.warnings import job_warnings
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.facts import Fact, find_condition, is_true
 from dijob.core.members import format_ranks
 from dijob.core.observed.containers import Containers
@@ -46,7 +46,7 @@ PAUSED = (
 )
 
 
-def optional_conditions(ctx: Pass) -> list[Fact]:
+def optional_conditions(ctx: Context) -> list[Fact]:
     """Return the optional conditions that are, or were, relevant."""
     status, facts = ctx.job.status, []
     # A change of an ended job has no effect, so the message says what to do instead.
@@ -57,7 +57,9 @@ def optional_conditions(ctx: Pass) -> list[Fact]:
         facts.append(Fact(Invalid.Valid))
     if over and ctx.job.spec.suspend:
         facts.append(Fact(Suspended.Finished, over))
-    elif not ctx.job.spec.suspend and is_true(status, Suspended) and not ctx.status.suspend_time:
+    elif (
+        not ctx.job.spec.suspend and is_true(status, Suspended) and not ctx.next_status.suspend_time
+    ):
         facts.append(Fact(Suspended.Resumed))
     if ctx.job.paused:
         facts.append(Fact(Paused.Annotated, PAUSED))
@@ -72,7 +74,7 @@ def optional_conditions(ctx: Pass) -> list[Fact]:
     ]
 
 
-def _service_facts(ctx: Pass) -> list[Fact]:
+def _service_facts(ctx: Context) -> list[Fact]:
     service, known = f"service/{ctx.world.gang.job}", find_condition(ctx.job.status, ServiceReady)
     if not ctx.job.wants_service:
         return [Fact(ServiceReady.NotWanted)] if known else []
@@ -92,7 +94,7 @@ def _service_facts(ctx: Pass) -> list[Fact]:
     return [Fact(ServiceReady.ServiceRemoved, removed)] if removed else []
 
 
-def _policy_facts(ctx: Pass) -> list[Fact]:
+def _policy_facts(ctx: Context) -> list[Fact]:
     known = find_condition(ctx.job.status, Isolated)
     if not ctx.observed.isolation.wanted:
         return [Fact(Isolated.NotWanted)] if known else []
@@ -106,7 +108,7 @@ def _policy_facts(ctx: Pass) -> list[Fact]:
     return [Fact(Isolated.Removed, removed)] if removed else []
 
 
-def _describe_removal(ctx: Pass, key: str) -> str:
+def _describe_removal(ctx: Context, key: str) -> str:
     """Describe a missing object ("service/x") that is deleted repeatedly; "" if it is not."""
     due = paused_until(ctx.observed.creations.get(key), ctx.now)
     if due is None:
@@ -115,16 +117,16 @@ def _describe_removal(ctx: Pass, key: str) -> str:
     return f"{what} was deleted repeatedly, and will be re-created at {format_time(due)}"
 
 
-def _redis_facts(ctx: Pass) -> list[Fact]:
+def _redis_facts(ctx: Context) -> list[Fact]:
     gang = ctx.world.gang
     if not gang.server or ctx.job.status.ended:
         return []
-    if ctx.job.spec.suspend or ctx.status.suspend_time:
+    if ctx.job.spec.suspend or ctx.next_status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, so its Redis server is stopped")]
     return [redis.server_fact(gang, ctx.observed, ctx.now)]
 
 
-def _warning_facts(ctx: Pass) -> list[Fact]:
+def _warning_facts(ctx: Context) -> list[Fact]:
     """Return the warnings about a job that runs, but perhaps not as its author expects. They become
     False when the cause is gone.
     """
@@ -144,7 +146,7 @@ def _warning_facts(ctx: Pass) -> list[Fact]:
     ]
 
 
-def without_peers(ctx: Pass) -> list[str]:
+def without_peers(ctx: Context) -> list[str]:
     """Return sentences about programs that do not know their peers, according to the spec or to
     the reports of their launchers.
     """
@@ -152,7 +154,7 @@ def without_peers(ctx: Pass) -> list[str]:
     return [*map(str, bypass_problems(ctx.job)), *reported]
 
 
-def _reported_by(ctx: Pass, what: str, report: Callable[[Containers], str]) -> list[str]:
+def _reported_by(ctx: Context, what: str, report: Callable[[Containers], str]) -> list[str]:
     """Return a sentence that names the ranks with this report in their termination messages, and
     quotes the report of the lowest rank; [] if there is none.
     """
@@ -161,7 +163,7 @@ def _reported_by(ctx: Pass, what: str, report: Callable[[Containers], str]) -> l
     return [f"{format_ranks(found)} {what}: {found[min(found)].strip()}"] if found else []
 
 
-def _warning_fact(ctx: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
+def _warning_fact(ctx: Context, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
     known = is_true(ctx.job.status, type(gone))
     if known and ctx.job.status.ended:
         return []  # The condition stays: the pods that caused it may be deleted by now.

@@ -4,7 +4,7 @@ Without this, a rank that crashes repeatedly looks healthy: between two crashes 
 """
 
 from dijob.api.status import Charge
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.members import format_count
 from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
@@ -14,11 +14,11 @@ from dijob.reasons import AddressesReady
 FAILURES = (AddressesReady.PodFailed.name, AddressesReady.FailurePolicy.name)
 
 
-def past_failures(ctx: Pass) -> str:
+def past_failures(ctx: Context) -> str:
     """Return the failures counted against backoffLimit as the rest of a sentence; "" if there are
     none. The last failure is described if it is still known, from its pod or from the last loss.
     """
-    charged = ctx.status.restarts
+    charged = ctx.next_status.restarts
     if not charged:
         return ""
     # Times in Kubernetes' format sort as text.
@@ -27,9 +27,9 @@ def past_failures(ctx: Pass) -> str:
     return f"; {format_count(charged, 'failure')} so far{last}"
 
 
-def _of_pods(ctx: Pass) -> list[tuple[str, str]]:
+def _of_pods(ctx: Context) -> list[tuple[str, str]]:
     """Return the time and the description of each pod's last counted failure."""
-    charged = {charge.uid: charge for charge in ctx.status.restarts_seen if charge.failures}
+    charged = {charge.uid: charge for charge in ctx.next_status.restarts_seen if charge.failures}
     pods = (pod for pod in ctx.world.pods.values() if pod.uid in charged)
     return [failure for pod in pods if (failure := _last_failure(pod, charged[pod.uid]))]
 
@@ -40,7 +40,7 @@ def _last_failure(pod: Pod, charge: Charge) -> tuple[str, str] | None:
     return (end.at, f"rank {pod.rank}: {end.program} {end.words}") if end and failed else None
 
 
-def _of_renewal(ctx: Pass) -> list[tuple[str, str]]:
+def _of_renewal(ctx: Context) -> list[tuple[str, str]]:
     """Return the time and message of the last loss, if a failure caused it."""
-    last = ctx.status.last_renewal
+    last = ctx.next_status.last_renewal
     return [(last.time, last.message)] if last and last.reason in FAILURES else []

@@ -2,7 +2,7 @@
 
 from dijob.core.actions import Action
 from dijob.core.decide import changes
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.facts import Fact, is_true
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.reasons import ChangesRefused
@@ -24,7 +24,7 @@ CANNOT = {
 }
 
 
-def rejection_facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
+def rejection_facts(ctx: Context, actions: tuple[Action, ...] | None) -> list[Fact]:
     """Return the condition about rejected changes, [] if there is nothing to report.
 
     `actions` is None if this reconciliation only writes the status. Then, and while a failure is

@@ -1,6 +1,6 @@
 """Reports a suspended job, and one that waits for its old pods to end before it resumes."""
 
-from dijob.core.decide.context import Pass
+from dijob.core.decide.context import Context
 from dijob.core.facts import Fact
 from dijob.core.observed import diagnose
 from dijob.core.report.optional import optional_conditions
@@ -9,7 +9,7 @@ from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Susp
 MESSAGE = "the job is suspended: set spec.suspend to false to resume it"
 
 
-def suspension_facts(ctx: Pass) -> list[Fact]:
+def suspension_facts(ctx: Context) -> list[Fact]:
     """Return the conditions of a job that is suspended, or that waits for its old pods to end
     before it resumes.
     """
