@@ -211,10 +211,13 @@ class Space:
         return "\n".join(parts)
 
     def _containers(self, pod: str) -> str:
-        """Return the containers' states, the end of the gate's log, and the pod's peer list."""
+        """Return the containers' states with the pod's peer list, and the ends of the logs of the
+        gate and of the main container.
+        """
         states = self._try("-n", self.name, "get", pod, "-o", f"jsonpath={_STATES}")
         gate = self._try("-n", self.name, "logs", pod, "-c", GATE, "--tail=2")
-        return f"{states[-1500:]}\nthe gate: {gate[-500:]}"
+        program = self._try("-n", self.name, "logs", pod, "--tail=3")
+        return f"{states[-1500:]}\nthe gate: {gate[-500:]}\nthe program: {program[-800:]}"
 
     def _told_by(self, pod: str) -> str:
         """Return a pod's state, and the ends of the logs of its main container and of its previous
