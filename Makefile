@@ -106,7 +106,7 @@ prose: venv ## check docs, comments and messages with Vale and the rules in .val
 # tests of the operator. MANY and the remaining tests run in one process each: with pytest workers, every worker imports and collects
 # all tests and reports each result to the controller, which takes a fifth of the time.
 MANY := $(addprefix tests/unit/test_,machine.py depth.py shell_bites.py lease_stories.py undone_changes.py)
-COMMANDS := tests/unit/cli tests/unit/client
+COMMANDS := tests/unit/cli tests/unit/client tests/unit/extras
 
 .PHONY: unit
 unit: venv tools ## unit tests: core, launcher, state machine, command line; needs no cluster (~40 s)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # What is installed: the operator, and what runs in the pods.
-PRODUCT = ("operator/dijob", "images/launcher", "images/dijob-runtime")
+PRODUCT = ("operator/dijob", "operator/dijob_extras", "images/launcher", "images/dijob-runtime")
 TESTS = ("tests", "testing")
 GENERATED = {"reference", "cli", "conditions", "metrics", "chart-values"}
 FEW_LINES = 40

@@ -7,7 +7,7 @@ from apiserver.plane import Plane
 
 pytestmark = pytest.mark.apiserver
 
-MADE = sorted((Path(__file__).parents[1] / "unit/cli/slurm").glob("*.yaml"))
+MADE = sorted((Path(__file__).parents[1] / "unit/extras/slurm").glob("*.yaml"))
 
 
 def test_there_are_ten_scripts() -> None:

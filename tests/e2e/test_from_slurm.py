@@ -10,7 +10,7 @@ from space import Space
 
 pytestmark = pytest.mark.e2e
 
-SCRIPTS = Path(__file__).parents[1] / "unit/cli/slurm"
+SCRIPTS = Path(__file__).parents[1] / "unit/extras/slurm"
 
 
 def converted(name: str) -> str:

@@ -33,9 +33,10 @@ def installed(target: Path) -> None:
         assert spec is not None
         assert spec.origin
         shutil.copy(spec.origin, target)
-    shutil.copytree(ROOT / "operator/dijob", target / "dijob")
+    for name in ("dijob", "dijob_extras"):
+        shutil.copytree(ROOT / "operator" / name, target / name)
     # As in the wheel (pyproject.toml, force-include).
-    python = target / "dijob/cli/local/python"
+    python = target / "dijob_extras/local/python"
     shutil.copytree(ROOT / "images/dijob-runtime/dijob_runtime", python / "dijob_runtime")
     shutil.copy(ROOT / "images/dijob-runtime/hook/sitecustomize.py", python)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from asked import asked
-from dijob.cli.stacks.container import NAME
+from dijob_extras.stacks.container import NAME
 from jobs import config_map, job, mounted
 from space import Body, Space
 

@@ -21,7 +21,7 @@ from prose.extract import MARKS, document, passages
 ROOT = Path(__file__).parents[2]
 LEVELS = ("error", "warning", "suggestion")
 # Not prose of this project: manifests of DI-orchestrator, recorded objects, outputs of from-slurm.
-OTHERS = ("tests/unit/cli/slurm/", "tests/apiserver/di-orchestrator/", "tests/golden/")
+OTHERS = ("tests/unit/extras/slurm/", "tests/apiserver/di-orchestrator/", "tests/golden/")
 
 
 def texts() -> tuple[list[str], list[str]]:

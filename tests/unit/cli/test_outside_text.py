@@ -14,10 +14,10 @@ from dijob.cli.doctor import checks
 from dijob.cli.doctor.verdict import problem
 from dijob.cli.loglines import Prefix
 from dijob.cli.main import group
-from dijob.cli.ui.sse import Message, encode_message
 from dijob.cli.watching import live, view
 from dijob.client import DijobError, Job, Line, dump
 from dijob.client.bar import measure_progress
+from dijob_extras.ui.sse import Message, encode_message
 from rich.console import Console
 from unit.cli.test_watching import SHOWN, pod
 from unit.cli.test_watching import job as job_of

@@ -40,10 +40,11 @@ def command(where: Where, name: str, stacks: bool, stacks_image: str, output: st
       kubectl dijob doctor test --stacks
     """
     with client_errors():
+        from dijob_extras.stacks.take import new_container
+
         from dijob.cli.doctor import checks
         from dijob.cli.doctor.collect import collect_evidence
         from dijob.cli.doctor.of_stacks import stacks_data
-        from dijob.cli.stacks.take import new_container
     # Naming the image only makes sense for stacks, so it implies --stacks.
     asked = new_container(stacks_image) if stacks or stacks_image else None
     evidence = call_client(where, lambda client: collect_evidence(client, name, asked))

@@ -1,4 +1,4 @@
-"""`kubectl dijob local`: runs a job with local processes, which dijob.cli.local manages."""
+"""`kubectl dijob local`: runs a job with local processes, which dijob_extras.local manages."""
 
 from pathlib import Path
 
@@ -52,9 +52,10 @@ def command(
       kubectl dijob local examples/cartpole-dqn.yaml --logs out
       kubectl dijob local job.yaml --volume data=./data --timeout 60
     """
+    from dijob_extras.local.session import Choices, run_job_locally
+
     from dijob.cli.errors import CliError, Exit
     from dijob.cli.files import read_file
-    from dijob.cli.local.session import Choices, run_job_locally
 
     end = run_job_locally(read_file(file), Choices(logs, timeout, _parse_volumes(volumes)))
     codes = {"Succeeded": Exit.OK, "Failed": Exit.FAILED, "TimedOut": Exit.TIMED_OUT}

@@ -1,4 +1,4 @@
-"""`kubectl dijob ui`: starts the local page, which is implemented in dijob.cli.ui."""
+"""`kubectl dijob ui`: starts the local page, which is implemented in dijob_extras.ui."""
 
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bo
 
     async def act(client: "AsyncClient") -> None:
         # Port 0 lets the kernel choose, so that two pages can run at the same time.
-        from dijob.cli.ui.serving import Wish, serve_page
+        from dijob_extras.ui.serving import Wish, serve_page
 
         await serve_page(client, Wish(all_namespaces, port or 0, not no_browser))
 

@@ -11,14 +11,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from dijob_extras.stacks.container import StackContainer
+from dijob_extras.stacks.take import take_dumps
+
 from dijob.api.status import parse_time
 from dijob.cli.doctor import probe
 from dijob.cli.doctor.evidence import Evidence, Objects
 from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.errors import CliError
 from dijob.cli.probing import ask_ranks
-from dijob.cli.stacks.container import StackContainer
-from dijob.cli.stacks.take import take_dumps
 from dijob.cli.topology import looking
 from dijob.cli.topology.compare import Report
 from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of

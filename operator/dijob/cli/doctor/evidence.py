@@ -6,10 +6,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from dijob_extras.stacks.read import Look
+
 from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
 from dijob.cli.doctor.probe import Probe
-from dijob.cli.stacks.read import Look
 from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
 from dijob.core.members import format_ranks

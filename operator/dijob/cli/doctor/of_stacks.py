@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from dijob_extras.stacks import places
+
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
-from dijob.cli.stacks import places
 from dijob.core.members import format_ranks
 
 

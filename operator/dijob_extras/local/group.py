@@ -1,0 +1,131 @@
+"""A process group: a rank's program and everything that it starts, ended as a unit.
+
+The end of a container ends all of its processes. Here the process group and a variable in each
+process's environment serve that purpose.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from dijob_extras.local.plan import MARK, Start
+
+# How long to read the output after the program has ended. Without /proc, a process that has left
+# its group cannot be found, and may keep the pipe open.
+DRAIN_SECONDS = 2
+# The exit codes of a shell for a command that is missing, and for one that cannot be executed.
+NOT_FOUND, NOT_RUN = 127, 126
+
+Line = Callable[[str], None]
+
+
+class ProcessGroup:
+    """The processes of one rank. `line` is called for each line that they print."""
+
+    def __init__(self, start: Start, line: Line) -> None:
+        self.start = start
+        self._line = line
+        self._process: asyncio.subprocess.Process | None = None
+        self._over = False
+        self._due: signal.Signals | None = None
+        self.began = 0.0
+        """When the program started, by the event loop's clock; 0 before."""
+
+    @property
+    def pid(self) -> int:
+        """The id of the first process; 0 before it has started."""
+        return self._process.pid if self._process else 0
+
+    @property
+    def runs(self) -> bool:
+        """Whether the program runs or is about to start."""
+        return not self._over
+
+    async def run(self) -> int:
+        """Run the program, and return its status as subprocess does: negative for a signal.
+
+        Afterwards all processes that it has started are killed, as at the end of a container.
+        """
+        try:
+            return await self._run()
+        finally:
+            self._over = True
+
+    async def _run(self) -> int:
+        # asyncio's own pipe is not used: its wait() returns only when every process has closed the
+        # pipe, including those that have left the group.
+        reading, writing = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.start.words,
+                # A container has no standard input either.
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                env=dict(self.start.env),
+                cwd=self.start.folder,
+                # In its own session, the rank does not receive the terminal's Ctrl-C. This program
+                # ends it then, with a grace period.
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(reading)
+            self._line(f"dijob: cannot run {self.start.words[0]!r}: {error.strerror}")
+            return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
+        finally:
+            os.close(writing)
+        self.began = asyncio.get_running_loop().time()
+        # A signal that was sent while the program was starting.
+        if self._due is not None:
+            self.tell(self._due)
+        reader = asyncio.create_task(self._read(reading))
+        status = await self._process.wait()
+        self.tell(signal.SIGKILL)
+        kill_marked(self.start.env[MARK])
+        with suppress(TimeoutError):
+            await asyncio.wait_for(reader, DRAIN_SECONDS)
+        return status
+
+    def tell(self, number: signal.Signals) -> None:
+        """Send a signal to the group, once it has started."""
+        self._due = number
+        if self._process is not None and not self._over:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    async def _read(self, pipe: int) -> None:
+        stream = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(pipe, "rb")
+        )
+        try:
+            await self._lines_of(stream)
+        finally:
+            transport.close()
+
+    async def _lines_of(self, stream: asyncio.StreamReader) -> None:
+        # StreamReader.readline() would raise an error at a line of more than 64 KiB.
+        rest = b""
+        while chunk := await stream.read(1 << 16):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                self._line(line.decode(errors="replace"))
+        if rest:
+            self._line(rest.decode(errors="replace"))
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes whose mark begins with this text, in any process group.
+
+    Without /proc, such as on macOS, no process is found.
+    """
+    wanted = f"{MARK}={mark}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        # Processes end meanwhile, and those of other users cannot be read.
+        with suppress(OSError, ValueError):
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if any(variable.startswith(wanted) for variable in variables):
+                os.kill(int(folder.name), signal.SIGKILL)

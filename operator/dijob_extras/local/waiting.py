@@ -1,0 +1,80 @@
+"""Reports ranks that keep running although others have ended.
+
+A run does not end while one rank hangs. The report names its process, so that the user can inspect
+it, for example with py-spy.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dijob_extras.local.group import ProcessGroup
+
+# The ranks of a job usually end within seconds of each other, even on a busy machine.
+FIRST_SECONDS: Final = 30.0
+# The first report between SIGTERM and SIGKILL.
+ENDING_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class RunningRank:
+    """A rank whose program runs, with its process and the seconds since its start."""
+
+    rank: int
+    pid: int
+    seconds: float
+
+
+def running_ranks(groups: Mapping[int, ProcessGroup]) -> list[RunningRank]:
+    """Return the ranks that currently run."""
+    now = asyncio.get_running_loop().time()
+    return [
+        RunningRank(rank, group.pid, now - group.began)
+        for rank, group in sorted(groups.items())
+        if group.runs and group.began
+    ]
+
+
+def format_running(left: Sequence[RunningRank]) -> str:
+    """List the ranks that are still running; "" if there are none."""
+    if not left:
+        return ""
+    each = (f"rank {one.rank} (process {one.pid}, for {one.seconds:.0f} s)" for one in left)
+    return f"still running: {', '.join(each)}"
+
+
+def report_running(left: Sequence[RunningRank], since: str, seconds: float, then: str = "") -> str:
+    """Return the report; "" if no rank runs any more. `since` happened `seconds` ago."""
+    text = f"{seconds:.0f} s after {since}, {format_running(left)}{f'; {then}' if then else ''}"
+    return text if left else ""
+
+
+class EndWait:
+    """Reports running ranks at growing intervals. `left` returns the ranks that run now."""
+
+    def __init__(
+        self, left: Callable[[], Sequence[RunningRank]], say: Callable[[str], None]
+    ) -> None:
+        self._left, self._say = left, say
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, since: str, first: float, then: str = "") -> None:
+        """Start reporting, first after `first` seconds. The reports of an earlier wait stop."""
+        self.stop()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        def tell(pause: float) -> None:
+            if text := report_running(self._left(), since, loop.time() - began, then):
+                self._say(text)
+                # The interval doubles, so that a long training does not fill the terminal.
+                self._timer = loop.call_later(2 * pause, tell, 2 * pause)
+
+        self._timer = loop.call_later(first, tell, first)
+
+    def stop(self) -> None:
+        """Stop reporting."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None

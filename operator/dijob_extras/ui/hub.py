@@ -1,0 +1,189 @@
+"""Distributes the state of the cluster to all tabs of the page.
+
+There is one watch of the jobs, and for each open job the feed of `kubectl dijob watch`. The hub
+also remembers what it has seen, because a status has only the last progress and the last loss.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from dijob.api.status import format_time
+from dijob.cli.watching.feed import Feed
+from dijob.client import AsyncClient, DijobError, Job, NotFound
+from dijob.client.connection import ClientRequest
+from dijob.client.errors import ApiError
+from dijob.client.resources import DIJOBS
+from dijob.client.watching import watch_objects
+
+from dijob_extras.ui.memory import Ends, PageMemory
+from dijob_extras.ui.sse import Message, Messages
+from dijob_extras.ui.tail import tail_log
+from dijob_extras.ui.view import Seen, job_page, job_row
+
+_AGAIN_SECONDS: Final = 2.0
+# How often the apiserver's version is requested. A watch can be silent for minutes, so it does not
+# show whether the apiserver responds.
+_PULSE_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 4.0
+# The longest time between two updates, which also carry new problems.
+_BEAT_SECONDS: Final = 1.0
+# The shortest time between two updates of a page. A starting job changes many times per second.
+_PACE_SECONDS: Final = 0.2
+
+
+class Hub:
+    """The jobs of one or all namespaces, and what was seen of them since the command started."""
+
+    def __init__(self, client: AsyncClient, everywhere: bool = False) -> None:
+        self.client, self.everywhere = client, everywhere
+        self._jobs: dict[str, Job] = {}
+        self._memories: dict[str, PageMemory] = {}
+        self._changed = asyncio.Condition()
+        self._listed = False
+        self._troubles: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Follow the cluster until the task is cancelled."""
+        work = [asyncio.ensure_future(one) for one in (self._watch(), self._pulse())]
+        try:
+            await asyncio.gather(*work)
+        finally:
+            for one in work:
+                one.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        path = DIJOBS.path("" if self.everywhere else self.client.namespace)
+        while True:
+            try:
+                objects = watch_objects(self.client.connection, path, report=self._note_watch)
+                async with aclosing(objects) as changes:
+                    async for found in changes:
+                        await self._take(found)
+            except DijobError as error:
+                self._note_watch(str(error))
+                await self._tell()
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _note_watch(self, trouble: str) -> None:
+        # Not announced: the page receives it with its next update.
+        self._troubles["watch"] = trouble
+
+    async def _take(self, found: Mapping[str, Mapping[str, Any]]) -> None:
+        before, now = self._jobs, datetime.now(UTC)
+        self._jobs = {}
+        for key, body in found.items():
+            known = before.get(key)
+            # `watch_objects` keeps the identity of unchanged objects: the parsed job is reused.
+            self._jobs[key] = known if known and known.body is body else Job(body)
+            if self._jobs[key] is not known:
+                self.memory(self._jobs[key]).see(self._jobs[key], now)
+        kept = {job.metadata.uid for job in self._jobs.values()}
+        self._memories = {uid: one for uid, one in self._memories.items() if uid in kept}
+        self._listed = True
+        self._note_watch("")
+        await self._tell()
+
+    async def _pulse(self) -> None:
+        while True:
+            problem = await self._problem()
+            if problem != self._troubles.get("answer", ""):
+                self._troubles["answer"] = problem
+                await self._tell()
+            await asyncio.sleep(_PULSE_SECONDS)
+
+    async def _problem(self) -> str:
+        """Return the problem with the apiserver, or ""."""
+        connection = self.client.connection
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await connection.json(ClientRequest("GET", "/version"))
+        except TimeoutError:
+            return f"the cluster at {connection.target.settings.host} does not respond"
+        except ApiError as error:
+            # Any other rejection shows that the apiserver works. 401 means expired credentials.
+            return str(error) if error.status == 401 or error.status >= 500 else ""
+        except DijobError as error:
+            return str(error)
+        return ""
+
+    @property
+    def trouble(self) -> str:
+        """The reason why the data may be old, or ""."""
+        return self._troubles.get("answer") or self._troubles.get("watch") or ""
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def memory(self, job: Job) -> PageMemory:
+        """Return what was seen of a job."""
+        since = format_time(datetime.now(UTC))
+        return self._memories.setdefault(job.metadata.uid, PageMemory(since))
+
+    @property
+    def scope(self) -> str:
+        """The namespaces of the jobs, for the page."""
+        return "all namespaces" if self.everywhere else f"namespace {self.client.namespace}"
+
+    def _about(self) -> Message:
+        host = self.client.connection.target.settings.host
+        return Message("about", {"scope": self.scope, "cluster": host})
+
+    async def jobs(self) -> Messages:
+        """Yield the list of jobs after each change."""
+        yield self._about()
+        while True:
+            rows = [job_row(job) for _, job in sorted(self._jobs.items())]
+            yield Message("trouble", {"sentence": self.trouble})
+            if self._listed:
+                yield Message("jobs", {"scope": self.scope, "jobs": rows})
+            await asyncio.sleep(_PACE_SECONDS)
+            await self._next()
+
+    async def _next(self) -> None:
+        """Wait until something changes, at most _BEAT_SECONDS."""
+        try:
+            async with asyncio.timeout(_BEAT_SECONDS), self._changed:
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def job(self, namespace: str, name: str) -> Messages:
+        """Yield a job after each change of it, its pods or its events.
+
+        The stream continues if the job is deleted and created again.
+        """
+        client = self.client.within(namespace)
+        yield self._about()
+        while True:
+            last = Message("gone", {"sentence": f"{name} in namespace {namespace} was deleted"})
+            try:
+                async with aclosing(self._states(client, name)) as states:
+                    async for state in states:
+                        yield Message("trouble", {"sentence": self.trouble})
+                        yield Message("job", state)
+            except NotFound as error:
+                last = Message("gone", {"sentence": str(error)})
+            except DijobError as error:
+                last = Message("trouble", {"sentence": self.trouble or str(error)})
+            yield last
+            # The job may be created again, or the apiserver may come back.
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def log(self, namespace: str, name: str, rank: int | None) -> Messages:
+        """Yield the log of a rank, or of all ranks (None), until the job has finished."""
+        return tail_log(self.client.within(namespace), name, rank)
+
+    async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[dict[str, Any]]:
+        ends, loop = Ends(), asyncio.get_running_loop()
+        feed = Feed(client, name, lasting=True)
+        async with aclosing(feed.snapshots(_BEAT_SECONDS)) as snapshots:
+            async for now in snapshots:
+                memory = self.memory(now.job)
+                memory.see(now.job, datetime.now(UTC))
+                yield job_page(Seen(now, memory, ends.see(now.pods, loop.time())))
+                await asyncio.sleep(_PACE_SECONDS)

@@ -1,0 +1,60 @@
+"""Sends server-sent events (HTML standard, section 9.2).
+
+Data flows only from the server to the page, so a WebSocket would have no advantage.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from dijob_extras.ui.words import clean_texts
+
+# A silent stream sends a comment this often. After three missing ones, the page reconnects.
+QUIET_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Message:
+    """An event of a stream: its name and its data for JSON."""
+
+    event: str
+    data: Any
+
+
+# None means that nothing is new. It gives `send_messages` the chance to send a comment.
+Messages = AsyncGenerator[Message | None]
+
+
+def encode_message(message: Message) -> bytes:
+    """Return the bytes of a message."""
+    data = json.dumps(clean_texts(message.data), ensure_ascii=False, separators=(",", ":"))
+    return f"event: {message.event}\ndata: {data}\n\n".encode()
+
+
+async def send_messages(request: web.Request, messages: Messages) -> web.StreamResponse:
+    """Send all messages, except those that repeat the last one of the same event."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+    await response.prepare(request)
+    loop = asyncio.get_running_loop()
+    sent, last = dict[str, bytes](), loop.time()
+    async with aclosing(messages):
+        async for message in messages:
+            line = encode_message(message) if message else b""
+            if message and sent.get(message.event) != line:
+                sent = {**sent, message.event: line} if message.event != LINES else sent
+                await response.write(line)
+            elif loop.time() - last >= QUIET_SECONDS:
+                await response.write(b": still here\n\n")
+            else:
+                continue
+            last = loop.time()
+    return response
+
+
+# This event is never left out, because a program may print the same lines again.
+LINES: Final = "lines"

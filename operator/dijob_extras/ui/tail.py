@@ -1,0 +1,77 @@
+"""Sends the log of one rank, or of all ranks, to the page."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from dijob.api.printed import plain_text
+from dijob.client import AsyncClient, DijobError, Line, LogOptions
+
+from dijob_extras.ui.sse import LINES, Message, Messages
+
+# The lines of each rank that the page shows when it opens a log.
+TAIL_LINES: Final = 500
+# Lines are sent in batches: a message per line would keep the browser busy with a chatty program.
+_ONE_MESSAGE: Final = 200
+_HELD_LINES: Final = 5000
+_BEAT_SECONDS: Final = 1.0
+
+
+def line_for_page(line: Line) -> dict[str, Any]:
+    """Return a line for the page. A progress bar (with carriage returns) is reduced to its end."""
+    return {
+        "time": line.stamp,
+        "rank": line.rank,
+        "text": plain_text(line.text).rstrip().rpartition("\n")[2],
+    }
+
+
+async def tail_log(client: AsyncClient, name: str, rank: int | None) -> Messages:
+    """Yield the last lines of a rank (None for all), then new ones until the job has finished."""
+    try:
+        over = (await client.get(name)).finished
+        ranks = None if rank is None else frozenset({rank})
+        options = LogOptions(ranks=ranks, follow=not over, tail=TAIL_LINES)
+        async with aclosing(_batch_lines(client.logs(name, options))) as batches:
+            async for batch in batches:
+                yield Message(LINES, [line_for_page(line) for line in batch]) if batch else None
+        yield Message("end", {"sentence": "the log has ended"})
+    except DijobError as error:
+        yield Message("end", {"sentence": str(error)})
+
+
+async def _batch_lines(lines: AsyncGenerator[Line]) -> AsyncGenerator[list[Line]]:
+    """Yield batches of lines that arrive together; [] after a second without a line."""
+    queue: asyncio.Queue[Line | None] = asyncio.Queue(_HELD_LINES)
+
+    async def pump() -> None:
+        try:
+            async with aclosing(lines):
+                async for line in lines:
+                    await queue.put(line)
+        finally:
+            # Even after an error, the reader must not wait for a line that never comes.
+            await queue.put(None)
+
+    work = asyncio.ensure_future(pump())
+    try:
+        ended = False
+        while not ended:
+            batch = list[Line]()
+            try:
+                async with asyncio.timeout(_BEAT_SECONDS):
+                    first = await queue.get()
+                    while first is not None:
+                        batch.append(first)
+                        if queue.empty() or len(batch) >= _ONE_MESSAGE:
+                            break
+                        first = queue.get_nowait()
+                    ended = first is None
+            except TimeoutError:
+                pass
+            yield batch
+        await work
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)

@@ -1,0 +1,174 @@
+"""How `ui` follows an apiserver: changes, deletions, rejections, outages."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from dijob.client import AsyncClient, retrying
+from dijob_extras.ui import hub, tail
+from dijob_extras.ui.hub import Hub
+from dijob_extras.ui.sse import Message, Messages
+from unit.client.kubelets import EVENTS, Kubelets, kubelets
+
+SECONDS = 10.0
+
+
+@pytest.fixture
+async def world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[tuple[Kubelets, AsyncClient]]:
+    for name in ("_AGAIN_SECONDS", "_PULSE_SECONDS", "_BEAT_SECONDS", "_PACE_SECONDS"):
+        monkeypatch.setattr(hub, name, 0.05)
+    monkeypatch.setattr(tail, "_BEAT_SECONDS", 0.05)
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        yield made, client
+
+
+async def until(messages: Messages, event: str, wanted: Callable[[Any], bool]) -> Any:
+    """Return the data of the first message of this event that satisfy the condition."""
+    heard = list[Message]()
+    try:
+        async with asyncio.timeout(SECONDS):
+            async for message in messages:
+                if message and message.event == event and wanted(message.data):
+                    return message.data
+                heard += [message] if message else []
+    except TimeoutError:
+        pass
+    raise AssertionError(f"no {event} as wanted in {heard[-3:]}")
+
+
+def names(data: Any) -> list[str]:
+    return [f"{job['namespace']}/{job['name']} {job['phase']}" for job in data["jobs"]]
+
+
+@pytest.mark.parametrize("everywhere", [False, True], ids=["namespace", "all namespaces"])
+async def test_the_list_follows_changes_of_jobs(
+    world: tuple[Kubelets, AsyncClient], everywhere: bool
+) -> None:
+    made, client = world
+    shown = Hub(client, everywhere)
+    work = asyncio.ensure_future(shown.run())
+    async with aclosing(shown.jobs()) as messages:
+        about = await until(messages, "about", lambda data: True)
+        assert about["scope"] == ("all namespaces" if everywhere else "namespace default")
+        await until(messages, "jobs", lambda data: names(data) == ["default/test Pending"])
+        await made.finish()
+        await until(messages, "jobs", lambda data: names(data) == ["default/test Succeeded"])
+        made.job = None
+        await made.change()
+        await until(messages, "jobs", lambda data: names(data) == [])
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_an_unhealthy_apiserver_is_reported_until_it_recovers(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    shown = Hub(client)
+    work = asyncio.ensure_future(shown.run())
+    async with aclosing(shown.job("default", "test")) as messages:
+        made.down = "etcd has gone"
+        told = await until(messages, "trouble", lambda data: data["sentence"])
+        assert told == {"sentence": "etcd has gone"}
+        made.down = ""
+        await until(messages, "trouble", lambda data: not data["sentence"])
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_a_job_from_its_start_to_its_deletion(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    async with aclosing(Hub(client).job("default", "test")) as messages:
+        await until(messages, "job", lambda data: data["phase"] == "Pending")
+        await made.start(0)
+        await until(messages, "job", lambda data: data["ranks"])
+        await made.finish()
+        over = await until(messages, "job", lambda data: data["phase"] == "Succeeded")
+        assert [step["value"] for step in over["phases"]][-1] == "Succeeded"
+        await made.stop(0)
+        await until(messages, "job", lambda data: data["ranks"][0]["kind"] == "done")
+        kept, made.job = made.job, None
+        await made.change()
+        gone = await until(messages, "gone", lambda data: True)
+        assert gone == {"sentence": "test in namespace default was deleted"}
+        made.job = kept
+        await made.change()
+        await until(messages, "job", lambda data: data["name"] == "test")
+
+
+async def test_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:
+    made, client = world
+    made.job = None
+    async with aclosing(Hub(client).job("default", "test")) as messages:
+        gone = await until(messages, "gone", lambda data: True)
+        assert gone == {"sentence": "there is no DIJob test in namespace default"}
+
+
+async def test_a_job_is_shown_without_permission_to_list_events(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    made.forbidden.add(EVENTS)
+    await made.start(0)
+    async with aclosing(Hub(client).job("default", "test")) as messages:
+        told = await until(messages, "job", lambda data: data["unseen"] and data["ranks"])
+        assert told["unseen"] == [f'events is forbidden: User "u" cannot list {EVENTS}']
+        assert told["ranks"][0]["kind"] == "waiting"
+
+
+async def test_a_log_is_followed_until_the_job_ends(world: tuple[Kubelets, AsyncClient]) -> None:
+    made, client = world
+    await made.start(0)
+    await made.start(1)
+    async with aclosing(Hub(client).log("default", "test", 1)) as messages:
+        await made.say(0, 1, "not this one")
+        await made.say(1, 2, "\x1b[1mhello\x1b[0m")
+        assert await until(messages, "lines", lambda data: True) == [
+            {"time": "1970-01-01T00:00:02.000Z", "rank": 1, "text": "hello"}
+        ]
+        await made.say(1, 3, "bye")
+        await made.stop(0)
+        await made.stop(1)
+        await made.finish()
+        lines = await until(messages, "lines", lambda data: True)
+        assert [line["text"] for line in lines] == ["bye"]
+        assert await until(messages, "end", lambda data: True) == {"sentence": "the log has ended"}
+    async with aclosing(Hub(client).log("default", "test", None)) as messages:
+        lines = await until(messages, "lines", lambda data: True)
+        assert [line["text"] for line in lines] == ["not this one", "hello", "bye"]
+
+
+async def test_the_log_of_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:
+    made, client = world
+    made.job = None
+    async with aclosing(Hub(client).log("default", "test", 0)) as messages:
+        ended = await until(messages, "end", lambda data: True)
+        assert ended == {"sentence": "there is no DIJob test in namespace default"}
+
+
+async def test_the_page_reports_watches_that_do_not_last(
+    world: tuple[Kubelets, AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: requests of /version succeeded, so the page showed no problem."""
+
+    async def ended(self: Kubelets, request: web.Request) -> web.StreamResponse:
+        return web.Response()
+
+    monkeypatch.setattr(Kubelets, "_watch", ended)
+    monkeypatch.setattr(retrying, "_SILENT_SECONDS", 0.0)
+    _, client = world
+    shown = Hub(client)
+    work = asyncio.ensure_future(shown.run())
+    async with aclosing(shown.jobs()) as messages:
+        said = await until(messages, "trouble", lambda data: "watch" in data["sentence"])
+    work.cancel()
+    assert "fails repeatedly and is retried: the connection ended" in said["sentence"]
+    await asyncio.gather(work, return_exceptions=True)

@@ -1,0 +1,229 @@
+"""The data of a job, its pods and events that `ui` shows."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from dijob.cli.watching.view import Snapshot
+from dijob.client import Job, RankPod
+from dijob.names import MAX_REPLICAS
+from dijob_extras.ui.memory import PageMemory
+from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
+from dijob_extras.ui.view import Seen, job_page, job_row
+from unit.extras.seen import CREATED, condition, ended, event, job, pod
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+RUNS: dict[str, Any] = {"running": {}}
+GATE = {"initContainerStatuses": [{"name": "dijob-gate", "state": RUNS}]}
+
+
+def with_status(one: RankPod, **status: Any) -> RankPod:
+    return replace(one, body={**one.body, "status": {**one.body["status"], **status}})
+
+
+def unscheduled() -> RankPod:
+    one = pod(0, state={"waiting": {}})
+    return replace(one, body={**one.body, "spec": {}, "status": {"phase": "Pending"}})
+
+
+def deleted() -> RankPod:
+    one = pod(0)
+    meta = {**one.meta, "deletionTimestamp": CREATED}
+    return replace(one, body={**one.body, "metadata": meta})
+
+
+STATES = [
+    pytest.param(pod(0), False, State(StateKind.READY, "Ready"), id="ready"),
+    pytest.param(
+        pod(0, state=RUNS),
+        False,
+        State(StateKind.WAITING, "Running, not Ready yet"),
+        id="not ready yet",
+    ),
+    pytest.param(pod(0, state=ended(0)), False, State(StateKind.DONE, "Completed"), id="succeeded"),
+    pytest.param(
+        pod(0, state=ended(137)), False, State(StateKind.FAILED, "Error (137)"), id="just killed"
+    ),
+    pytest.param(
+        pod(0, state=RUNS, lastState=ended(137)),
+        False,
+        State(StateKind.FAILED, "Restarted after exit code 137"),
+        id="runs again, not ready",
+    ),
+    pytest.param(
+        pod(0, lastState=ended(137)), False, State(StateKind.READY, "Ready"), id="healed long ago"
+    ),
+    pytest.param(
+        pod(0, lastState=ended(137)),
+        True,
+        State(StateKind.FAILED, "Restarted after exit code 137"),
+        id="ready a moment after it was killed",
+    ),
+    pytest.param(
+        pod(0, state=ended(85)),
+        False,
+        State(StateKind.RENEWING, "Restarting with the next peer list"),
+        id="exited for a re-rendezvous",
+    ),
+    pytest.param(
+        pod(0, state=RUNS, lastState=ended(85)),
+        False,
+        State(StateKind.RENEWING, "Restarted, not Ready yet"),
+        id="runs again after a re-rendezvous",
+    ),
+    pytest.param(
+        pod(0, lastState=ended(85)),
+        True,
+        State(StateKind.READY, "Ready"),
+        id="ready after a re-rendezvous",
+    ),
+    pytest.param(
+        pod(0, state={"waiting": {"reason": "ImagePullBackOff"}}),
+        False,
+        State(StateKind.FAILED, "ImagePullBackOff"),
+        id="no image",
+    ),
+    pytest.param(
+        with_status(pod(0, state={"waiting": {"reason": "PodInitializing"}}), **GATE),
+        False,
+        State(StateKind.WAITING, "Waiting for the peer list"),
+        id="gate",
+    ),
+    pytest.param(
+        unscheduled(), False, State(StateKind.WAITING, "Not scheduled yet"), id="unscheduled"
+    ),
+    pytest.param(deleted(), False, State(StateKind.RENEWING, "Pod is terminating"), id="deleted"),
+]
+
+
+@pytest.mark.parametrize(("one", "fell", "state"), STATES)
+def test_the_state_of_a_rank(one: RankPod, fell: bool, state: State) -> None:
+    assert of_pod(one, fell) == state
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        pytest.param({}, State(StateKind.FAILED, "Lost: its pod is gone"), id="lost"),
+        pytest.param(
+            {"addressList": None, "phase": "Pending"},
+            State(StateKind.ABSENT, "No pod yet"),
+            id="not created yet",
+        ),
+        pytest.param({"addressList": {"size": 1}}, State(StateKind.ABSENT, "No pod yet"), id="new"),
+        pytest.param({"succeededRanks": "0-1"}, State(StateKind.DONE, "Completed"), id="succeeded"),
+        pytest.param(
+            {"phase": "Failed"}, State(StateKind.ABSENT, "Pod was deleted"), id="job finished"
+        ),
+        pytest.param({"phase": "Suspended"}, State(StateKind.ABSENT, "Suspended"), id="suspended"),
+    ],
+)
+def test_the_state_of_a_rank_without_a_pod(status: dict[str, Any], state: State) -> None:
+    assert without_pod(1, job(**status).status) == state
+
+
+NOT_READY = condition("PeersReady", "RankNotReady", true=False, message="rank 1\ncrashed")
+WHOLE = (condition("Running", "Begun"), condition("PeersReady", "AllRanksReady"))
+
+
+@pytest.mark.parametrize(
+    ("seen", "tone"),
+    [
+        pytest.param(job(conditions=WHOLE), "good", id="whole"),
+        pytest.param(job(conditions=[WHOLE[0], NOT_READY]), "problem", id="a rank crashed"),
+        pytest.param(job(phase="Failed"), "problem", id="failed"),
+        pytest.param(job(phase="Succeeded"), "good", id="succeeded"),
+        pytest.param(job(phase=""), "waiting", id="no operator yet"),
+        pytest.param(
+            job(conditions=[condition("AddressesReady", "Gathering", true=False)], phase="Pending"),
+            "waiting",
+            id="starting",
+        ),
+    ],
+)
+def test_the_tone_of_a_job(seen: Job, tone: str) -> None:
+    assert job_row(seen)["tone"] == tone
+
+
+def test_a_row_of_the_list() -> None:
+    seen = job(message="all 3\nranks are running", progress={"line": "iter 7"}, restarts=2)
+    assert job_row(seen) == {
+        "namespace": "ns",
+        "name": "test",
+        "phase": "Running",
+        "tone": "waiting",
+        "message": "all 3 ranks are running",
+        "ready": 3,
+        "desired": 3,
+        "restarts": 2,
+        "progress": "iter 7",
+        "created": CREATED,
+    }
+
+
+BEGUN = event("Running", "all 3 ranks are running")
+
+
+def seen_page(**more: Any) -> dict[str, Any]:
+    pods = [pod(0), pod(1, state=RUNS, lastState=ended(137), restartCount=1)]
+    conditions = [WHOLE[0], NOT_READY]
+    now = Snapshot(job(conditions=conditions, message="rank 1 crashed"), pods, [BEGUN])
+    return job_page(Seen(replace(now, **more), PageMemory(CREATED)))
+
+
+def test_the_page_of_a_job() -> None:
+    found = seen_page()
+    assert [(one["rank"], one["kind"]) for one in found["ranks"]] == [
+        (0, "ready"),
+        (1, "failed"),
+        (2, "failed"),
+    ]
+    assert found["ranks"][1] == {
+        "rank": 1,
+        "kind": "failed",
+        "state": "Restarted after exit code 137",
+        "task": "",
+        "pod": "test-1",
+        "node": "n1",
+        "ip": "10.0.0.1",
+        "restarts": 1,
+        "list": 1,
+        "again": "rank 2 restarts with it",
+    }
+    assert (found["graph"]["up"], found["graph"]["total"]) == (0, 3)
+    assert "recovers by itself" in found["remedy"]
+    assert found["failure"] == ""
+
+
+def test_a_rank_with_a_stale_peer_list_is_not_shown_as_ready() -> None:
+    loss = {"listNumber": 1, "reason": "PodDeleted", "ranks": "1-2"}
+    now = Snapshot(job(lastRenewal=loss), [pod(0), pod(2)])
+    found = job_page(Seen(now, PageMemory(CREATED)))
+    assert [(one["kind"], one["state"]) for one in found["ranks"]] == [
+        ("ready", "Ready"),
+        ("failed", "Lost: its pod is gone"),
+        ("renewing", "Running until the next peer list"),
+    ]
+    # The rank keeps its connections until then.
+    assert (found["graph"]["up"], found["graph"]["total"]) == (1, 3)
+
+
+def test_without_permission_to_list_pods_ranks_are_unknown() -> None:
+    why = 'pods is forbidden: User "x" cannot list resource "pods" in API group ""'
+    found = seen_page(pods=[], unseen=(why,))
+    assert {one["state"] for one in found["ranks"]} == {"Unknown: no permission to list pods"}
+    assert found["unseen"] == [why]
+
+
+def test_an_invalid_job_has_a_page() -> None:
+    broken = job(spec={"replicas": -1}, desired=0, phase="Pending")
+    found = job_page(Seen(Snapshot(broken), PageMemory(CREATED)))
+    assert found["ranks"] == []
+    assert "the spec is invalid" in found["graph"]["note"]
+
+
+def test_a_status_with_ten_million_ranks_has_a_page() -> None:
+    """R7: a status can be edited by hand, and the ranks used up the memory."""
+    found = seen_page(job=job(desired=10**7))
+    assert len(found["ranks"]) == MAX_REPLICAS
