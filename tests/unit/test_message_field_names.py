@@ -11,7 +11,7 @@ from dijob.api.status import Status
 from dijob.api.warnings import job_warnings
 from unit.builders import job_body
 
-ROOT = Path(__file__).parents[2] / "operator/dijob"
+ROOT = Path(__file__).parents[2] / "operator"
 PYTHON_NAMES = sorted(
     name for model in (Spec, Status) for name in model.model_fields if "_" in name
 )
