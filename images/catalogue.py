@@ -57,6 +57,7 @@ NOT_OPERATOR = ("operator/dijob/cli", "operator/dijob/client")
 CROSS = "images/operator"
 LAUNCHER_INPUTS = (
     *(f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")),
+    "images/launcher/internal",
     f"{RUNTIME}/hook",
     f"{RUNTIME}/dijob_runtime",
 )

@@ -14,53 +14,38 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
-	"slices"
+
+	"dijob-launcher/internal/ditask"
+	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/gate"
+	"dijob-launcher/internal/install"
+	"dijob-launcher/internal/reach"
+	"dijob-launcher/internal/run"
 )
 
 var programs = map[string]func(args []string) int{
-	"install": install,
-	"gate":    gate,
-	"launch":  launch,
-	"ditask":  ditask,
-	"reach":   reach,
+	"install": install.Run,
+	"gate":    gate.Run,
+	"launch":  run.Launch,
+	"ditask":  ditask.Run,
+	"reach":   reach.Run,
 	"hold":    hold,
 }
 
 func main() {
-	name, arguments := called(os.Args)
-	if run, ok := programs[name]; ok {
-		os.Exit(run(arguments))
+	name, arguments := env.Called(os.Args)
+	if program, ok := programs[name]; ok {
+		os.Exit(program(arguments))
 	}
 	fmt.Fprintln(os.Stderr, "usage: dijob-launcher install | gate | launch COMMAND... | ditask ARGUMENT... |"+
 		" reach TOPOLOGY PORT WORKERS [ATTACH] | hold")
 	os.Exit(2)
 }
 
-// called returns the name by which this program was called, and its arguments. The command line is NAME ARGUMENT... (a
-// link in the volume), or FILE NAME ARGUMENT... (the binary itself).
-func called(words []string) (name string, arguments []string) {
-	name = filepath.Base(words[0])
-	if len(words) == 1 || slices.Contains([]string{"install", "gate", "launch", "ditask", "reach", "hold"}, name) {
-		return name, words[1:]
-	}
-	return words[1], words[2:]
-}
-
-// sayTo is where messages are written. It is the container's log; a recorder adds its own copy.
-var sayTo io.Writer = os.Stderr
-
-// say writes a line to the container's log.
-func say(format string, values ...any) {
-	fmt.Fprintf(sayTo, "dijob: "+format+"\n", values...)
-}
-
-// variable returns the value of an environment variable, or a default if it is unset or empty.
-func variable(name, otherwise string) string {
-	if value := os.Getenv(name); value != "" {
-		return value
-	}
-	return otherwise
+// hold waits for the signal that ends its container, without using any CPU time.
+func hold([]string) int {
+	fmt.Println("dijob: keeps the launcher's image on this node and does nothing else")
+	<-env.Received
+	return 0
 }

@@ -31,12 +31,12 @@ LAUNCH: Final = f"{BIN_DIR}/launch"
 # A path in the launcher's own image, which has its programs in its root.
 INSTALL: Final = "/install"
 # The launcher sends KILL after this time, which is Kubernetes' default grace period, or after the
-# pod's own grace period (images/launcher/launch.go, DIJOB_KILL_SECONDS). So a program has as much
-# time to save a checkpoint as when its pod is deleted.
+# pod's own grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as much time to save
+# a checkpoint as when its pod is deleted.
 KILL_SECONDS: Final = 30
 # The launcher's variable for the pod's restart policy. With OnFailure, the launcher waits after a
-# failure until the operator has counted it (images/launcher/runs.go). Older launchers do not wait.
+# failure until the operator has counted it (its run/record.go). Older launchers do not wait.
 RESTART_POLICY: Final = "DIJOB_RESTART_POLICY"
-# The launcher's exit code for a re-rendezvous (images/launcher/launch.go). The operator does not
+# The launcher's exit code for a re-rendezvous (its run/launch.go). The operator does not
 # count it as a failure.
 RENEWAL_CODE: Final = 85

@@ -29,8 +29,9 @@ def launcher() -> Path:
     seconds, or half a minute if Go has never compiled its standard library on this machine.
     """
     digest = hashlib.sha256()
-    for path in sorted([*SOURCES.glob("*.go"), SOURCES / "go.mod"]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    sources = (p for p in SOURCES.rglob("*.go") if not p.name.endswith("_test.go"))
+    for path in sorted([*sources, SOURCES / "go.mod"]):
+        digest.update(str(path.relative_to(SOURCES)).encode() + b"\0" + path.read_bytes())
     program = cache() / f"launcher-{digest.hexdigest()[:12]}/launcher"
     with one_at_a_time(cache() / "launcher.lock"):
         if not program.exists():

@@ -1,5 +1,5 @@
 """The gate, run as by the kubelet, and the installation of the launcher into the pod. Its messages
-while it waits and the wait for names are tested in images/launcher/gate_test.go.
+while it waits and the wait for names are tested in the launcher's gate/gate_test.go.
 """
 
 import os

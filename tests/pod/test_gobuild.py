@@ -15,7 +15,7 @@ SOURCES = pytest.mark.parametrize(
 
 @SOURCES
 def test_its_own_tests_pass(sources: Path) -> None:
-    done = gobuild.go("test", "-vet=all", ".", sources=sources)
+    done = gobuild.go("test", "-vet=all", "./...", sources=sources)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

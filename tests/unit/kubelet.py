@@ -118,7 +118,7 @@ class SimPod:
         return self.sandbox and (self.imaged or not self.gated)
 
     def gate_opens(self) -> bool:
-        """Whether the gate opens, as in images/launcher/gate.go: the list must have this pod's
+        """Whether the gate opens, as in the launcher's gate/gate.go: the list must have this pod's
         address or name at the position of its rank.
         """
         if not self.gated:
@@ -152,7 +152,7 @@ class SimPod:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the program may restart after a failure, as in images/launcher/runs.go: the
+        """Whether the program may restart after a failure, as in the launcher's run/record.go: the
         failure was counted, or the operator has not confirmed it for 30 s.
         """
         if self.waits_since is None or self.main.state != "running":
@@ -192,7 +192,7 @@ class SimPod:
 
     @property
     def due(self) -> bool:
-        """Whether the program must restart (images/launcher/launch.go): its list is too old."""
+        """Whether the program must restart (the launcher's run/launch.go): its list is too old."""
         told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
         return (
             self.process is not None

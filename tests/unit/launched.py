@@ -1,5 +1,5 @@
 """The environment of a rank's program: as the kubelet resolves it, and what the launcher makes of
-it (images/launcher/variables.go; tests/pod/test_world.py holds the real one to this).
+it (its run/variables.go; tests/pod/test_world.py holds the real one to this).
 """
 
 import ipaddress

@@ -37,14 +37,14 @@ READ_BY_THE_LAUNCHER = (names.ANNOTATION_IPS, names.ANNOTATION_LIST_NUMBER, name
 
 def test_the_launcher_and_the_operator_use_the_same_constants() -> None:
     """One side is written in Go, the other in Python."""
-    text = "".join(path.read_text() for path in sorted((ROOT / "images/launcher").glob("*.go")))
+    text = "".join(path.read_text() for path in sorted((ROOT / "images/launcher").rglob("*.go")))
     for said in (
-        f'seconds("DIJOB_KILL_SECONDS", {KILL_SECONDS})',
-        f'variable("DIJOB_BIN_DIR", "{pod.BIN_DIR}")',
-        f'filepath.Dir(binFolderOf(os.Args[0])), "{pod.POD_DIR.removeprefix(pod.DIR + "/")}")',
-        f'podFolder, "{pod.ANNOTATIONS_FILE}"',
-        f'link("pod/{pod.TOPOLOGY_FILE}"',
-        f'prefix = "{names.GROUP}/"',
+        f'Seconds("DIJOB_KILL_SECONDS", {KILL_SECONDS})',
+        f'Variable("DIJOB_BIN_DIR", "{pod.BIN_DIR}")',
+        f'filepath.Dir(BinFolderOf(os.Args[0])), "{pod.POD_DIR.removeprefix(pod.DIR + "/")}")',
+        f'PodFolder, "{pod.ANNOTATIONS_FILE}"',
+        f'Link("pod/{pod.TOPOLOGY_FILE}"',
+        f'AnnotationPrefix = "{names.GROUP}/"',
         *(f'said["{key.rpartition("/")[2]}"]' for key in READ_BY_THE_LAUNCHER),
         f"renewalExit = {RENEWAL_CODE}",
         *(f'"{path.rpartition("/")[2]}"' for path in (pod.GATE, pod.LAUNCH, pod.INSTALL)),

@@ -16,7 +16,7 @@ from dijob_runtime.world import FOLDER, PodWorld, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT = 50515
-# Read by the launcher (images/launcher/watcher.go).
+# Read by the launcher (run/watcher.go).
 OTHERWISE = FOLDER / "says-otherwise"
 # Read by `kubectl dijob topology` and `doctor` (operator/dijob/cli/topology/sockets.py).
 WORKERS = FOLDER / "workers"

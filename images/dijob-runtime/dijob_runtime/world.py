@@ -16,7 +16,7 @@ from dijob_runtime.topology import connects_to
 REACH = Path("/run/dijob/bin/reach")
 # The directory of topology.json. Processes write files for the launcher there.
 FOLDER = REACH.parents[1]
-# The exit code of `reach` if a peer cannot be reached (images/launcher/reach.go).
+# The exit code of `reach` if a peer cannot be reached (the launcher's reach/reach.go).
 UNREACHABLE = 3
 
 

@@ -28,7 +28,7 @@ SAY_EACH_SECONDS = 10.0
 # The interval of the checks for peers that were missing when the program started.
 LATE_LOOK_SECONDS = 1.0
 # The file with the ranks that were missing when a process started, for the launcher
-# (images/launcher/readiness.go).
+# (the launcher's run/readiness.go).
 LACKING = FOLDER / "without-peers"
 
 

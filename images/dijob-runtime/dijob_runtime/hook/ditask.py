@@ -59,7 +59,7 @@ def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
 
 def has_own_world(given: Mapping[str, Any], queue: str) -> bool:
     """Whether a command determines where its processes listen, so that it runs as outside a job.
-    This is the rule of images/launcher/ditask.go. `queue` is the job's.
+    This is the rule of the launcher's ditask/ditask.go. `queue` is the job's.
     """
     queue = given.get("mq_type", queue)
     listens = queue == "nng" or queue.startswith("torchrpc")

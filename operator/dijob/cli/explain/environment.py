@@ -137,7 +137,7 @@ def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
 def _launcher_variables(
     gang: Gang, listed: Mapping[str, str], users: set[str]
 ) -> Iterator[Variable]:
-    """Yield the variables that the launcher sets (images/launcher/variables.go).
+    """Yield the variables that the launcher sets (the launcher's run/variables.go).
 
     They are the variables of the peer list that the template does not set. Without a launcher, the
     kubelet reads the same values from the annotations.

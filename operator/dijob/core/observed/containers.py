@@ -21,7 +21,7 @@ Body = Mapping[str, Any]
 # marks is an interface: launchers of older versions write it, too.
 RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
 # The launcher's termination message for a program that succeeded without its peers
-# (images/launcher/watcher.go).
+# (the launcher's run/watcher.go).
 ALONE = "dijob: this rank works alone: "
 # The same for a program whose arguments conflict with the job.
 OTHERWISE = "dijob: this program says otherwise: "

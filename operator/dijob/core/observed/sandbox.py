@@ -6,7 +6,7 @@ creates a new sandbox in the same pod. With Never, or if the program exits 0 on 
 ends, and only time stamps show what happened. The kubelet reports that the sandbox is not ready
 (PodReadyToStartContainers) before it ends the containers, while in any other pod the containers end
 first. These stamps have whole seconds. So the launcher does not exit before the next second after
-SIGTERM (images/launcher/told.go).
+SIGTERM (the launcher's run/delay.go).
 
 A container without a launcher can end in the second in which its sandbox died. The operator usually
 observes both states one after the other, and remembers the order (`remembered`). Otherwise, an end

@@ -155,7 +155,7 @@ def derived_fingerprints(
 @lru_cache(maxsize=16)
 def topology_json(gang: Gang, address_list: AddressList) -> str:
     """Return /run/dijob/topology.json: the current world, for programs that handle a change of size
-    without a restart. A launcher creates the same file from the list (images/launcher/topology.go).
+    without a restart. A launcher creates the same file from the list (its peers/topology.go).
 
     The index in nodeIps and firstNodeIds is the rank. A rank has parallelWorkers consecutive node
     ids. The format is compact, because each of up to 1,500 pods carries it, and Kubernetes limits

@@ -167,7 +167,7 @@ def _probed_port(main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> 
 
 def _answering_port(port: int, spec: Manifest) -> int | None:
     """Return the port on which the launcher answers the readiness probe. The launcher knows more
-    about its program than whether its port is open (images/launcher/readiness.go).
+    about its program than whether its port is open (the launcher's run/readiness.go).
 
     It is the next port below `port` that no container of the template declares. Return None if no
     unprivileged port is left, and with hostNetwork, where the port may belong to another pod.

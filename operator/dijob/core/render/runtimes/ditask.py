@@ -9,7 +9,7 @@ def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
 
     DI-engine's own parser reads only DI_RANK and DI_NODES (ding/entry/cli_parsers/k8s_parser.py).
     It computes a node id as DI_RANK * workers + i. With another queue than nng it omits the node
-    ids, so the launcher passes them (images/launcher/ditask.go). The other variables are for other
+    ids, so the launcher passes them (its ditask/ditask.go). The other variables are for other
     programs.
     """
     return {

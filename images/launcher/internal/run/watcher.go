@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"fmt"
@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dijob-launcher/internal/ditask"
+	"dijob-launcher/internal/env"
 )
 
 // watcher triggers the periodic checks of the launcher, once a second. In the first 30 s it also looks for processes that
@@ -34,7 +37,7 @@ func newWatcher() *watcher {
 	if os.Getenv("DI_NODES") == "" {
 		return nil
 	}
-	return &watcher{ticker: time.NewTicker(max(seconds("DIJOB_NAP", 1), time.Millisecond))}
+	return &watcher{ticker: time.NewTicker(max(env.Seconds("DIJOB_NAP", 1), time.Millisecond))}
 }
 
 func (w *watcher) ticks() <-chan time.Time {
@@ -50,10 +53,10 @@ func (w *watcher) warn() {
 	if w.looks++; w.looks > lastLook {
 		return
 	}
-	if w.alone == "" && holdsSocket(below(os.Getpid()), ipcInodes(read("/proc/net/unix"))) {
+	if w.alone == "" && holdsSocket(below(os.Getpid()), ipcInodes(env.Read("/proc/net/unix"))) {
 		w.alone = "DI-engine's Parallel listens on an ipc:// address, which no other pod can reach. Either the program passes" +
 			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that clears it)"
-		say("WARNING: this rank has not joined the job: %s", w.alone)
+		env.Say("WARNING: this rank has not joined the job: %s", w.alone)
 	}
 	// These checks read /proc for every process, so they do not run each second.
 	if w.looks == 5 || w.looks == lastLook {
@@ -61,7 +64,7 @@ func (w *watcher) warn() {
 	}
 }
 
-func otherwisePath() string { return besideTopology(otherwiseFile) }
+func otherwisePath() string { return env.BesideTopology(otherwiseFile) }
 
 // verdict returns the termination message for a program that has succeeded; "" if there is nothing to report.
 func (w *watcher) verdict() string {
@@ -74,7 +77,7 @@ func (w *watcher) verdict() string {
 	if ranks := lackingPeers(); ranks != "" {
 		return aloneMark + "its program started and ended without a connection to " + ranks + "\n"
 	}
-	if said := read(otherwisePath()); said != "" {
+	if said := env.Read(otherwisePath()); said != "" {
 		return otherwiseMark + said
 	}
 	return ""
@@ -103,18 +106,18 @@ func (w *watcher) warnOfDitask() {
 	}
 	for _, pid := range below(os.Getpid()) {
 		words := arguments(pid)
-		if option := leavesWorld(words); option != "" {
+		if option := ditask.LeavesWorld(words); option != "" {
 			w.alone = fmt.Sprintf("process %d runs ditask with %s and does not connect to the other ranks. Remove %s to join them,"+
 				" or add --topology alone if this is intended", pid, option, option)
-			say("WARNING: this rank has not joined the job: %s", w.alone)
+			env.Say("WARNING: this rank has not joined the job: %s", w.alone)
 			return
 		}
-		if isAlone(words) && !isTold(pid, words) {
-			ours := filepath.Join(binFolderOf(os.Args[0]), pathFolder, "ditask")
+		if ditask.IsAlone(words) && !isTold(pid, words) {
+			ours := filepath.Join(env.BinFolderOf(os.Args[0]), env.PathFolder, "ditask")
 			w.alone = fmt.Sprintf("process %d runs ditask without --platform, and its Python does not read PYTHONPATH"+
 				" (python -I, -E or -S, or a command that clears it). Run %s instead, or add --platform k8s --topology %s",
-				pid, ours, variable("DI_TOPOLOGY", "mesh"))
-			say("WARNING: this rank has not joined the job: %s", w.alone)
+				pid, ours, env.Variable("DI_TOPOLOGY", "mesh"))
+			env.Say("WARNING: this rank has not joined the job: %s", w.alone)
 			return
 		}
 	}
@@ -134,75 +137,11 @@ func isTold(pid int, words []string) bool {
 			return false
 		}
 	}
-	folder := filepath.Join(binFolderOf(os.Args[0]), pythonFolder)
-	for _, one := range strings.Split(read(fmt.Sprintf("/proc/%d/environ", pid)), "\x00") {
+	folder := filepath.Join(env.BinFolderOf(os.Args[0]), env.PythonFolder)
+	for _, one := range strings.Split(env.Read(fmt.Sprintf("/proc/%d/environ", pid)), "\x00") {
 		if path, is := strings.CutPrefix(one, "PYTHONPATH="); is {
 			return slices.Contains(strings.Split(path, ":"), folder)
 		}
 	}
 	return false
-}
-
-// binFolderOf returns the directory of the program that was called by this path.
-func binFolderOf(path string) string {
-	if strings.Contains(path, "/") {
-		return filepath.Dir(path)
-	}
-	return binFolder()
-}
-
-var (
-	python   = regexp.MustCompile(`^(python|pypy)`)
-	isDitask = regexp.MustCompile(`^ditask$|/ditask$|^ding\.entry|cli_ditask`)
-)
-
-// isAlone returns whether a command line is a ditask without --platform. Such a ditask does not read the job's variables.
-func isAlone(words []string) bool {
-	words, found := afterDitask(words)
-	if !found {
-		return false
-	}
-	for _, word := range words {
-		if word == "--platform" || strings.HasPrefix(word, "--platform=") {
-			return false
-		}
-	}
-	return true
-}
-
-// leavesWorld returns the option because of which a ditask command line does not join the job; "" if it joins, if it is not
-// a ditask, or if its options state that it needs no peers.
-func leavesWorld(words []string) string {
-	words, found := afterDitask(words)
-	users := readOptions(words)
-	if !found || users.needsNoPeers() {
-		return ""
-	}
-	return users.ownWorld()
-}
-
-// afterDitask returns the arguments of a ditask command line, and whether it is one.
-func afterDitask(words []string) ([]string, bool) {
-	if len(words) == 0 {
-		return nil, false
-	}
-	name := filepath.Base(words[0])
-	if name == "ditask" {
-		return words[1:], true
-	}
-	if !python.MatchString(name) {
-		return nil, false
-	}
-	for i := 1; i < len(words); i++ {
-		switch {
-		case words[i] == "-X" || words[i] == "-W":
-			i++
-		case isDitask.MatchString(words[i]):
-			return words[i+1:], true
-		case strings.HasPrefix(words[i], "-"):
-		default:
-			return nil, false
-		}
-	}
-	return nil, false
 }

@@ -1,4 +1,5 @@
-package main
+// Package run runs the user's command as the launcher's child, and restarts it when a new peer list requires that.
+package run
 
 import (
 	"errors"
@@ -8,6 +9,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/peers"
 )
 
 const (
@@ -36,16 +40,16 @@ type run struct {
 	output    *recorder // nil if the program's output is not recorded
 }
 
-// launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like it: it shares
+// Launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like it: it shares
 // stdin, forwards signals and returns the command's exit code. It is usually PID 1 of the main container. It does not
 // replace itself with the command, because it must still restart the program for a new peer list, and write topology.json
 // and the termination message.
-func launch(command []string) int {
+func Launch(command []string) int {
 	if len(command) == 0 {
 		fmt.Fprintf(os.Stderr, "dijob: usage: %s COMMAND [ARGUMENT...]\n", os.Args[0])
 		return 2
 	}
-	r := &run{signals: received}
+	r := &run{signals: env.Received}
 	r.own = os.Getenv("DI_RANK") != "" && lockStart()
 	again, last := r.own && startsAgain(), readLastRun()
 	// This wait comes first: if the operator ends the job because of the last failure, the program must not start again.
@@ -57,10 +61,10 @@ func launch(command []string) int {
 	if code := r.findPlace(); code != 0 {
 		return code
 	}
-	bin := binFolderOf(os.Args[0])
-	putFirst("PATH", filepath.Join(bin, pathFolder))
+	bin := env.BinFolderOf(os.Args[0])
+	putFirst("PATH", filepath.Join(bin, env.PathFolder))
 	if os.Getenv("DI_RANK") != "" {
-		putFirst("PYTHONPATH", filepath.Join(bin, pythonFolder))
+		putFirst("PYTHONPATH", filepath.Join(bin, env.PythonFolder))
 	}
 	if again {
 		r.output, r.left = newRecorder(last), newRun(last)
@@ -68,8 +72,8 @@ func launch(command []string) int {
 	code := r.start(command)
 	if code == 0 {
 		code = r.standIn()
-		if code > 0 && code < 128 && r.renewing == "" && hasCarriageReturn(command) {
-			say("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
+		if code > 0 && code < 128 && r.renewing == "" && env.HasCarriageReturn(command) {
+			env.Say("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
 				" them as part of a word. Save the text with Unix line endings")
 		}
 	}
@@ -96,7 +100,7 @@ func (r *run) findPlace() int {
 	if code != 0 {
 		return code
 	}
-	r.begunWith, _ = newestList(said)
+	r.begunWith, _ = env.NewestList(said)
 	setListVariables(said)
 	r.follow(said)
 	return 0
@@ -107,34 +111,34 @@ func (r *run) findPlace() int {
 // instead, because envFrom or the image can set any value there.
 func (r *run) awaitList() (said map[string]string, code int) {
 	for last := (time.Time{}); ; {
-		said = annotations()
-		if _, list := newestList(said); list != "" {
+		said = env.Annotations()
+		if _, list := env.NewestList(said); list != "" {
 			return said, 0
 		}
-		if time.Since(last) > gateSayEach {
+		if time.Since(last) > peers.SayEach {
 			last = time.Now()
-			say("waiting for the peer list: the pod's annotations do not contain one")
+			env.Say("waiting for the peer list: the pod's annotations do not contain one")
 		}
 		select {
 		case which := <-r.signals:
-			return nil, exitCode(which)
-		case <-time.After(gateLook):
+			return nil, env.ExitCode(which)
+		case <-time.After(peers.Look):
 		}
 	}
 }
 
 // follow updates topology.json from the newest peer list.
 func (r *run) follow(said map[string]string) {
-	number, list := newestList(said)
+	number, list := env.NewestList(said)
 	if list == "" || number == r.listed {
 		return
 	}
 	// If it fails, the next look tries again, because a full disk may have space later. The log reports each revision once.
-	if err := writeTopology(number, list); err == nil {
+	if err := peers.WriteTopology(number, list); err == nil {
 		r.listed = number
 	} else if number != r.unlisted {
 		r.unlisted = number
-		say("cannot write topology.json: %v", err)
+		env.Say("cannot write topology.json: %v", err)
 	}
 }
 
@@ -165,7 +169,7 @@ func (r *run) start(command []string) int {
 		}
 	}
 	reason, code := whyNotStarted(command[0], path, err)
-	say("cannot run %s: %s", quoted(command[0]), reason)
+	env.Say("cannot run %s: %s", quoted(command[0]), reason)
 	return code
 }
 
@@ -173,14 +177,14 @@ func (r *run) start(command []string) int {
 // must not write the termination message or answer probes. The file descriptor is never closed, so the kernel releases the
 // lock when this process ends, even if it is killed.
 func lockStart() bool {
-	file, err := syscall.Open(besideTopology("launch.lock"), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o644)
+	file, err := syscall.Open(env.BesideTopology("launch.lock"), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o644)
 	return err == nil && syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
 // forgetReports removes the files that the program's previous start wrote for the launcher. The volume outlives the
 // container, so they would otherwise be taken for reports of this start.
 func forgetReports() {
-	files, _ := filepath.Glob(besideTopology(lackingFiles))
+	files, _ := filepath.Glob(env.BesideTopology(lackingFiles))
 	for _, file := range append(files, otherwisePath()) {
 		os.Remove(file)
 	}
@@ -259,17 +263,17 @@ func (r *run) look() {
 	if hasEnded(r.child) {
 		return // the program has ended by itself: its own exit code counts, so no restart may begin now
 	}
-	said := annotations()
+	said := env.Annotations()
 	r.follow(said)
-	r.left.see(natural(said["ends-counted"]))
+	r.left.see(env.Natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
 		// A rank to which this one connects has a new address, and the program would never learn it: NNG keeps dialling the
 		// old one. So the program is ended, and the kubelet restarts the container with the new peer list.
 		r.renewing = number
-		say("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
+		env.Say("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
 			number, r.begunWith)
 		r.pass(syscall.SIGTERM)
-		r.kill = time.After(seconds("DIJOB_KILL_SECONDS", 30))
+		r.kill = time.After(env.Seconds("DIJOB_KILL_SECONDS", 30))
 	}
 	r.watcher.warn()
 }
@@ -296,7 +300,7 @@ func (r *run) end(status syscall.WaitStatus) int {
 	if r.renewing == "" {
 		// The program succeeded, but possibly without its peers, which must not go unnoticed. A message that the program has
 		// written itself stays, and after a failure the error is more important.
-		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && read(terminationLog()) == "" {
+		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && env.Read(env.TerminationLog()) == "" {
 			leaveWord(verdict)
 		}
 		time.Sleep(afterTold(r.endAt, code, time.Now()))
@@ -311,19 +315,17 @@ func (r *run) end(status syscall.WaitStatus) int {
 
 // leaveWord writes the container's termination message, which the kubelet copies into the pod's status.
 func leaveWord(text string) {
-	if err := os.WriteFile(terminationLog(), []byte(text), 0o644); err != nil {
-		say("cannot write the termination message: %v", err)
+	if err := os.WriteFile(env.TerminationLog(), []byte(text), 0o644); err != nil {
+		env.Say("cannot write the termination message: %v", err)
 	}
 }
-
-func terminationLog() string { return variable("DIJOB_TERMINATION_LOG", "/dev/termination-log") }
 
 // dueRenewal returns the oldest revision with which the program may run (annotation renew-from) if the program has an older
 // one; else "". A newer peer list alone does not require a restart: a rank is restarted only if an address to which it
 // connects has changed.
 func (r *run) dueRenewal(said map[string]string) string {
 	from := said["renew-from"]
-	if natural(from) > natural(r.begunWith) {
+	if env.Natural(from) > env.Natural(r.begunWith) {
 		return from
 	}
 	return ""

@@ -1,4 +1,5 @@
-package main
+// Package ditask runs the image's own ditask, with the options of the job that the user did not pass.
+package ditask
 
 import (
 	"os"
@@ -6,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/reach"
 )
 
 // given holds the options that the user passes to ditask. An option that is absent was not passed. Options that do not matter
@@ -23,16 +27,16 @@ var known = map[string]string{
 	"--protocol": "protocol",
 }
 
-// ditask runs the image's own ditask, with the options of the DIJob that the user did not pass. They come before the user's
+// Run runs the image's own ditask, with the options of the DIJob that the user did not pass. They come before the user's
 // options, so that the user's always take precedence (click uses the last value of an option).
-func ditask(words []string) int {
+func Run(words []string) int {
 	real := imagesDitask()
 	if real == "" {
 		remedy := ". Install it (pip install DI-engine), or add its directory to PATH"
-		if hasCarriageReturn(words) {
+		if env.HasCarriageReturn(words) {
 			remedy = "" // a carriage return is part of an argument: launch reports that as the cause
 		}
-		say("this image has no ditask (PATH=%s)%s", os.Getenv("PATH"), remedy)
+		env.Say("this image has no ditask (PATH=%s)%s", os.Getenv("PATH"), remedy)
 		return 127
 	}
 	users := readOptions(words)
@@ -42,7 +46,7 @@ func ditask(words []string) int {
 	}
 	if platform, is := users.values["platform"]; is && platform != "k8s" {
 		// Another platform has its own variables and defaults, so the command keeps its usual meaning.
-		say("--platform %s is given: no options are added and no addresses are checked", platform)
+		env.Say("--platform %s is given: no options are added and no addresses are checked", platform)
 		return become(real, words)
 	}
 	if option := users.ownWorld(); option != "" {
@@ -101,10 +105,10 @@ func (users given) warn() {
 		return
 	}
 	if address := users.values["address"]; address != "" {
-		say("WARNING: with --platform k8s, DI-engine uses --address %s as the address of every rank; remove it", address)
+		env.Say("WARNING: with --platform k8s, DI-engine uses --address %s as the address of every rank; remove it", address)
 	}
 	if users.values["protocol"] == "ipc" {
-		say("WARNING: with --protocol ipc, no other pod can reach this one; remove it")
+		env.Say("WARNING: with --protocol ipc, no other pod can reach this one; remove it")
 	}
 }
 
@@ -113,7 +117,7 @@ func (users given) queue() string {
 	if queue, is := users.values["mq"]; is {
 		return queue
 	}
-	return variable("DI_MQ_TYPE", "nng")
+	return env.Variable("DI_MQ_TYPE", "nng")
 }
 
 // ownWorld returns the option that determines where the processes listen; "" if the job determines it. A command with such an
@@ -141,10 +145,10 @@ func (users given) needsNoPeers() bool {
 
 func (users given) sayWhyAlone(option string) {
 	if users.needsNoPeers() {
-		say("%s is given: no options are added and no addresses are checked", option)
+		env.Say("%s is given: no options are added and no addresses are checked", option)
 		return
 	}
-	say("WARNING: with %s, ditask runs as outside a job: this rank does not connect to the others. Remove it to join them,"+
+	env.Say("WARNING: with %s, ditask runs as outside a job: this rank does not connect to the others. Remove it to join them,"+
 		" or add --topology alone if this is intended", option)
 }
 
@@ -156,9 +160,9 @@ type complete struct {
 
 func (users given) withTheJobs() complete {
 	all := complete{values: users.values}
-	workers, topology := variable("DI_PARALLEL_WORKERS", "1"), variable("DI_TOPOLOGY", "mesh")
+	workers, topology := env.Variable("DI_PARALLEL_WORKERS", "1"), env.Variable("DI_TOPOLOGY", "mesh")
 	if theirs, is := all.values["workers"]; is && theirs != workers {
-		say("WARNING: --parallel-workers %s, but DI_PARALLEL_WORKERS is %s, so DI_NODE_IDS and DI_WORLD_SIZE are wrong."+
+		env.Say("WARNING: --parallel-workers %s, but DI_PARALLEL_WORKERS is %s, so DI_NODE_IDS and DI_WORLD_SIZE are wrong."+
 			" Set spec.parallelWorkers: %s", theirs, workers, theirs)
 	}
 	all.fill("platform", "--platform", "k8s")
@@ -172,8 +176,8 @@ func (users given) withTheJobs() complete {
 		all.fill("ids", "--node-ids", os.Getenv("DI_NODE_IDS"))
 	}
 	if queue == "redis" {
-		all.fill("host", "--redis-host", variable("DI_REDIS_HOST", "localhost"))
-		all.fill("port", "--redis-port", variable("DI_REDIS_PORT", "6379"))
+		all.fill("host", "--redis-host", env.Variable("DI_REDIS_HOST", "localhost"))
+		all.fill("port", "--redis-port", env.Variable("DI_REDIS_PORT", "6379"))
 	}
 	if queue != "nng" {
 		all.fill("mq", "--mq-type", queue)
@@ -201,21 +205,21 @@ func (all complete) reaches() bool {
 	if os.Getenv("DIJOB_REACH_SECONDS") == "0" {
 		return true
 	}
-	topology, first := all.values["topology"], variable("DI_RANK", "0") == "0"
+	topology, first := all.values["topology"], env.Variable("DI_RANK", "0") == "0"
 	if queue == "nng" && attach == "" && (first || topology == "alone") {
 		return true
 	}
 	if _, is := all.values["spec"]; is {
-		say("--platform-spec is given: no addresses are checked")
+		env.Say("--platform-spec is given: no addresses are checked")
 		return true
 	}
 	if queue == "redis" {
-		return reachesAll(brokerTargets(all.values["host"], all.values["port"]))
+		return reach.All(reach.RedisTargets(all.values["host"], all.values["port"]))
 	}
 	if attach != "" {
-		return reachesAll(attachedTargets(attach))
+		return reach.All(reach.AttachedTargets(attach))
 	}
-	return reachesAll(peerTargets(topology, natural(valueOr(all.values["ports"], "50515")), natural(all.values["workers"])))
+	return reach.All(reach.PeerTargets(topology, env.Natural(valueOr(all.values["ports"], "50515")), env.Natural(all.values["workers"])))
 }
 
 func valueOr(value, otherwise string) string {
@@ -230,7 +234,7 @@ func valueOr(value, otherwise string) string {
 func imagesDitask() string {
 	own, _ := os.Stat("/proc/self/exe")
 	// If /proc cannot be read, this comparison still recognizes the program. Otherwise it would execute itself forever.
-	called, _ := os.Stat(filepath.Join(binFolderOf(os.Args[0]), "ditask"))
+	called, _ := os.Stat(filepath.Join(env.BinFolderOf(os.Args[0]), "ditask"))
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(valueOr(folder, "."), "ditask")
 		file, err := os.Stat(path)
@@ -252,7 +256,7 @@ func isExecutable(path string) bool {
 // become replaces this process with another program. It returns only if that fails, with the exit code of a shell.
 func become(path string, words []string) int {
 	err := syscall.Exec(path, append([]string{path}, words...), os.Environ())
-	say("cannot run %s: %v", path, err)
+	env.Say("cannot run %s: %v", path, err)
 	return 126
 }
 
@@ -263,9 +267,9 @@ const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_s
 // becomeTorchrpc replaces this process with dijob_runtime.ditask, which adds the queue torchrpc to ditask, because DI-engine
 // itself does not have it. It runs under the Python of the image's ditask, in which DI-engine is installed.
 func becomeTorchrpc(real, queue string, words []string) int {
-	python := strings.Fields(strings.TrimPrefix(firstLine(real), "#!")) // two words for `#!/usr/bin/env python3`
+	python := strings.Fields(strings.TrimPrefix(env.FirstLine(real), "#!")) // two words for `#!/usr/bin/env python3`
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {
-		say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, for the Python interpreter of its ditask", queue)
+		env.Say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, for the Python interpreter of its ditask", queue)
 		return 1
 	}
 	return become(python[0], append(append(python[1:], "-m", "dijob_runtime.ditask"), words...))

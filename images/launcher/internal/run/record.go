@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"dijob-launcher/internal/env"
 )
 
 // The kubelet restarts a failed container at once. Only the operator knows whether this was the last failure that the job
@@ -34,21 +36,18 @@ type lastRun struct {
 	Failed  *int `json:"failed"`  // the exit code of the newest failed run before this one
 }
 
-// runFolder is the directory of the files that outlive a container, but not its sandbox: the gate removes it.
-func runFolder() string { return besideTopology("last-run") }
-
-func runPath() string { return filepath.Join(runFolder(), "run.json") }
+func runPath() string { return filepath.Join(env.RunFolder(), "run.json") }
 
 // startsAgain returns whether the kubelet restarts this container after a failure. It creates the directory of the records, and
 // returns false if that is not possible, because nothing can be stored for the next launcher then.
 func startsAgain() bool {
-	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(runFolder(), 0o777) == nil
+	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(env.RunFolder(), 0o777) == nil
 }
 
 // readLastRun returns what the previous launcher has stored; nil if there was none, or if it could not write.
 func readLastRun() *lastRun {
 	var found lastRun
-	if text := read(runPath()); text == "" || json.Unmarshal([]byte(text), &found) != nil {
+	if text := env.Read(runPath()); text == "" || json.Unmarshal([]byte(text), &found) != nil {
 		return nil
 	}
 	return &found
@@ -66,7 +65,7 @@ func (l *lastRun) write() {
 // newRun returns the record of a run that starts now, and stores it. Stored at the start, it exists even if the launcher is
 // killed.
 func newRun(last *lastRun) *lastRun {
-	begun := &lastRun{Counted: natural(annotations()["ends-counted"])}
+	begun := &lastRun{Counted: env.Natural(env.Annotations()["ends-counted"])}
 	if last != nil {
 		begun.Failed = last.Failed
 	}
@@ -84,7 +83,7 @@ func (l *lastRun) told() {
 	if l == nil || l.Failed == nil {
 		return
 	}
-	say("the program is being stopped. The end of the output of the last failed run in this container (exit code %d):", *l.Failed)
+	env.Say("the program is being stopped. The end of the output of the last failed run in this container (exit code %d):", *l.Failed)
 	repeatOutput(failedRun)
 }
 
@@ -128,21 +127,21 @@ func (l *lastRun) code() int {
 // the program's output, and returns false and the exit code of that run.
 func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 	began, said := time.Now(), false
-	limit := seconds("DIJOB_CONFIRM_SECONDS", confirmSeconds)
-	for natural(annotations()["ends-counted"]) <= last.Counted {
+	limit := env.Seconds("DIJOB_CONFIRM_SECONDS", confirmSeconds)
+	for env.Natural(env.Annotations()["ends-counted"]) <= last.Counted {
 		waited := time.Since(began)
 		if waited >= limit {
-			say("the operator has not counted the last failure within %.0f s: the program is restarted anyway", waited.Seconds())
+			env.Say("the operator has not counted the last failure within %.0f s: the program is restarted anyway", waited.Seconds())
 			return true, 0
 		}
 		if waited >= confirmSay && !said {
 			said = true
-			say("waiting until the operator has counted the last failure, for at most %.0f s", limit.Seconds())
+			env.Say("waiting until the operator has counted the last failure, for at most %.0f s", limit.Seconds())
 		}
 		select {
 		case which := <-signals:
 			if which != syscall.SIGUSR1 && which != syscall.SIGUSR2 {
-				say("the program is not restarted. The end of the output of its last run (exit code %d):", last.code())
+				env.Say("the program is not restarted. The end of the output of its last run (exit code %d):", last.code())
 				repeatOutput(thisRun)
 				return false, last.code()
 			}

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"dijob-launcher/internal/env"
 )
 
 // below returns the process IDs of all descendants of a process; none if /proc cannot be read.
@@ -15,7 +17,7 @@ func below(pid int) []int {
 	var found []int
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, file := range files {
-		for _, word := range strings.Fields(read(file)) {
+		for _, word := range strings.Fields(env.Read(file)) {
 			if child, err := strconv.Atoi(word); err == nil {
 				found = append(append(found, child), below(child)...)
 			}
@@ -46,19 +48,11 @@ func holdsSocket(pids []int, inodes []string) bool {
 // hasEnded returns whether a process has ended. A zombie counts as ended, because its parent may never reap it.
 func hasEnded(pid int) bool {
 	// The state follows the name, which is in parentheses and may itself contain ") ": hence the last occurrence.
-	stat := read(fmt.Sprintf("/proc/%d/stat", pid))
-	if _, state, found := cutLast(stat, ") "); found && strings.HasPrefix(state, "Z") {
+	stat := env.Read(fmt.Sprintf("/proc/%d/stat", pid))
+	if i := strings.LastIndex(stat, ") "); i >= 0 && strings.HasPrefix(stat[i+2:], "Z") {
 		return true
 	}
 	return syscall.Kill(pid, 0) == syscall.ESRCH
-}
-
-// cutLast is strings.Cut at the last occurrence of the separator.
-func cutLast(text, separator string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, separator); i >= 0 {
-		return text[:i], text[i+len(separator):], true
-	}
-	return text, "", false
 }
 
 // arguments returns the command line of a process; none if it cannot be read.

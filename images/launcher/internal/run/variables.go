@@ -1,20 +1,21 @@
-package main
+package run
 
 import (
-	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
+
+	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/peers"
 )
 
 // setListVariables sets the variables that depend on the peer list. The pod's annotations take precedence over the
 // environment, in which envFrom, the image, or a kubelet with an older version of the pod may have set other values.
 func setListVariables(said map[string]string) {
-	number, list := newestList(said)
+	number, list := env.NewestList(said)
 	nodes := strings.Split(list, ",")
-	size, world := strconv.Itoa(len(nodes)), strconv.Itoa(len(nodes)*parallelWorkers())
-	if hasNames(nodes) {
+	size, world := strconv.Itoa(len(nodes)), strconv.Itoa(len(nodes)*peers.ParallelWorkers())
+	if peers.HasNames(nodes) {
 		os.Unsetenv("DI_NODE_IPS") // it exists only for IP addresses; a value in the environment is stale or forged
 	} else {
 		os.Setenv("DI_NODE_IPS", list)
@@ -43,25 +44,13 @@ func setRuntimeVariables(said map[string]string, size, world string) {
 	}
 }
 
-// hasNames returns whether a peer list contains host names. One name is enough: completed ranks have an IP address as a
-// placeholder in such a list, too.
-func hasNames(nodes []string) bool { return slices.ContainsFunc(nodes, isName) }
-
-func isName(node string) bool {
-	_, err := netip.ParseAddr(node)
-	return node != "" && err != nil
-}
-
-// parallelWorkers returns the number of DI-engine processes of each rank.
-func parallelWorkers() int { return max(1, natural(os.Getenv("DI_PARALLEL_WORKERS"))) }
-
 // setTaskVariables sets DI_<TASK>_NODES for each task, its part of DI_NODES. DIJOB_TASKS lists the tasks and their sizes in
 // rank order, e.g. "LEARNER 1 COLLECTOR 2". The last task gets all remaining ranks. A task "_" has a variable that the user
 // has set, so it only takes up its ranks.
 func setTaskVariables(nodes []string) {
 	words := strings.Fields(os.Getenv("DIJOB_TASKS"))
 	for i := 0; i+1 < len(words); i += 2 {
-		size := min(natural(words[i+1]), len(nodes))
+		size := min(env.Natural(words[i+1]), len(nodes))
 		if i+2 == len(words) {
 			size = len(nodes)
 		}
@@ -84,13 +73,4 @@ func bracketed(list string) string {
 		}
 	}
 	return strings.Join(nodes, ",")
-}
-
-// natural parses a number that is not negative; it returns 0 for any other text.
-func natural(text string) int {
-	number, err := strconv.Atoi(text)
-	if err != nil || number < 0 {
-		return 0
-	}
-	return number
 }

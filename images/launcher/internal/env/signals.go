@@ -1,4 +1,4 @@
-package main
+package env
 
 import (
 	"os"
@@ -11,16 +11,16 @@ var passed = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// received is the queue of received signals. Gate, launch and hold are PID 1 of their container, and the kernel drops a signal
+// Received is the queue of received signals. Gate, launch and hold are PID 1 of their container, and the kernel drops a signal
 // to PID 1 if it has no handler (pid_namespaces(7)). The kubelet sends TERM once, sometimes within milliseconds of the start,
 // and KILL only after the grace period. So the handler is installed before main runs, while package variables are initialized.
 // For the same reason, none of the three replaces itself with another program.
-var received = receive()
+var Received = receive()
 
 // receive installs the signal handlers of the selected program. The other programs keep the default actions.
 func receive() chan os.Signal {
 	signals := make(chan os.Signal, 64)
-	switch name, _ := called(os.Args); name {
+	switch name, _ := Called(os.Args); name {
 	case "launch":
 		signal.Notify(signals, passed...)
 	case "gate", "hold":
@@ -29,5 +29,5 @@ func receive() chan os.Signal {
 	return signals
 }
 
-// exitCode returns the exit code of a program that a signal has ended, as in a shell.
-func exitCode(which os.Signal) int { return 128 + int(which.(syscall.Signal)) }
+// ExitCode returns the exit code of a program that a signal has ended, as in a shell.
+func ExitCode(which os.Signal) int { return 128 + int(which.(syscall.Signal)) }

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"dijob-launcher/internal/env"
 )
 
 // whyNotStarted returns a message for the user about a program that cannot be started, and the exit code of a shell in this
@@ -30,7 +32,7 @@ func whyNotStarted(name, path string, err error) (reason string, code int) {
 // whyNotLoaded returns what is missing for a program whose file exists. The kernel reports ENOENT for the interpreter or the
 // loader, too, and does not say which file it means.
 func whyNotLoaded(path string) string {
-	line := firstLine(path)
+	line := env.FirstLine(path)
 	interpreter, isScript := strings.CutPrefix(line, "#!")
 	switch {
 	case isScript && strings.HasSuffix(line, "\r"):
@@ -67,14 +69,4 @@ func quoted(word string) string {
 		return fmt.Sprintf("%q", word)
 	}
 	return "'" + word + "'"
-}
-
-// hasCarriageReturn returns whether any line of the words ends with a carriage return, as on Windows.
-func hasCarriageReturn(words []string) bool {
-	for _, word := range words {
-		if strings.Contains(word, "\r\n") || strings.HasSuffix(word, "\r") {
-			return true
-		}
-	}
-	return false
 }

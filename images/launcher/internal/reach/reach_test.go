@@ -1,4 +1,4 @@
-package main
+package reach
 
 import (
 	"errors"
@@ -12,12 +12,14 @@ import (
 	"time"
 )
 
+const addresses = "10.0.0.1,10.0.0.2,10.0.0.3"
+
 func TestDescribesALongListWithinATerminationMessage(t *testing.T) {
-	var targets []target
+	var targets []Target
 	for rank := range 1499 {
 		for _, port := range []string{"50515", "50516"} { // two workers: each rank is named once
 			host := fmt.Sprintf("10.0.%d.%d", rank/250, rank%250)
-			targets = append(targets, target{host: host, port: port, whose: fmt.Sprintf("rank %d", rank)})
+			targets = append(targets, Target{host: host, port: port, whose: fmt.Sprintf("rank %d", rank)})
 		}
 	}
 	text := describe(targets, slices.Repeat([]string{"Network is unreachable"}, len(targets)))
@@ -28,7 +30,7 @@ func TestDescribesALongListWithinATerminationMessage(t *testing.T) {
 
 func TestAnIPv6AddressLosesItsBrackets(t *testing.T) {
 	// ::1 counts as reached whether it refuses or accepts. With brackets it would not be a valid address.
-	if problem := (target{host: "[::1]", port: "9"}).problem(time.Second); problem != "" {
+	if problem := (Target{host: "[::1]", port: "9"}).problem(time.Second); problem != "" {
 		t.Error(problem)
 	}
 }

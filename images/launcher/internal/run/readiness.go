@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"net"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"dijob-launcher/internal/env"
 )
 
 const (
@@ -41,7 +43,7 @@ func (r *readiness) keep() {
 		r.set(r.listens() && lackingPeers() == "")
 		pause := readyLook
 		if r.listener != nil {
-			pause = max(seconds("DIJOB_NAP", 1), time.Millisecond)
+			pause = max(env.Seconds("DIJOB_NAP", 1), time.Millisecond)
 		}
 		time.Sleep(pause)
 	}
@@ -85,14 +87,11 @@ func hangUp(listener net.Listener) {
 
 // lackingPeers returns the ranks without which the program started and to which it is still not connected; "" if none.
 func lackingPeers() string {
-	files, _ := filepath.Glob(besideTopology(lackingFiles))
+	files, _ := filepath.Glob(env.BesideTopology(lackingFiles))
 	for _, file := range files {
-		if ranks := read(file); ranks != "" {
+		if ranks := env.Read(file); ranks != "" {
 			return ranks
 		}
 	}
 	return ""
 }
-
-// besideTopology returns the path of a file in the directory of topology.json.
-func besideTopology(name string) string { return filepath.Join(filepath.Dir(topologyPath()), name) }

@@ -1,4 +1,4 @@
-package main
+package gate
 
 import (
 	"bytes"
@@ -11,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/peers"
 )
 
 const (
@@ -41,16 +44,16 @@ type pod struct {
 
 func newPod(t *testing.T, known map[string]string) *pod {
 	p := &pod{folder: t.TempDir(), dns: &dns{known: known}}
-	usual := podFolder
-	podFolder = p.folder
-	t.Cleanup(func() { podFolder = usual })
+	usual := env.PodFolder
+	env.PodFolder = p.folder
+	t.Cleanup(func() { env.PodFolder = usual })
 	t.Setenv("DI_JOB_NAME", "demo")
 	t.Setenv("DI_JOB_NAMESPACE", "team")
 	return p
 }
 
 func (p *pod) lists(t *testing.T, text string) {
-	line := fmt.Sprintf("%snode-ips=%q\n", prefix, text)
+	line := fmt.Sprintf("%snode-ips=%q\n", env.AnnotationPrefix, text)
 	if err := os.WriteFile(filepath.Join(p.folder, "annotations"), []byte(line), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +79,7 @@ func hasOpened(t *testing.T, problem <-chan string) {
 	if got := <-problem; got != "" {
 		t.Errorf("ends: %s", got)
 	}
-	if took := time.Since(begin); took > gateLook {
+	if took := time.Since(begin); took > peers.Look {
 		t.Errorf("opens after %s", took)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"dijob-launcher/internal/env"
 )
 
 const (
@@ -39,7 +41,7 @@ const (
 )
 
 func outputPaths(run string) (older, newer string) {
-	return filepath.Join(runFolder(), run+".older"), filepath.Join(runFolder(), run+".newer")
+	return filepath.Join(env.RunFolder(), run+".older"), filepath.Join(env.RunFolder(), run+".newer")
 }
 
 // newRecorder starts a new record; nil if the volume cannot be written. If the last run failed, its record is kept.
@@ -60,7 +62,7 @@ func newRecorder(last *lastRun) *recorder {
 	// this handler its own write returns an error instead.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	l := &recorder{file: file}
-	sayTo = io.MultiWriter(os.Stderr, writerFunc(l.keep))
+	env.SayTo = io.MultiWriter(os.Stderr, writerFunc(l.keep))
 	return l
 }
 

@@ -1,9 +1,11 @@
-package main
+package gate
 
 import (
 	"os"
 	"strings"
 	"time"
+
+	"dijob-launcher/internal/env"
 )
 
 // nameSeconds limits the wait for names. It is longer than 30 s, for which CoreDNS caches an answer with kubeadm's settings,
@@ -36,7 +38,7 @@ func (w *waiting) namesAreKnown(ranks []string) bool {
 			w.nameless++
 		}
 	}
-	if w.nameless > 0 && time.Since(w.asked) >= seconds("DIJOB_NAME_SECONDS", nameSeconds) {
+	if w.nameless > 0 && time.Since(w.asked) >= env.Seconds("DIJOB_NAME_SECONDS", nameSeconds) {
 		w.tell("the Service %s has no DNS record for %d of %d ranks: the program starts without these names", service,
 			w.nameless, len(ranks))
 		return true

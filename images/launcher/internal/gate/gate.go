@@ -1,4 +1,5 @@
-package main
+// Package gate waits, in an init container, until the job's peer list contains this pod.
+package gate
 
 import (
 	"fmt"
@@ -9,12 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-const (
-	// How often the gate reads the peer list. This interval adds to the start time of every job.
-	gateLook    = 200 * time.Millisecond
-	gateSayEach = 10 * time.Second
+	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/peers"
 )
 
 // waiting is the state of a gate.
@@ -34,15 +32,15 @@ type waiting struct {
 	out    io.Writer
 }
 
-// gate waits until the job's peer list contains this pod's own address, so that the main container starts with correct
+// Run waits until the job's peer list contains this pod's own address, so that the main container starts with correct
 // addresses. It runs in an init container of the main container's image, so the image is already on the node when the gate
 // opens, and no rank starts later than the others because of a pull.
-func gate([]string) int {
-	go endOnSignal(received)
+func Run([]string) int {
+	go endOnSignal(env.Received)
 	// Init containers run again only in a new sandbox. What ran in the old one was lost with it and has not failed.
-	os.RemoveAll(runFolder())
+	os.RemoveAll(env.RunFolder())
 	w, problem := newWaiting()
-	if err := linkTopology(); problem == "" && err != nil {
+	if err := peers.LinkTopology(); problem == "" && err != nil {
 		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user can write to: %v", err)
 	}
 	if problem == "" {
@@ -57,7 +55,7 @@ func gate([]string) int {
 }
 
 // endOnSignal ends this program as soon as it receives a signal, even during a DNS lookup that does not return.
-func endOnSignal(signals <-chan os.Signal) { os.Exit(exitCode(<-signals)) }
+func endOnSignal(signals <-chan os.Signal) { os.Exit(env.ExitCode(<-signals)) }
 
 // wait returns "" as soon as the peer list contains this pod. It returns an error message if names do not resolve within
 // DIJOB_RESOLVE_SECONDS: waiting longer would not help, and the job's status should show the reason. There is no limit for
@@ -69,16 +67,16 @@ func (w *waiting) wait() (problem string) {
 		if looks == 0 {
 			w.tell("rank %d is waiting for the addresses of all ranks", w.rank)
 		}
-		time.Sleep(gateLook)
+		time.Sleep(peers.Look)
 		if w.unknown == "" {
 			resolved = time.Now()
 		}
-		if time.Since(said) < gateSayEach {
+		if time.Since(said) < peers.SayEach {
 			continue
 		}
 		said = time.Now()
 		why := w.why()
-		if w.unknown != "" && time.Since(resolved) >= seconds("DIJOB_RESOLVE_SECONDS", 60) {
+		if w.unknown != "" && time.Since(resolved) >= env.Seconds("DIJOB_RESOLVE_SECONDS", 60) {
 			return fmt.Sprintf("rank %d: %s; check the cluster DNS", w.rank, why)
 		}
 		w.tell("rank %d has waited %.0f s: %s. To see which ranks are missing, run: kubectl describe dijob %s -n %s", w.rank,
@@ -86,7 +84,7 @@ func (w *waiting) wait() (problem string) {
 	}
 	// Without a launcher, the kubelet sets the variables of the main container, and it may still use an older version of the
 	// pod than the one in the volume. The gate cannot see that, so it waits a moment.
-	time.Sleep(seconds("DIJOB_SETTLE_SECONDS", 0))
+	time.Sleep(env.Seconds("DIJOB_SETTLE_SECONDS", 0))
 	w.tell("open after %.0f s: the address of rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
 	return ""
 }
@@ -108,12 +106,12 @@ func newWaiting() (*waiting, string) {
 // the pod has another IP, but still the annotation with the old one.
 func (w *waiting) isNamed() bool {
 	w.named, w.host, w.unknown = "", "", ""
-	_, list := newestList(annotations())
+	_, list := env.NewestList(env.Annotations())
 	ranks := strings.Split(list, ",")
 	if list == "" || len(ranks) <= w.rank {
 		return false
 	}
-	if own := ranks[w.rank]; isName(own) {
+	if own := ranks[w.rank]; peers.IsName(own) {
 		w.host = own
 		return w.resolves(ranks)
 	}
@@ -128,7 +126,7 @@ func (w *waiting) resolves(ranks []string) bool {
 	if addresses, err := w.lookup(w.host); err != nil || !slices.Contains(addresses, w.address) {
 		return false
 	}
-	for last := dials(w.topology, w.rank); w.found < last; w.found++ {
+	for last := peers.Dials(w.topology, w.rank); w.found < last; w.found++ {
 		w.unknown = ranks[w.found]
 		if _, err := w.lookup(w.unknown); err != nil {
 			return false
@@ -151,27 +149,6 @@ func (w *waiting) why() string {
 		return fmt.Sprintf("the peer list has %s for this rank, but this pod has %s; a new peer list is needed", w.named, w.address)
 	}
 	return "not every rank of the job has an address yet"
-}
-
-// dials returns to how many ranks this one connects, counted from rank 0 (ding 0.5.3, k8s_parser.py).
-func dials(topology string, rank int) int {
-	switch topology {
-	case "mesh":
-		return rank
-	case "star":
-		return min(rank, 1)
-	}
-	return 0
-}
-
-// seconds returns the duration in an environment variable, or a default if the variable is not a number of seconds. Fractions
-// are allowed.
-func seconds(name string, otherwise float64) time.Duration {
-	value, err := strconv.ParseFloat(os.Getenv(name), 64)
-	if err != nil || value < 0 {
-		value = otherwise
-	}
-	return time.Duration(value * float64(time.Second))
 }
 
 func (w *waiting) tell(format string, values ...any) {

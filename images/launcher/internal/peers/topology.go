@@ -1,10 +1,12 @@
-package main
+package peers
 
 import (
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"dijob-launcher/internal/env"
 )
 
 // topology is the content of topology.json, the current peer list for programs that keep running while the job grows or
@@ -22,12 +24,12 @@ type topology struct {
 }
 
 func topologyOf(number, list string) topology {
-	nodes, workers := strings.Split(list, ","), parallelWorkers()
+	nodes, workers := strings.Split(list, ","), ParallelWorkers()
 	t := topology{
-		ListNumber: natural(number), WorldSize: len(nodes) * workers, NumNodes: len(nodes),
-		ParallelWorkers: workers, Topology: variable("DI_TOPOLOGY", "mesh"),
+		ListNumber: env.Natural(number), WorldSize: len(nodes) * workers, NumNodes: len(nodes),
+		ParallelWorkers: workers, Topology: env.Variable("DI_TOPOLOGY", "mesh"),
 	}
-	if hasNames(nodes) {
+	if HasNames(nodes) {
 		t.NodeNames = nodes
 	} else {
 		t.NodeIPs = nodes
@@ -38,28 +40,35 @@ func topologyOf(number, list string) topology {
 	return t
 }
 
-// linkTopology makes topology.json a link to the kubelet's file of that name, which exists only in pods without a launcher.
-func linkTopology() error {
-	if _, err := os.Lstat(filepath.Join(podFolder, "topology.json")); err != nil {
+// LinkTopology makes topology.json a link to the kubelet's file of that name, which exists only in pods without a launcher.
+func LinkTopology() error {
+	if _, err := os.Lstat(filepath.Join(env.PodFolder, "topology.json")); err != nil {
 		return nil
 	}
 	// A link and not a subPath mount, because the kubelet never updates a file that is mounted by subPath.
-	return link("pod/topology.json", topologyPath())
+	return env.Link("pod/topology.json", env.TopologyPath())
 }
 
-func topologyPath() string {
-	return filepath.Join(filepath.Dir(binFolderOf(os.Args[0])), "topology.json")
-}
-
-// writeTopology writes topology.json. The file is renamed into place, so that a program never reads half of it.
-func writeTopology(number, list string) error {
+// WriteTopology writes topology.json. The file is renamed into place, so that a program never reads half of it.
+func WriteTopology(number, list string) error {
 	text, err := json.Marshal(topologyOf(number, list))
 	if err != nil {
 		return err
 	}
-	path := topologyPath()
+	path := env.TopologyPath()
 	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
+}
+
+// Dials returns to how many ranks this one connects, counted from rank 0 (ding 0.5.3, k8s_parser.py).
+func Dials(topology string, rank int) int {
+	switch topology {
+	case "mesh":
+		return rank
+	case "star":
+		return min(rank, 1)
+	}
+	return 0
 }

@@ -1,4 +1,4 @@
-package main
+package env
 
 import (
 	"os"
@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// prefix is the prefix of the operator's annotations (operator/dijob/names.py).
-const prefix = "diengine.opendilab.org/"
+// AnnotationPrefix is the prefix of the operator's annotations (operator/dijob/names.py).
+const AnnotationPrefix = "diengine.opendilab.org/"
 
-// annotations returns the operator's annotations of this pod, without their prefix; nil if the file does not exist yet. The
+// Annotations returns the operator's annotations of this pod, without their prefix; nil if the file does not exist yet. The
 // kubelet updates the file, a downwardAPI volume. All annotations are in one file, so that they belong to one version of
 // the pod: with a file for each, a revision could be read together with another revision's addresses. Each line is
 // KEY="VALUE", quoted as in Go (Kubernetes' pkg/fieldpath: FormatMap).
-func annotations() map[string]string {
-	text, err := os.ReadFile(filepath.Join(podFolder, "annotations"))
+func Annotations() map[string]string {
+	text, err := os.ReadFile(filepath.Join(PodFolder, "annotations"))
 	if err != nil {
 		return nil
 	}
 	found := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		key, quoted, _ := strings.Cut(strings.TrimSpace(line), "=")
-		name, ours := strings.CutPrefix(key, prefix)
+		name, ours := strings.CutPrefix(key, AnnotationPrefix)
 		if value, err := strconv.Unquote(quoted); ours && err == nil {
 			found[name] = value
 		}
@@ -30,7 +30,7 @@ func annotations() map[string]string {
 	return found
 }
 
-// newestList returns the newest peer list of this pod and its revision; "" if there is none.
-func newestList(said map[string]string) (number, list string) {
+// NewestList returns the newest peer list of this pod and its revision; "" if there is none.
+func NewestList(said map[string]string) (number, list string) {
 	return said["list-number"], said["node-ips"]
 }

@@ -1,4 +1,5 @@
-package main
+// Package reach checks whether this rank can reach the addresses to which it will connect.
+package reach
 
 import (
 	"errors"
@@ -10,6 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/peers"
 )
 
 const (
@@ -23,24 +27,24 @@ const (
 	unreachableExit = 3
 )
 
-// reach is the check that ditask does before it starts, for programs that connect without ditask. The arguments are
+// Run is the check that ditask does before it starts, for programs that connect without ditask. The arguments are
 // TOPOLOGY PORT WORKERS [ATTACH], or `redis HOST PORT`.
-func reach(words []string) int {
+func Run(words []string) int {
 	targets, err := asked(words)
 	if err != nil {
-		say("reach: %v", err)
+		env.Say("reach: %v", err)
 		return 2
 	}
-	if !reachesAll(targets) {
+	if !All(targets) {
 		return unreachableExit
 	}
 	return 0
 }
 
 // asked returns the addresses that the arguments of `reach` select.
-func asked(words []string) ([]target, error) {
+func asked(words []string) ([]Target, error) {
 	if len(words) == 3 && words[0] == "redis" {
-		return brokerTargets(words[1], words[2]), requireNumbers(words[2])
+		return RedisTargets(words[1], words[2]), requireNumbers(words[2])
 	}
 	if len(words) != 3 && len(words) != 4 {
 		return nil, errors.New("usage: reach TOPOLOGY PORT WORKERS [ATTACH] | reach redis HOST PORT")
@@ -49,12 +53,12 @@ func asked(words []string) ([]target, error) {
 		return nil, err
 	}
 	if len(words) == 4 && words[3] != "" {
-		return attachedTargets(words[3]), nil
+		return AttachedTargets(words[3]), nil
 	}
 	if os.Getenv("DI_NODES") == "" {
 		return nil, errors.New("DI_NODES is empty")
 	}
-	return peerTargets(words[0], natural(words[1]), natural(words[2])), nil
+	return PeerTargets(words[0], env.Natural(words[1]), env.Natural(words[2])), nil
 }
 
 // requireNumbers returns an error for a word that is not a number in the range of a port, 0 to 65535.
@@ -67,47 +71,48 @@ func requireNumbers(words ...string) error {
 	return nil
 }
 
-// target is an address to which this rank connects, and whose address it is, for messages.
-type target struct {
+// Target is an address to which this rank connects, and whose address it is, for messages.
+type Target struct {
 	host, port string
 	whose      string
 	broker     bool // whether it is the Redis server
 }
 
-// peerTargets returns the addresses to which this rank connects according to DI-engine's k8s parser: all workers of the ranks
+// PeerTargets returns the addresses to which this rank connects according to DI-engine's k8s parser: all workers of the ranks
 // that the topology selects.
-func peerTargets(topology string, port, workers int) []target {
-	var found []target
+func PeerTargets(topology string, port, workers int) []Target {
+	var found []Target
 	nodes := strings.Split(os.Getenv("DI_NODES"), ",")
-	last := min(dials(topology, natural(os.Getenv("DI_RANK"))), len(nodes))
+	last := min(peers.Dials(topology, env.Natural(os.Getenv("DI_RANK"))), len(nodes))
 	for rank, node := range nodes[:last] {
 		for worker := range workers {
-			found = append(found, target{host: node, port: strconv.Itoa(port + worker), whose: fmt.Sprintf("rank %d", rank)})
+			found = append(found, Target{host: node, port: strconv.Itoa(port + worker), whose: fmt.Sprintf("rank %d", rank)})
 		}
 	}
 	return found
 }
 
-func brokerTargets(host, port string) []target {
-	return []target{{host: host, port: port, whose: "Redis", broker: true}}
+// RedisTargets returns the address of the Redis server.
+func RedisTargets(host, port string) []Target {
+	return []Target{{host: host, port: port, whose: "Redis", broker: true}}
 }
 
-// attachedTargets returns the addresses of --attach-to. It skips entries without a port, because ditask reports them.
-func attachedTargets(links string) []target {
-	var found []target
+// AttachedTargets returns the addresses of --attach-to. It skips entries without a port, because ditask reports them.
+func AttachedTargets(links string) []Target {
+	var found []Target
 	for _, link := range strings.Split(links, ",") {
 		host, port, _ := cutLast(strings.TrimSpace(link), ":")
 		if _, err := strconv.Atoi(port); err == nil && strings.Contains(link, "tcp://") {
-			found = append(found, target{host: strings.ReplaceAll(host, "tcp://", ""), port: port, whose: "--attach-to"})
+			found = append(found, Target{host: strings.ReplaceAll(host, "tcp://", ""), port: port, whose: "--attach-to"})
 		}
 	}
 	return found
 }
 
-// reachesAll tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some are not, it returns false and
+// All tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some are not, it returns false and
 // writes a message to the log and to the termination message, where the job's status finds it.
-func reachesAll(targets []target) bool {
-	bound := seconds("DIJOB_REACH_SECONDS", 60)
+func All(targets []Target) bool {
+	bound := env.Seconds("DIJOB_REACH_SECONDS", 60)
 	lost := unreachable(targets, bound)
 	if lost == "" {
 		return true
@@ -118,9 +123,9 @@ func reachesAll(targets []target) bool {
 	}
 	text := fmt.Sprintf("rank %s cannot reach %s. Gave up after %g s, because the job would hang otherwise. Check %s",
 		os.Getenv("DI_RANK"), lost, bound.Seconds(), look)
-	say("%s", text)
+	env.Say("%s", text)
 	// Outside a container this file does not exist, and it must not be created there.
-	if file, err := os.OpenFile(terminationLog(), os.O_WRONLY|os.O_TRUNC, 0); err == nil {
+	if file, err := os.OpenFile(env.TerminationLog(), os.O_WRONLY|os.O_TRUNC, 0); err == nil {
 		file.WriteString(text)
 		file.Close()
 	}
@@ -128,7 +133,7 @@ func reachesAll(targets []target) bool {
 }
 
 // unreachable returns a description of the targets that are not reached within the limit; "" if all are.
-func unreachable(targets []target, bound time.Duration) string {
+func unreachable(targets []Target, bound time.Duration) string {
 	begin, said := time.Now(), time.Time{}
 	for {
 		left := bound - time.Since(begin)
@@ -142,14 +147,14 @@ func unreachable(targets []target, bound time.Duration) string {
 		}
 		if time.Since(said) > reachSayEach {
 			said = time.Now()
-			say("cannot reach %s; trying for up to %g s", describe(targets, problems), bound.Seconds())
+			env.Say("cannot reach %s; trying for up to %g s", describe(targets, problems), bound.Seconds())
 		}
 		time.Sleep(min(reachNap, left))
 	}
 }
 
 // ask tries each target once. It returns the targets that are not reached, and the reason for each.
-func ask(targets []target, patience time.Duration) (missing []target, why []string) {
+func ask(targets []Target, patience time.Duration) (missing []Target, why []string) {
 	answers := make([]string, len(targets))
 	slots, all := make(chan struct{}, reachAtOnce), sync.WaitGroup{}
 	for i, each := range targets {
@@ -171,7 +176,7 @@ func ask(targets []target, patience time.Duration) (missing []target, why []stri
 // problem connects once. It returns why the target is not reached; "" if it is. A peer that refuses the connection counts as
 // reached, because its program may not listen yet and NNG retries it. A Redis server must accept it. A listening NNG is not
 // affected by a connection that is closed at once.
-func (t target) problem(patience time.Duration) string {
+func (t Target) problem(patience time.Duration) string {
 	link, err := net.DialTimeout("tcp", net.JoinHostPort(strings.Trim(t.host, "[]"), t.port), patience)
 	if err != nil {
 		if isThere(err) && !t.broker {
@@ -240,7 +245,7 @@ func redisProblem(link net.Conn, patience time.Duration) string {
 
 // describe names each rank once, although it can have many workers, and at most ten ranks, because the kubelet truncates a
 // termination message at 4 KiB.
-func describe(targets []target, problems []string) string {
+func describe(targets []Target, problems []string) string {
 	var lines []string
 	seen := map[string]bool{}
 	for i, each := range targets {
@@ -256,4 +261,12 @@ func describe(targets []target, problems []string) string {
 		lines = lines[:10]
 	}
 	return strings.Join(lines, ", ") + more
+}
+
+// cutLast is strings.Cut at the last occurrence of the separator.
+func cutLast(text, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, separator); i >= 0 {
+		return text[:i], text[i+len(separator):], true
+	}
+	return text, "", false
 }

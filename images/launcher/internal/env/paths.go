@@ -1,0 +1,41 @@
+package env
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// BinFolder returns the directory of these programs, an emptyDir (operator/dijob/pod.py).
+func BinFolder() string { return Variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
+
+// BinFolderOf returns the directory of the program that was called by this path.
+func BinFolderOf(path string) string {
+	if strings.Contains(path, "/") {
+		return filepath.Dir(path)
+	}
+	return BinFolder()
+}
+
+// Directories next to the programs: the runtime hook for Python processes (images/dijob-runtime), and the directory that is
+// prepended to PATH. The programs' own directory is not in PATH, because it would hide the image's programs `gate`, `launch`
+// or `reach`.
+const (
+	PythonFolder = "python"
+	PathFolder   = "path"
+)
+
+// PodFolder is the downwardAPI volume in which the kubelet writes the pod's annotations (operator/dijob/pod.py). Its path is
+// derived from the program's own path and not read from the environment, because the image or envFrom could forge it there.
+var PodFolder = filepath.Join(filepath.Dir(BinFolderOf(os.Args[0])), "pod")
+
+// TopologyPath returns the path of topology.json, in the volume that the containers share.
+func TopologyPath() string {
+	return filepath.Join(filepath.Dir(BinFolderOf(os.Args[0])), "topology.json")
+}
+
+// BesideTopology returns the path of a file in the directory of topology.json.
+func BesideTopology(name string) string { return filepath.Join(filepath.Dir(TopologyPath()), name) }
+
+// RunFolder is the directory of the files that outlive a container, but not its sandbox: the gate removes it.
+func RunFolder() string { return BesideTopology("last-run") }

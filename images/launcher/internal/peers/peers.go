@@ -1,0 +1,31 @@
+// Package peers describes the peer list: what its entries are, which rank connects to which, and the file topology.json.
+package peers
+
+import (
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"dijob-launcher/internal/env"
+)
+
+const (
+	// Look is how often a program reads the peer list while it waits. This interval adds to the start time of every job.
+	Look = 200 * time.Millisecond
+	// SayEach is how often it logs what it waits for.
+	SayEach = 10 * time.Second
+)
+
+// HasNames returns whether a peer list contains host names. One name is enough: completed ranks have an IP address as a
+// placeholder in such a list, too.
+func HasNames(nodes []string) bool { return slices.ContainsFunc(nodes, IsName) }
+
+// IsName returns whether an entry of the peer list is a host name, and not an IP address.
+func IsName(node string) bool {
+	_, err := netip.ParseAddr(node)
+	return node != "" && err != nil
+}
+
+// ParallelWorkers returns the number of DI-engine processes of each rank.
+func ParallelWorkers() int { return max(1, env.Natural(os.Getenv("DI_PARALLEL_WORKERS"))) }
