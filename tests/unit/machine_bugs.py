@@ -14,7 +14,7 @@ from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
 from dijob.core.membership import address_list, failures, losses, restart, together
-from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse, sandbox
 from dijob.core.observed.views import Observed
@@ -107,7 +107,7 @@ def ranks_beyond_the_desired_size_stay(patch: pytest.MonkeyPatch) -> None:
 
 def the_list_keeps_ranks_that_left(patch: pytest.MonkeyPatch) -> None:
     reach = property(lambda self: self.world.possible_size if not self.world.in_force else 0)
-    patch.setattr(Gathering, "next_size", reach)
+    patch.setattr(Rendezvous, "next_size", reach)
 
 
 def requested_restarts_count_as_failures(patch: pytest.MonkeyPatch) -> None:

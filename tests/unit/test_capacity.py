@@ -9,7 +9,7 @@ from dijob.api.status import GivenBack, Renewal, Status, format_time
 from dijob.core.actions import CreatePod, DeletePod
 from dijob.core.members import compact_ranks
 from dijob.core.membership import capacity
-from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.observed.refusals import of_creation
 from dijob.core.observed.room import Room
 from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
@@ -159,7 +159,7 @@ def test_when_a_job_releases_its_capacity(
         stored.model_copy(update={"succeeded_ranks": compact_ranks(done)}),
         NOW,
     )
-    given = capacity.due_give_back(Gathering(world, seen, 10, later(seconds)), stored, 10)
+    given = capacity.due_give_back(Rendezvous(world, seen, 10, later(seconds)), stored, 10)
     assert (given is not None) == gives
     if given:
         assert (

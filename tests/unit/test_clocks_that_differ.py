@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from dijob.api.status import GivenBack, Status, format_time
 from dijob.core.membership.capacity import RETRY_SECONDS, seconds_until_retry
-from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.observed.views import ARRIVAL, Pod, pod_age
 from unit.builders import NOW, gang, job_body, later, observed, view, world_of
 from unit.operating import Operator
@@ -42,7 +42,7 @@ def left(pod: Pod, seen: float) -> float:
     """
     what = observed(pod, list_seen={(pod.uid, ARRIVAL): later(-seen)})
     world = world_of(gang(size=3, minimum=1), what, Status(), NOW)
-    return Gathering(world, what, WINDOW, NOW).seconds_left
+    return Rendezvous(world, what, WINDOW, NOW).seconds_left
 
 
 AHEAD = later(3600).isoformat()

@@ -8,7 +8,7 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, ReleasePod
-from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.observed.room import Room
 from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
 from unit.builders import (
@@ -50,11 +50,13 @@ REFUSED = {
 }
 
 
-def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
+def rendezvous(
+    pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any
+) -> Rendezvous:
     """The rendezvous of a job of `minimum` to 4 ranks. The pods of missing ranks are rejected."""
     seen = observed(*pods, refusals=REFUSED)
     world = world_of(gang(size=4, minimum=minimum), seen, Status(**status), NOW)
-    return Gathering(world, seen, 10, later(seconds))
+    return Rendezvous(world, seen, 10, later(seconds))
 
 
 ALL = (home(0), home(1), home(2), home(3))
@@ -111,11 +113,11 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
 def test_the_size_of_the_next_list(
     pods: tuple[Pod, ...], seconds: float, status: dict[str, Any], size: int
 ) -> None:
-    assert gathering(pods, seconds, **status).next_size == size
+    assert rendezvous(pods, seconds, **status).next_size == size
 
 
 def test_a_job_that_is_not_elastic_waits_for_all() -> None:
-    assert gathering(ALL[:3], 99, minimum=4).next_size == 0
+    assert rendezvous(ALL[:3], 99, minimum=4).next_size == 0
 
 
 def test_no_list_is_published_without_any_rank() -> None:
@@ -125,7 +127,7 @@ def test_no_list_is_published_without_any_rank() -> None:
         Status(succeeded_ranks="0-1", **RENEWED),
         NOW,
     )
-    assert Gathering(world, observed(), 0, later(99)).next_size == 0
+    assert Rendezvous(world, observed(), 0, later(99)).next_size == 0
 
 
 def refused(
@@ -192,13 +194,13 @@ BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
 
 @pytest.mark.parametrize(("pods", "rank"), BACK.values(), ids=BACK)
 def test_which_pod_is_released_for_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) -> None:
-    found = gathering(pods, 0).pod_to_release
+    found = rendezvous(pods, 0).pod_to_release
     assert (found.rank if found else None) == rank
 
 
 def test_the_window_stays_open_while_the_operator_is_creating_pods() -> None:
-    world = gathering(ALL[:2], 99).world
-    creating = Gathering(world, observed(*ALL[:2]), 10, later(99))
+    world = rendezvous(ALL[:2], 99).world
+    creating = Rendezvous(world, observed(*ALL[:2]), 10, later(99))
     assert (creating.next_size, creating.seconds_left) == (0, 1.0)
 
 
@@ -224,7 +226,7 @@ def test_which_pods_are_created_now(
     needed: tuple[int, ...],
     ranks_to_add: tuple[int, ...],
 ) -> None:
-    under_test = Gathering(gathering(pods, 0).world, observed(*pods, room=Room(held)), 10, NOW)
+    under_test = Rendezvous(rendezvous(pods, 0).world, observed(*pods, room=Room(held)), 10, NOW)
     assert (under_test.needed, under_test.ranks_to_add) == (needed, ranks_to_add)
 
 
@@ -237,7 +239,7 @@ def test_a_scale_up_that_does_not_fit_does_not_stop_a_running_job() -> None:
     world = world_of(
         gang(size=5, minimum=5), observed(*pods), Status(list_number=1, last_renewal=last), NOW
     )
-    under_test = Gathering(world, observed(*pods), 10, NOW)
+    under_test = Rendezvous(world, observed(*pods), 10, NOW)
     assert (world.size, under_test.required_size, under_test.next_size) == (3, 3, 4)
 
 

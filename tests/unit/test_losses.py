@@ -10,7 +10,7 @@ from dijob.core.observed.views import Pod
 from dijob.names import RestartScope, Topology
 from dijob.reasons import AddressesReady
 from unit.builders import ALL, LIST, NOW, gang, listed, observed, view, world_of
-from unit.worlds import gathering, instead, without, world
+from unit.worlds import instead, rendezvous, without, world
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
     "pod deleted": (without(1), "PodLost", "rank 1: its pod is gone"),
@@ -117,7 +117,7 @@ def test_only_the_restarting_ranks_are_deleted_and_the_next_list_waits_for_them(
         list_number=1,
         last_renewal=Renewal(list_number=1, ranks="1-2"),
     )
-    assert (again.to_delete, again.addressless, gathering(again).next_list(2)) == (
+    assert (again.to_delete, again.addressless, rendezvous(again).next_list(2)) == (
         (),
         (),
         AddressList(2, LIST),

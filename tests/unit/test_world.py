@@ -9,11 +9,11 @@ import pytest
 from dijob.api.status import Renewal, Status
 from dijob.core.decide.context import pods_without_list
 from dijob.core.membership.address_list import PLACEHOLDER
-from dijob.core.membership.gathering import is_outdated
 from dijob.core.membership.losses import has_moved, loss_of
+from dijob.core.membership.rendezvous import is_outdated
 from dijob.core.observed.views import Observed, Pod
 from unit.builders import ALL, LIST, NOW, changed, gang, listed, observed, view, world_of
-from unit.worlds import FRESH, gathering, instead, without, world
+from unit.worlds import FRESH, instead, rendezvous, without, world
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_a_succeeded_rank_keeps_its_pod_and_has_a_placeholder_in_the_next_list()
         seen, succeeded=frozenset({0}), list_number=1, last_renewal=Renewal(list_number=1)
     )
     assert (found.to_delete, found.missing, found.addressless) == ((), (), ())
-    assert gathering(found).next_list(2).text == f"{PLACEHOLDER},10.0.0.1,10.0.0.2"
+    assert rendezvous(found).next_list(2).text == f"{PLACEHOLDER},10.0.0.1,10.0.0.2"
     gone = world(
         observed(view(1), view(2)),
         succeeded=frozenset({0}),
         list_number=1,
         last_renewal=Renewal(list_number=1),
     )
-    assert gathering(gone).next_list(2).text == f"{PLACEHOLDER},10.0.0.1,10.0.0.2"
+    assert rendezvous(gone).next_list(2).text == f"{PLACEHOLDER},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
 
 
@@ -192,7 +192,7 @@ def test_the_size_of_the_world_and_the_smallest_next_list(
     seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
 ) -> None:
     found = world_of(gang(size=5, minimum=2), seen, Status(**status), NOW)
-    assert (found.size, gathering(found).minimum_size) == sizes
+    assert (found.size, rendezvous(found).minimum_size) == sizes
 
 
 def test_the_next_list_reaches_up_to_the_first_gap() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from dijob.api.status import Status
 from dijob.core.members import compact_ranks
-from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
 from unit.builders import ALL, NOW, gang, observed, view, world_of
@@ -20,8 +20,8 @@ def world(
     )
 
 
-def gathering(found: World) -> Gathering:
-    return Gathering(found, observed(), 0, NOW)
+def rendezvous(found: World) -> Rendezvous:
+    return Rendezvous(found, observed(), 0, NOW)
 
 
 def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:

@@ -8,7 +8,7 @@ The rules, in the order in which a job meets them:
 1. Missing pods are created. The gate in each pod waits for the peer list.
 2. When every rank has an address, the next revision of the peer list and its digest are written to
    the status. Then each pod gets the list, and the programs start. The ranks below minReplicas are
-   required. The others have a join window (gatherSeconds), and may join later (gathering.py).
+   required. The others have a join window (gatherSeconds), and may join later (rendezvous.py).
 3. A lost rank makes the list stale for itself and for the ranks that connect to it (losses.py). The
    loss is written to the status first. Then the lost pod is re-created. The ranks that connect to
    it restart in their pods if possible (restart.py), else their pods are re-created, too. All other
@@ -143,7 +143,7 @@ def _plan_active(ctx: Context) -> Plan:
     if loss := ctx.loss or renewal.size_change_loss(ctx):
         return _plan_re_rendezvous(ctx, loss)
     timeout = ctx.job.spec.schedule_timeout_seconds
-    if record := capacity.due_give_back(ctx.gathering, ctx.next_status, timeout):
+    if record := capacity.due_give_back(ctx.rendezvous, ctx.next_status, timeout):
         # Stored before the pods are deleted. Otherwise an operator that is killed in between would
         # re-create them at once.
         return _plan_release_record(ctx, record)

@@ -22,7 +22,7 @@ from dijob.names import Addressing
 def next_list(ctx: Context) -> AddressList | None:
     """Return the peer list to publish now, with its revision, or None."""
     world = ctx.world
-    if not ctx.gathering.next_size:
+    if not ctx.rendezvous.next_size:
         return None
     if not world.in_force and not redis_server.is_ready(world.gang, ctx.observed):
         # A program that starts without its Redis server fails after a while, and the failure would
@@ -32,7 +32,7 @@ def next_list(ctx: Context) -> AddressList | None:
     # the number.
     last = ctx.next_status.last_renewal
     died = last.list_number if last else 0
-    return ctx.gathering.next_list(max(world.address_list.number, died) + 1)
+    return ctx.rendezvous.next_list(max(world.address_list.number, died) + 1)
 
 
 def with_new_revision(ctx: Context, due: AddressList) -> Context:

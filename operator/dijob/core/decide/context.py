@@ -9,9 +9,9 @@ from functools import cached_property
 
 from dijob.api.model import DIJob
 from dijob.api.status import Status
-from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.losses import Loss, loss_of
 from dijob.core.membership.policy import Policy
+from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.annotations import derived_fingerprints
@@ -41,9 +41,9 @@ class Context:
     new_failures: Mapping[int, FailureAction]
 
     @cached_property
-    def gathering(self) -> Gathering:
+    def rendezvous(self) -> Rendezvous:
         """Which ranks the next peer list can have, and which of them are still awaited."""
-        return Gathering(
+        return Rendezvous(
             world=self.world,
             observed=self.observed,
             window=self.job.spec.gather_seconds,

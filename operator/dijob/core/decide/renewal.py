@@ -34,7 +34,7 @@ def size_change_loss(ctx: Context) -> Loss | None:
     """Return a change of size as a loss of all ranks if the programs cannot gain or lose a member
     while they run; else None.
     """
-    world, size = ctx.world, ctx.gathering.next_size
+    world, size = ctx.world, ctx.rendezvous.next_size
     if not (world.gang.renews_all_on_loss and world.in_force and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"

@@ -95,12 +95,12 @@ def _pod_waits(ctx: Context) -> Iterator[float]:
     and capacity is released.
     """
     if not pods_wait_for_shared(ctx):
-        for rank in (*ctx.gathering.needed, *ctx.gathering.ranks_to_add[:1]):
+        for rank in (*ctx.rendezvous.needed, *ctx.rendezvous.ranks_to_add[:1]):
             yield wait_to_create(ctx, rank)
     for seconds in (
         lost_nodes.seconds_until_next(ctx.world.pods.values(), ctx.now),
         capacity.until_given_back(
-            ctx.gathering, ctx.next_status, ctx.job.spec.schedule_timeout_seconds
+            ctx.rendezvous, ctx.next_status, ctx.job.spec.schedule_timeout_seconds
         ),
     ):
         if seconds and seconds > 0:
@@ -111,7 +111,7 @@ def _list_waits(ctx: Context) -> Iterator[float]:
     """Yield the seconds until a peer list is published, until a kubelet is reminded of it, and
     until a pod that does not restart for it is re-created.
     """
-    if (seconds := ctx.gathering.seconds_left) > 0:
+    if (seconds := ctx.rendezvous.seconds_left) > 0:
         yield seconds + STAMPED_SECONDS
     for _, seconds in pending_reminders(ctx):
         if seconds > 0:

@@ -70,23 +70,23 @@ def _policy_actions(ctx: Context) -> tuple[Action, ...]:
 
 def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
     """Create missing pods, and delete those that cannot be part of the next peer list."""
-    world, gathering = ctx.world, ctx.gathering
+    world, rendezvous = ctx.world, ctx.rendezvous
     create = () if requeue.pods_wait_for_shared(ctx) else _create_pods(ctx)
     if ctx.has_unstored_counts:
         # A failure that is not stored yet would be lost with its pod, so nothing is deleted before
         # that write.
         return create
-    back = (release_pod(pod),) if (pod := gathering.pod_to_release) else ()
+    back = (release_pod(pod),) if (pod := rendezvous.pod_to_release) else ()
     force = force_delete_pods(lost_nodes.abandoned_pods(world.pods.values(), ctx.now))
     return (*delete_pods(world.to_delete), *back, *force, *create)
 
 
 def _create_pods(ctx: Context) -> tuple[Action, ...]:
-    gathering, member = ctx.gathering, ctx.world.gang.member
-    due = takewhile(lambda rank: requeue.wait_to_create(ctx, rank) <= 0, gathering.ranks_to_add)
+    rendezvous, member = ctx.rendezvous, ctx.world.gang.member
+    due = takewhile(lambda rank: requeue.wait_to_create(ctx, rank) <= 0, rendezvous.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         return (CreateInOrder(tuple(map(member, ranks))),)
-    free = [rank for rank in gathering.needed if requeue.wait_to_create(ctx, rank) <= 0]
+    free = [rank for rank in rendezvous.needed if requeue.wait_to_create(ctx, rank) <= 0]
     return tuple(CreatePod(member(rank)) for rank in requeue.creation_order(ctx, free))
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from dijob.api.status import GivenBack, Status, format_time, parse_time
 from dijob.core.backoff import doubled_wait
 from dijob.core.members import compact_ranks, parse_ranks
-from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.grouping import shorten_message
@@ -23,22 +23,22 @@ RETRY_SECONDS = (30.0, 600.0)
 SPREAD = (0.5, 1.5)
 
 
-def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
+def due_give_back(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBack | None:
     """Return the record to store if the job must release its capacity now; else None.
 
     `timeout` (seconds) is the admission timeout: how long a rank may wait for a node, or for room
     in a quota, while other ranks of a job that does not run hold theirs.
     """
-    world, observed, now = gathering.world, gathering.observed, gathering.now
+    world, observed, now = rendezvous.world, rendezvous.observed, rendezvous.now
     if (
         seconds_until_retry(status, now) > 0
-        or (left := until_given_back(gathering, status, timeout)) is None
+        or (left := until_given_back(rendezvous, status, timeout)) is None
         or left >= 0
     ):
         return None
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_retry_pause(world.gang.uid, before))
-    waited = sorted(_seconds_waited(gathering, status))
+    waited = sorted(_seconds_waited(rendezvous, status))
     # A pod without a node still uses a quota.
     quota = any(rank not in world.pods for rank in waited)
     # Pods without a node are kept, so that a cluster autoscaler still sees them.
@@ -73,16 +73,16 @@ def to_give_back(world: World, given: GivenBack) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if pod.scheduled or pod.rank not in kept)
 
 
-def until_given_back(gathering: Gathering, status: Status, timeout: int) -> float | None:
+def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> float | None:
     """Return the seconds until the job releases its capacity if nothing changes; None if it has no
     reason to.
     """
-    world = gathering.world
-    if not (world.nobody_runs and (waited := _seconds_waited(gathering, status))):
+    world = rendezvous.world
+    if not (world.nobody_runs and (waited := _seconds_waited(rendezvous, status))):
         return None
     # If no other pod waits for a node, a release is useless: the job's own pods would take the
     # nodes again, and a cluster autoscaler would no longer see pods that wait.
-    quota, wanted = any(rank not in world.pods for rank in waited), gathering.observed.room.wanted
+    quota, wanted = any(rank not in world.pods for rank in waited), rendezvous.observed.room.wanted
     pods = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
     held = any(quota or (wanted and pod.scheduled) for pod in pods)
     return timeout - max(waited.values()) if held else None
@@ -116,22 +116,22 @@ def seconds_until_retry(status: Status, now: datetime) -> float:
     return left if left <= RETRY_SECONDS[1] * SPREAD[1] else 0.0
 
 
-def _seconds_waited(gathering: Gathering, status: Status) -> dict[int, float]:
+def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
     """Return for how long (seconds) each required rank has found no node, or no room in a quota.
 
     Ranks that are not required are ignored, because they can join later. So are pods that are
     rejected for another reason than a quota: no other job can release capacity for them, and the
     pause after a release would only delay the next try.
     """
-    world, now, refusals = gathering.world, gathering.now, gathering.observed.refusals
+    world, now, refusals = rendezvous.world, rendezvous.now, rendezvous.observed.refusals
     # A pod that was kept is older than this try, so its age alone would be too much.
     tried = min(((now - time).total_seconds() for time in _start_times(status)), default=math.inf)
-    without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
+    without_node = (rank for rank in rendezvous.unschedulable if rank in world.pods)
     waited = {rank: min(tried, pod_age(world.pods[rank], now)) for rank in without_node}
-    rejected = seconds_rejected(world, gathering.observed, status, now)
+    rejected = seconds_rejected(world, rendezvous.observed, status, now)
     names = {rank: f"pod/{world.gang.member(rank).name}" for rank in rejected}
     waited |= {rank: time for rank, time in rejected.items() if refusals[names[rank]].of_quota}
-    return {rank: seconds for rank, seconds in waited.items() if rank < gathering.required_size}
+    return {rank: seconds for rank, seconds in waited.items() if rank < rendezvous.required_size}
 
 
 def _start_times(status: Status) -> list[datetime]:

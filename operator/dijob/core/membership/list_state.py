@@ -2,14 +2,14 @@
 
 | from     | to       | when                                                                   |
 |----------|----------|------------------------------------------------------------------------|
-| NONE     | IN_FORCE | enough ranks have addresses (gathering.py): a revision is written      |
+| NONE     | IN_FORCE | enough ranks have addresses (rendezvous.py): a revision is written      |
 | IN_FORCE | IN_FORCE | ranks join or leave, or a rank restarts that would connect to a rank   |
 |          |          | which has succeeded: the next revision is written                      |
 | IN_FORCE | DEAD     | a rank is lost (losses.py), a failure restarts all ranks, or a job     |
 |          |          | whose ranks all restart together is scaled: lastRenewal is written,    |
 |          |          | with the revision                                                      |
 | DEAD     | DEAD     | another rank is lost: lastRenewal is written again                     |
-| DEAD     | IN_FORCE | enough ranks have addresses again (gathering.py): the next revision is |
+| DEAD     | IN_FORCE | enough ranks have addresses again (rendezvous.py): the next revision is |
 |          |          | written                                                                |
 | any      | NONE     | the job is suspended: lastRenewal is written, with reason Suspended    |
 

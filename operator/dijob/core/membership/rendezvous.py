@@ -26,7 +26,7 @@ CREATING_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Gathering:
+class Rendezvous:
     """The world, and the rules by which it starts and grows.
 
     `window` is the join window: how long (seconds) ranks with an address wait for desired ranks
@@ -189,15 +189,15 @@ def is_outdated(world: World) -> bool:
     return world.in_force and named and crashed and not together.is_closing(world)
 
 
-def _seconds_since_arrival(gathering: Gathering, pod: Pod) -> float:
+def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
     """Return the seconds since a pod has arrived; the join window if the time is unknown, because
     then it was long ago. The clock of its node may be minutes ahead of the operator's, so the time
     counts at least since the operator first saw it.
     """
-    seconds, now = seconds_since(_arrival_time(pod), gathering.now), gathering.now
+    seconds, now = seconds_since(_arrival_time(pod), rendezvous.now), rendezvous.now
     if seconds is None:
-        return gathering.window
-    seen = gathering.observed.list_seen.get((pod.uid, ARRIVAL), now)
+        return rendezvous.window
+    seen = rendezvous.observed.list_seen.get((pod.uid, ARRIVAL), now)
     return max(seconds, (now - seen).total_seconds())
 
 
@@ -212,10 +212,10 @@ def _listed_address(world: World, rank: int) -> str:
     return PLACEHOLDER if rank in world.succeeded else world.gang.address(rank, world.pods[rank].ip)
 
 
-def _is_creating(gathering: Gathering) -> bool:
+def _is_creating(rendezvous: Rendezvous) -> bool:
     """Whether the pod of the next rank is being created: it was not rejected, or only because an
     old pod of its name is still ending.
     """
-    refusals, member = gathering.observed.refusals, gathering.world.gang.member
-    first = (refusals.get(f"pod/{member(rank).name}") for rank in gathering.ranks_to_add[:1])
+    refusals, member = rendezvous.observed.refusals, rendezvous.world.gang.member
+    first = (refusals.get(f"pod/{member(rank).name}") for rank in rendezvous.ranks_to_add[:1])
     return any(no is None or no.why is RejectionCause.TERMINATING for no in first)
