@@ -13,7 +13,7 @@ from dijob.core.decide import address_writes, completion, redis_server, renewal,
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
-from dijob.core.membership import address_list, failures, losses, restart, together
+from dijob.core.membership import address_list, failures, gang_restart, losses, restart
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse, sandbox
@@ -183,8 +183,8 @@ def a_disruption_is_counted_repeatedly(patch: pytest.MonkeyPatch) -> None:
 
 
 def succeeded_ranks_are_left_out_of_a_gang_restart(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(together, "all_ranks", lambda world: frozenset(world.unfinished))
-    patch.setattr(together, "lasting_successes", lambda world: world.succeeded)
+    patch.setattr(gang_restart, "all_ranks", lambda world: frozenset(world.unfinished))
+    patch.setattr(gang_restart, "lasting_successes", lambda world: world.succeeded)
 
 
 def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -214,4 +214,4 @@ def a_success_under_a_stale_list_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_blocked_rank_restarts_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(together, "blocked_on_completed", lambda world: frozenset())
+    patch.setattr(gang_restart, "blocked_on_completed", lambda world: frozenset())

@@ -79,7 +79,7 @@ class Gang:
         return self.scope is RestartScope.JOB
 
     @property
-    def begins_together(self) -> bool:
+    def has_gang_restart(self) -> bool:
         """Whether the job needs a gang restart: no rank can start without all others, including
         those that have succeeded.
         """

@@ -94,7 +94,7 @@ class LocalFailureAccount:
         if action is not FailureAction.RESTART_JOB:
             return {rank}
         # In a gang restart, completed ranks run again: the others would wait for them forever.
-        if self._gang.begins_together:
+        if self._gang.has_gang_restart:
             self.succeeded.clear()
         return set(range(self._gang.size)) - self.succeeded
 

@@ -10,7 +10,7 @@ from dijob.api.status import Renewal, format_time
 from dijob.core.decide.context import Context
 from dijob.core.decide.failure_words import rule_in_words
 from dijob.core.members import compact_ranks, format_ranks
-from dijob.core.membership import together
+from dijob.core.membership import gang_restart
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.losses import Loss
 from dijob.names import FailureAction
@@ -27,7 +27,7 @@ def restart_job_loss(ctx: Context) -> Loss | None:
     if not asked or ctx.world.nobody_runs:
         return None
     message = f"{rule_in_words(ctx, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, together.all_ranks(ctx.world))
+    return Loss(AddressesReady.FailurePolicy, message, gang_restart.all_ranks(ctx.world))
 
 
 def size_change_loss(ctx: Context) -> Loss | None:
@@ -38,7 +38,7 @@ def size_change_loss(ctx: Context) -> Loss | None:
     if not (world.gang.renews_all_on_loss and world.in_force and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
-    return Loss(AddressesReady.Scaled, message, together.all_ranks(world))
+    return Loss(AddressesReady.Scaled, message, gang_restart.all_ranks(world))
 
 
 def record_loss(ctx: Context, loss: Loss) -> Context:
@@ -54,7 +54,7 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
         ranks=compact_ranks(ranks),
         time=format_time(ctx.now),
     )
-    lasting = together.lasting_successes(world)
+    lasting = gang_restart.lasting_successes(world)
     update = {
         "last_renewal": renewal,
         # A second loss before the next list extends this re-rendezvous and is not counted again.
@@ -68,7 +68,7 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
 
 def _taken_along(ctx: Context) -> str:
     """Describe the ranks that restart although they had succeeded; "" if there are none."""
-    ranks = ctx.world.succeeded - together.lasting_successes(ctx.world)
+    ranks = ctx.world.succeeded - gang_restart.lasting_successes(ctx.world)
     if not ranks:
         return ""
     verb = "restarts" if len(ranks) == 1 else "restart"

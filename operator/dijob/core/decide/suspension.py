@@ -11,7 +11,7 @@ from dijob.core.actions import Action
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_pods
 from dijob.core.members import compact_ranks
-from dijob.core.membership import together
+from dijob.core.membership import gang_restart
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
 
@@ -35,7 +35,7 @@ def next_status(ctx: Context) -> Status:
             "suspend_time": format_time(ctx.now),
             "last_renewal": died,
             "given_back": None,
-            "succeeded_ranks": compact_ranks(together.lasting_successes(ctx.world)),
+            "succeeded_ranks": compact_ranks(gang_restart.lasting_successes(ctx.world)),
         }
     elif can_resume(ctx):
         seconds = ctx.next_status.suspended_seconds + max(0, int((ctx.now - since).total_seconds()))

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from dijob.api.status import Charge, FirstFailure, Status, format_time, parse_time
 from dijob.core.members import Gang, compact_ranks, parse_ranks
-from dijob.core.membership import restart, together
+from dijob.core.membership import gang_restart, restart
 from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
@@ -70,7 +70,7 @@ def read_ledger(status: Status, gang: Gang) -> FailureAccount:
 def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
     """Return the ledger with the ranks that have succeeded according to their pods."""
     done = frozenset(
-        rank for rank in together.succeeded_ranks(world) if policy.is_counted(world.pods[rank])
+        rank for rank in gang_restart.succeeded_ranks(world) if policy.is_counted(world.pods[rank])
     )
     return replace(ledger, succeeded=ledger.succeeded | done)
 

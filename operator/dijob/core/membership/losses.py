@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dijob.core.members import format_ranks
-from dijob.core.membership import together
+from dijob.core.membership import gang_restart
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
@@ -35,7 +35,7 @@ def loss_of(world: World) -> Loss | None:
     """
     if world.nobody_runs or not world.unfinished:
         return None
-    everybody = together.all_ranks(world)
+    everybody = gang_restart.all_ranks(world)
     unproven = world.in_force and not world.address_list.text
     # Ranks that were added after the list was published are not in it, so they cannot be lost.
     size = world.listed_size or world.size
@@ -65,7 +65,7 @@ def _blocked_losses(world: World) -> dict[int, Loss]:
             AddressesReady.PodFailed,
             f"rank {rank}: it cannot restart without {format_ranks(world.succeeded)}",
         )
-        for rank in together.blocked_on_completed(world)
+        for rank in gang_restart.blocked_on_completed(world)
     }
 
 

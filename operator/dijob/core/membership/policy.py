@@ -63,7 +63,7 @@ class Policy:
         asked = self.preemptible and ending is not None and ending.exit_code == ASKED_TO_END
         if pod.placement.disrupted or asked:
             return FailureAction.IGNORE
-        return FailureAction.RESTART_JOB if self.gang.begins_together else FailureAction.RESTART
+        return FailureAction.RESTART_JOB if self.gang.has_gang_restart else FailureAction.RESTART
 
     def fulfilled(self, succeeded: Set[int], waiting: Set[int]) -> bool:
         """Whether the decisive ranks have succeeded, or no rank is left that could."""

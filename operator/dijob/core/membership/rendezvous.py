@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import cached_property
 
 from dijob.core.addresses import AddressList
-from dijob.core.membership import together
+from dijob.core.membership import gang_restart
 from dijob.core.membership.address_list import PLACEHOLDER
 from dijob.core.membership.world import World
 from dijob.core.observed.views import ARRIVAL, Observed, Pod, RejectionCause, pod_age, seconds_since
@@ -49,7 +49,7 @@ class Rendezvous:
             return world.gang.size
         if is_outdated(world):
             return world.size
-        due = self._enough and self.seconds_left <= 0 and not together.is_closing(world)
+        due = self._enough and self.seconds_left <= 0 and not gang_restart.is_closing(world)
         return world.possible_size if due else 0
 
     @cached_property
@@ -186,7 +186,7 @@ def is_outdated(world: World) -> bool:
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
     crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
-    return world.in_force and named and crashed and not together.is_closing(world)
+    return world.in_force and named and crashed and not gang_restart.is_closing(world)
 
 
 def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:

@@ -1,4 +1,4 @@
-"""Gang restart: jobs whose ranks can only start together (Gang.begins_together), such as those of
+"""Gang restart: jobs whose ranks can only start together (Gang.has_gang_restart), such as those of
 torchrun (docs/decisions/025-gang-restart.md).
 
 If one rank of such a job must restart, all must, including those that have succeeded. So a success
@@ -10,30 +10,30 @@ from dijob.core.membership.world import World
 
 def all_ranks(world: World) -> frozenset[int]:
     """Return the ranks that restart if all must."""
-    if world.gang.begins_together:
+    if world.gang.has_gang_restart:
         return frozenset(range(min(world.size, world.gang.size)))
     return frozenset(world.unfinished)
 
 
 def lasting_successes(world: World) -> frozenset[int]:
     """Return the ranks whose success is kept by a restart or a suspension."""
-    return frozenset() if world.gang.begins_together else world.succeeded
+    return frozenset() if world.gang.has_gang_restart else world.succeeded
 
 
 def succeeded_ranks(world: World) -> frozenset[int]:
     """Return the ranks that have succeeded according to their pods. With gang restart, a rank that
     exits 0 under a stale list restarts with the others.
     """
-    void = world.died if world.gang.begins_together else -1
+    stale = world.died if world.gang.has_gang_restart else -1
     done = (rank for rank, pod in world.pods.items() if pod.containers.succeeded)
-    return frozenset(rank for rank in done if world.pods[rank].copy.address_list.number > void)
+    return frozenset(rank for rank in done if world.pods[rank].copy.address_list.number > stale)
 
 
 def is_closing(world: World) -> bool:
     """Whether no rank may join any more, because one has succeeded. A late join would restart every
     rank just as they finish.
     """
-    return world.gang.begins_together and world.in_force and bool(world.succeeded)
+    return world.gang.has_gang_restart and world.in_force and bool(world.succeeded)
 
 
 def blocked_on_completed(world: World) -> frozenset[int]:
