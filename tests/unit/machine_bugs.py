@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dijob.core import plan
 from dijob.core.addresses import AddressList
-from dijob.core.decide import address_writes, completion, redis_server, renewal, suspension
+from dijob.core.decide import address_writes, completion, re_rendezvous, redis_server, suspension
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
@@ -191,7 +191,7 @@ def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -
     """Discard it in the next write. An operator that is killed before that write leaves the other
     ranks waiting.
     """
-    recorded = renewal.record_loss
+    recorded = re_rendezvous.record_loss
 
     def late(ctx: Any, loss: Any) -> Any:
         made = recorded(ctx, loss)
@@ -204,7 +204,7 @@ def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -
         return replace(known, succeeded=frozenset()) if dead else known
 
     read = failures.read_ledger
-    patch.setattr(renewal, "record_loss", late)
+    patch.setattr(re_rendezvous, "record_loss", late)
     patch.setattr(failures, "read_ledger", taken_back)
 
 

@@ -37,7 +37,7 @@ from dijob.core.decide import (
     changes,
     completion,
     program_starts,
-    renewal,
+    re_rendezvous,
     requeue,
     steps,
     suspension,
@@ -100,7 +100,7 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     suspended = suspension.is_suspended(ctx)
     # The loss and the counted failure go into the same write of the status. The next
     # reconciliation acts on it, so no failure can be counted without its restart, or twice.
-    if not suspended and (loss := renewal.restart_job_loss(ctx)):
+    if not suspended and (loss := re_rendezvous.restart_job_loss(ctx)):
         return _plan_re_rendezvous(ctx, loss)
     # After the rules for the end: a paused job that succeeds or fails is still reported as such.
     if job.paused:
@@ -140,7 +140,7 @@ def _plan_active(ctx: Context) -> Plan:
     """Plan for a job that runs or starts. A loss and a new peer list are written to the status
     before any action that follows from them.
     """
-    if loss := ctx.loss or renewal.size_change_loss(ctx):
+    if loss := ctx.loss or re_rendezvous.size_change_loss(ctx):
         return _plan_re_rendezvous(ctx, loss)
     timeout = ctx.job.spec.schedule_timeout_seconds
     if record := capacity.due_give_back(ctx.rendezvous, ctx.next_status, timeout):
@@ -309,7 +309,7 @@ def _plan_re_rendezvous(ctx: Context, loss: Loss) -> Plan:
     """Record a loss in the status: for which ranks the peer list is stale, and why. The next
     reconciliation acts on it.
     """
-    ctx = renewal.record_loss(ctx, loss)
+    ctx = re_rendezvous.record_loss(ctx, loss)
     return _build_plan(ctx, ctx.next_status, conditions.progress_facts(ctx), requeue.at_once)
 
 
