@@ -150,7 +150,7 @@ def _plan_active(ctx: Context) -> Plan:
     given = ctx.next_status.given_back
     if (
         given
-        and ctx.world.nobody_runs
+        and ctx.world.no_rank_runs
         and capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0
     ):
         # A pod that was kept has found a node, so there is capacity: the pause ends now.

@@ -24,7 +24,7 @@ def restart_job_loss(ctx: Context) -> Loss | None:
     asked = [
         rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB
     ]
-    if not asked or ctx.world.nobody_runs:
+    if not asked or ctx.world.no_rank_runs:
         return None
     message = f"{rule_in_words(ctx, asked[0])} says RestartJob"
     return Loss(AddressesReady.FailurePolicy, message, gang_restart.all_ranks(ctx.world))

@@ -78,7 +78,7 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
     reason to.
     """
     world = rendezvous.world
-    if not (world.nobody_runs and (waited := _seconds_waited(rendezvous, status))):
+    if not (world.no_rank_runs and (waited := _seconds_waited(rendezvous, status))):
         return None
     # If no other pod waits for a node, a release is useless: the job's own pods would take the
     # nodes again, and a cluster autoscaler would no longer see pods that wait.

@@ -116,7 +116,7 @@ def with_failures(
         if more := charges[rank].failures - before.failures:
             failures += more
             found[rank] = action
-    if FailureAction.RESTART_JOB in found.values() and not world.nobody_runs:
+    if FailureAction.RESTART_JOB in found.values() and not world.no_rank_runs:
         failures = 1
     first = ledger.first_failure or next(
         (first_of(world.pods[rank], charges[rank], now) for rank in found), None

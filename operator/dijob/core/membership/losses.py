@@ -33,7 +33,7 @@ def loss_of(world: World) -> Loss | None:
     """Return the loss of ranks that are not restarting already; None if the list is still correct
     for them.
     """
-    if world.nobody_runs or not world.unfinished:
+    if world.no_rank_runs or not world.unfinished:
         return None
     everybody = gang_restart.all_ranks(world)
     unproven = world.in_force and not world.address_list.text

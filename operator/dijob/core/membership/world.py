@@ -119,7 +119,7 @@ class World:
         return tuple(rank for rank in staying if (pod := self.pods.get(rank)) and pod.has_list)
 
     @property
-    def nobody_runs(self) -> bool:
+    def no_rank_runs(self) -> bool:
         """Whether no rank runs, or may run, with a correct list."""
         return not (self.in_force or self.survivors)
 

@@ -133,7 +133,7 @@ def _addresses_ready(ctx: Context) -> Fact:
 def _without_list(ctx: Context, lacking: str) -> Fact:
     """Explain why no peer list is active. `lacking` names the ranks without an address, and why."""
     world, given = ctx.world, ctx.next_status.given_back
-    if given and world.nobody_runs and capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0:
+    if given and world.no_rank_runs and capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0:
         message = f"{given.message}; it tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
     if renewal := _last_loss(ctx):
