@@ -106,7 +106,7 @@ def ranks_beyond_the_desired_size_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_list_keeps_ranks_that_left(patch: pytest.MonkeyPatch) -> None:
-    reach = property(lambda self: self.world.possible_size if not self.world.in_force else 0)
+    reach = property(lambda self: self.world.possible_size if not self.world.list_is_active else 0)
     patch.setattr(Rendezvous, "next_size", reach)
 
 
@@ -210,7 +210,7 @@ def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -
 
 def a_success_under_a_stale_list_counts(patch: pytest.MonkeyPatch) -> None:
     of = World.of
-    patch.setattr(World, "of", lambda *given: replace(of(*given), died=-1))
+    patch.setattr(World, "of", lambda *given: replace(of(*given), stale_revision=-1))
 
 
 def a_blocked_rank_restarts_alone(patch: pytest.MonkeyPatch) -> None:

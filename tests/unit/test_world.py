@@ -48,7 +48,7 @@ def test_the_revision_comes_from_the_status(
     pods: tuple[Pod, ...], status: dict[str, Any], number: int, in_force: bool
 ) -> None:
     found = world(observed(*pods), **status)
-    assert (found.address_list.number, found.in_force) == (number, in_force)
+    assert (found.address_list.number, found.list_is_active) == (number, in_force)
 
 
 OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {

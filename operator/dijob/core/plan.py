@@ -237,7 +237,7 @@ def _observed_status(
             "selector": f"{names.LABEL_JOB}={world.gang.job}",
             "start_time": job.status.start_time or format_time(first_seen),
             # A job that has started counts the retries of the next wait from 1 again.
-            "given_back": None if world.in_force else job.status.given_back,
+            "given_back": None if world.list_is_active else job.status.given_back,
         }
     )
 

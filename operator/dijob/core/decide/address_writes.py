@@ -24,15 +24,15 @@ def next_list(ctx: Context) -> AddressList | None:
     world = ctx.world
     if not ctx.rendezvous.next_size:
         return None
-    if not world.in_force and not redis_server.is_ready(world.gang, ctx.observed):
+    if not world.list_is_active and not redis_server.is_ready(world.gang, ctx.observed):
         # A program that starts without its Redis server fails after a while, and the failure would
         # be counted.
         return None
     # The stale revision counts as well: a revision is never used twice, even if the status lost
     # the number.
     last = ctx.next_status.last_renewal
-    died = last.list_number if last else 0
-    return ctx.rendezvous.next_list(max(world.address_list.number, died) + 1)
+    stale = last.list_number if last else 0
+    return ctx.rendezvous.next_list(max(world.address_list.number, stale) + 1)
 
 
 def with_new_revision(ctx: Context, due: AddressList) -> Context:
@@ -50,7 +50,7 @@ def publish_peer_list(ctx: Context) -> tuple[Action, ...]:
     it. A pod whose program has not started waits while the job's Redis server is not ready.
     """
     world = ctx.world
-    if not world.in_force:
+    if not world.list_is_active:
         return ()
     ready = redis_server.is_ready(world.gang, ctx.observed)
     return (

@@ -35,7 +35,7 @@ def size_change_loss(ctx: Context) -> Loss | None:
     while they run; else None.
     """
     world, size = ctx.world, ctx.rendezvous.next_size
-    if not (world.gang.renews_all_on_loss and world.in_force and size) or size == world.size:
+    if not (world.gang.renews_all_on_loss and world.list_is_active and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, gang_restart.all_ranks(world))
@@ -58,11 +58,11 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
     update = {
         "last_renewal": renewal,
         # A second loss before the next list extends this re-rendezvous and is not counted again.
-        "renewals": ctx.next_status.renewals + (1 if world.in_force else 0),
+        "renewals": ctx.next_status.renewals + (1 if world.list_is_active else 0),
         "succeeded_ranks": compact_ranks(lasting),
     }
     status = ctx.next_status.model_copy(update=update)
-    dead = replace(world, state=ListState.DEAD, renewing=ranks, succeeded=lasting)
+    dead = replace(world, state=ListState.STALE, renewing=ranks, succeeded=lasting)
     return replace(ctx, world=dead, next_status=status)
 
 

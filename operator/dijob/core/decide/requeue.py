@@ -137,7 +137,7 @@ def _service_waits(ctx: Context) -> Iterator[float]:
 
 def _status_waits(ctx: Context, status: Status) -> Iterator[float]:
     """Yield the seconds until the reason why the job is not complete is checked again."""
-    if not is_true(status, Running) or not ctx.world.in_force or ctx.world.addressless:
+    if not is_true(status, Running) or not ctx.world.list_is_active or ctx.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         yield min(most, max(least, job_age(status, ctx.now) / 4))
     if (left := seconds_until_problem(status, ctx.now)) and left > 0:
@@ -164,7 +164,7 @@ def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
     soonest = -math.inf if ctx.observed.throttling.reminders else pause
     pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
-    for pod in pods if world.in_force else ():
+    for pod in pods if world.list_is_active else ():
         at_gate = pod.containers.gated and pod.copy.address_list.number == newest
         if at_gate or pod.rank in world.restarts.pending:
             number = newest if at_gate else pod.copy.renew_from

@@ -25,7 +25,7 @@ def next_status(ctx: Context) -> Status:
     """Return the status of a job that is suspended, or that is resumed now."""
     since = parse_time(ctx.job.status.suspend_time)
     if since is None:
-        died = Renewal(
+        stale = Renewal(
             list_number=ctx.world.address_list.number,
             reason=SUSPENDED,
             message="the job was suspended",
@@ -33,7 +33,7 @@ def next_status(ctx: Context) -> Status:
         )
         update = {
             "suspend_time": format_time(ctx.now),
-            "last_renewal": died,
+            "last_renewal": stale,
             "given_back": None,
             "succeeded_ranks": compact_ranks(gang_restart.lasting_successes(ctx.world)),
         }

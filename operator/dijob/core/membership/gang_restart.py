@@ -24,7 +24,7 @@ def succeeded_ranks(world: World) -> frozenset[int]:
     """Return the ranks that have succeeded according to their pods. With gang restart, a rank that
     exits 0 under a stale list restarts with the others.
     """
-    stale = world.died if world.gang.has_gang_restart else -1
+    stale = world.stale_revision if world.gang.has_gang_restart else -1
     done = (rank for rank, pod in world.pods.items() if pod.containers.succeeded)
     return frozenset(rank for rank in done if world.pods[rank].copy.address_list.number > stale)
 
@@ -33,7 +33,7 @@ def is_closing(world: World) -> bool:
     """Whether no rank may join any more, because one has succeeded. A late join would restart every
     rank just as they finish.
     """
-    return world.gang.has_gang_restart and world.in_force and bool(world.succeeded)
+    return world.gang.has_gang_restart and world.list_is_active and bool(world.succeeded)
 
 
 def blocked_on_completed(world: World) -> frozenset[int]:

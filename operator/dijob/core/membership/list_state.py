@@ -2,19 +2,18 @@
 
 | from     | to       | when                                                                   |
 |----------|----------|------------------------------------------------------------------------|
-| NONE     | IN_FORCE | enough ranks have addresses (rendezvous.py): a revision is written      |
-| IN_FORCE | IN_FORCE | ranks join or leave, or a rank restarts that would connect to a rank   |
+| NONE     | ACTIVE   | enough ranks have addresses (rendezvous.py): a revision is written     |
+| ACTIVE   | ACTIVE   | ranks join or leave, or a rank restarts that would connect to a rank   |
 |          |          | which has succeeded: the next revision is written                      |
-| IN_FORCE | DEAD     | a rank is lost (losses.py), a failure restarts all ranks, or a job     |
+| ACTIVE   | STALE    | a rank is lost (losses.py), a failure restarts all ranks, or a job     |
 |          |          | whose ranks all restart together is scaled: lastRenewal is written,    |
 |          |          | with the revision                                                      |
-| DEAD     | DEAD     | another rank is lost: lastRenewal is written again                     |
-| DEAD     | IN_FORCE | enough ranks have addresses again (rendezvous.py): the next revision is |
-|          |          | written                                                                |
+| STALE    | STALE    | another rank is lost: lastRenewal is written again                     |
+| STALE    | ACTIVE   | enough ranks have addresses again (rendezvous.py): the next revision   |
+|          |          | is written                                                             |
 | any      | NONE     | the job is suspended: lastRenewal is written, with reason Suspended    |
 
-In prose an IN_FORCE list is active, and a DEAD list is stale. Each transition is one write of the
-status, before any action on a pod follows from it.
+Each transition is one write of the status, before any action on a pod follows from it.
 """
 
 from enum import Enum
@@ -31,8 +30,8 @@ class ListState(Enum):
     """What the newest list means for the pods."""
 
     NONE = "no list has been published since the job started or was resumed"
-    IN_FORCE = "active: the pods have it, or are about to get it"
-    DEAD = "stale: it is wrong for some ranks, which wait for the next one"
+    ACTIVE = "the pods have it, or are about to get it"
+    STALE = "it is wrong for some ranks, which wait for the next one"
 
 
 def list_state(status: Status) -> ListState:
@@ -41,5 +40,5 @@ def list_state(status: Status) -> ListState:
     if not status.list_number:
         return ListState.NONE
     if last is None or last.list_number < status.list_number:
-        return ListState.IN_FORCE
-    return ListState.NONE if last.reason == SUSPENDED else ListState.DEAD
+        return ListState.ACTIVE
+    return ListState.NONE if last.reason == SUSPENDED else ListState.STALE

@@ -36,7 +36,7 @@ def loss_of(world: World) -> Loss | None:
     if world.no_rank_runs or not world.unfinished:
         return None
     everybody = gang_restart.all_ranks(world)
-    unproven = world.in_force and not world.address_list.text
+    unproven = world.list_is_active and not world.address_list.text
     # Ranks that were added after the list was published are not in it, so they cannot be lost.
     size = world.listed_size or world.size
     known = [rank for rank in world.unfinished if rank not in world.renewing and rank < size]

@@ -45,7 +45,7 @@ class Rendezvous:
         """The size of the peer list to publish now; 0 if none is due."""
         world = self.world
         # A smaller list needs no new address, so it never waits for the join window.
-        if world.in_force and world.gang.size < world.size:
+        if world.list_is_active and world.gang.size < world.size:
             return world.gang.size
         if is_outdated(world):
             return world.size
@@ -58,7 +58,7 @@ class Rendezvous:
         `replicas`, minReplicas is the same number, and grows when the job is scaled up.
         """
         world = self.world
-        return world.size if world.in_force else min(world.gang.minimum, world.size)
+        return world.size if world.list_is_active else min(world.gang.minimum, world.size)
 
     @cached_property
     def minimum_size(self) -> int:
@@ -68,7 +68,7 @@ class Rendezvous:
         world = self.world
         return (
             world.size + 1
-            if world.in_force
+            if world.list_is_active
             else max(self.required_size, max(world.survivors, default=-1) + 1)
         )
 
@@ -92,10 +92,10 @@ class Rendezvous:
     def seconds_left(self) -> float:
         """The seconds until the join window is over; 0 or less: it is over."""
         world = self.world
-        complete = world.list_is_dead and world.possible_size >= world.size
+        complete = world.list_is_stale and world.possible_size >= world.size
         if not self._enough or complete or world.possible_size == world.gang.size:
             return 0.0
-        if world.list_is_dead:
+        if world.list_is_stale:
             # The first rank that is missing finds no node: the window counts from the creation of
             # its pod. If its pod was rejected instead, the window is over.
             pod = world.pods.get(world.possible_size)
@@ -171,7 +171,7 @@ class Rendezvous:
         ):
             return False
         return (
-            not world.list_is_dead
+            not world.list_is_stale
             or world.possible_size >= world.size
             or world.possible_size in self.unschedulable
         )
@@ -186,7 +186,7 @@ def is_outdated(world: World) -> bool:
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
     crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
-    return world.in_force and named and crashed and not gang_restart.is_closing(world)
+    return world.list_is_active and named and crashed and not gang_restart.is_closing(world)
 
 
 def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:

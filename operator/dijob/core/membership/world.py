@@ -20,7 +20,7 @@ class World:
 
     `pods` are verified (address_list.py). `address_list` is the newest list, without addresses if
     nothing is left that verifies it. `listed_size` is its length according to the status, `state`
-    whether it is active or stale, and `died` the revision of the last stale list (-1: none).
+    whether it is active or stale, and `stale_revision` that of the last stale list (-1: none).
     `renewing` are the ranks that must restart while the list is stale: the lost ranks and those
     that connect to them, because NNG never finds a peer under another address
     (docs/decisions/006). All others keep running and get the next list, too. `redis_run` identifies
@@ -33,7 +33,7 @@ class World:
     address_list: AddressList
     listed_size: int
     state: ListState
-    died: int
+    stale_revision: int
     renewing: frozenset[int]
     restarts: Restarts
     redis_run: str
@@ -56,28 +56,28 @@ class World:
             address_list=newest,
             listed_size=proof.size if proof else gang.size,
             state=state,
-            died=last.list_number if last else -1,
-            renewing=renewed if state is ListState.DEAD else frozenset(),
+            stale_revision=last.list_number if last else -1,
+            renewing=renewed if state is ListState.STALE else frozenset(),
             restarts=restarts_of(gang, seen, status, renewed, now),
             redis_run=observed.run_of(gang.server),
         )
 
     @property
-    def in_force(self) -> bool:
+    def list_is_active(self) -> bool:
         """Whether a peer list is active."""
-        return self.state is ListState.IN_FORCE
+        return self.state is ListState.ACTIVE
 
     @property
-    def list_is_dead(self) -> bool:
+    def list_is_stale(self) -> bool:
         """Whether the newest list is stale and ranks wait for the next one."""
-        return self.state is ListState.DEAD
+        return self.state is ListState.STALE
 
     @cached_property
     def size(self) -> int:
         """How many ranks the world has: those of the active list; those of a stale list that are
         still desired; without a list, the gang's minimum.
         """
-        if self.in_force:
+        if self.list_is_active:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
         if self.state is ListState.NONE:
             # At least one rank that has not succeeded, or a resumed job would have nothing to run.
@@ -105,7 +105,7 @@ class World:
                 rank for rank, pod in self.pods.items() if pod.copy.tampered and pod.has_started
             )
         listed = (rank for rank, pod in self.pods.items() if pod.has_list)
-        if self.list_is_dead:
+        if self.list_is_stale:
             replaced = self.renewing - self.restarts.possible
             return frozenset(r for r in listed if r in replaced or r >= self.gang.size)
         return frozenset(rank for rank in listed if rank >= min(self.size, self.gang.size))
@@ -121,7 +121,7 @@ class World:
     @property
     def no_rank_runs(self) -> bool:
         """Whether no rank runs, or may run, with a correct list."""
-        return not (self.in_force or self.survivors)
+        return not (self.list_is_active or self.survivors)
 
     @cached_property
     def to_delete(self) -> tuple[Pod, ...]:

@@ -114,7 +114,7 @@ def _pods_created(ctx: Context) -> Fact:
 
 def _addresses_ready(ctx: Context) -> Fact:
     world = ctx.world
-    if world.in_force and not ctx.loss:
+    if world.list_is_active and not ctx.loss:
         if ctx.unpublished:
             return Fact(
                 AddressesReady.Publishing,
@@ -151,7 +151,7 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
 
 def _last_loss(ctx: Context) -> Renewal | None:
     """Return the loss that the job recovers from, or None. (A suspension is not a loss.)"""
-    return ctx.next_status.last_renewal if ctx.world.state is ListState.DEAD else None
+    return ctx.next_status.last_renewal if ctx.world.state is ListState.STALE else None
 
 
 def _is_stuck(ctx: Context) -> bool:
@@ -189,7 +189,7 @@ def _describe_start(ctx: Context) -> str:
 def _running_fact(ctx: Context) -> Fact:
     world = ctx.world
     latched = is_true(ctx.job.status, Running)
-    if not (world.in_force or (latched and world.survivors)):
+    if not (world.list_is_active or (latched and world.survivors)):
         if _last_loss(ctx):
             return Fact(Running.Renewing, _renewal_in_words(world))
         return Fact(Running.Starting, "waiting for addresses, see AddressesReady")
@@ -231,7 +231,7 @@ def _peers_ready(ctx: Context) -> Fact:
     if renewal := _last_loss(ctx):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
         return Fact(PeersReady.Renewing, message)
-    lagging = _lagging_ranks(ctx) if world.in_force else list(world.wanted)
+    lagging = _lagging_ranks(ctx) if world.list_is_active else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
         # Ready is not enough: a program that bypasses the launcher trains on its own, and listens.
