@@ -11,7 +11,7 @@ PYTHON := $(shell for p in /usr/bin/python3 python3; do \
 # The name contains a hash of the lock file, so that all clones with the same locked dependencies share one environment.
 VENV := $(CACHE)/venv-$(shell { cat requirements-dev.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
-export PYTHONPATH := operator:tests/e2e:tests:images/dijob-runtime:bench
+export PYTHONPATH := operator:testing:tests/e2e:tests:images/dijob-runtime:bench
 export MYPY_CACHE_DIR := $(CACHE)/mypy
 # Write .pyc files: every test starts operators and every pytest worker imports the tests, and each would compile them again.
 export PYTHONDONTWRITEBYTECODE :=

@@ -10,7 +10,7 @@ from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render.annotations import made_of
 from pod.boxes import Box
-from unit.builders import container, job
+from samples.builders import container, job
 
 IPS = ("10.0.0.5", "10.0.0.6", "10.0.0.7")
 OWN = [{"name": "LISTEN", "value": "tcp://:$(DI_RANK)"}, {"name": "DI_LABELS", "value": "mine"}]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
-from unit.virtual import VirtualLoop
+from simulator.virtual import VirtualLoop
 
 COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 

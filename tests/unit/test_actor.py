@@ -10,8 +10,8 @@ from dijob.shell.actor import Actor
 from dijob.shell.api import CONCURRENT_WRITES, RequestError
 from dijob.shell.children import Children
 from dijob.shell.memory import JobMemory
-from unit.builders import Body, container, gives, job, pod_body
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
+from samples.builders import Body, container, gives, job, pod_body
 
 SIZE = 200
 OWNER = job(replicas=SIZE)

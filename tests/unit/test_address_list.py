@@ -14,7 +14,7 @@ from dijob.core.membership.address_list import PLACEHOLDER, newest_list
 from dijob.core.observed.views import Pod
 from dijob.core.plan import make_plan as real_plan
 from dijob.names import Addressing
-from unit.builders import (
+from samples.builders import (
     LIST,
     NOW,
     gang,

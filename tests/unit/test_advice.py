@@ -5,7 +5,7 @@ from dijob.core.observed import advice, diagnose
 from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.report import redis
 from dijob.reasons import BrokerReady
-from unit.builders import NOW, gang
+from samples.builders import NOW, gang
 
 SECURITY = (
     'pods "job-0" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod'

@@ -17,7 +17,7 @@ from dijob.shell import metrics
 from dijob.shell.api import Api, RequestError, Stream
 from dijob.shell.connection import OperatorRequest, proxy_for
 from dijob.shell.kinds import JOB_STATUS, JOBS, LEASES, PODS
-from unit.loopback import Server
+from fakes.loopback import Server
 
 BOUND_SECONDS = 20.0
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.shell.api import Api, RequestError, Stream
-from unit.builders import Body, job_body
-from unit.objects import Target
-from unit.simulator import Cluster
-from unit.virtual import VirtualLoop
-from unit.wire import Fault, Line, Wire
+from samples.builders import Body, job_body
+from simulator.cluster import Cluster
+from simulator.objects import Target
+from simulator.virtual import VirtualLoop
+from simulator.wire import Fault, Line, Wire
 
 pytestmark = pytest.mark.virtual_time
 

@@ -15,8 +15,8 @@ from dijob.shell.api import RequestError
 from dijob.shell.children import Children
 from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
-from unit.builders import OWNER, Body, job_body, pod_body
-from unit.fake_api import FakeApi, Over
+from fakes.fake_api import FakeApi, Over
+from samples.builders import OWNER, Body, job_body, pod_body
 
 KEY = ("ns", "job")
 

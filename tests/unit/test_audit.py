@@ -12,7 +12,7 @@ from dijob.shell.clock import Clock
 from dijob.shell.jobs import WentBackError
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
-from unit.fake_api import Body, FakeApi
+from fakes.fake_api import Body, FakeApi
 
 
 def job(uid: str, version: int) -> Body:

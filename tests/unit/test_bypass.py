@@ -10,7 +10,7 @@ from dijob.cli.explain.report import explain_job
 from dijob.core.observed.containers import ALONE
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.options import Options
-from unit.builders import (
+from samples.builders import (
     NOW,
     all_run,
     container,

@@ -14,7 +14,7 @@ from dijob.core.observed.refusals import of_creation
 from dijob.core.observed.room import Room
 from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
 from dijob.core.plan import Plan
-from unit.builders import (
+from samples.builders import (
     NOW,
     conditions_of,
     gang,

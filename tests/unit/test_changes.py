@@ -27,7 +27,8 @@ from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.plan import Plan, make_plan
 from dijob.core.report import rejections
 from dijob.shell.memory import JobMemory
-from unit.builders import (
+from fakes.protected import POLICY, refused
+from samples.builders import (
     LIST,
     NOW,
     conditions_of,
@@ -42,7 +43,6 @@ from unit.builders import (
     stored,
     view,
 )
-from unit.protected import POLICY, refused
 
 KEYS: dict[str, Action] = {
     "patch pod/x-0 u": PublishAddresses("x-0", "u", given(1, "10.0.0.0")),

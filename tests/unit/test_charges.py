@@ -7,9 +7,9 @@ from dijob import names
 from dijob.api.status import Status
 from dijob.core.membership import failures
 from dijob.core.membership.policy import Policy
-from unit.builders import NOW, Body, gang, observed, world_of
-from unit.lives import LOW, TOO_MUCH, disruption, failed, seen, status
-from unit.statuses import main_status, terminated
+from samples.builders import NOW, Body, gang, observed, world_of
+from samples.lives import LOW, TOO_MUCH, disruption, failed, seen, status
+from samples.statuses import main_status, terminated
 
 RUNNING: Body = {"state": {"running": {"startedAt": "2026-05-04T11:59:00Z"}}}
 

@@ -11,7 +11,7 @@ from dijob.shell.api import Api, RequestError
 from dijob.shell.claims import LOOK_SECONDS, SEEN_SECONDS, STALE_SECONDS, Claims
 from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import LEASES
-from unit.virtual import VirtualClock
+from simulator.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 

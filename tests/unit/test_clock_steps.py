@@ -14,10 +14,10 @@ from dijob.core.observed.views import ApiRejection, Creation, RejectionCause
 from dijob.shell.clock import StepClock
 from dijob.shell.memory import JobMemory
 from dijob.shell.news import News
-from unit.builders import NOW, job_body, later
-from unit.operating import Operator
-from unit.simulated import World, simulated
-from unit.virtual import VirtualClock
+from samples.builders import NOW, job_body, later
+from simulator.operating import Operator
+from simulator.simulated import World, simulated
+from simulator.virtual import VirtualClock
 
 HOUR = 3600.0
 STEPS = pytest.mark.parametrize("step", [-HOUR, 0.0, HOUR], ids=["back", "not at all", "ahead"])

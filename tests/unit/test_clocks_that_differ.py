@@ -9,10 +9,10 @@ from dijob.api.status import GivenBack, Status, format_time
 from dijob.core.membership.capacity import RETRY_SECONDS, seconds_until_retry
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.observed.views import ARRIVAL, Pod, pod_age
-from unit.builders import NOW, gang, job_body, later, observed, view, world_of
-from unit.operating import Operator
-from unit.simulated import simulated
-from unit.virtual import VirtualClock
+from samples.builders import NOW, gang, job_body, later, observed, view, world_of
+from simulator.operating import Operator
+from simulator.simulated import simulated
+from simulator.virtual import VirtualClock
 
 WINDOW = 10.0
 

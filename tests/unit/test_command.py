@@ -6,7 +6,7 @@ import pytest
 from dijob.api.command import Command, listen_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.commands import SEED, argv, bash
+from samples.commands import SEED, argv, bash
 
 RUNS = {
     "the seed's own": bash(SEED),

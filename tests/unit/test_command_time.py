@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from dijob.api.command import READ_LENGTH, Command
 from dijob.api.warnings import job_warnings
+from samples import builders
+from samples.commands import SEED, argv, bash
 from speed import allowed
-from unit import builders
-from unit.commands import SEED, argv, bash
 
 NASTY = {
     "substitutions that do not end": "$(",

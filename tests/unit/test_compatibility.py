@@ -13,8 +13,8 @@ from dijob.core.members import gang_of
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.plan import Plan
 from dijob.names import CleanPodPolicy, Topology
-from unit import builders
-from unit.builders import manifest, plan
+from samples import builders
+from samples.builders import manifest, plan
 
 
 def test_each_manifest_of_di_orchestrator_is_tested() -> None:

@@ -3,8 +3,8 @@
 import pytest
 from dijob import names
 from dijob.core.observed.unexplained import unexplained_pods
-from unit.builders import Body, later, pod_body, read, view
-from unit.statuses import condition, looping, main_status, terminated
+from samples.builders import Body, later, pod_body, read, view
+from samples.statuses import condition, looping, main_status, terminated
 
 
 def waiting(

@@ -6,7 +6,7 @@ import pytest
 from dijob.core.observed.grouping import MESSAGE_LIMIT, REST_LIMIT
 from dijob.core.observed.views import ApiRejection, Isolation, Observed, RejectionCause
 from dijob.core.report import conditions, summary
-from unit.builders import NOW, conditions_of, job, later, observed, plan, view
+from samples.builders import NOW, conditions_of, job, later, observed, plan, view
 
 # The API error about a NetworkPolicy with 300 invalid addresses names each field.
 LONG = "; ".join(

@@ -5,7 +5,7 @@ from dijob.api.status import Status, format_time
 from dijob.core.facts import job_age
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed
-from unit.builders import (
+from samples.builders import (
     ALL,
     NOW,
     changed,
@@ -20,7 +20,7 @@ from unit.builders import (
     stored,
     view,
 )
-from unit.statuses import CRASH
+from samples.statuses import CRASH
 
 REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
     "creating": (observed(view(0)), "PodsCreated", False, "Creating", "1 of 3 pods exist"),

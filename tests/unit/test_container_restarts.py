@@ -4,8 +4,8 @@ operator uses the policy of the pod. A job that already runs with one is left al
 
 import pytest
 from dijob.api.problems import SpecError
-from unit.builders import Body, container, job, job_body
-from unit.simulated import simulated
+from samples.builders import Body, container, job, job_body
+from simulator.simulated import simulated
 
 RULES: list[Body] = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 SIDE: Body = {"name": "side", "image": "x"}

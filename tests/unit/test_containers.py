@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from dijob.core.observed import parse
-from unit.builders import pod_body
-from unit.statuses import main_status, terminated
+from samples.builders import pod_body
+from samples.statuses import main_status, terminated
 
 RUNNING: dict[str, Any] = {"running": {}}
 DONE, FAILED = terminated(0), terminated(1)

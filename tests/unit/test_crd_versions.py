@@ -6,9 +6,9 @@ import pytest
 from dijob import __version__, names
 from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
-from unit.builders import job_body, tasks_body
-from unit.objects import Body
-from unit.simulated import World, simulated
+from samples.builders import job_body, tasks_body
+from simulator.objects import Body
+from simulator.simulated import World, simulated
 
 virtual = pytest.mark.virtual_time
 NEWER = f"this operator ({__version__}) does not know the field, because the CRD"

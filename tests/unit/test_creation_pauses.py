@@ -3,7 +3,7 @@
 import pytest
 from dijob.core.observed import creations
 from dijob.core.observed.views import Creation
-from unit.builders import (
+from samples.builders import (
     NOW,
     Body,
     all_run,
@@ -15,7 +15,7 @@ from unit.builders import (
     plan,
     running,
 )
-from unit.simulated import World, simulated
+from simulator.simulated import World, simulated
 
 TWO: Body = {"minReplicas": 2, "maxReplicas": 8, "replicas": 2}
 

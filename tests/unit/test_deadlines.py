@@ -6,7 +6,7 @@ import pytest
 from dijob.api.status import format_time
 from dijob.core.actions import DeleteJob
 from dijob.core.observed.views import Observed
-from unit.builders import (
+from samples.builders import (
     NOW,
     all_run,
     conditions_of,

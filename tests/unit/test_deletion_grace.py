@@ -4,8 +4,8 @@ import pytest
 from dijob.core.actions import DeletePod, ReleasePod
 from dijob.core.decide.deletion import IDLE_GRACE_SECONDS, delete_pods, release_pod
 from dijob.names import GATE_CONTAINER, LAUNCHER_CONTAINER
-from unit.builders import Body, observed, pod_body, read, running, then
-from unit.statuses import main_status
+from samples.builders import Body, observed, pod_body, read, running, then
+from samples.statuses import main_status
 
 NOON = "2026-05-04T12:00:00Z"
 RUNS: Body = {"running": {"startedAt": NOON}}

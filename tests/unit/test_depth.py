@@ -21,11 +21,11 @@ from dijob.shell.documents import limit_document, parse_document
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.session import Session, login
 from dijob.shell.workqueue import WorkQueue
+from fakes.poisoned import DEEPEST, answer, listed, nested
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes.aio.client.configuration import Configuration
-from unit.builders import UID, Body, job_body
-from unit.poisoned import DEEPEST, answer, listed, nested
+from samples.builders import UID, Body, job_body
 from unit.test_stretches import is_short
 
 LEVELS = pytest.mark.parametrize("levels", [101, 199, 201, 900, 1_100, DEEPEST])

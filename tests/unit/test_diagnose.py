@@ -7,7 +7,7 @@ from dijob import names
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, RejectionCause
 from dijob.reasons import PodsCreated
-from unit.builders import NOW, gang, listed, observed, view
+from samples.builders import NOW, gang, listed, observed, view
 
 NO_LAUNCHER = f"container {names.LAUNCHER_CONTAINER}: ImagePullBackOff: image x cannot be pulled"
 

@@ -10,9 +10,9 @@ from dijob.core.observed.services import parse_service
 from dijob.core.options import Options
 from dijob.core.render import redis
 from dijob.core.render import service as rendered
-from unit.builders import Body, job, job_body
-from unit.objects import Target
-from unit.simulated import World, simulated
+from samples.builders import Body, job, job_body
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 from unit.test_shared_objects import conditions, edited
 
 SERVICE, OF_REDIS = Target("services", "ns", "job"), Target("services", "ns", "job-mq")

@@ -7,9 +7,9 @@ from dijob import names
 from dijob.api.parse import Parsed
 from dijob.api.problems import SpecError
 from dijob.names import CleanPodPolicy
-from unit.builders import Body, container, job_body
-from unit.objects import Target
-from unit.simulated import World, simulated
+from samples.builders import Body, container, job_body
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 
 FAILED: Body = {
     "phase": "Failed",

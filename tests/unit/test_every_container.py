@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from dijob import names
-from unit.builders import Body, container, job, manifest
-from unit.specs import refusal, with_env
+from samples.builders import Body, container, job, manifest
+from samples.specs import refusal, with_env
 
 SIDE: Body = {"name": "side", "image": "x"}
 INIT: Body = {"name": "stage", "image": "x"}

@@ -9,7 +9,7 @@ from dijob.core.membership import failures
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
 from dijob.core.plan import make_plan
-from unit.builders import (
+from samples.builders import (
     NOW,
     Body,
     conditions_of,
@@ -21,7 +21,7 @@ from unit.builders import (
     then,
     view,
 )
-from unit.statuses import RUNNING, TERMINATED, main_status, terminated
+from samples.statuses import RUNNING, TERMINATED, main_status, terminated
 
 STAGE = {"name": "stage", "image": "x"}
 SIDECAR = {"name": "metrics", "image": "x"}

@@ -14,7 +14,7 @@ from dijob.core.membership.policy import Policy
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import RestartScope, Runtime
-from unit.builders import NOW, gang, given, listed, observed, view, world_of
+from samples.builders import NOW, gang, given, listed, observed, view, world_of
 
 EMPTY = failures.read_ledger(Status(), gang())
 

@@ -10,8 +10,8 @@ from dijob.core.observed.made import made_with
 from dijob.core.options import Delivery, Options
 from dijob.core.render.pod import pod_manifest
 from dijob.names import Launcher
-from unit.builders import UID, Body, job, job_body
-from unit.simulated import POD_1, World, simulated
+from samples.builders import UID, Body, job, job_body
+from simulator.simulated import POD_1, World, simulated
 from unit.test_shared_objects import conditions
 
 pytestmark = pytest.mark.virtual_time

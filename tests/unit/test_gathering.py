@@ -11,7 +11,7 @@ from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, Relea
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.observed.room import Room
 from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
-from unit.builders import (
+from samples.builders import (
     LIST,
     NOW,
     conditions_of,

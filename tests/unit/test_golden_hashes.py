@@ -10,7 +10,7 @@ import yaml
 from apiserver.theirs import ACCEPTED, body
 from dijob.api.parse import parse_job
 from dijob.core.render.pod import template_hash
-from unit.builders import container, job
+from samples.builders import container, job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

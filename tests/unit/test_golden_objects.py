@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.builders import NOW
-from unit.objects import Target
-from unit.simulated import World, simulated
+from samples.builders import NOW
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 
 pytestmark = pytest.mark.virtual_time
 

@@ -8,7 +8,7 @@ from dijob.core.observed.grouping import MESSAGE_LIMIT, group_causes, shorten_me
 from dijob.names import TaskType
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.builders import gang
+from samples.builders import gang
 
 TASKS = (GangTask("actor", TaskType.COLLECTOR, 0, 2), GangTask("learner", TaskType.LEARNER, 2, 1))
 

@@ -13,7 +13,7 @@ from dijob.shell.job_watch import JobWatch
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
 
 MINUTE = 60.0
 DEAD = health.SILENCE_SECONDS + MINUTE

@@ -4,7 +4,7 @@ without a value is rejected, because the rule would select more than its author 
 
 import pytest
 from dijob.api.problems import SpecError
-from unit.builders import Body, job
+from samples.builders import Body, job
 
 RULE = "spec.networkPolicy.ingress[0]"
 ANY: Body = {"podSelector": {}}

@@ -9,9 +9,9 @@ from dijob import names
 from dijob.api.problems import SpecError
 from dijob.core.options import Options, option_warnings
 from dijob.core.render import policy
-from unit.builders import job, job_body
-from unit.objects import Body, Target
-from unit.simulated import World, simulated
+from samples.builders import job, job_body
+from simulator.objects import Body, Target
+from simulator.simulated import World, simulated
 
 virtual = pytest.mark.virtual_time
 ISOLATED = Options(isolates=True)

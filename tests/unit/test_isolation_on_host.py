@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from dijob.core.options import Options
 from dijob.core.render import policy
-from unit.builders import Body, job, job_body, tasks_body
-from unit.objects import Target
-from unit.simulated import World, simulated
+from samples.builders import Body, job, job_body, tasks_body
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 
 virtual = pytest.mark.virtual_time
 ISOLATED = Options(isolates=True)

@@ -4,8 +4,8 @@ fits."""
 import pytest
 from dijob.api.job_names import NAME_LENGTH, is_allowed, nearest_allowed, room_for_task
 from dijob.api.parse import parse_job
-from unit.builders import Body, container, job_body
-from unit.specs import named, refusal
+from samples.builders import Body, container, job_body
+from samples.specs import named, refusal
 
 
 @pytest.mark.parametrize(

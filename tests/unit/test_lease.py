@@ -14,7 +14,7 @@ from dijob.shell.lease import (
     RENEW_SECONDS,
     TIMEOUT_SECONDS,
 )
-from unit.leasing import TAKE_OVER_SECONDS, Operator, Server, until
+from simulator.leasing import TAKE_OVER_SECONDS, Operator, Server, until
 
 
 @pytest.fixture

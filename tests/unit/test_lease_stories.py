@@ -5,8 +5,8 @@ import asyncio
 from dijob.shell.lease import TIMEOUT_SECONDS
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from unit.leasing import TAKE_OVER_SECONDS, Operator, Server
-from unit.virtual import VirtualLoop
+from simulator.leasing import TAKE_OVER_SECONDS, Operator, Server
+from simulator.virtual import VirtualLoop
 
 
 @st.composite

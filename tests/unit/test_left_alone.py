@@ -9,10 +9,10 @@ from dijob.shell.claims import LOOK_SECONDS, Claims
 from dijob.shell.jobs import Jobs
 from dijob.shell.left_alone import AT_ONCE, REPORT_SECONDS, LeftAlone
 from dijob.shell.recorder import Recorder
-from unit.builders import job_body
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
+from samples.builders import job_body
+from simulator.virtual import VirtualClock
 from unit.test_claims import Server
-from unit.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 

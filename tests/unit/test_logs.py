@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from dijob.shell import logs
 from dijob.shell.logs import JsonLines
-from unit.builders import job_body
-from unit.simulated import simulated
+from samples.builders import job_body
+from simulator.simulated import simulated
 
 ROOT = Path(__file__).parents[2]
 

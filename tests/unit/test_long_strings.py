@@ -7,8 +7,8 @@ import pytest
 from dijob.api.parse import parse_job
 from dijob.crd import crd_schema
 from dijob.crd.schema import schema_at
-from unit.builders import container, job_body
-from unit.specs import refusal
+from samples.builders import container, job_body
+from samples.specs import refusal
 
 Body = dict[str, Any]
 

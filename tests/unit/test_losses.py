@@ -9,8 +9,8 @@ from dijob.core.membership.losses import loss_of
 from dijob.core.observed.views import Pod
 from dijob.names import RestartScope, Topology
 from dijob.reasons import AddressesReady
-from unit.builders import ALL, LIST, NOW, gang, listed, observed, view, world_of
-from unit.worlds import instead, rendezvous, without, world
+from samples.builders import ALL, LIST, NOW, gang, listed, observed, view, world_of
+from samples.worlds import instead, rendezvous, without, world
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
     "pod deleted": (without(1), "PodLost", "rank 1: its pod is gone"),

@@ -10,7 +10,7 @@ from dijob.core.actions import ForceDeletePod
 from dijob.core.observed import lost_nodes
 from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import Pod
-from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read, stored
+from samples.builders import NOW, job, later, listed, observed, plan, pod_body, read, stored
 
 GONE_BY = format_time(later(30))
 HANGS: dict[str, Any] = {"deleting": True, "node_lost": True, "termination": Termination(GONE_BY)}

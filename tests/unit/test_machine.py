@@ -6,9 +6,9 @@ import pytest
 from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from unit.driving import Faults
-from unit.machine import Chaos
-from unit.machine_bugs import (
+from simulator.driving import Faults
+from simulator.machine import Chaos
+from simulator.machine_bugs import (
     Patch,
     a_blocked_rank_restarts_alone,
     a_disruption_is_counted_repeatedly,
@@ -39,7 +39,7 @@ from unit.machine_bugs import (
     time_suspended_counts,
     unrequested_restarts_are_forgotten,
 )
-from unit.stories import LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
+from simulator.stories import LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
 
 CHAOS = settings(stateful_step_count=25)
 

@@ -7,7 +7,7 @@ from dijob.api.numbers import parse_natural
 from dijob.core.members import compact_ranks, format_ranks, gang_of, parse_ranks
 from dijob.core.observed.ranked import by_rank
 from dijob.core.plan import make_plan
-from unit.builders import NOW, gang, job, listed, observed, pod_body, read, tasks_job, view
+from samples.builders import NOW, gang, job, listed, observed, pod_body, read, tasks_job, view
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from dijob.core.observed.views import ApiRejection, Creation, Pod, RejectionCause
 from dijob.shell.memory import JobMemory
-from unit.builders import NOW, Body, job_body, later, view
+from samples.builders import NOW, Body, job_body, later, view
 
 
 def version(number: int, generation: int) -> Body:

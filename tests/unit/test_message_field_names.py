@@ -9,7 +9,7 @@ from dijob.api.parse import parse_job
 from dijob.api.spec import Spec
 from dijob.api.status import Status
 from dijob.api.warnings import job_warnings
-from unit.builders import job_body
+from samples.builders import job_body
 
 ROOT = Path(__file__).parents[2] / "operator"
 PYTHON_NAMES = sorted(

@@ -15,10 +15,10 @@ from dijob.shell.job_watch import JobWatch
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
+from fakes.fake_api import FakeApi
 from prometheus_client import generate_latest
-from unit.builders import job_body
+from samples.builders import job_body
 from unit.exposed import families, series
-from unit.fake_api import FakeApi
 
 DOC = Path(__file__).parents[2] / "docs/metrics.md"
 

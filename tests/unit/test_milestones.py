@@ -17,10 +17,10 @@ from dijob.core.report.milestones import CAUSES, CRASHED, JobEnd, Milestones, fi
 from dijob.core.report.summary import apply_facts
 from dijob.reasons import Failed, PeersReady, Running, Succeeded
 from dijob.shell import metrics
-from unit.builders import NOW, job_body, later
-from unit.deeds import crash
-from unit.objects import Target
-from unit.simulated import World, simulated
+from samples.builders import NOW, job_body, later
+from simulator.deeds import crash
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 
 META = Metadata(name="job", creation_timestamp=format_time(NOW))
 WAITS = (Fact(Running.Starting), Fact(PeersReady.Starting))

@@ -7,7 +7,7 @@ from dijob.api.parse import parse_job
 from dijob.api.warnings import job_warnings
 from dijob.cli.explain.report import explain_job
 from dijob.core.options import Options
-from unit.builders import NOW, conditions_of, container, job_body, observed, plan
+from samples.builders import NOW, conditions_of, container, job_body, observed, plan
 
 Body = dict[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 from dijob import names
 from dijob.core.observed.parse import classify_namesake, parse_child
 from dijob.core.observed.views import RejectionCause
-from unit.builders import UID, Body
+from samples.builders import UID, Body
 
 
 def owned(kind: str = names.KIND, name: str = "job", uid: str = UID, **meta: Any) -> Body:

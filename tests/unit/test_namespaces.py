@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from dijob.shell import namespaces
 from dijob.shell.api import RequestError
-from unit.fake_api import Body, FakeApi
+from fakes.fake_api import Body, FakeApi
 
 GIVEN = ("a", "b", "c")
 

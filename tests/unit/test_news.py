@@ -16,7 +16,7 @@ from dijob.reasons import (
     ServiceReady,
     Succeeded,
 )
-from unit.summaries import having
+from samples.summaries import having
 
 
 def told(before: tuple[Fact, ...], after: tuple[Fact, ...]) -> tuple[Event, ...]:

@@ -9,8 +9,8 @@ from dijob.api.warnings import job_warnings
 from dijob.client.documents import check
 from dijob.crd import crd_schema
 from dijob.crd.schema import schema_at
-from unit.builders import container, job_body, manifest
-from unit.specs import refusal
+from samples.builders import container, job_body, manifest
+from samples.specs import refusal
 
 Body = dict[str, Any]
 

@@ -5,10 +5,10 @@ import copy
 import pytest
 from dijob import names
 from dijob.shell.kinds import JOBS
-from unit.builders import Body, job_body
-from unit.objects import Target
-from unit.operating import Operator
-from unit.simulated import simulated
+from samples.builders import Body, job_body
+from simulator.objects import Target
+from simulator.operating import Operator
+from simulator.simulated import simulated
 
 pytestmark = pytest.mark.virtual_time
 

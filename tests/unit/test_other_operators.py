@@ -14,11 +14,11 @@ from dijob import names
 from dijob.core.facts import is_true
 from dijob.core.members import Gang
 from dijob.reasons import Failed, Running, Succeeded
-from unit.builders import manifest
-from unit.driving import ROUND_SECONDS, Faults
-from unit.invariants import told
-from unit.machine import Chaos
-from unit.rounds import WORLDS, changed, now, pod, rounds, world
+from samples.builders import manifest
+from simulator.driving import ROUND_SECONDS, Faults
+from simulator.invariants import told
+from simulator.machine import Chaos
+from simulator.rounds import WORLDS, changed, now, pod, rounds, world
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ ended.
 import pytest
 from dijob.api.status import Status
 from dijob.core.membership.losses import loss_of
-from unit.builders import NOW, Body, gang, listed, observed, world_of
-from unit.lives import LOW, TOO_MUCH, disruption, failed, seen, status
-from unit.statuses import main_status, terminated
+from samples.builders import NOW, Body, gang, listed, observed, world_of
+from samples.lives import LOW, TOO_MUCH, disruption, failed, seen, status
+from samples.statuses import main_status, terminated
 
 # Whether the pod is a success, and whether it is lost, once its kubelet has said how it ended.
 ENDS: dict[str, tuple[Body, bool, bool]] = {

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from dijob.api.parse import parse_job
 from dijob.api.warnings import job_warnings
-from unit.builders import container, job_body
-from unit.specs import refusal
+from samples.builders import container, job_body
+from samples.specs import refusal
 
 Body = dict[str, Any]
 

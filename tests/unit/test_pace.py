@@ -18,8 +18,8 @@ from dijob.shell.children import Children
 from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.status_writer import INTERVAL_SECONDS
-from unit.builders import NOW, Body, gives, job, job_body, later, listed, observed, pod_body
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
+from samples.builders import NOW, Body, gives, job, job_body, later, listed, observed, pod_body
 
 
 @pytest.mark.parametrize(

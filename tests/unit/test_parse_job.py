@@ -6,8 +6,8 @@ import pytest
 from dijob import names
 from dijob.api.parse import parse_job
 from dijob.names import Topology
-from unit.builders import job
-from unit.specs import Body, body, named, with_command, with_pod
+from samples.builders import job
+from samples.specs import Body, body, named, with_command, with_pod
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,19 @@ from dijob import names
 from dijob.core.addresses import AddressList
 from dijob.core.observed import parse
 from dijob.core.observed.made import main_name
-from unit.builders import OWNER, STARTED, UID, Body, container, job, manifest, pod_body, read, view
-from unit.statuses import RUNNING, condition, main_status, terminated
+from samples.builders import (
+    OWNER,
+    STARTED,
+    UID,
+    Body,
+    container,
+    job,
+    manifest,
+    pod_body,
+    read,
+    view,
+)
+from samples.statuses import RUNNING, condition, main_status, terminated
 
 
 @pytest.mark.parametrize(

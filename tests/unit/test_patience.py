@@ -10,8 +10,8 @@ from dijob.core.observed.pod_events import newest_warning
 from dijob.shell.clock import Clock
 from dijob.shell.event_reader import EventReader
 from dijob.shell.news import News
-from unit.builders import Body, job, later, view
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
+from samples.builders import Body, job, later, view
 
 PULL = "container di-container: ImagePullBackOff: image x:1 cannot be pulled: not found"
 CONFIG = 'container di-container: CreateContainerConfigError: configmap "c" not found'

@@ -11,7 +11,7 @@ from dijob.core.actions import CreateInOrder, CreatePod, CreateShared, DeletePod
 from dijob.core.observed.views import ApiRejection, Creation, Pod, RejectionCause
 from dijob.core.plan import Plan
 from dijob.core.render import service
-from unit.builders import (
+from samples.builders import (
     NOW,
     container,
     gives,
@@ -27,7 +27,7 @@ from unit.builders import (
     then,
     view,
 )
-from unit.statuses import TERMINATED
+from samples.statuses import TERMINATED
 
 
 def created(decided: Plan) -> list[int]:

@@ -15,7 +15,7 @@ from dijob.core.observed.views import Observed
 from dijob.core.plan import Plan
 from dijob.core.render.annotations import end_patch
 from dijob.core.report import ends
-from unit.builders import (
+from samples.builders import (
     NOW,
     changed,
     conditions_of,
@@ -30,7 +30,7 @@ from unit.builders import (
     then,
     view,
 )
-from unit.statuses import TERMINATED
+from samples.statuses import TERMINATED
 
 
 def test_a_failure_is_stored_before_its_pod_is_deleted() -> None:

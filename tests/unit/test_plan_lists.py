@@ -6,7 +6,7 @@ import pytest
 from dijob.api.status import format_time
 from dijob.core.actions import DeletePod, RemindPod
 from dijob.core.observed.views import Pod
-from unit.builders import (
+from samples.builders import (
     LIST,
     NOW,
     gives,

@@ -16,9 +16,9 @@ from dijob.core.options import Options
 from dijob.core.render import service
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.shell.memory import JobMemory
+from samples.builders import Body, container, job, job_body, main, manifest
+from samples.builders import pod_env as env
 from speed import allowed
-from unit.builders import Body, container, job, job_body, main, manifest
-from unit.builders import pod_env as env
 
 
 def test_a_pod_carries_its_owner_and_its_rank() -> None:

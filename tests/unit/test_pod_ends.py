@@ -6,8 +6,8 @@ import pytest
 from dijob import names
 from dijob.core.observed import containers
 from dijob.core.observed.endings import ContainerEnding
-from unit.builders import Body, container, job, pod_body, read
-from unit.statuses import RUNNING, condition, looping, main_status, terminated
+from samples.builders import Body, container, job, pod_body, read
+from samples.statuses import RUNNING, condition, looping, main_status, terminated
 
 TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
 

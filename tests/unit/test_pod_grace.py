@@ -6,8 +6,8 @@ import pytest
 from dijob import names, pod
 from dijob.core.observed.containers import RENEWED
 from dijob.pod import KILL_SECONDS, RENEWAL_CODE
-from unit.builders import container, job, pod_body, read
-from unit.builders import pod_env as env
+from samples.builders import container, job, pod_body, read
+from samples.builders import pod_env as env
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,8 +11,8 @@ from dijob.core.members import gang_of
 from dijob.core.options import Delivery, Options
 from dijob.core.render.annotations import addresses_patch, topology_json
 from dijob.core.render.pod import template_hash
-from unit.builders import Body, container, gang, given, gives, job, main, manifest, read
-from unit.builders import pod_env as env
+from samples.builders import Body, container, gang, given, gives, job, main, manifest, read
+from samples.builders import pod_env as env
 
 
 def gate(body: Body) -> Body:

@@ -15,10 +15,10 @@ from dijob.shell.clock import Clock
 from dijob.shell.event_reader import READ_AT_ONCE, EventReader
 from dijob.shell.news import News
 from dijob.shell.reconcile import Reconciler
-from unit.builders import NOW, Body, changed, job, job_body, later, view
-from unit.fake_api import FakeApi
-from unit.protected import children
-from unit.statuses import main_status
+from fakes.fake_api import FakeApi
+from fakes.protected import children
+from samples.builders import NOW, Body, changed, job, job_body, later, view
+from samples.statuses import main_status
 
 # Pods on nodes that have had neither an address nor a reason for a while.
 SILENT = tuple(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in range(4))

@@ -11,7 +11,7 @@ from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 from dijob.core.plan import Plan
 from dijob.names import FailureAction
-from unit.builders import (
+from samples.builders import (
     NOW,
     Body,
     changed,

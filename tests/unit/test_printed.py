@@ -12,8 +12,8 @@ from dijob.api.printed import coloured_line, escape_json, one_line, plain_text
 from dijob.core.observed import parse
 from hypothesis import example, given
 from hypothesis import strategies as st
-from unit.builders import pod_body
-from unit.statuses import main_status, terminated
+from samples.builders import pod_body
+from samples.statuses import main_status, terminated
 
 PRINTED = {
     "colours": ("\x1b[31;1mRuntimeError\x1b[0m: x", "RuntimeError: x"),

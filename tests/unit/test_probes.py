@@ -10,9 +10,9 @@ from dijob.core.observed.pod_events import ends_by_probe, failed_probe, with_cau
 from dijob.core.observed.views import Pod
 from dijob.shell.event_reader import EventReader
 from dijob.shell.news import News
-from unit.builders import NOW, Body, container, job, pod_body
-from unit.fake_api import FakeApi
-from unit.statuses import looping, terminated
+from fakes.fake_api import FakeApi
+from samples.builders import NOW, Body, container, job, pod_body
+from samples.statuses import looping, terminated
 
 PROBE = {"httpGet": {"port": 1}}
 BEGAN, KILLED, ENDED = (f"2026-05-04T12:00:{second}Z" for second in ("00", "20", "50"))

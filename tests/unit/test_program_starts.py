@@ -8,11 +8,11 @@ from dijob.api.status import format_time
 from dijob.core.actions import ConfirmEnds, EndPod
 from dijob.core.observed.views import Pod
 from dijob.core.plan import Plan
-from unit.apiserver import ApiServer
-from unit.builders import NOW, Body, job_body, later, listed, observed, running, then
-from unit.objects import Target
-from unit.simulated import World, simulated
-from unit.statuses import TERMINATED
+from samples.builders import NOW, Body, job_body, later, listed, observed, running, then
+from samples.statuses import TERMINATED
+from simulator.apiserver import ApiServer
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 
 pytestmark = pytest.mark.virtual_time
 

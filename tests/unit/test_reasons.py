@@ -16,7 +16,7 @@ from dijob.core.report.summary import apply_facts, events, job_phase
 from dijob.crd.conditions import conditions_page as table
 from dijob.names import Phase
 from dijob.reasons import CATALOGUE, EventType, PeersReady, Reason, ReasonKind, Running, find_reason
-from unit.builders import NOW, later
+from samples.builders import NOW, later
 
 ALL = [reason for each in CATALOGUE for reason in each]
 IDS = [str(reason) for reason in ALL]

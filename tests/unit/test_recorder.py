@@ -6,7 +6,7 @@ from dijob.api.model import Metadata
 from dijob.core.actions import Event
 from dijob.shell.api import RequestError
 from dijob.shell.recorder import REMEMBERED, Recorder
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
 
 JOB = Metadata(name="job", namespace="ns", uid="u1")
 LOST = Event("PodLost", "rank 1: its pod is gone")

@@ -21,8 +21,8 @@ from dijob.shell.api import RequestError
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
 from dijob.shell.memory import JobMemory
-from unit.builders import NOW, OWNER, Body, job
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
+from samples.builders import NOW, OWNER, Body, job
 
 GRACE = 30.0
 NEVER = 1e9

@@ -15,7 +15,7 @@ from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, Rej
 from dijob.core.options import Options, option_warnings
 from dijob.core.plan import Plan
 from dijob.core.render import redis, service
-from unit.builders import (
+from samples.builders import (
     NOW,
     changed,
     container,

@@ -7,8 +7,8 @@ from dijob.core.observed import parse
 from dijob.core.options import Options
 from dijob.core.render import redis, service
 from dijob.crd.rules import RULES
-from unit.builders import Body, job, job_body
-from unit.simulated import World, simulated
+from samples.builders import Body, job, job_body
+from simulator.simulated import World, simulated
 
 REDIS: Body = {"messageQueue": {"type": "redis"}}
 OTHER: Body = {"messageQueue": {"type": "redis", "port": 7000}}

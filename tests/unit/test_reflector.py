@@ -7,7 +7,7 @@ from dijob.shell.api import Stream
 from dijob.shell.children import Children
 from dijob.shell.informer import Informer
 from dijob.shell.kinds import PODS
-from unit.fake_api import Body, FakeApi
+from fakes.fake_api import Body, FakeApi
 
 
 @dataclass

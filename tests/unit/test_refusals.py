@@ -3,7 +3,7 @@
 import pytest
 from dijob.core.observed.refusals import name_in_use, of_creation
 from dijob.core.observed.views import ApiRejection, RejectionCause
-from unit.builders import NOW
+from samples.builders import NOW
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from dijob import names
 from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
 from dijob.api.warnings import job_warnings
+from samples import builders
+from samples.specs import Body, body, named, refusal, with_command, with_env, with_pod
 from speed import allowed
-from unit import builders
-from unit.specs import Body, body, named, refusal, with_command, with_env, with_pod
 
 # The YAML of the seed as printed: `containers` is next to `spec`, so `spec` is null.
 PRINTED = """

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from dijob.api.parse import parse_job
 from dijob.api.parts import Task
-from unit.builders import Body, container, tasks_body
-from unit.specs import refusal
+from samples.builders import Body, container, tasks_body
+from samples.specs import refusal
 
 
 def with_tasks(*edits: Body, **spec: Any) -> Body:

@@ -10,8 +10,8 @@ from dijob.shell.actor import Actor
 from dijob.shell.api import RequestError
 from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
-from unit.builders import OWNER, Body, job, job_body, listed, view
-from unit.protected import POLICY, Protected, children
+from fakes.protected import POLICY, Protected, children
+from samples.builders import OWNER, Body, job, job_body, listed, view
 
 
 async def test_a_rejected_change_is_remembered_until_it_is_accepted() -> None:

@@ -1,8 +1,8 @@
 """C45: a job whose pods are rejected starts soon after the cause is gone, at a low cost."""
 
 import pytest
-from unit.builders import job_body
-from unit.simulated import World, simulated
+from samples.builders import job_body
+from simulator.simulated import World, simulated
 
 pytestmark = pytest.mark.virtual_time
 

@@ -4,8 +4,8 @@ import pytest
 from dijob import names
 from dijob.core.observed.endings import how_it_ended
 from dijob.core.observed.remedies import with_remedy
-from unit.builders import pod_body, read
-from unit.statuses import main_status
+from samples.builders import pod_body, read
+from samples.statuses import main_status
 
 OFF = '(set launcher: "Off", since the launcher runs as process 1)'
 PROCESS_1 = [

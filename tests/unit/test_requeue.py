@@ -14,7 +14,7 @@ from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod, RejectionCause
 from dijob.core.plan import Plan, make_plan
-from unit.builders import NOW, Body, changed, job_body, later, listed, observed, stored, view
+from samples.builders import NOW, Body, changed, job_body, later, listed, observed, stored, view
 
 LONG_AGO = later(-500)
 SERVED = frozenset({"job"})

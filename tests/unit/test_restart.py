@@ -15,7 +15,7 @@ from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_S
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS, RENEWAL_CODE
-from unit.builders import (
+from samples.builders import (
     NOW,
     changed,
     gang,

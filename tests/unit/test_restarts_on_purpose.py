@@ -5,7 +5,6 @@ a kubelet 1.37.2 has written for real pods (kubelet_1_37.json).
 import copy
 import json
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,11 @@ from dijob.core.membership.failures import FailureAccount
 from dijob.core.membership.policy import Policy
 from dijob.core.observed import parse, shape
 from dijob.core.observed.views import Pod
-from unit.builders import NOW, Body, container, gang, job, job_body, observed, pod_body, world_of
-from unit.simulated import simulated
-from unit.statuses import terminated
+from samples.builders import NOW, Body, container, gang, job, job_body, observed, pod_body, world_of
+from samples.statuses import KUBELET_1_37, terminated
+from simulator.simulated import simulated
 
-RECORDED: Body = json.loads((Path(__file__).parent / "kubelet_1_37.json").read_text())
+RECORDED: Body = json.loads(KUBELET_1_37.read_text())
 RULED = {"name": "rac", "image": "x", "restartPolicy": "Always"}
 CRASH = terminated(1, finishedAt="2026-11-26T10:00:00Z")
 

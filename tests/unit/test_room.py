@@ -5,9 +5,9 @@ succeed.
 import random
 
 import pytest
-from unit.builders import Body, job_body
-from unit.simulated import World, simulated
-from unit.simulator import Cluster, Nodes
+from samples.builders import Body, job_body
+from simulator.cluster import Cluster, Nodes
+from simulator.simulated import World, simulated
 
 
 class AnyOrder(Nodes):

@@ -4,7 +4,7 @@ from dijob.api.parse import parse_job
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
 from dijob.core.observed.refusals import of_creation
 from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod
-from unit.builders import job_body, later, plan, stored, view
+from samples.builders import job_body, later, plan, stored, view
 
 
 class Tenant:

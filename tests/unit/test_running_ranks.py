@@ -9,7 +9,7 @@ from dijob.api.model import DIJob
 from dijob.api.status import format_time
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
-from unit.builders import (
+from samples.builders import (
     NOW,
     changed,
     conditions_of,
@@ -22,7 +22,7 @@ from unit.builders import (
     say,
     stored,
 )
-from unit.statuses import CRASH
+from samples.statuses import CRASH
 
 
 def peers(owner: DIJob, *pods: Pod, seconds: float = 0) -> tuple[str, str]:

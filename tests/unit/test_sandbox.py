@@ -1,16 +1,15 @@
 """How a status shows that a pod's sandbox has died, and which of its addresses is used."""
 
 import json
-from pathlib import Path
 
 import pytest
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.observed.views import Pod
 from dijob.shell.children import Children
-from unit.builders import Body, container, job, job_body, pod_body, read
-from unit.simulated import simulated
-from unit.statuses import condition, main_status, terminated
+from samples.builders import Body, container, job, job_body, pod_body, read
+from samples.statuses import KUBELET_1_37, condition, main_status, terminated
+from simulator.simulated import simulated
 
 WAITING: Body = {"waiting": {"reason": "PodInitializing"}}
 
@@ -286,7 +285,7 @@ async def test_under_never_a_rank_whose_sandbox_died_gets_a_new_pod_without_a_fa
         assert (status.restarts, status.phase, status.succeeded_ranks) == (0, "Running", "")
 
 
-RECORDED: Body = json.loads((Path(__file__).parent / "kubelet_1_37.json").read_text())["ends"]
+RECORDED: Body = json.loads(KUBELET_1_37.read_text())["ends"]
 LOST = [name for name in RECORDED if name.startswith("its sandbox died")]
 
 

@@ -17,7 +17,7 @@ from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY
 from dijob.server.openapi import ROUTES, build_document
 from dijob.shell.kinds import PODS
-from unit.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
+from fakes.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
 
 
 @pytest.mark.parametrize("path", [BY_UID, BY_NAME, f"/v2alpha1/job/{UID}/replicas"])

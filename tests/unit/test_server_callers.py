@@ -6,7 +6,7 @@ import pytest
 from dijob.server.app import BODY_BYTES
 from dijob.server.callers import REVIEWS
 from dijob.server.openapi import OPENAPI_PATH, ROUTES
-from unit.server_lab import BY_NAME, BY_UID, OTHER, POD, UID, Body, lab, made, token_of
+from fakes.server_lab import BY_NAME, BY_UID, OTHER, POD, UID, Body, lab, made, token_of
 from yarl import URL
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from dijob.server.app import invalid_http_response
 from dijob.shell.listening import Bounds, serve_app
-from unit.server_lab import UID, Body, lab
+from fakes.server_lab import UID, Body, lab
 from workers import free_port
 
 PROFILINGS = f"/v2alpha1/{UID}/profilings"

@@ -11,10 +11,10 @@ import pytest
 from dijob.api.status import parse_time
 from dijob.shell.clock import Clock
 from dijob.shell.server_clock import PERIOD_SECONDS, ServerClock
-from unit.builders import NOW, job_body, later
-from unit.operating import Operator
-from unit.simulated import World, simulated
-from unit.virtual import VirtualClock
+from samples.builders import NOW, job_body, later
+from simulator.operating import Operator
+from simulator.simulated import World, simulated
+from simulator.virtual import VirtualClock
 
 AHEAD = 600.0
 SKEWS = pytest.mark.parametrize(

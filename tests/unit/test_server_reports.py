@@ -14,7 +14,7 @@ from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
 from dijob.server.requests import ProgressRequest
 from dijob.shell.api import Api, RequestError
 from dijob.shell.kinds import JOBS
-from unit.server_lab import JOB, UID, Apiserver, Body, Lab, lab
+from fakes.server_lab import JOB, UID, Apiserver, Body, Lab, lab
 
 
 async def test_the_status_keeps_the_last_profilings() -> None:

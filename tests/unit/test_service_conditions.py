@@ -3,7 +3,7 @@
 import pytest
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.names import ServicePolicy
-from unit.builders import (
+from samples.builders import (
     ALL,
     NOW,
     conditions_of,

@@ -14,9 +14,9 @@ from dijob.core.observed.policies import spec_digest
 from dijob.core.observed.views import ApiRejection, Isolation, Observed, RejectionCause
 from dijob.core.options import Options
 from dijob.core.render import policy
-from unit.builders import Body, job, job_body, later, observed, plan
-from unit.objects import Target
-from unit.simulated import World, simulated
+from samples.builders import Body, job, job_body, later, observed, plan
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 
 virtual = pytest.mark.virtual_time
 ISOLATED = Options(isolates=True)

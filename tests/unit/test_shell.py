@@ -7,9 +7,9 @@ from dijob.core.facts import find_condition, is_true
 from dijob.core.report.summary import Pressure
 from dijob.reasons import PodsCreated
 from dijob.shell.status_writer import INTERVAL_SECONDS
-from unit.builders import NOW, UID, Body, job_body
-from unit.simulated import World, simulated
-from unit.wire import Fault
+from samples.builders import NOW, UID, Body, job_body
+from simulator.simulated import World, simulated
+from simulator.wire import Fault
 
 pytestmark = pytest.mark.virtual_time
 

@@ -5,11 +5,11 @@ story of the state machine.
 from collections.abc import Awaitable, Callable
 
 import pytest
-from unit import shell_bugs as bugs
+from simulator import shell_bugs as bugs
+from simulator.shell_bugs import Patch
+from simulator.stories import LIVES, play_with_each_kill
 from unit import test_shell as shell
 from unit import test_shell_watches as watches
-from unit.shell_bugs import Patch
-from unit.stories import LIVES, play_with_each_kill
 
 Bug = Callable[[Patch], None]
 

@@ -2,9 +2,9 @@
 
 import pytest
 from dijob import names
-from unit.builders import Body, job_body
-from unit.objects import Target
-from unit.simulated import POD_1, World, simulated
+from samples.builders import Body, job_body
+from simulator.objects import Target
+from simulator.simulated import POD_1, World, simulated
 
 pytestmark = pytest.mark.virtual_time
 

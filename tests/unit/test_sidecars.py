@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.observed import containers
-from unit.builders import STARTED, Body, container, job, pod_body, read
-from unit.statuses import main_status, terminated
+from samples.builders import STARTED, Body, container, job, pod_body, read
+from samples.statuses import main_status, terminated
 
 UP: Body = {"state": {"running": {"startedAt": STARTED}}}
 TOKEN = {"initContainers": [{"name": "token", "image": "x", "restartPolicy": "Always"}]}

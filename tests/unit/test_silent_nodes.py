@@ -9,7 +9,7 @@ from dijob.core.options import Options
 from dijob.core.plan import make_plan
 from dijob.core.render import redis
 from dijob.core.render.pod import template_hash
-from unit.builders import (
+from samples.builders import (
     NOW,
     Body,
     all_run,
@@ -23,7 +23,7 @@ from unit.builders import (
     read,
     running,
 )
-from unit.builders import plan as planned
+from samples.builders import plan as planned
 
 NOT_READY, UNREACHABLE = names.TAINT_NOT_READY, names.TAINT_UNREACHABLE
 SINCE = "2026-05-04T12:00:00Z"

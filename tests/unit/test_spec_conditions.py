@@ -9,7 +9,7 @@ from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed
 from dijob.core.report import conditions
 from dijob.reasons import Invalid
-from unit.builders import (
+from samples.builders import (
     ALL,
     NOW,
     conditions_of,

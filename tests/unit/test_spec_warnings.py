@@ -3,7 +3,7 @@
 import pytest
 from dijob.api.parse import parse_job
 from dijob.api.warnings import job_warnings
-from unit.specs import Body, body, with_command
+from samples.specs import Body, body, with_command
 
 WARNED: dict[str, tuple[Body, str, str]] = {
     "launcher off": (with_command("ditask", launcher="Off"), "spec.launcher", "launcher: Auto"),

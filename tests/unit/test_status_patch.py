@@ -7,9 +7,9 @@ import pytest
 from dijob import names
 from dijob.api.status import Status
 from dijob.shell.status_writer import _status_changes
-from unit.builders import job_body
-from unit.objects import Target
-from unit.simulated import simulated
+from samples.builders import job_body
+from simulator.objects import Target
+from simulator.simulated import simulated
 
 Body = dict[str, Any]
 

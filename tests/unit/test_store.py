@@ -6,8 +6,8 @@ import pytest
 from dijob.shell import reflector
 from dijob.shell.api import RequestError
 from dijob.shell.jobs import WentBackError
-from unit.fake_api import Body, FakeApi
-from unit.things import END, Brief, Sleeper, Thing, body, event, made, page, run, uids
+from fakes.fake_api import Body, FakeApi
+from fakes.things import END, Brief, Sleeper, Thing, body, event, made, page, run, uids
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from dijob.core.observed.views import Pod
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM
 from dijob.shell.strangers import Strangers
-from unit.builders import Body, view
-from unit.fake_api import FakeApi
+from fakes.fake_api import FakeApi
+from samples.builders import Body, view
 
 PATHS = ["/api/v1/namespaces/a/pods", "/api/v1/namespaces/b/pods"]
 HOMELESS = view(0, node="", ip="", complaint="Unschedulable: no GPU")

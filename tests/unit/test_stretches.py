@@ -17,9 +17,9 @@ from dijob.shell.clock import SYSTEM
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.throttle import Throttle
+from fakes.fake_api import FakeApi, Over
+from samples.builders import OWNER, Body, changed, container, job_body, pod_body
 from speed import allowed
-from unit.builders import OWNER, Body, changed, container, job_body, pod_body
-from unit.fake_api import FakeApi, Over
 
 pytestmark = pytest.mark.timed
 

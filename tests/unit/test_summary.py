@@ -19,8 +19,8 @@ from dijob.reasons import (
     SpecWarning,
     Succeeded,
 )
-from unit.builders import NOW
-from unit.summaries import having
+from samples.builders import NOW
+from samples.summaries import having
 
 OLD, NEW = "2026-05-04T12:00:00Z", "2026-05-04T12:00:09Z"
 

@@ -6,7 +6,7 @@ from dijob.api.model import DIJob
 from dijob.api.status import parse_time
 from dijob.core.actions import CreatePod, DeletePod
 from dijob.core.observed.views import Observed
-from unit.builders import (
+from samples.builders import (
     NOW,
     all_run,
     job,

@@ -10,7 +10,7 @@ from dijob.api.model import DIJob
 from dijob.api.status import format_time
 from dijob.core.actions import DeletePod, ForceDeletePod
 from dijob.core.observed.termination import Termination
-from unit.builders import (
+from samples.builders import (
     NOW,
     changed,
     conditions_of,
@@ -24,7 +24,7 @@ from unit.builders import (
     stored,
     tasks_body,
 )
-from unit.simulated import World, simulated
+from simulator.simulated import World, simulated
 
 virtual = pytest.mark.virtual_time
 HOLD = "example.com/hold"

@@ -8,7 +8,7 @@ from dijob.core.observed.refusals import name_in_use
 from dijob.core.observed.termination import NOT_DELETED, parse_termination
 from dijob.core.observed.views import RejectionCause
 from dijob.names import LABEL_JOB, LABEL_SERVER
-from unit.builders import Body, job, later, observed, plan, pod_body, read, running, stored
+from samples.builders import Body, job, later, observed, plan, pod_body, read, running, stored
 
 NOW, UNTIL = later(0), "2026-05-04T12:05:00Z"
 RUNS: Body = {"state": {"running": {"startedAt": "2026-05-04T11:00:00Z"}}}

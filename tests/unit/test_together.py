@@ -10,7 +10,7 @@ from dijob.core.actions import CreatePod, DeletePod
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 from dijob.core.plan import Plan
-from unit.builders import (
+from samples.builders import (
     NOW,
     conditions_of,
     later,

@@ -5,10 +5,10 @@ import logging
 import pytest
 from dijob import names
 from dijob.shell.api import RequestError
-from unit.builders import container, job_body
-from unit.objects import Body
-from unit.simulated import World, simulated
-from unit.wire import Fault
+from samples.builders import container, job_body
+from simulator.objects import Body
+from simulator.simulated import World, simulated
+from simulator.wire import Fault
 
 pytestmark = pytest.mark.virtual_time
 LARGE: list[Body] = [container(args=["x" * 110_000] * 12)]

@@ -10,7 +10,7 @@ from dijob.api.traits import Immutable, Mutable, traits_by_field
 from dijob.crd import crd_schema
 from dijob.crd.rules import RULES
 from dijob.crd.schema import schema_at
-from unit.builders import job
+from samples.builders import job
 
 SCHEMA = crd_schema()
 # The fields that are not immutable in part.

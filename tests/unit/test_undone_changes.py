@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from dijob import names
-from unit.apiserver import Change
-from unit.builders import Body, job_body
-from unit.objects import Target
-from unit.simulated import World, simulated
+from samples.builders import Body, job_body
+from simulator.apiserver import Change
+from simulator.objects import Target
+from simulator.simulated import World, simulated
 
 pytestmark = pytest.mark.virtual_time
 

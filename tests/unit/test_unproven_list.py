@@ -8,7 +8,7 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.core.plan import make_plan
 from dijob.names import Runtime
-from unit.builders import job, later, listed, observed, paused, record, running, says
+from samples.builders import job, later, listed, observed, paused, record, running, says
 
 
 def unproven(owner: DIJob) -> DIJob:

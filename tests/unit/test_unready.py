@@ -11,9 +11,9 @@ from dijob.core.observed.unexplained import probes_due
 from dijob.core.observed.views import Pod
 from dijob.shell.event_reader import EventReader
 from dijob.shell.news import News
-from unit.builders import NOW, Body, container, gang, job, later, observed, pod_body, read
-from unit.fake_api import FakeApi
-from unit.statuses import condition, gate, main_status, terminated
+from fakes.fake_api import FakeApi
+from samples.builders import NOW, Body, container, gang, job, later, observed, pod_body, read
+from samples.statuses import condition, gate, main_status, terminated
 
 BEGAN = "2026-05-04T11:58:00Z"
 YOUNG = "2026-05-04T11:59:55Z"

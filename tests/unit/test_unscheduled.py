@@ -9,7 +9,7 @@ import pytest
 from dijob.core.observed.unexplained import events_due
 from dijob.core.observed.views import Pod
 from dijob.core.plan import make_plan
-from unit.builders import OWNER, Body, conditions_of, job, later, observed, pod_body, read, view
+from samples.builders import OWNER, Body, conditions_of, job, later, observed, pod_body, read, view
 
 CREATED = "2026-05-04T12:00:00Z"
 NOWHERE = (

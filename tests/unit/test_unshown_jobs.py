@@ -14,7 +14,7 @@ from dijob.shell.health import SILENCE_SECONDS
 from dijob.shell.kinds import JOBS
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import Key, WorkQueue
-from unit.fake_api import Body, FakeApi
+from fakes.fake_api import Body, FakeApi
 
 MINUTE = 60.0
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from dijob.shell import metrics, workqueue
 from dijob.shell.workqueue import WorkQueue
-from unit.queued import A, B, Worker, started, turns, until
-from unit.virtual import VirtualClock
+from fakes.queued import A, B, Worker, started, turns, until
+from simulator.virtual import VirtualClock
 
 
 async def test_a_key_that_is_added_many_times_runs_once() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from dijob.shell import workqueue
 from dijob.shell.workqueue import Key, WorkQueue
-from unit.queued import A, Worker, started, turns, until
+from fakes.queued import A, Worker, started, turns, until
 
 
 def crowd(count: int, namespace: str = "crowded") -> list[Key]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from dijob.shell import workqueue
 from dijob.shell.workqueue import WorkQueue
-from unit.queued import A, Worker, started, turns, until
+from fakes.queued import A, Worker, started, turns, until
 
 
 async def test_events_before_a_run_has_started_are_part_of_it() -> None:

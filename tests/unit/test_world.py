@@ -12,8 +12,8 @@ from dijob.core.membership.address_list import PLACEHOLDER
 from dijob.core.membership.losses import has_moved, loss_of
 from dijob.core.membership.rendezvous import is_outdated
 from dijob.core.observed.views import Observed, Pod
-from unit.builders import ALL, LIST, NOW, changed, gang, listed, observed, view, world_of
-from unit.worlds import FRESH, instead, rendezvous, without, world
+from samples.builders import ALL, LIST, NOW, changed, gang, listed, observed, view, world_of
+from samples.worlds import FRESH, instead, rendezvous, without, world
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
-from unit.builders import Body, container, job_body, main, manifest
+from samples.builders import Body, container, job_body, main, manifest
 
 # Neither a text nor a number, as YAML parses a typing error.
 WRONG = {"list": ["a"], "object": {"a": 1}}

@@ -19,7 +19,7 @@ from dijob.cli.main import group
 from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.options import Options
-from unit.builders import container, job
+from samples.builders import container, job
 from unit.test_light_peer import light_peer
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -15,7 +15,7 @@ from dijob_extras.local import places
 from dijob_extras.local.ledger import LocalFailureAccount, LocalOutcome
 from dijob_runtime.hook import connected
 from manifests import dijob
-from unit.builders import job
+from samples.builders import job
 from unit.extras.local_runs import finished, script
 
 MEET = """

@@ -14,7 +14,7 @@ from dijob_extras.local import plan, waiting
 from dijob_extras.local import run as local_run
 from dijob_extras.local.ledger import LocalFailureAccount
 from dijob_extras.local.waiting import RunningRank
-from unit.builders import job
+from samples.builders import job
 from unit.extras.local_runs import ROOT, alive, finished, script
 
 STAYS = """

@@ -9,7 +9,7 @@ from dijob.cli.errors import CliError, Exit
 from dijob.cli.files import parse_file
 from dijob_extras.local import plan
 from dijob_extras.local.volumes import Mount, Paths, list_mounts, prepare_folders
-from unit.builders import container, job
+from samples.builders import container, job
 from unit.extras.local_runs import script
 
 PATHS = [

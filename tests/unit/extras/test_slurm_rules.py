@@ -19,7 +19,7 @@ from dijob_extras.slurm.script import Option, parse_script
 from dijob_extras.slurm.write import render_file
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.builders import job
+from samples.builders import job
 
 
 def body_of(text: str, **wishes: Any) -> dict[str, Any]:

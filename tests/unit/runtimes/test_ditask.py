@@ -4,7 +4,7 @@ import pytest
 from dijob.core.members import gang_of
 from dijob.core.render.runtimes import ditask
 from dijob.names import Topology
-from unit.builders import Body, gang, job, manifest
+from samples.builders import Body, gang, job, manifest
 
 
 def test_the_server_of_a_queue_is_in_the_environment() -> None:

@@ -18,8 +18,8 @@ from dijob.core.observed.derived import list_fingerprints
 from dijob.core.render.annotations import addresses_patch, made_of
 from dijob.core.render.runtimes import RUNTIMES, runtime_environment
 from dijob.names import Runtime
-from unit.builders import Body, container, given, job, job_body, manifest, read
-from unit.launched import environment_of
+from samples.builders import Body, container, given, job, job_body, manifest, read
+from simulator.launched import environment_of
 
 ROOT = Path(__file__).parents[3]
 LIST = "10.0.0.7,10.0.0.8,10.0.0.9"

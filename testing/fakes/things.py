@@ -9,7 +9,8 @@ from dijob.shell import reflector
 from dijob.shell.api import RequestError, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.informer import Informer
-from unit.fake_api import Body, FakeApi, Over
+
+from fakes.fake_api import Body, FakeApi, Over
 
 
 @dataclass(frozen=True)

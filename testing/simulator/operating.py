@@ -19,9 +19,10 @@ from dijob.shell.kinds import JOBS
 from dijob.shell.memory import JobMemory
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import Key, KnownError, WorkQueue
-from unit.objects import Body, Selector, Target
-from unit.simulator import Cluster
-from unit.wire import Line, Wire
+
+from simulator.cluster import Cluster
+from simulator.objects import Body, Selector, Target
+from simulator.wire import Line, Wire
 
 RECONNECT_SECONDS = 0.5
 Seen = tuple[DIJob, Observed]

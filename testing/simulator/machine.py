@@ -9,13 +9,14 @@ from dijob import names
 from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
-from unit.builders import COMMAND, Body, container, job_body
-from unit.deeds import FATE, FORGERY, KUBELET, Deed
-from unit.driving import PLENTY, ROUND_SECONDS, Driven, Faults
-from unit.kubelet import SimPod
-from unit.simulator import Cluster
-from unit.virtual import VirtualLoop
-from unit.wire import Fault
+from samples.builders import COMMAND, Body, container, job_body
+
+from simulator.cluster import Cluster
+from simulator.deeds import FATE, FORGERY, KUBELET, Deed
+from simulator.driving import PLENTY, ROUND_SECONDS, Driven, Faults
+from simulator.kubelet import SimPod
+from simulator.virtual import VirtualLoop
+from simulator.wire import Fault
 
 DEADLINE = 900
 # Runtimes whose ranks start together or not at all.

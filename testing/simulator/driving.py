@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dijob.core.decide.requeue import RESYNC_SECONDS
-from unit.invariants import Watched
-from unit.operating import Operator
-from unit.simulator import Cluster
-from unit.wire import Request
+
+from simulator.cluster import Cluster
+from simulator.invariants import Watched
+from simulator.operating import Operator
+from simulator.wire import Request
 
 ROUNDS = 150
 ROUND_SECONDS = 0.5

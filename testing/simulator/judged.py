@@ -14,12 +14,13 @@ from dijob.core.observed.views import Pod
 from dijob.names import Addressing, CleanPodPolicy
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
-from unit.box import Process
-from unit.kubelet import SimPod
-from unit.objects import merged
-from unit.operating import Operator
-from unit.simulator import Cluster, Nodes
-from unit.wire import Line, Request
+
+from simulator.box import Process
+from simulator.cluster import Cluster, Nodes
+from simulator.kubelet import SimPod
+from simulator.objects import merged
+from simulator.operating import Operator
+from simulator.wire import Line, Request
 
 
 class Judged(RuleBasedStateMachine):

@@ -3,7 +3,8 @@
 from dijob.api.status import Status
 from dijob.core.facts import Fact
 from dijob.core.report.summary import apply_facts
-from unit.builders import later
+
+from samples.builders import later
 
 
 def having(

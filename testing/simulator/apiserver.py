@@ -7,7 +7,8 @@ from typing import Any
 
 from dijob import names
 from dijob.api.status import format_time
-from unit.objects import KINDS, Body, No, Selector, Target, merged
+
+from simulator.objects import KINDS, Body, No, Selector, Target, merged
 
 ANNOTATIONS_LIMIT = 256 * 1024
 GRACE_SECONDS = 30

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from dijob import names, pod
 from dijob.core.observed.made import main_name
-from unit.objects import Body
+
+from simulator.objects import Body
 
 
 def environment_of(body: Body, ip: str = "") -> dict[str, str]:

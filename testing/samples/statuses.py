@@ -2,11 +2,16 @@
 their ends.
 """
 
+from pathlib import Path
 from typing import Any
 
 from dijob import names
 from dijob.core.observed.endings import ContainerEnding
-from unit.builders import Body
+
+from samples.builders import Body
+
+# What a kubelet 1.37.2 has written for real pods.
+KUBELET_1_37 = Path(__file__).with_name("kubelet_1_37.json")
 
 RUNNING: Body = {"running": {}}
 

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from dijob.names import CleanPodPolicy
-from unit.driving import ROUND_SECONDS, Faults
-from unit.machine import Chaos
+
+from simulator.driving import ROUND_SECONDS, Faults
+from simulator.machine import Chaos
 
 # Rounds until a job runs: created, scheduled with lists, started, Ready, status and Service
 # written.

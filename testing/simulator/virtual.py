@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dijob.shell.clock import Clock
-from unit.builders import NOW
+from samples.builders import NOW
 
 # After this many turns of the loop without a pause, each turn takes time, as it would in reality.
 # Otherwise an endless loop would never reach the end of a test.

@@ -10,7 +10,8 @@ from typing import Any, cast
 from dijob.shell.api import Api, RequestError
 from dijob.shell.connection import OperatorRequest
 from dijob.shell.lease import LEASE_SECONDS, LOOK_SECONDS, Lease, LeaseName
-from unit.virtual import VirtualClock
+
+from simulator.virtual import VirtualClock
 
 Body = dict[str, Any]
 PATH = "/apis/coordination.k8s.io/v1/namespaces/home/leases/dijob"

@@ -7,7 +7,8 @@ from dijob.core.members import compact_ranks
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
-from unit.builders import ALL, NOW, gang, observed, view, world_of
+
+from samples.builders import ALL, NOW, gang, observed, view, world_of
 
 FRESH = (view(0), view(1), view(2))
 

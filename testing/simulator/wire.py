@@ -12,9 +12,10 @@ from dijob.shell.api import Api
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.connection import OperatorConnection, OperatorRequest
 from pydantic_core import to_json
-from unit.apiserver import ApiServer
-from unit.objects import Body, No, Selector, Target, only_metadata
-from unit.watches import Watch, Watches
+
+from simulator.apiserver import ApiServer
+from simulator.objects import Body, No, Selector, Target, only_metadata
+from simulator.watches import Watch, Watches
 
 
 @dataclass(frozen=True)

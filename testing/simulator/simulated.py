@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from dijob.core.options import Options
-from unit.objects import Body, Target
-from unit.operating import Operator
-from unit.simulator import Cluster, Nodes
-from unit.virtual import VirtualLoop
-from unit.wire import Fault, Line, Request
+
+from simulator.cluster import Cluster, Nodes
+from simulator.objects import Body, Target
+from simulator.operating import Operator
+from simulator.virtual import VirtualLoop
+from simulator.wire import Fault, Line, Request
 
 ROUND_SECONDS = 0.5
 QUIET_SECONDS = 30.0

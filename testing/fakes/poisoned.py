@@ -5,7 +5,7 @@ import json
 
 from aiohttp import web
 from dijob import names
-from unit.builders import Body, job_body
+from samples.builders import Body, job_body
 
 # The limit of Go's decoder, and therefore of the apiserver.
 DEEPEST = 10_000

@@ -7,8 +7,9 @@ from typing import Any
 
 import aiohttp
 from pydantic_core import to_json
-from unit.apiserver import ApiServer, Change
-from unit.objects import Body, No, Selector
+
+from simulator.apiserver import ApiServer, Change
+from simulator.objects import Body, No, Selector
 
 BOOKMARK_SECONDS = 60.0
 INITIAL_END = "k8s.io/initial-events-end"

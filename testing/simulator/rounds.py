@@ -3,10 +3,11 @@
 from typing import Any
 
 from dijob.names import CleanPodPolicy
-from unit.box import Process
-from unit.driving import Faults
-from unit.kubelet import SimPod
-from unit.machine import Chaos
+
+from simulator.box import Process
+from simulator.driving import Faults
+from simulator.kubelet import SimPod
+from simulator.machine import Chaos
 
 ENOUGH_ROUNDS = 9
 WORLDS: list[Chaos] = []

@@ -6,8 +6,9 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
-from unit.builders import Body, container, job, pod_body
-from unit.statuses import main_status, terminated
+
+from samples.builders import Body, container, job, pod_body
+from samples.statuses import main_status, terminated
 
 MESH: Body = {"name": "proxy", "image": "p", "restartPolicy": "Always"}
 INIT: Body = {"name": "init", "image": "i"}

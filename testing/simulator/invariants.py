@@ -7,10 +7,11 @@ from dijob.core.membership.address_list import PLACEHOLDER
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
-from unit.box import Process
-from unit.deeds import FORGED
-from unit.judged import Judged
-from unit.kubelet import SimPod
+
+from simulator.box import Process
+from simulator.deeds import FORGED
+from simulator.judged import Judged
+from simulator.kubelet import SimPod
 
 
 class Watched(Judged):

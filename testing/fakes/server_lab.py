@@ -20,7 +20,7 @@ from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.connection import OperatorRequest
 from dijob.shell.kinds import JOBS, PODS
 from manifests import dijob
-from unit.builders import NOW
+from samples.builders import NOW
 
 Body = dict[str, Any]
 

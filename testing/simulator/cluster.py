@@ -6,12 +6,13 @@ from typing import Any
 from dijob import names
 from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_job, parse_status
-from unit.apiserver import ApiServer, Change
-from unit.box import Process
-from unit.kubelet import SimPod
-from unit.objects import Body, No, Selector, Target
-from unit.virtual import VirtualClock, VirtualLoop
-from unit.watches import Watches
+
+from simulator.apiserver import ApiServer, Change
+from simulator.box import Process
+from simulator.kubelet import SimPod
+from simulator.objects import Body, No, Selector, Target
+from simulator.virtual import VirtualClock, VirtualLoop
+from simulator.watches import Watches
 
 NAMESPACE = "ns"
 

@@ -12,9 +12,10 @@ from dijob.api.status import format_time
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
 from dijob.pod import RENEWAL_CODE, RESTART_POLICY
-from unit.box import Box, Process
-from unit.launched import environment_of
-from unit.objects import Body, Target
+
+from simulator.box import Box, Process
+from simulator.launched import environment_of
+from simulator.objects import Body, Target
 
 CONFIRM_SECONDS = 30
 

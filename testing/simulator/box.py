@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from unit.objects import Body
+from simulator.objects import Body
 
 
 @dataclass(frozen=True)

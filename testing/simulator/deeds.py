@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dijob import names
-from unit.kubelet import SimPod
-from unit.simulator import Cluster, Nodes
+
+from simulator.cluster import Cluster, Nodes
+from simulator.kubelet import SimPod
 
 FORGED = "77"  # a forged number in an annotation
 

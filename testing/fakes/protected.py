@@ -7,8 +7,9 @@ from dijob.core.observed.refusals import of_change
 from dijob.core.observed.views import ApiRejection, Pod
 from dijob.shell.api import RequestError
 from dijob.shell.children import Children
-from unit.builders import NOW, Body, later
-from unit.fake_api import FakeApi
+from samples.builders import NOW, Body, later
+
+from fakes.fake_api import FakeApi
 
 POLICY = (
     "pods is forbidden: ValidatingAdmissionPolicy 'protect' denied request: ask the owner first"

@@ -1,0 +1,1 @@
+"""Jobs, pods and statuses for tests, as users, API servers and kubelets write them."""

@@ -1,0 +1,1 @@
+"""A simulated cluster in virtual time, in which tests run the real controller."""
