@@ -16,7 +16,7 @@ from typing import Self
 import aiohttp
 from planes import ROOT
 
-_PATHS = {"PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'tests'}"}
+_PATHS = {"PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'testing'}:{ROOT / 'tests'}"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -18,7 +18,7 @@ from typing import IO
 from cluster.errors import ClusterError
 from cluster.shell import Progress, run
 
-GOLANG = Path(__file__).parents[3] / "images/golang.py"
+GOLANG = Path(__file__).parents[2] / "images/golang.py"
 CHOICE = "DIJOB_KUBERNETES"
 MAIN = (".", "./pause", "helm.sh/helm/v3/cmd/helm")
 # Debian 12 has containerd 1.6, but a kubelet since 1.36 requires containerd 2.
