@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from dijob_runtime.hook import connected
+from dijob_runtime.hook import connected, kept
 from dijob_runtime.hook.connected import PLACEHOLDER, select_peers
 from dijob_runtime.world import PodWorld
 
@@ -99,3 +99,22 @@ def test_c23_a_program_with_wiring_of_its_own_lacks_nothing(
     router = SimpleNamespace(_mq=Queue(), _listener=threading.current_thread(), node_id=1)
     connected.wait_until_connected(router)
     assert not lacking.exists()
+
+
+def test_a_program_does_not_wait_for_ranks_that_have_ended_the_task(
+    lacking: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rank 0 saw the connection, trained and ended the task while this process still imported its
+    modules. Without this, the process would wait 120 s for a rank that never returns.
+    """
+
+    class Parallel:
+        on = once = _handle_message = staticmethod(lambda *_: None)
+        _mq, _listener, node_id = Queue(), threading.current_thread(), 1
+
+    kept.patch(Parallel)
+    router = Parallel()
+    router._handle_message(kept.FINISH, b"")
+    connected.wait_until_connected(router)
+    assert not lacking.exists()
+    assert "does not wait for rank 0: the task has already ended" in capsys.readouterr().err

@@ -77,6 +77,8 @@ def patch(parallel: Any) -> None:
                 usual(router, topic, msg)
             else:
                 kept.put(topic, msg)
+                if topic == FINISH:
+                    router.dijob_over = True
         queue = router._mq  # None while this process ends
         if topic == FINISH and queue is not None:
             _pass_on(router, queue, msg)
@@ -100,7 +102,7 @@ def patch(parallel: Any) -> None:
 
 def _reset_finish(router: Any) -> None:
     """Reset the state of FINISH for a new task. A task starts by listening for its own end."""
-    router.dijob_relayed = False
+    router.dijob_relayed = router.dijob_over = False
     if router._mq is not None:
         router._mq.dijob_finish_heard, router._mq.dijob_last_word = False, None
 
