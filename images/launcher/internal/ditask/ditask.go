@@ -55,7 +55,8 @@ func Run(words []string) int {
 	}
 	options := users.withTheJobs()
 	words = append(options.added, words...)
-	if !options.reaches() {
+	if err := options.checkPeers(); err != nil {
+		reach.Report(err)
 		return 1
 	}
 	return becomeDitask(real, options.values["mq"], words)
@@ -195,31 +196,31 @@ func (all *complete) fill(word, option, value string) {
 	all.added = append(all.added, option, value)
 }
 
-// reaches returns whether this rank can reach the addresses to which it will connect. NNG never retries an address that it
-// cannot reach, and logs nothing, so the job would hang.
-func (all complete) reaches() bool {
+// checkPeers returns an error if this rank cannot reach an address to which it will connect. NNG never retries an address that
+// it cannot reach, and logs nothing, so the job would hang.
+func (all complete) checkPeers() error {
 	queue, attach := all.values["mq"], all.values["attach"]
 	if queue != "nng" && queue != "redis" && !strings.HasPrefix(queue, "torchrpc") {
-		return true
+		return nil
 	}
 	if os.Getenv("DIJOB_REACH_SECONDS") == "0" {
-		return true
+		return nil
 	}
 	topology, first := all.values["topology"], env.Variable("DI_RANK", "0") == "0"
 	if queue == "nng" && attach == "" && (first || topology == "alone") {
-		return true
+		return nil
 	}
 	if _, is := all.values["spec"]; is {
 		env.Say("--platform-spec is given: no addresses are checked")
-		return true
+		return nil
 	}
 	if queue == "redis" {
-		return reach.All(reach.RedisTargets(all.values["host"], all.values["port"]))
+		return reach.Check(reach.RedisTargets(all.values["host"], all.values["port"]))
 	}
 	if attach != "" {
-		return reach.All(reach.AttachedTargets(attach))
+		return reach.Check(reach.AttachedTargets(attach))
 	}
-	return reach.All(reach.PeerTargets(topology, env.Natural(valueOr(all.values["ports"], "50515")), env.Natural(all.values["workers"])))
+	return reach.Check(reach.PeerTargets(topology, env.Natural(valueOr(all.values["ports"], "50515")), env.Natural(all.values["workers"])))
 }
 
 func valueOr(value, otherwise string) string {

@@ -2,6 +2,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -39,28 +40,33 @@ func Run([]string) int {
 	go endOnSignal(env.Received)
 	// Init containers run again only in a new sandbox. What ran in the old one was lost with it and has not failed.
 	os.RemoveAll(env.RunFolder())
-	w, problem := newWaiting()
-	if err := peers.LinkTopology(); problem == "" && err != nil {
-		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user can write to: %v", err)
-	}
-	if problem == "" {
-		problem = w.wait()
-	}
-	if problem != "" {
+	if err := open(); err != nil {
 		// The end of the container's log becomes its termination message, which the job's conditions quote.
-		fmt.Fprintln(os.Stderr, "dijob gate: "+problem)
+		fmt.Fprintln(os.Stderr, "dijob gate:", err)
 		return 1
 	}
 	return 0
 }
 
+// open returns as soon as the main container may start, or an error if it cannot start.
+func open() error {
+	w, err := newWaiting()
+	if err != nil {
+		return err
+	}
+	if err := peers.LinkTopology(); err != nil {
+		return fmt.Errorf("cannot write topology.json: /run/dijob must be an emptyDir that this user can write to: %w", err)
+	}
+	return w.wait()
+}
+
 // endOnSignal ends this program as soon as it receives a signal, even during a DNS lookup that does not return.
 func endOnSignal(signals <-chan os.Signal) { os.Exit(env.ExitCode(<-signals)) }
 
-// wait returns "" as soon as the peer list contains this pod. It returns an error message if names do not resolve within
+// wait returns as soon as the peer list contains this pod. It returns an error if names do not resolve within
 // DIJOB_RESOLVE_SECONDS: waiting longer would not help, and the job's status should show the reason. There is no limit for
 // the peer list itself, because the operator has its own timeout for that.
-func (w *waiting) wait() (problem string) {
+func (w *waiting) wait() error {
 	begin, resolved := time.Now(), time.Now()
 	said := begin
 	for looks := 0; !w.isNamed(); looks++ {
@@ -77,7 +83,7 @@ func (w *waiting) wait() (problem string) {
 		said = time.Now()
 		why := w.why()
 		if w.unknown != "" && time.Since(resolved) >= env.Seconds("DIJOB_RESOLVE_SECONDS", 60) {
-			return fmt.Sprintf("rank %d: %s; check the cluster DNS", w.rank, why)
+			return fmt.Errorf("rank %d: %s; check the cluster DNS", w.rank, why)
 		}
 		w.tell("rank %d has waited %.0f s: %s. To see which ranks are missing, run: kubectl describe dijob %s -n %s", w.rank,
 			time.Since(begin).Seconds(), why, os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_NAMESPACE"))
@@ -86,20 +92,21 @@ func (w *waiting) wait() (problem string) {
 	// pod than the one in the volume. The gate cannot see that, so it waits a moment.
 	time.Sleep(env.Seconds("DIJOB_SETTLE_SECONDS", 0))
 	w.tell("open after %.0f s: the address of rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
-	return ""
+	return nil
 }
 
-func newWaiting() (*waiting, string) {
+// newWaiting returns a gate for this pod, or an error that names the variable that is wrong.
+func newWaiting() (*waiting, error) {
 	rank, err := strconv.Atoi(os.Getenv("DI_RANK"))
 	if err != nil || rank < 0 {
-		return nil, fmt.Sprintf("DI_RANK is '%s'; it must be a number, which the operator sets", os.Getenv("DI_RANK"))
+		return nil, fmt.Errorf("DI_RANK is '%s'; it must be a number, which the operator sets", os.Getenv("DI_RANK"))
 	}
 	address := os.Getenv("DI_POD_IP")
 	if address == "" {
-		return nil, "DI_POD_IP is empty; the operator sets it from status.podIP"
+		return nil, errors.New("DI_POD_IP is empty; the operator sets it from status.podIP")
 	}
 	topology := os.Getenv("DI_TOPOLOGY")
-	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, ""
+	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, nil
 }
 
 // isNamed returns whether the peer list contains this pod's current address. A list alone is not enough: after a new sandbox

@@ -67,17 +67,17 @@ func (p *pod) gate(rank int, topology string) *waiting {
 }
 
 // begun starts a gate and returns a channel for its result.
-func begun(w *waiting) <-chan string {
-	problem := make(chan string, 1)
-	go func() { problem <- w.wait() }()
-	return problem
+func begun(w *waiting) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- w.wait() }()
+	return ended
 }
 
 // hasOpened fails the test if a gate ends with an error, or later than at its next look.
-func hasOpened(t *testing.T, problem <-chan string) {
+func hasOpened(t *testing.T, ended <-chan error) {
 	begin := time.Now()
-	if got := <-problem; got != "" {
-		t.Errorf("ends: %s", got)
+	if err := <-ended; err != nil {
+		t.Errorf("ends: %v", err)
 	}
 	if took := time.Since(begin); took > peers.Look {
 		t.Errorf("opens after %s", took)
@@ -100,7 +100,7 @@ func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
 				p.lists(t, row.list)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				problem := begun(p.gate(1, "mesh"))
+				ended := begun(p.gate(1, "mesh"))
 				time.Sleep(21 * time.Second)
 				synctest.Wait()
 				said := p.said.String()
@@ -109,7 +109,7 @@ func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
 					t.Errorf("said %q, not twice %q", said, want)
 				}
 				p.lists(t, addresses)
-				hasOpened(t, problem)
+				hasOpened(t, ended)
 			})
 		})
 	}
@@ -121,9 +121,9 @@ func TestSettlesWhereNoLauncherWillLook(t *testing.T) {
 	t.Setenv("DIJOB_SETTLE_SECONDS", "1.5")
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		problem := p.gate(1, "mesh").wait()
-		if took := time.Since(begin); problem != "" || took != 1500*time.Millisecond {
-			t.Errorf("after %s: %s", took, problem)
+		err := p.gate(1, "mesh").wait()
+		if took := time.Since(begin); err != nil || took != 1500*time.Millisecond {
+			t.Errorf("after %s: %v", took, err)
 		}
 	})
 }
@@ -143,8 +143,8 @@ func TestOpensWhenThoseThatItDialsResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPod(t, map[string]string{"world-0.world": "10.0.0.1", "world-1.world": "10.0.0.2", "world-2.world": "10.0.0.3"})
 			p.lists(t, names)
-			if problem := p.gate(row.rank, row.topology).wait(); problem != "" {
-				t.Errorf("ends: %s", problem)
+			if err := p.gate(row.rank, row.topology).wait(); err != nil {
+				t.Errorf("ends: %v", err)
 			}
 			if !slices.Equal(p.dns.asked, row.asked) {
 				t.Errorf("asked for %v", p.dns.asked)
@@ -162,14 +162,14 @@ func TestWaitsForNamesAndSaysForWhich(t *testing.T) {
 			p := newPod(t, known)
 			p.lists(t, names)
 			synctest.Test(t, func(t *testing.T) {
-				problem := begun(p.gate(1, "mesh"))
+				ended := begun(p.gate(1, "mesh"))
 				time.Sleep(11 * time.Second)
 				synctest.Wait()
 				if said := p.said.String(); !strings.Contains(said, "rank 1 has waited 10 s: "+why+".") {
 					t.Errorf("said %q", said)
 				}
 				known["world-0.world"], known["world-1.world"] = "10.0.0.1", "10.0.0.2"
-				hasOpened(t, problem)
+				hasOpened(t, ended)
 			})
 		})
 	}
@@ -181,13 +181,13 @@ func TestEndsWhenANameNeverResolves(t *testing.T) {
 			p := newPod(t, map[string]string{"world-1.world": "10.0.0.2"})
 			t.Setenv("DIJOB_RESOLVE_SECONDS", bound)
 			synctest.Test(t, func(t *testing.T) {
-				problem := begun(p.gate(1, "mesh"))
+				ended := begun(p.gate(1, "mesh"))
 				time.Sleep(100 * time.Second) // the time for names begins with the list
 				p.lists(t, names)
 				begin := time.Now()
 				want := "rank 1: world-0.world does not resolve; check the cluster DNS"
-				if got := <-problem; got != want {
-					t.Errorf("ends: %q", got)
+				if got := <-ended; got == nil || got.Error() != want {
+					t.Errorf("ends: %v", got)
 				}
 				if after := time.Since(begin).Seconds(); after < row.after || after > row.atMost {
 					t.Errorf("after %g s", after)
@@ -202,11 +202,11 @@ func TestWhatHasResolvedIsNotAskedAgain(t *testing.T) {
 	p := newPod(t, known)
 	p.lists(t, names)
 	synctest.Test(t, func(t *testing.T) {
-		problem := begun(p.gate(2, "mesh"))
+		ended := begun(p.gate(2, "mesh"))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		known["world-1.world"] = "10.0.0.2"
-		hasOpened(t, problem)
+		hasOpened(t, ended)
 	})
 	if count := strings.Count(strings.Join(p.dns.asked, " "), "world-0.world"); count != 1 {
 		t.Errorf("asked %d times", count)

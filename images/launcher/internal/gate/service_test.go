@@ -19,14 +19,14 @@ func TestWaitsUntilTheServiceHasAllRanks(t *testing.T) {
 			answer := []string{"10.0.0.2"}
 			w.lookup = func(name string) ([]string, error) { return answer, nil }
 			synctest.Test(t, func(t *testing.T) {
-				problem := begun(w)
+				ended := begun(w)
 				time.Sleep(11 * time.Second)
 				synctest.Wait()
 				if said := p.said.String(); !strings.Contains(said, "the Service world has no DNS record for") {
 					t.Errorf("said %q", said)
 				}
 				answer = strings.Split(list, ",")
-				hasOpened(t, problem)
+				hasOpened(t, ended)
 			})
 		})
 	}
@@ -41,9 +41,9 @@ func TestOpensWithoutNamesIfTheDNSDoesNotAnswer(t *testing.T) {
 			t.Setenv("DIJOB_NAME_SECONDS", bound)
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				problem := p.gate(1, "mesh").wait()
-				if took := time.Since(begin).Seconds(); problem != "" || took < after || took > after+1 {
-					t.Errorf("after %g s: %q", took, problem)
+				err := p.gate(1, "mesh").wait()
+				if took := time.Since(begin).Seconds(); err != nil || took < after || took > after+1 {
+					t.Errorf("after %g s: %v", took, err)
 				}
 				if said := p.said.String(); !strings.Contains(said, "the Service world has no DNS record for 3 of 3 ranks") {
 					t.Errorf("said %q", said)

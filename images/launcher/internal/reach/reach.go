@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	reachSayEach = 10 * time.Second
-	reachNap     = 500 * time.Millisecond
+	sayEach = 10 * time.Second // how often the log names the addresses that are not reached
+	pause   = 500 * time.Millisecond
 	// The number of parallel connection attempts. With it, one round of 1,499 peers that do not answer fits into the default
 	// limit of 60 s (12 batches of 3 s).
-	reachAtOnce = 128
+	parallel = 128
 	// The exit code of `reach` if an address cannot be reached. Any other code but 0 means that the check itself failed, and
 	// dijob_runtime/world.py then ignores it.
 	unreachableExit = 3
@@ -35,7 +35,8 @@ func Run(words []string) int {
 		env.Say("reach: %v", err)
 		return 2
 	}
-	if !All(targets) {
+	if err := Check(targets); err != nil {
+		Report(err)
 		return unreachableExit
 	}
 	return 0
@@ -75,7 +76,7 @@ func requireNumbers(words ...string) error {
 type Target struct {
 	host, port string
 	whose      string
-	broker     bool // whether it is the Redis server
+	isRedis    bool
 }
 
 // PeerTargets returns the addresses to which this rank connects according to DI-engine's k8s parser: all workers of the ranks
@@ -94,7 +95,7 @@ func PeerTargets(topology string, port, workers int) []Target {
 
 // RedisTargets returns the address of the Redis server.
 func RedisTargets(host, port string) []Target {
-	return []Target{{host: host, port: port, whose: "Redis", broker: true}}
+	return []Target{{host: host, port: port, whose: "Redis", isRedis: true}}
 }
 
 // AttachedTargets returns the addresses of --attach-to. It skips entries without a port, because ditask reports them.
@@ -109,89 +110,101 @@ func AttachedTargets(links string) []Target {
 	return found
 }
 
-// All tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some are not, it returns false and
-// writes a message to the log and to the termination message, where the job's status finds it.
-func All(targets []Target) bool {
+// Check tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some are not, it returns an error that names
+// them and what to check.
+func Check(targets []Target) error {
 	bound := env.Seconds("DIJOB_REACH_SECONDS", 60)
-	lost := unreachable(targets, bound)
-	if lost == "" {
-		return true
+	err := reachWithin(targets, bound)
+	if err == nil {
+		return nil
 	}
 	look := "those pods, their nodes and the network policies"
-	if targets[0].broker {
+	if targets[0].isRedis {
 		look = "the Redis server (spec.messageQueue)"
 	}
-	text := fmt.Sprintf("rank %s cannot reach %s. Gave up after %g s, because the job would hang otherwise. Check %s",
-		os.Getenv("DI_RANK"), lost, bound.Seconds(), look)
-	env.Say("%s", text)
-	// Outside a container this file does not exist, and it must not be created there.
-	if file, err := os.OpenFile(env.TerminationLog(), os.O_WRONLY|os.O_TRUNC, 0); err == nil {
-		file.WriteString(text)
-		file.Close()
-	}
-	return false
+	return fmt.Errorf("rank %s cannot reach %w. Gave up after %g s, because the job would hang otherwise. Check %s",
+		os.Getenv("DI_RANK"), err, bound.Seconds(), look)
 }
 
-// unreachable returns a description of the targets that are not reached within the limit; "" if all are.
-func unreachable(targets []Target, bound time.Duration) string {
+// Report writes an error of Check to the log and to the termination message, where the job's status finds it.
+func Report(err error) {
+	env.Say("%v", err)
+	// Outside a container this file does not exist, and it must not be created there.
+	if file, failed := os.OpenFile(env.TerminationLog(), os.O_WRONLY|os.O_TRUNC, 0); failed == nil {
+		file.WriteString(err.Error())
+		file.Close()
+	}
+}
+
+// unreachedError lists targets that are not reached, and the reason for each.
+type unreachedError struct {
+	targets []Target
+	reasons []error
+}
+
+// reachWithin returns an unreachedError if some targets are not reached within the limit.
+func reachWithin(targets []Target, bound time.Duration) error {
 	begin, said := time.Now(), time.Time{}
 	for {
 		left := bound - time.Since(begin)
 		// At most 3 s for each attempt: the kernel repeats a lost SYN after 1 s. At least 1 s even in the last round, because a
 		// slow peer is not an unreachable one.
-		var problems []string
-		targets, problems = ask(targets, max(time.Second, min(3*time.Second, left)))
+		lost := ask(targets, max(time.Second, min(3*time.Second, left)))
 		left = bound - time.Since(begin)
-		if len(targets) == 0 || left <= 0 {
-			return describe(targets, problems)
+		if len(lost.targets) == 0 {
+			return nil
 		}
-		if time.Since(said) > reachSayEach {
+		if left <= 0 {
+			return lost
+		}
+		if time.Since(said) > sayEach {
 			said = time.Now()
-			env.Say("cannot reach %s; trying for up to %g s", describe(targets, problems), bound.Seconds())
+			env.Say("cannot reach %v; trying for up to %g s", lost, bound.Seconds())
 		}
-		time.Sleep(min(reachNap, left))
+		time.Sleep(min(pause, left))
+		targets = lost.targets
 	}
 }
 
-// ask tries each target once. It returns the targets that are not reached, and the reason for each.
-func ask(targets []Target, patience time.Duration) (missing []Target, why []string) {
-	answers := make([]string, len(targets))
-	slots, all := make(chan struct{}, reachAtOnce), sync.WaitGroup{}
+// ask tries each target once. It returns those that are not reached.
+func ask(targets []Target, patience time.Duration) (lost unreachedError) {
+	answers := make([]error, len(targets))
+	slots, all := make(chan struct{}, parallel), sync.WaitGroup{}
 	for i, each := range targets {
 		slots <- struct{}{}
 		all.Go(func() {
-			answers[i] = each.problem(patience)
+			answers[i] = each.connect(patience)
 			<-slots
 		})
 	}
 	all.Wait()
-	for i, answer := range answers {
-		if answer != "" {
-			missing, why = append(missing, targets[i]), append(why, answer)
+	for i, err := range answers {
+		if err != nil {
+			lost.targets, lost.reasons = append(lost.targets, targets[i]), append(lost.reasons, err)
 		}
 	}
-	return missing, why
+	return lost
 }
 
-// problem connects once. It returns why the target is not reached; "" if it is. A peer that refuses the connection counts as
+// connect connects once, and returns an error if the target is not reached. A peer that refuses the connection counts as
 // reached, because its program may not listen yet and NNG retries it. A Redis server must accept it. A listening NNG is not
 // affected by a connection that is closed at once.
-func (t Target) problem(patience time.Duration) string {
+func (t Target) connect(patience time.Duration) error {
 	link, err := net.DialTimeout("tcp", net.JoinHostPort(strings.Trim(t.host, "[]"), t.port), patience)
 	if err != nil {
-		if isThere(err) && !t.broker {
-			return ""
+		if isThere(err) && !t.isRedis {
+			return nil
 		}
-		return inWords(err)
+		return reasonOf(err)
 	}
 	defer link.Close()
 	// Close with a reset. Otherwise the connection's local port would stay in TIME_WAIT, and this rank may be about to listen
 	// on just that port.
 	link.(*net.TCPConn).SetLinger(0)
-	if t.broker {
-		return redisProblem(link, patience)
+	if t.isRedis {
+		return ping(link, patience)
 	}
-	return ""
+	return nil
 }
 
 // isThere returns whether an error shows that the host answers, although no program accepts the connection.
@@ -200,59 +213,61 @@ func isThere(err error) bool {
 		errors.Is(err, syscall.ECONNABORTED)
 }
 
-// inWords returns only the reason of a network error, without the addresses, which the message already contains.
-func inWords(err error) string {
+// reasonOf returns only the reason of a network error, without the addresses, which the message already contains.
+func reasonOf(err error) error {
 	var number syscall.Errno
 	var name *net.DNSError
 	var slow net.Error
 	switch {
 	case errors.As(err, &number):
 		words := number.Error()
-		return strings.ToUpper(words[:1]) + words[1:]
+		return errors.New(strings.ToUpper(words[:1]) + words[1:])
 	case errors.As(err, &name) && name.IsNotFound:
-		return "no such name"
+		return errors.New("no such name")
 	case errors.As(err, &name):
-		return "name lookup failed: " + name.Err
+		return errors.New("name lookup failed: " + name.Err)
 	case errors.As(err, &slow) && slow.Timeout():
-		return "timed out"
+		return errTimedOut
 	}
-	return err.Error()
+	return err
 }
 
-// redisProblem sends PING and returns the problem if the server does not answer PONG; else "".
-func redisProblem(link net.Conn, patience time.Duration) string {
+var errTimedOut = errors.New("timed out")
+
+// ping sends PING, and returns an error if the server does not answer PONG.
+func ping(link net.Conn, patience time.Duration) error {
 	link.SetDeadline(time.Now().Add(patience))
 	if _, err := link.Write([]byte("PING\r\n")); err != nil {
-		return inWords(err)
+		return reasonOf(err)
 	}
 	answer := make([]byte, 200)
 	length, err := link.Read(answer)
 	if err != nil && length == 0 {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return "timed out"
+			return errTimedOut
 		}
-		return "not a Redis server: it answered ''"
+		return errors.New("not a Redis server: it answered ''")
 	}
 	said := strings.TrimSpace(string(answer[:length]))
 	switch {
 	case strings.HasPrefix(said, "-NOAUTH"):
-		return "it requires a password, which DI-engine cannot send"
+		return errors.New("it requires a password, which DI-engine cannot send")
 	case said == "+PONG":
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("not a Redis server: it answered '%s'", said[:min(len(said), 80)])
+	return fmt.Errorf("not a Redis server: it answered '%s'", said[:min(len(said), 80)])
 }
 
-// describe names each rank once, although it can have many workers, and at most ten ranks, because the kubelet truncates a
+// Error names each rank once, although it can have many workers, and at most ten ranks, because the kubelet truncates a
 // termination message at 4 KiB.
-func describe(targets []Target, problems []string) string {
+func (e unreachedError) Error() string {
 	var lines []string
 	seen := map[string]bool{}
-	for i, each := range targets {
+	for i, each := range e.targets {
 		who := each.whose + " (" + each.host
 		if !seen[who] {
 			seen[who] = true
-			lines = append(lines, who+": "+problems[i]+")")
+			lines = append(lines, fmt.Sprintf("%s: %v)", who, e.reasons[i]))
 		}
 	}
 	more := ""

@@ -22,7 +22,7 @@ func TestDescribesALongListWithinATerminationMessage(t *testing.T) {
 			targets = append(targets, Target{host: host, port: port, whose: fmt.Sprintf("rank %d", rank)})
 		}
 	}
-	text := describe(targets, slices.Repeat([]string{"Network is unreachable"}, len(targets)))
+	text := unreachedError{targets, slices.Repeat([]error{errors.New("Network is unreachable")}, len(targets))}.Error()
 	if !strings.HasSuffix(text, "rank 9 (10.0.0.9: Network is unreachable) and 1489 more") || len(text) >= 1024 {
 		t.Errorf("%d characters: %s", len(text), text)
 	}
@@ -30,8 +30,8 @@ func TestDescribesALongListWithinATerminationMessage(t *testing.T) {
 
 func TestAnIPv6AddressLosesItsBrackets(t *testing.T) {
 	// ::1 counts as reached whether it refuses or accepts. With brackets it would not be a valid address.
-	if problem := (Target{host: "[::1]", port: "9"}).problem(time.Second); problem != "" {
-		t.Error(problem)
+	if err := (Target{host: "[::1]", port: "9"}).connect(time.Second); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestSaysWhyAnAddressIsNotReached(t *testing.T) {
 		"name lookup failed: i/o timeout": &net.OpError{Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
 		"something else":                  errors.New("something else"),
 	} {
-		if got := inWords(err); got != want {
+		if got := reasonOf(err).Error(); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
 	}

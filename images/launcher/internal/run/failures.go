@@ -12,40 +12,61 @@ import (
 	"dijob-launcher/internal/env"
 )
 
-// whyNotStarted returns a message for the user about a program that cannot be started, and the exit code of a shell in this
-// case: 127 for a file that does not exist, else 126. The path is where the program was found, or "" if it was not. The
-// kernel's own errors name neither the interpreter nor the variables that are the cause.
-func whyNotStarted(name, path string, err error) (reason string, code int) {
-	switch {
-	case strings.HasSuffix(name, "\r"):
-		return "its name ends with a carriage return: save the text with Unix line endings", 127
-	case errors.Is(err, syscall.E2BIG):
-		return tooLarge(os.Environ()), 126
-	case path != "" && errors.Is(err, fs.ErrNotExist):
-		return whyNotLoaded(path), 127
-	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("program not found (PATH=%s)", os.Getenv("PATH")), 127
-	}
-	return errors.Unwrap(err).Error(), 126
+// The exit codes of a shell for a program that cannot be started.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
+// startError explains to the user why a program cannot be started. The kernel's own errors name neither the interpreter nor
+// the variables that are the cause.
+type startError struct {
+	program string
+	reason  error
+	code    int // the launcher's exit code, as of a shell
 }
 
-// whyNotLoaded returns what is missing for a program whose file exists. The kernel reports ENOENT for the interpreter or the
+func (e *startError) Error() string {
+	return fmt.Sprintf("cannot run %s: %v", quoted(e.program), e.reason)
+}
+
+func (e *startError) Unwrap() error { return e.reason }
+
+// explainStart returns the startError for an error of Go's. The path is where the program was found, or "" if it was not.
+func explainStart(name, path string, err error) *startError {
+	explained := func(code int, reason error) *startError {
+		return &startError{program: name, reason: reason, code: code}
+	}
+	switch {
+	case strings.HasSuffix(name, "\r"):
+		return explained(notFound, errors.New("its name ends with a carriage return: save the text with Unix line endings"))
+	case errors.Is(err, syscall.E2BIG):
+		return explained(notExecutable, tooLarge(os.Environ()))
+	case path != "" && errors.Is(err, fs.ErrNotExist):
+		return explained(notFound, notLoaded(path))
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
+		return explained(notFound, fmt.Errorf("program not found (PATH=%s)", os.Getenv("PATH")))
+	}
+	return explained(notExecutable, errors.Unwrap(err))
+}
+
+// notLoaded says what is missing for a program whose file exists. The kernel reports ENOENT for the interpreter or the
 // loader, too, and does not say which file it means.
-func whyNotLoaded(path string) string {
+func notLoaded(path string) error {
 	line := env.FirstLine(path)
 	interpreter, isScript := strings.CutPrefix(line, "#!")
 	switch {
 	case isScript && strings.HasSuffix(line, "\r"):
-		return "its first line ends with a carriage return: save the file with Unix line endings"
+		return errors.New("its first line ends with a carriage return: save the file with Unix line endings")
 	case isScript:
-		return fmt.Sprintf("its interpreter does not exist: %s", strings.TrimSpace(interpreter))
+		return fmt.Errorf("its interpreter does not exist: %s", strings.TrimSpace(interpreter))
 	}
-	return "the dynamic loader that it needs does not exist in this image"
+	return errors.New("the dynamic loader that it needs does not exist in this image")
 }
 
 // tooLarge explains E2BIG. Linux limits the total size of a program's arguments and environment. In practice the cause is
 // enableServiceLinks, which adds seven variables for each Service of the namespace.
-func tooLarge(environment []string) string {
+func tooLarge(environment []string) error {
 	services, size := 0, 0
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
@@ -60,7 +81,7 @@ func tooLarge(environment []string) string {
 		reason += fmt.Sprintf(", many of them for the %d Services of the namespace: set enableServiceLinks: false in the template",
 			services)
 	}
-	return reason
+	return errors.New(reason)
 }
 
 // quoted returns a word in quotes, with escapes if it contains characters that a terminal does not show.

@@ -69,8 +69,11 @@ func Launch(command []string) int {
 	if again {
 		r.output, r.left = newRecorder(last), newRun(last)
 	}
-	code := r.start(command)
-	if code == 0 {
+	code := 0
+	if err := r.start(command); err != nil {
+		env.Say("%v", err)
+		code = err.code
+	} else {
 		code = r.standIn()
 		if code > 0 && code < 128 && r.renewing == "" && env.HasCarriageReturn(command) {
 			env.Say("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
@@ -142,7 +145,8 @@ func (r *run) follow(said map[string]string) {
 	}
 }
 
-func (r *run) start(command []string) int {
+// start starts the user's command. The error explains to the user why that is not possible.
+func (r *run) start(command []string) *startError {
 	path, err := exec.LookPath(command[0])
 	// Go rejects programs that are found through "." in PATH. A shell accepts them, so the launcher does too.
 	if errors.Is(err, exec.ErrDot) {
@@ -165,12 +169,10 @@ func (r *run) start(command []string) int {
 			if readiness := newReadiness(); r.own && readiness != nil {
 				go readiness.keep()
 			}
-			return 0
+			return nil
 		}
 	}
-	reason, code := whyNotStarted(command[0], path, err)
-	env.Say("cannot run %s: %s", quoted(command[0]), reason)
-	return code
+	return explainStart(command[0], path, err)
 }
 
 // lockStart returns whether this is the container's own launcher, and not a second one that `kubectl exec` started, which
