@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,16 @@ def installed(target: Path) -> None:
         shutil.copy(spec.origin, target)
     for name in ("dijob", "dijob_extras"):
         shutil.copytree(ROOT / "operator" / name, target / name)
-    # As in the wheel (pyproject.toml, force-include).
+    # As in the wheel (pyproject.toml, entry-points and force-include).
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in table.items())
+        for group, table in project["entry-points"].items()
+    ]
+    info = target / "dijob-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dijob\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("\n".join(lines))
     python = target / "dijob_extras/local/python"
     shutil.copytree(ROOT / "images/dijob-runtime/dijob_runtime", python / "dijob_runtime")
     shutil.copy(ROOT / "images/dijob-runtime/hook/sitecustomize.py", python)

@@ -5,7 +5,6 @@ messages and help use the name that the user typed.
 """
 
 import errno
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import Any
 import click
 
 from dijob import __version__
-from dijob.cli.commands import COMMANDS
 from dijob.cli.completing import COMPLETE_VARIABLE
 from dijob.cli.errors import CliError, Exit
+from dijob.cli.loading import command_names, describe_commands, load_command
 from dijob.cli.printing import echo
 
 # Errors of a write to stdout that are not bugs. EPIPE is absent because click itself ends the
@@ -30,15 +29,16 @@ class _Commands(click.Group):
     """A group that imports a command's module only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"dijob.cli.commands.{cmd_name.replace('-', '_')}")
-        found: click.Command = module.command
-        found.short_help = COMMANDS[cmd_name]
-        return found
+        try:
+            return load_command(cmd_name)
+        except CliError:
+            # While a shell completes a word, an error would disturb the user's command line.
+            if ctx.resilient_parsing:
+                return None
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -46,7 +46,7 @@ class _Commands(click.Group):
         name = args[0]
         # click's own message does not suggest the command that was meant. While a shell completes
         # a word (resilient_parsing), an unfinished name is not an error.
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+        if not (name.startswith("-") or ctx.resilient_parsing or self.get_command(ctx, name)):
             ctx.fail(_unknown_command(name, ctx.command_path))
         return super().resolve_command(ctx, args)
 
@@ -63,7 +63,7 @@ class _Commands(click.Group):
     # click's own version imports every command for its short help, and cuts long lines.
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(describe_commands()))
 
 
 @click.group(cls=_Commands, context_settings=CONTEXT)
@@ -115,7 +115,7 @@ def _unknown_command(name: str, program: str) -> str:
     """Return the error for an unknown command, with the most similar one."""
     import difflib
 
-    near = difflib.get_close_matches(name.lower(), COMMANDS, n=1)
+    near = difflib.get_close_matches(name.lower(), command_names(), n=1)
     way = f"did you mean {program} {near[0]}?" if near else f"see {program} --help"
     return f"unknown command {name}: {way}"
 

@@ -5,7 +5,6 @@ has no text of its own beyond its head, so it cannot differ from what the progra
 """
 
 import ast
-import importlib
 import inspect
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Final
 import click
 
 from dijob.cli import errors
-from dijob.cli.commands import COMMANDS
+from dijob.cli.loading import command_names, load_command
 from dijob.crd.pages import settle_pages
 
 _PAGE: Final = "docs/cli.md"
@@ -22,7 +21,7 @@ _WIDTH: Final = 100
 
 _HEAD: Final = """# kubectl dijob
 
-Generated from the commands' `--help` (`operator/dijob/cli`) by `make crds`; do not edit.
+Generated from the commands' `--help` by `make crds`; do not edit.
 
 ```sh
 pip install '.[cli]'      # in a clone of this repository: the programs kubectl-dijob and dijob
@@ -46,9 +45,9 @@ def render_page() -> str:
     """Return the text of the page."""
     codes = "".join(f"| {code.value} | {said} |\n" for code, said in exit_codes())
     parts = [_HEAD, codes]
-    for name in COMMANDS:
-        module = importlib.import_module(f"dijob.cli.commands.{name.replace('-', '_')}")
-        command: click.Command = module.command
+    for name in command_names():
+        command = load_command(name)
+        assert command is not None
         # A fixed width makes the page the same on every machine.
         with click.Context(
             command,

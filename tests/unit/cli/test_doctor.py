@@ -13,6 +13,7 @@ from aiohttp import web
 from dijob.cli.doctor import checks, collect, probe
 from dijob.cli.doctor.collect import dialled_names, dialled_targets, is_status_stale, left_alone
 from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.extension import ExtensionFindings
 from dijob.cli.doctor.of_network import selects_pod
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.topology.expected import world_of
@@ -113,7 +114,11 @@ def test_a_rank_that_has_crashed_is_one_finding() -> None:
 
 def test_a_program_that_does_not_print_may_hang() -> None:
     """N2."""
-    silent = evidence(now=NOW, printed={0: NOW - timedelta(seconds=95), 1: NOW - timedelta(days=1)})
+    silent = evidence(
+        now=NOW,
+        printed={0: NOW - timedelta(seconds=95), 1: NOW - timedelta(days=1)},
+        hints=["--stacks shows what its processes are doing"],
+    )
     said = checks.format_checklist("test", checks.run_checks(silent)).splitlines()[-1]
     assert said == (
         "test: no problems found; no rank has printed a line for 95s: the program is computing,"
@@ -121,7 +126,7 @@ def test_a_program_that_does_not_print_may_hang() -> None:
     )
     for other in (
         replace(silent, printed={0: NOW - timedelta(seconds=30), 1: NOW - timedelta(days=1)}),
-        replace(silent, stacks={}),
+        replace(silent, added=[ExtensionFindings("stacks", ())]),
         replace(silent, printed={}),
     ):
         assert "--stacks shows" not in checks.format_checklist("test", checks.run_checks(other))

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dijob.cli.doctor import checks, of_stacks
+from dijob.cli.doctor import checks
+from dijob.cli.doctor.extension import ExtensionFindings
 from dijob.cli.doctor.verdict import CheckStatus
 from dijob.client import AsyncClient
 from dijob.client.errors import ApiError, api_error
-from dijob_extras.stacks import container, places, take
+from dijob_extras.stacks import container, places, report, take
 from dijob_extras.stacks.container import StackContainer
 from dijob_extras.stacks.read import Frame, Look, PythonProcess, Thread, parse_dump
 from unit.cli.evidence import evidence, pod
@@ -246,7 +247,9 @@ def test_the_state_of_a_process_comes_first(
 ) -> None:
     """P8: a stopped process was unknown, and the rank that waited for it was suspected."""
     others = look(process(RECV, MAIN, pid=26), process(STEP, MAIN, pid=27))
-    found = list(of_stacks.report_stacks(evidence(stacks={0: others, 1: dumped(*rows)})))
+    given = evidence()
+    looks = {0: others, 1: dumped(*rows)}
+    found = list(report.report_stacks(looks, given.job, given.pods))
     assert (found[0].status, found[0].text, found[0].remedy) == (status, text, remedy)
     assert not any(one.status is CheckStatus.UNKNOWN for one in found)
     suspects = [one.text for one in found if "may wait" in one.text or "positions" in one.text]
@@ -337,14 +340,15 @@ async def test_a_stacks_container_that_does_not_finish_is_reported(
 
 def test_doctor_reports_stacks_last_and_as_data() -> None:
     looks = {0: look(process(MAIN)), 1: Look(problem="not running (Gate)")}
-    given = evidence(stacks=looks)
+    given = evidence()
+    found = tuple(report.report_stacks(looks, given.job, given.pods))
+    given = replace(given, added=[ExtensionFindings("stacks", found)])
     rows = [found for name, found in checks.run_checks(given) if name == "stacks"]
     assert [(row.status, row.text) for row in rows] == [
         (CheckStatus.OK, "rank 0: all processes are at the same position"),
         (CheckStatus.OK, "rank 0: waits in main (main.py:30)"),
         (CheckStatus.UNKNOWN, "rank 1: not running (Gate)"),
     ]
-    data = of_stacks.stacks_data(given)["stacks"]
+    data = report.stacks_data(looks)["stacks"]
     assert data["groups"][0]["processes"] == [{"rank": 0, "pid": 9}]
     assert [row.get("problem") for row in data["ranks"]] == [None, "not running (Gate)"]
-    assert of_stacks.stacks_data(evidence()) == {}

@@ -15,7 +15,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "apply": "Create or update the objects in files with server-side apply.",
     "wait": "Wait until a job ends, and exit with its outcome.",
     "watch": "Show a live view of a job, its ranks and its events until the job ends.",
-    "ui": "Open a live page in the browser: jobs, ranks, connections, progress and logs.",
     "doctor": "Check a job for problems that make it hang or fail, with a remedy for each.",
     "topology": "Show which connections a job's processes have, which are missing, and why.",
     "logs": "Print the logs of all ranks as one stream, in order of time.",
@@ -28,7 +27,5 @@ COMMANDS: Final[Mapping[str, str]] = {
     "delete": "Delete jobs and their pods, and wait until the pods are gone.",
     "cp": "Copy a file or folder from or to a rank, or a volume of a job without pods.",
     "explain": "Show what the DIJob in a file becomes, without creating anything.",
-    "local": "Run the DIJob in a file on this machine, without Kubernetes.",
-    "from-slurm": "Convert a Slurm batch script to a DIJob.",
     "completion": "Print the completion script for bash, zsh, fish or kubectl.",
 }

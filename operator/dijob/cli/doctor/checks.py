@@ -4,12 +4,12 @@ Checks that explain other failures come first: a pod without a node explains its
 connections.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob.api.printed import one_line
-from dijob.cli.doctor import of_network, of_programs, of_stacks, of_status
+from dijob.cli.doctor import of_network, of_programs, of_status
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import CheckStatus, Finding
 from dijob.cli.printing import format_table
@@ -56,22 +56,25 @@ CHECKS: Final = (
     CheckRow("barrier", of_programs.check_barrier),
 )
 
-# These print nothing if all is well. They are listed last because they mostly say what the checks
-# above could not see. Only `stacks` can find a problem: a process that is stopped.
-_UNCHECKED: Final = (
-    CheckRow("exec", of_programs.report_silent_ranks),
-    CheckRow("stacks", of_stacks.report_stacks, live=False),
-    CheckRow(OUTPUT, of_programs.check_output),
-)
+# These print nothing if all is well. They are listed last because they say what the checks above
+# could not see. The findings of extensions come between them.
+_SILENT = CheckRow("exec", of_programs.report_silent_ranks)
+_QUIET = CheckRow(OUTPUT, of_programs.check_output)
 
 Findings = Sequence[tuple[str, Finding]]
 
 
 def run_checks(evidence: Evidence) -> Findings:
     """Run all checks; for a job without running processes, only those that need none."""
+    added = ((one.check, found) for one in evidence.added for found in one.findings)
+    return [*_run((*CHECKS, _SILENT), evidence), *added, *_run((_QUIET,), evidence)]
+
+
+def _run(rows: Iterable[CheckRow], evidence: Evidence) -> Iterator[tuple[str, Finding]]:
     live = evidence.report is not None
-    rows = [row for row in (*CHECKS, *_UNCHECKED) if live or not row.live]
-    return [(row.name, found) for row in rows for found in row.look(evidence)]
+    return (
+        (row.name, found) for row in rows if live or not row.live for found in row.look(evidence)
+    )
 
 
 def count_problems(found: Findings) -> int:

@@ -11,12 +11,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from dijob_extras.stacks.container import StackContainer
-from dijob_extras.stacks.take import take_dumps
-
 from dijob.api.status import parse_time
 from dijob.cli.doctor import probe
 from dijob.cli.doctor.evidence import Evidence, Objects
+from dijob.cli.doctor.extension import Collect
 from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.errors import CliError
 from dijob.cli.probing import ask_ranks
@@ -49,9 +47,9 @@ _LISTS: Final = {
 
 
 async def collect_evidence(
-    client: AsyncClient, name: str, stacks: StackContainer | None = None
+    client: AsyncClient, name: str, extensions: Sequence[Collect] = ()
 ) -> Evidence:
-    """Collect everything about a job that the user may read, and the stacks if they are wanted.
+    """Collect everything about a job that the user may read, and the findings of extensions.
 
     Raises NotFound if the job does not exist.
     """
@@ -67,9 +65,8 @@ async def collect_evidence(
         unserved=unserved,
         claim=claim,
     )
-    # Stacks are read before the probes, which start Python processes of their own in the pods.
-    if stacks:
-        known = replace(known, stacks=await take_dumps(client, job, pods, stacks))
+    # Before the probes, which start processes of their own in the pods: extensions may list those.
+    known = replace(known, added=[await collect(client, job, pods) for collect in extensions])
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
     world = world_of(known.model)

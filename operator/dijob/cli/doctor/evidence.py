@@ -6,10 +6,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from dijob_extras.stacks.read import Look
-
 from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
+from dijob.cli.doctor.extension import ExtensionFindings
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
@@ -33,8 +32,10 @@ class Evidence:
     policies: Objects | None = ()
     quotas: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
-    stacks: Mapping[int, Look] | None = None
-    """The stacks of the ranks' processes; None without --stacks."""
+    added: Sequence[ExtensionFindings] = ()
+    """The findings of the extensions that were asked for."""
+    hints: Sequence[str] = ()
+    """What the extensions can show of a program that may hang."""
     now: datetime | None = None
     """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)

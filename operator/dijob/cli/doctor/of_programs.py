@@ -50,12 +50,14 @@ def check_output(evidence: Evidence) -> Iterator[Finding]:
     """
     if evidence.printed is None:
         yield unknown(evidence.refused.get("logs", ""))
-    elif evidence.quiet_seconds >= QUIET_SECONDS and evidence.stacks is None:
+    elif evidence.quiet_seconds >= QUIET_SECONDS and not evidence.added:
         yield Finding(
             CheckStatus.OK,
             f"no rank has printed a line for {format_duration(evidence.quiet_seconds)}:"
             " the program is computing, or it hangs",
-            f"kubectl dijob doctor {evidence.job.name} --stacks shows what its processes are doing",
+            "; ".join(
+                f"kubectl dijob doctor {evidence.job.name} {hint}" for hint in evidence.hints
+            ),
         )
 
 

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 import click
-
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client
 

@@ -1,62 +1,60 @@
 """Reports the stacks of the ranks' Python processes, grouped by position. No I/O."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dijob_extras.stacks import places
-
-from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
+from dijob.client import Job, RankPod
 from dijob.core.members import format_ranks
 
+from dijob_extras.stacks import places
+from dijob_extras.stacks.read import Look
 
-def report_stacks(evidence: Evidence) -> Iterator[Finding]:
+
+def report_stacks(
+    looks: Mapping[int, Look], job: Job, pods: Sequence[RankPod]
+) -> Iterator[Finding]:
     """Yield a summary and a line for each group of processes at the same position.
 
     None of them is a problem: no position in a program is wrong by itself. A process that is
     stopped is one, and the ranks that are elsewhere are then not suspected.
     """
-    # None means that no stacks were requested, an empty mapping that there were no pods.
-    if evidence.stacks is None:
-        return
-    if not evidence.stacks:
+    if not looks:
         yield unknown("no stacks: the job has no pods")
-    halted = list(places.describe_halted(evidence.stacks))
+    halted = list(places.describe_halted(looks))
     for rank, text, remedy in halted:
-        yield problem(text, _of_pod(remedy, evidence, rank))
-    for text in places.describe_suspicious(evidence.stacks):
+        yield problem(text, _of_pod(remedy, job, pods, rank))
+    for text in places.describe_suspicious(looks):
         yield ok(text)
-    found = places.group_processes(evidence.stacks)
+    found = places.group_processes(looks)
     if found and not halted:
         yield ok(places.summarize_groups(found))
     for group in found:
         yield ok(f"{group.who}: {group.where}")
-    for why, ranks in places.find_dump_problems(evidence.stacks):
+    for why, ranks in places.find_dump_problems(looks):
         yield unknown(f"{format_ranks(ranks)}: {why}")
 
 
-def _of_pod(remedy: str, evidence: Evidence, rank: int) -> str:
+def _of_pod(remedy: str, job: Job, pods: Sequence[RankPod], rank: int) -> str:
     """Return a remedy with the names of a rank's pod in its command."""
-    for pod in evidence.pods:
+    for pod in pods:
         if pod.rank == rank:
             remedy = remedy.replace("POD", pod.name).replace("CONTAINER", pod.container)
-    return remedy.replace("NAMESPACE", evidence.job.metadata.namespace)
+    return remedy.replace("NAMESPACE", job.metadata.namespace)
 
 
-def stacks_data(evidence: Evidence) -> dict[str, Any]:
-    """Return the groups and py-spy's complete stacks; {} without --stacks."""
-    if evidence.stacks is None:
-        return {}
+def stacks_data(looks: Mapping[int, Look]) -> dict[str, Any]:
+    """Return the groups and py-spy's complete stacks."""
     found = [
         {
             "where": group.where,
             "processes": [{"rank": m.rank, "pid": m.process.pid} for m in group.members],
         }
-        for group in places.group_processes(evidence.stacks)
+        for group in places.group_processes(looks)
     ]
     ranks = [
         {"rank": rank, "processes": list(look.data), **_problem_data(look.problem)}
-        for rank, look in sorted(evidence.stacks.items())
+        for rank, look in sorted(looks.items())
     ]
     return {"stacks": {"groups": found, "ranks": ranks}}
 

@@ -52,10 +52,10 @@ def command(
       kubectl dijob local examples/cartpole-dqn.yaml --logs out
       kubectl dijob local job.yaml --volume data=./data --timeout 60
     """
-    from dijob_extras.local.session import Choices, run_job_locally
-
     from dijob.cli.errors import CliError, Exit
     from dijob.cli.files import read_file
+
+    from dijob_extras.local.session import Choices, run_job_locally
 
     end = run_job_locally(read_file(file), Choices(logs, timeout, _parse_volumes(volumes)))
     codes = {"Succeeded": Exit.OK, "Failed": Exit.FAILED, "TimedOut": Exit.TIMED_OUT}

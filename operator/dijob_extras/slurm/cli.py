@@ -37,14 +37,14 @@ def command(script: str, to: str, **chosen: Any) -> None:
       kubectl dijob from-slurm train.sbatch --image my/image:1 --to train.yaml
       kubectl dijob explain train.yaml
     """
-    from dijob_extras.slurm import convert, write
-    from dijob_extras.slurm.command import job_name
-    from dijob_extras.slurm.script import parse_script
-
     from dijob.cli.calling import client_errors
     from dijob.cli.errors import CliError, Exit
     from dijob.cli.files import parse_file
     from dijob.cli.jobs import job_of
+
+    from dijob_extras.slurm import convert, write
+    from dijob_extras.slurm.command import job_name
+    from dijob_extras.slurm.script import parse_script
 
     with client_errors():
         from dijob.client.documents import format_path, read_text

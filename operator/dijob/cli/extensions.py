@@ -1,0 +1,65 @@
+"""Finds what other packages add to the command line through entry points.
+
+The command line knows no name of them, and imports a package only when its command or option is
+used. So `kubectl dijob get` starts as fast as without them, and a package that cannot be imported
+affects nothing else.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dijob.cli.errors import CliError, Exit
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+# Each entry point of this group is a click command of the same name.
+COMMANDS: Final = "dijob.commands"
+# Each entry point of this group is a DoctorExtension (doctor/extension.py).
+DOCTOR: Final = "dijob.doctor"
+
+
+@cache
+def find_extensions(group: str) -> "Mapping[str, EntryPoint]":
+    """Return the entry points of a group by name, in alphabetical order. Nothing is imported."""
+    # This import takes 35 ms, a third of the time in which `kubectl dijob get --help` is printed.
+    from importlib.metadata import entry_points
+
+    found = (*entry_points(group=group), *_of_checkout(group))
+    return {point.name: point for point in sorted(found, key=lambda point: point.name)}
+
+
+def _of_checkout(group: str) -> "list[EntryPoint]":
+    """Return the entry points that pyproject.toml lists, if this program runs from a checkout.
+
+    A checkout need not be installed, and then Python has no metadata of it. An installed package
+    has no pyproject.toml, because its table is in the metadata.
+    """
+    file = Path(__file__).parents[3] / "pyproject.toml"
+    if not file.is_file():
+        return []
+    import tomllib
+    from importlib.metadata import EntryPoint
+
+    project = tomllib.loads(file.read_text()).get("project", {})
+    # The folder above an installed package can contain the file of any other project.
+    if project.get("name") != "dijob":
+        return []
+    table = project.get("entry-points", {}).get(group, {})
+    return [EntryPoint(name, value, group) for name, value in table.items()]
+
+
+def load_extension(point: "EntryPoint") -> Any:
+    """Import what an entry point names. Raises CliError if that fails."""
+    try:
+        return point.load()
+    # The code belongs to another package, and may raise anything when it is imported.
+    except Exception as error:
+        package = point.dist.name if point.dist else "dijob"
+        raise CliError(
+            f"{point.name} cannot be loaded from {point.module} ({type(error).__name__}: {error}):"
+            f" reinstall the package {package}",
+            Exit.BUG,
+        ) from error

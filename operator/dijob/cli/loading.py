@@ -1,0 +1,52 @@
+"""Lists the commands and loads them: those of dijob.cli.commands, and those of other packages."""
+
+import importlib
+from collections.abc import Iterator
+
+import click
+
+from dijob.cli import extensions
+from dijob.cli.commands import COMMANDS
+from dijob.cli.errors import CliError
+
+
+def command_names() -> list[str]:
+    """Return the names of all commands in the order of the help. Nothing is imported."""
+    added = extensions.find_extensions(extensions.COMMANDS)
+    # Another package cannot replace a command.
+    return [*COMMANDS, *(name for name in added if name not in COMMANDS)]
+
+
+def load_command(name: str) -> click.Command | None:
+    """Import a command; None if there is none of this name. Raises CliError if that fails."""
+    # This comes first, so that these commands do not read the entry points.
+    if name in COMMANDS:
+        module = importlib.import_module(f"dijob.cli.commands.{name.replace('-', '_')}")
+        found: click.Command = module.command
+        found.short_help = COMMANDS[name]
+        return found
+    point = extensions.find_extensions(extensions.COMMANDS).get(name)
+    if point is None:
+        return None
+    loaded = extensions.load_extension(point)
+    if not isinstance(loaded, click.Command):
+        raise CliError(f"{name} cannot be used: {point.value} is not a click command")
+    return loaded
+
+
+def describe_commands() -> Iterator[tuple[str, str]]:
+    """Yield the name of each command with the first line of its help.
+
+    The table has the lines of the own commands. Those of other packages are imported.
+    """
+    for name in command_names():
+        if name in COMMANDS:
+            yield name, COMMANDS[name]
+            continue
+        try:
+            command = load_command(name)
+        except CliError as error:
+            yield name, f"Not available: {error}."
+        else:
+            assert command is not None
+            yield name, (command.short_help or command.help or "").strip().partition("\n")[0]
