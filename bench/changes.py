@@ -2,7 +2,7 @@
 scaled, or a tenth of the pods is deleted.
 
 Each function returns when all affected jobs have completed the change. It learns that from a watch
-of the jobs and not by polling, so that the measurement adds no load to the apiserver.
+of the jobs rather than by polling, so that the measurement adds no load to the apiserver.
 """
 
 import asyncio

@@ -61,8 +61,8 @@ ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 # The shape of the pod's containers before they started (core/observed/shape.py).
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
-# How many ends of the program the operator has counted. After a failure the launcher waits for
-# this, so that the program does not run again after its last permitted failure
+# How many terminations of the program the operator has counted. After a failure the launcher waits
+# for this, so that the program does not run again after its last permitted failure
 # (docs/decisions/046).
 ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
 # When the operator last reminded a kubelet that did not pass on a peer list. Any change of a pod
@@ -171,7 +171,7 @@ def nodes_variable(task: str) -> str:
 
 
 def task_word(task: str) -> str:
-    """Return a task's name in the form in which it is part of a variable's name."""
+    """Return a task's name as it appears in the name of a variable."""
     return task.upper().replace("-", "_")
 
 

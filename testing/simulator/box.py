@@ -7,7 +7,8 @@ from simulator.objects import Body
 
 @dataclass(frozen=True)
 class Process:
-    """The environment of a main container's process, resolved at its start as the kubelet does."""
+    """The environment of a main container's process, resolved when it starts, as the kubelet
+    does."""
 
     rank: int
     uid: str
@@ -33,7 +34,7 @@ class Box:
     message: str = ""
     since: str = ""  # when it started
     until: str = ""  # when it ended the last time
-    collected: bool = False  # the kubelet has deleted the record of its last end
+    collected: bool = False  # the kubelet has deleted the record of its last termination
 
     @property
     def failed_before(self) -> bool:

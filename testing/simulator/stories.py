@@ -13,7 +13,7 @@ from simulator.machine import Chaos
 # Rounds until a job runs: created, scheduled with lists, started, Ready, status and Service
 # written.
 TO_RUN = 4
-# Everything must happen within this time, and not only at the next resync.
+# Everything must happen within this time, not only at the next resync.
 REST_SECONDS = 70.0
 # (rounds in which all goes well, then what happens, and to which of the pods to which it can
 # happen)

@@ -58,7 +58,11 @@ REFUSED: dict[str, Refused] = {
     ),
     "C16: a task whose pods' names would be too long": Refused(
         tasks_job("a" * 25, {"type": "none", "name": "t" * 35, "replicas": 11}),
-        ("spec.tasks", "the name of a task may have 34 characters in this job", "63 characters"),
+        (
+            "spec.tasks",
+            "the name of a task may have at most 34 characters in this job",
+            "63 characters",
+        ),
     ),
     "a task of type none without a name": Refused(
         tasks_job("bad", {"type": "none"}), ("spec.tasks[0].name", "add one")

@@ -104,7 +104,7 @@ def test_who_may_create(lab: Lab, user: str, pod_spec: dict[str, Any], refusal: 
 def test_an_account_that_is_not_a_string_is_rejected(
     lab: Lab, user: str, field: str, account: object
 ) -> None:
-    """H1: the message names the field, and not an expression of the policy."""
+    """H1: the message names the field, not an expression of the policy."""
     said = create(lab, user, job("j", **{field: account}))
     assert not said.ok, said.text
     assert f"spec.template.spec.{field} must be a string" in said.text

@@ -7,7 +7,7 @@ from typing import Any
 from jobs import peers
 from space import MAIN, Body, Space
 
-# What a light peer prints at its start.
+# What a light peer prints when it starts.
 WHOLE = re.compile(r"^started at (\S+)$.*?^complete: \d+ edges after (\S+) s$", re.M | re.S)
 # uid, restarts of the main container, when it started.
 Identity = tuple[str, int, str]

@@ -20,7 +20,7 @@ OPERATORS_BOUND = 90
 
 
 def placed(name: str) -> Body:
-    """Return pod spec fields that spread a job over all nodes, and let its pods end soon."""
+    """Return pod spec fields that spread a job across all nodes, and let its pods end soon."""
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",

@@ -29,7 +29,7 @@ def main() -> None:
     source, target = map(Path, sys.argv[1:])
     notebook = nbformat.read(source, as_version=4)
     place = {"metadata": {"path": str(source.resolve().parent)}}
-    # Unix sockets in the user's own folder: all users of this machine could connect to TCP ports.
+    # Unix sockets in the user's own folder: all users on this machine could connect to TCP ports.
     with TemporaryDirectory() as sockets:
         way = {"transport": "ipc", "ip": f"{sockets}/kernel"}
         kernel = AsyncKernelManager(kernel_name="python3", **way)

@@ -106,7 +106,7 @@ def test_ranks_that_share_a_nodes_ports(space: Space) -> None:
     wanted = {
         ("shared", "host network"): (
             f"ranks 0-1 use hostNetwork and share the ports of node {node}",
-            "spread the ranks over nodes",
+            "spread the ranks across nodes",
         )
     }
     space.until("doctor of shared", partial(unfound, space, "shared", wanted), 60)

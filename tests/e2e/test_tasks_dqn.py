@@ -102,7 +102,7 @@ def suspend(space: Space, folder: Path) -> int:
 def test_a_dqn_continues_from_its_checkpoint_whatever_happens_to_its_pods(
     space: Space, tmp_path: Path
 ) -> None:
-    """(test_policies.py tests that time suspended does not count for deadlines.)"""
+    """(test_policies.py tests that time spent suspended does not count for deadlines.)"""
     with volume(space, "cartpole", tmp_path / "out"):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
         learns_through_a_loss_and_a_suspension(space, tmp_path)

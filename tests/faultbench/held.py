@@ -79,7 +79,7 @@ async def _tasks(operator: Operator) -> Counter[str]:
 async def both(two: Pair) -> dict[str, Held]:
     """Return the resources of the leader and of the standby."""
     acts = await two.holder()
-    # Leader and standby hold different resources, so they are compared by role and not by name.
+    # Leader and standby hold different resources, so they are compared by role, not by name.
     operators = {"leader": two.a, "standby": two.b}
     if acts == "b":
         operators = {"leader": two.b, "standby": two.a}

@@ -69,7 +69,7 @@ def replayed(dice: random.Random, share: float) -> Retell:
         event = json.loads(line)
         if event["type"] == "BOOKMARK":
             return [line]
-        # By uid and not by name: an old event of a deleted object of the same name is another
+        # By uid, not by name: an old event of a deleted object of the same name is another
         # fault.
         uid = event["object"]["metadata"].get("uid", "")
         old = former.setdefault(uid, line)
@@ -138,7 +138,7 @@ class Shifted:
         others.
         """
         if "/pods" in asked.path and (status := pod.get("status")) and "spec" in pod:
-            # All pods of a node must have the same shift, also in later events.
+            # All pods on a node must have the same shift, also in later events.
             ahead = sum(pod["spec"].get("nodeName", "").encode()) % 2
             pod["status"] = _moved(status, self.by if ahead else -self.by)
 

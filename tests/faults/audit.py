@@ -68,7 +68,7 @@ class Audit:
         )
 
     def asked(self, agent: str = OPERATOR) -> Counter[str]:
-        """Count a client's requests, such as "get pods ns/name". A watch counts at its end."""
+        """Count a client's requests, such as "get pods ns/name". A watch counts when it ends."""
         counted: Counter[str] = Counter()
         for entry in self._entries():
             if entry.get("userAgent", "").startswith(agent) and "objectRef" in entry:

@@ -59,7 +59,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "no launcher": (
         view(1, unstarted=True, complaint=NO_LAUNCHER),
         {},
-        "set the chart's value launcher.image",
+        "set the chart value launcher.image",
     ),
 }
 

@@ -129,7 +129,7 @@ RECOVERED: dict[str, tuple[Pod, str]] = {
         listed(1, failures=2, last_end=BOOM, **CRASHED_BEFORE),
         f"2 failures so far, the last at {AT}: rank 1: its program exited 1: boom",
     ),
-    "its last end was a restart for another image": (
+    "its last termination was a restart for another image": (
         listed(1, failures=2, last_end=BOOM, first_shape="a", shape="b", **CRASHED_BEFORE),
         "1 failure so far",
     ),

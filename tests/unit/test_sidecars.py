@@ -1,5 +1,5 @@
-"""C3: ends of containers that always restart (sidecars) do not count as failures of their rank. Its
-program keeps running, and the kubelet also restarts them on purpose.
+"""C3: terminations of containers that always restart (sidecars) do not count as failures of their
+rank. Its program keeps running, and the kubelet also restarts them on purpose.
 """
 
 from typing import Any

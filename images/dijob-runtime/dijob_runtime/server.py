@@ -174,7 +174,7 @@ def _send_request(
         raise ServerError(
             0,
             f"{missing.args[0]} is not set: this is not a pod of a DIJob, or the cluster has no"
-            " DIJob server (the chart's value server.enabled)",
+            " DIJob server (the chart value server.enabled)",
         ) from None
     try:
         # Read for each request, because the kubelet replaces the token before it expires.

@@ -1,10 +1,10 @@
 """Installs the import hook that makes DI-engine join its job, in each Python process of a pod.
 
-Python imports this module at its start, because the launcher prepends this directory to PYTHONPATH.
-The hook waits until a program imports one of the modules in PATCHES, and then applies the patch for
-it. An import hook works for programs that the launcher does not start itself: scripts behind a
-shell, in a venv, or in child processes. Finally the image's own sitecustomize runs, which this one
-hides.
+Python imports this module when it starts, because the launcher prepends this directory to
+PYTHONPATH. The hook waits until a program imports one of the modules in PATCHES, and then applies
+the patch for it. An import hook works for programs that the launcher does not start itself: scripts
+behind a shell, in a venv, or in child processes. Finally the image's own sitecustomize runs, which
+this one hides.
 
 Most Python processes never import DI-engine, so this module must start fast. It imports only what
 Python has already imported.

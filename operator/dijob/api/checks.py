@@ -42,7 +42,7 @@ ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
 NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
 TASKS_SIZE_MESSAGE: Final = (
     "the size of a job with tasks is the sum of their replicas: change spec.tasks[].replicas of the"
-    " last task instead (ranks are numbered through all tasks, so only the last one can be resized)"
+    " last task instead (ranks are numbered across all tasks, so only the last one can be resized)"
 )
 TASK_NAME_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 TASK_NAME_MESSAGE: Final = (
@@ -70,8 +70,9 @@ EXIT_CODE_MESSAGE: Final = (
 HOST_MESSAGE: Final = "is only for type redis: add `type: redis`, or remove the host"
 HOMOGENEOUS: Final = tuple(runtime for runtime in Runtime if runtime.traits.homogeneous)
 HOMOGENEOUS_MESSAGE: Final = (
-    f"{' and '.join(HOMOGENEOUS)} need identical nodes with a common name, which the pods of tasks"
-    " do not have: use a template instead of tasks, or another runtime"
+    f"{' and '.join(HOMOGENEOUS)} need identical nodes whose names differ only in their number,"
+    " and the pods of tasks do not have such names: use a template instead of tasks, or another"
+    " runtime"
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
@@ -238,7 +239,8 @@ def _setting_conflicts(job: DIJob) -> Iterator[Problem]:
             )
             yield Problem(
                 job.spec.place(field),
-                f"the commands have {options}: all ranks must use the same value, make them equal",
+                f"the commands have {options}, but all ranks must use the same value: make them"
+                " equal",
             )
 
 

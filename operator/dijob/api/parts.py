@@ -109,7 +109,7 @@ class Task(Written):
     which needs a name."""
     # DEFAULTED, because the CEL rules about changes compare it, and cannot compare absent values.
     replicas: Annotated[Replicas, DEFAULTED] = 1
-    """Number of pods. Ranks are numbered through all tasks in order, so only the last task's
+    """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
     replicas can be changed."""
     template: Template
     """The pod that is created for each rank of this task, in the form of spec.template."""
@@ -184,11 +184,12 @@ class FailureRule(Written):
     rank, and the ranks that connect to it if its pod is lost. Both count against backoffLimit.
     Ignore does the same as Restart, but does not count."""
     task: TaskName = ""
-    """The rule matches only failures of this task's ranks. Absent: failures of any rank."""
+    """The rule matches only failures of this task's ranks. If it is absent, failures of any rank
+    match."""
     on_exit_codes: OnExitCodes | None = None
-    """Exit codes of the container that failed; of the main container, if that failed. Needs
-    restartPolicy: Never, because a container that restarts in its pod shows its exit code only
-    briefly."""
+    """Exit codes of the main container if it failed, otherwise of another container that failed.
+    Needs restartPolicy: Never, because a container that restarts in its pod shows its exit code
+    only briefly."""
     on_pod_conditions: (
         Annotated[tuple[OnPodCondition, ...], Field(min_length=1, max_length=20)] | None
     ) = None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-# A job above this size may be too large for a status. A status has at most some 100 KB.
+# A job above this size may leave no room for a status. A status has at most some 100 KB.
 LARGE_BYTES: Final = 1024 * 1024
 TOO_LARGE_MESSAGE: Final = (
     "the job is too large: the API server cannot store its status next to the spec (a job with its"

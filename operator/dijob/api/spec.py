@@ -129,13 +129,13 @@ class Spec(Written):
     says."""
     active_deadline_seconds: Annotated[Seconds | None, Mutable.UNTIL_ENDED] = None
     """The job fails if it has not ended within this time after status.startTime, when the operator
-    first saw it. Time suspended does not count."""
+    first saw it. Time spent suspended does not count."""
     startup_deadline_seconds: Annotated[Seconds | None, Mutable.UNTIL_ENDED] = None
     """The job fails if it is not Running within this time after status.startTime, after it was
     resumed, or after a restart of all ranks. The message names the rank that it waited for."""
     ttl_seconds_after_finished: Annotated[TtlSeconds | None, Mutable.ALWAYS] = None
-    """The DIJob and everything that it owns are deleted this long after it has ended. Absent:
-    never."""
+    """The DIJob and everything that it owns are deleted this long after it has ended. If it is
+    absent, they are kept."""
     suspend: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """While it is true, the job has no pods; running programs are stopped gracefully. When it is
     false again, the job continues with the same ranks and names. While the job is suspended,

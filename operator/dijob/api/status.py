@@ -58,14 +58,14 @@ class Charge(Stored):
     rank: Rank
     """The rank of the pod."""
     uid: Annotated[str, Field(max_length=64)] = ""
-    """UID of the pod whose container ends are counted here."""
+    """UID of the pod whose container terminations are counted here."""
     restarts: Count = 0
-    """Number of unsuccessful ends of its containers that have been processed, including those for a
-    re-rendezvous."""
+    """Number of unsuccessful terminations of its containers that have been processed, including
+    those for a re-rendezvous."""
     init_restarts: Count = 0
-    """Number of unsuccessful ends of its init containers that have been processed."""
+    """Number of unsuccessful terminations of its init containers that have been processed."""
     failures: Count = 0
-    """How many of these ends were counted as failures."""
+    """How many of these terminations were counted as failures."""
     disrupted: bool = False
     """Whether a rule of failurePolicy counted the pod's disruption as a failure."""
     renewed: Number = 0

@@ -18,7 +18,7 @@ from dijob.cli.errors import CliError, Exit
 from dijob.cli.loading import command_names, describe_commands, load_command
 from dijob.cli.printing import echo
 
-# Errors of a write to stdout that are not bugs. EPIPE is absent because click itself ends the
+# Errors when writing to stdout that are not bugs. EPIPE is absent because click itself ends the
 # program quietly when the reader of a pipe is gone.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # click only knows --help. kubectl has -h as well.

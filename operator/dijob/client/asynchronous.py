@@ -114,8 +114,8 @@ class AsyncClient(Reader):
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a job and its pods. With `timeout` (seconds), wait until all of them are gone."""
-        # In the foreground, Kubernetes keeps the job until its pods are gone, so that a new job of
-        # the same name does not start next to them (docs/decisions/042).
+        # With foreground deletion, Kubernetes keeps the job until its pods are gone, so that a new
+        # job of the same name does not start next to them (docs/decisions/042).
         body = {"propagationPolicy": "Background" if timeout is None else "Foreground"}
         try:
             answer = await self.connection.json(ClientRequest("DELETE", self.path(name), body))

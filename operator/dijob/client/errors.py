@@ -1,4 +1,4 @@
-"""The errors of the client.
+"""The errors that the client raises.
 
 The text of each error is a sentence that can be shown to the user as it is, because the command
 line and notebooks do exactly that. The class tells programs what can be done: change the file, wait

@@ -97,8 +97,8 @@ class RemindPod(PodAction):
 
 @dataclass(frozen=True)
 class ConfirmEnds(PodAction):
-    """Confirm to the launcher in a pod that this many ends of its program are counted. After a
-    failure it restarts the program only then.
+    """Confirm to the launcher in a pod that this many terminations of its program are counted.
+    After a failure it restarts the program only then.
     """
 
     ends: int

@@ -46,9 +46,10 @@ class ListCopy:
     addresses. `redis_run` identifies the run of the job's own Redis server that belongs to the
     list. `renew_from` is the oldest revision that the pod's process may have: a process with an
     older one restarts (0: any revision). `first_shape` is the shape of the pod's containers when it
-    got its first list (observed/shape.py; "": unknown). `ends_counted` is the number of ends of its
-    program that were confirmed as counted. `derived` are the fingerprints of the annotations that
-    are derived from the list. `tampered`: somebody else has written some of this (address_list.py).
+    got its first list (observed/shape.py; "": unknown). `ends_counted` is the number of
+    terminations of its program that were confirmed as counted. `derived` are the fingerprints of
+    the annotations that are derived from the list. `tampered`: somebody else has written some of
+    this (address_list.py).
     """
 
     address_list: AddressList = NO_LIST

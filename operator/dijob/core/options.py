@@ -71,7 +71,7 @@ def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
         return
     message = (
         f"is {priority}, but the operator has no priority class for it, so the pods have none: set"
-        f" the chart's value priorityClasses.{priority}, or priorityClassName in the template"
+        f" the chart value priorityClasses.{priority}, or priorityClassName in the template"
     )
     yield Problem("spec.priority", message)
 
@@ -86,7 +86,7 @@ def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
         yield Problem(f"{path}.spec.hostNetwork", message)
     if job.spec.network_policy and not options.isolates:
         message = (
-            "has no effect, because this operator creates no network policies (the chart's value"
+            "has no effect, because this operator creates no network policies (the chart value"
             " networkPolicy.jobs)"
         )
         yield Problem("spec.networkPolicy", message)

@@ -83,7 +83,7 @@ def of_tasks() -> Rule:
         f" {_TOO_LONG}.size() == 0",
         message=f"tasks: {job_names.TASK_LENGTH_MESSAGE}",
         expression=(
-            f"'tasks: the name of a task may have ' + {most} +"
+            f"'tasks: the name of a task may have at most ' + {most} +"
             f" ' characters in this job: {job_names.TASK_LENGTH_MESSAGE}'"
         ),
         field=".spec.tasks",

@@ -163,7 +163,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             message=(
                 "tasks: only the last task's replicas can be changed, because ranks are numbered"
-                f" through all tasks, and later ranks would change; {SUSPEND_FIRST}"
+                f" across all tasks, and later ranks would change; {SUSPEND_FIRST}"
             ),
             field=".spec.tasks",
         ),
@@ -262,8 +262,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         )
         for path, values in _NULLABLE_ENUMS.items()
     },
-    # A rule and not a `pattern` of the schema, whose message would only repeat the regular
-    # expression. The same applies to the names of tasks.
+    # A rule rather than a `pattern` in the schema, because the message of a pattern would
+    # only repeat the regular expression. The same applies to the names of tasks.
     "spec.group": (
         Rule(
             rule=f"self.matches('^{checks.GROUP_PATTERN}$')",

@@ -96,7 +96,7 @@ class Failed(Reason):
         status=True,
     )
     DeadlineExceeded = problem(
-        "the job did not end within `activeDeadlineSeconds`; time suspended does not count",
+        "the job did not end within `activeDeadlineSeconds`; time spent suspended does not count",
         "find out what the job waited for, or give it more time in a new job",
         status=True,
     )

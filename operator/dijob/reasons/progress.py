@@ -170,7 +170,7 @@ class PeersReady(Reason):
     )
     AllRanksReady = good(
         "every rank is Ready and has the newest peer list; the event is published only after the"
-        " job has started, and gives the seconds",
+        " job has started, and says after how many seconds the ranks were Ready again",
         event=EventType.NORMAL,
     )
     # A problem only after a minute, unless the rank has crashed or the cluster says why it cannot
@@ -184,7 +184,7 @@ class PeersReady(Reason):
     )
     # Not a problem here, because the condition LauncherBypassed publishes the Warning.
     LauncherBypassed = waiting(
-        "every rank is Ready, but programs of the job may not know their peers",
+        "every rank is Ready, but programs of the job might not know their peers",
         "do what the condition LauncherBypassed says",
     )
     Renewing = waiting(

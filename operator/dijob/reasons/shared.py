@@ -92,8 +92,8 @@ class BrokerReady(Reason):
         " both",
     )
     ServiceChanged = problem(
-        "its service was edited, so it may not lead to the server; the message names the fields. No"
-        " rank starts",
+        "its service was edited, so it might not lead to the server; the message names the fields."
+        " No rank starts",
         "delete the service that the message names; the operator recreates it",
     )
     Refused = problem(

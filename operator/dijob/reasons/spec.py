@@ -31,7 +31,7 @@ class Invalid(Reason):
 
 
 class LauncherBypassed(Reason):
-    """True: a program may not know its peers. Present only after it has been True once."""
+    """True: a program might not know its peers. Present only after it has been True once."""
 
     LauncherBypassed = problem(
         "a program runs without the launcher (the template has no `command`, or `launcher` is Off"
@@ -53,7 +53,7 @@ class SpecWarning(Reason):
         "do what the message says",
         status=True,
     )
-    # A program's own arguments win over the job's, so the ranks may not be connected as the
+    # A program's own arguments win over the job's, so the ranks might not be connected as the
     # status says.
     ProgramSaysOtherwise = problem(
         "a program that has succeeded passed DI-engine other workers, another topology or another"

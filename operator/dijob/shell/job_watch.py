@@ -1,9 +1,9 @@
 """Runs kopf's watch of DIJobs while the CRD exists.
 
-kopf looks up the resource once, at its start, and stops if the resource disappears. So this module
-starts kopf when the CRD exists, and again when it was recreated: GitOps tools apply objects in any
-order, and some recreate CRDs. kopf can also scan for CRDs by itself, but that requires permission
-to watch all CRDs of the cluster.
+kopf looks up the resource once, when it starts, and stops if the resource disappears. So this
+module starts kopf when the CRD exists, and again when it was recreated: GitOps tools apply objects
+in any order, and some recreate CRDs. kopf can also scan for CRDs by itself, but that requires
+permission to watch all CRDs of the cluster.
 
 Only kopf's `on.event` is used. Unlike its other handlers, it writes neither finalizers nor
 annotations to users' objects (docs/decisions/002).

@@ -137,8 +137,8 @@ STREAM_AGE = Gauge(
     registry=REGISTRY,
 )
 
-# Create the series with the value 0. Prometheus cannot see an increase in a series that begins
-# with 1, so `increase()` would miss the first failure.
+# Create the series with the value 0. Prometheus cannot see an increase in a series that starts
+# at 1, so `increase()` would miss the first failure.
 for _cause in CAUSES:
     RESTARTS.labels(_cause)
 for _reason in (*reasons.Succeeded, *reasons.Failed):

@@ -54,7 +54,7 @@ class PodWrites:
     def enter(self, uid: str, response: Json, **fields: Any) -> None:
         """Update the pod in the store from the response to a write, and set `fields` of its view.
 
-        The response is used and not the request: a webhook may have changed the pod further.
+        The response is used rather than the request: a webhook may have changed the pod further.
         """
         if (view := self._pods.find(uid)) is not None:
             meta = response.get("metadata") or {}

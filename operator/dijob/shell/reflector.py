@@ -189,7 +189,7 @@ class Reflector:
         """Follow a watch until it ends, or until `renew`. Return the version to continue from, or
         "" if a new list is needed.
         """
-        # A task of its own, so that `renew` can cancel the watch and not the whole reflector.
+        # A task of its own, so that `renew` can cancel the watch without cancelling the reflector.
         self._watching = asyncio.create_task(self._watch(api, version))
         try:
             return await self._watching

@@ -26,8 +26,8 @@ class ServerClock(Clock):
     The Date header has whole seconds, and the request took some time. So each response gives an
     upper bound of how far the apiserver's clock is ahead of the monotonic clock. The smallest bound
     of the last minutes is used. With several apiservers, this follows the one whose clock is
-    slowest, and time does not jump between them. A time that is too early only delays a deadline; a
-    time that is too late would end a job before its deadline.
+    furthest behind, and time does not jump between them. A time that is too early only delays a
+    deadline; a time that is too late would end a job before its deadline.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -65,7 +65,10 @@ class ServerClock(Clock):
         self._begun, self._least = now, bound
         # Log only once, at the first response: a difference usually stays.
         if first and abs(off := self._clock.now() - self.now()) > STEP:
-            text = "this machine's clock differs by %+.0f s from the API server's, which is used"
+            text = (
+                "this machine's clock differs by %+.0f s from the API server's; using the API"
+                " server's"
+            )
             log.warning(text, off.total_seconds())
 
 

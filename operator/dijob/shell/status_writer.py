@@ -100,8 +100,8 @@ class StatusWriter:
         """Write the first status of a large job before its pods are created. Return False if there
         is nothing to write, or if the job is not large.
 
-        Without a status, the operator could not report what its pods do. Small jobs get their first
-        status after the pods, which saves one write (docs/decisions/022).
+        Without a status, the operator could not report what its pods are doing. Small jobs get
+        their first status after the pods, which saves one write (docs/decisions/022).
         """
         first = not job.status.phase and bool(decided.status.phase)
         if not first or size_of(body) < LARGE_BYTES:

@@ -57,7 +57,8 @@ class Store(Generic[T]):
         self._owners: dict[str, str] = {}
         # By uid: the version of a deletion. Only a newer version can bring the object back.
         self._gone: dict[str, int] = {}
-        # By uid: objects that only responses have shown, and the lists that may still show them.
+        # By uid of an object that is known only from responses: the paths whose lists may still
+        # contain it.
         self._unshown: dict[str, set[str]] = {}
 
     def of(self, owner: str) -> tuple[T, ...]:

@@ -62,7 +62,7 @@ def command(
     if end.how == "Succeeded":
         click.echo(f"dijob: Succeeded: {end.said}", err=True)
         return
-    # Ctrl-C is what the user wanted, and not an error.
+    # Ctrl-C is what the user wanted, not an error.
     if end.how not in codes:
         click.echo(f"dijob: {end.said}", err=True)
         ctx.exit(INTERRUPTED)

@@ -1,6 +1,6 @@
 """A process group: a rank's program and everything that it starts, ended as a unit.
 
-The end of a container ends all of its processes. Here the process group and a variable in each
+When a container terminates, all of its processes end. Here the process group and a variable in each
 process's environment serve that purpose.
 """
 

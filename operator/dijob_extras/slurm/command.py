@@ -56,9 +56,9 @@ _TORCH: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch"
 class SlurmCommand:
     """The command of the pods.
 
-    Either `words` is the command, or `line` is a text for a shell. `workers` is the number of
-    processes per pod (None if unknown), `env` has the variables that the command needs in addition
-    to the script's, and `image` is the image that the command names, or "".
+    Either `words` is the command, or `line` is a command line for a shell. `workers` is the number
+    of processes per pod (None if unknown), `env` has the variables that the command needs in
+    addition to the script's, and `image` is the image that the command names, or "".
     """
 
     runtime: Runtime

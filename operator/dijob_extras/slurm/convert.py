@@ -93,7 +93,7 @@ def _build_job(
     if made.runtime is not Runtime.DITASK:
         spec["runtime"] = made.runtime.value
     if "no-requeue" in given or "requeue" in given:
-        # Of the two options, the later one counts.
+        # The later of the two options takes effect.
         last = max((given[n] for n in ("no-requeue", "requeue") if n in given), key=_line_number)
         spec["backoffLimit"] = BACKOFF_LIMIT if last.name == "requeue" else 0
     if "time" in given and (limit := amounts.parse_seconds(given["time"])):

@@ -50,7 +50,7 @@ class Option:
 
 @dataclass(frozen=True)
 class ScriptLine:
-    """A command of the shell. `number` is that of its first line."""
+    """A shell command. `number` is the number of its first line."""
 
     number: int
     text: str

@@ -13,8 +13,8 @@ from dijob.core.members import format_ranks
 
 from dijob_extras.stacks.read import Frame, Look, PythonProcess, Thread
 
-# The kernel's function in which a thread sleeps tells what it waits for. The first part of a name
-# that matches counts. The texts are for several processes, and for one.
+# The kernel's function in which a thread sleeps tells what it is waiting for. The first part of a
+# name that matches counts. The texts are for several processes, and for one.
 _WAITS: Final = (
     ("nanosleep", "sleep", "sleeps"),
     ("accept", "wait for a connection", "waits for a connection"),
@@ -86,9 +86,9 @@ class StackGroup:
 
     @property
     def where(self) -> str:
-        """What the processes do, and in which function."""
+        """What the processes are doing, and in which function."""
         if self.inner is _NOWHERE:
-            return "starting or exiting: no Python code runs"
+            return "starting or exiting: no Python code is running"
         called = f", called by {self.own}" if self.own and self.own != self.inner else ""
         return f"{self._how} in {self.inner}{called}"
 

@@ -58,7 +58,7 @@ def bodies(shape: Shape) -> list[Body]:
         made = [_with_tasks(shape)]
     whole = made[-1]["spec"]
     whole |= spec
-    # Spread over the nodes, so that the loss of a node leaves some ranks.
+    # Spread across the nodes, so that the loss of a node leaves some ranks.
     for template in (whole, *whole.get("tasks", ())):
         if "template" in template:
             template["template"]["spec"] |= placed(shape.name)

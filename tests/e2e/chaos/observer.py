@@ -90,7 +90,7 @@ class Observer:
         try:
             while not enough.wait(PAUSE_SECONDS):
                 self.look()
-        except BaseException as error:  # `watching` raises it at its end
+        except BaseException as error:  # `watching` raises it when it ends
             self.error = error
 
 

@@ -48,7 +48,7 @@ class Deck:
         self._kinds, self._random, self._left = list(kinds), random, list[Kind]()
 
     def deal(self, count: int, given_up: int) -> list[Kind]:
-        """Return the next kinds. At most `given_up` of them make Kubernetes give up a node."""
+        """Return the next kinds. At most `given_up` of them make Kubernetes give up on a node."""
         dealt: list[Kind] = []
         while len(dealt) < count and self._kinds:
             if not self._left:

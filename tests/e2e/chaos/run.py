@@ -175,7 +175,7 @@ class Run:
         return "" if right else f"{job}: {new} counted failures, not {fewest} to {most}"
 
     def _begin_anew(self, state: State) -> None:
-        """Create jobs again that have failed or are not healthy, so that the next wave can hit
+        """Re-create jobs that have failed or are not healthy, so that the next wave can hit
         them.
         """
         over = [n for n, job in state.jobs.items() if job.failed or state.missing[n]]

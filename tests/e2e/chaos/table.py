@@ -13,9 +13,9 @@ HEAD = ("fault or check", "count", "measured", "bound", "verdict")
 # A fault of a node restarts most programs, including DI-engine and torch. A standby takes over
 # within 8 s (docs/operations.md), unless another fault hits it too.
 HEAL_SECONDS = {Level.POD: (60, 120), Level.NODE: (90, 150), Level.OPERATOR: (8, 30)}
-# The bounds if Kubernetes has to give up a node, which alone takes 52 s.
+# The bounds if Kubernetes has to give up on a node, which alone takes 52 s.
 GIVEN_UP_SECONDS = (150, 200)
-BESIDE = "any other fault while Kubernetes gives up a node"
+BESIDE = "any other fault while Kubernetes gives up on a node"
 # The bounds if no standby can take over: another operator has to start, on a node that another
 # fault may hit.
 ALONE_SECONDS = (30, 60)

@@ -47,7 +47,7 @@ class Kubelets:
         self.busy = 0
         """How many requests for the job are rejected with 429."""
         self.programs: tuple[str, ...] = ("tar", "test")
-        """The programs of this machine that containers can run."""
+        """The programs on this machine that containers can run."""
         self.looked = ""
         """The output of an ephemeral container; "" for one that never runs."""
         self.forbidden: set[str] = set()

@@ -1,4 +1,5 @@
-"""Followed logs continue over restarts, recreated pods and lost connections, until the job ends."""
+"""Followed logs continue across restarts, recreated pods and lost connections, until the job
+ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator

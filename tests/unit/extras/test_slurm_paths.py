@@ -1,4 +1,4 @@
-"""A converted batch script lists the paths that its pods may not have."""
+"""A converted batch script lists the paths that its pods might not have."""
 
 from typing import Any
 

@@ -98,7 +98,7 @@ ROWS = [
         [process(), process(MAIN)],
         [
             "the processes are at 2 different positions, none of which has most of them",
-            "rank 0: starting or exiting: no Python code runs",
+            "rank 0: starting or exiting: no Python code is running",
             "rank 1: waits in main (main.py:30)",
         ],
         id="one that exits",

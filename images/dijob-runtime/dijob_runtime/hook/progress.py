@@ -24,7 +24,7 @@ RETURN = re.compile(r"(?:Episode|Eval) (?:Return|Reward)\((-?\d{1,300}(?:\.\d{1,
 def watch_log() -> None:
     """Inspect each record that the program logs from now on.
 
-    The record factory is used and not a handler, because a program may replace its handlers.
+    The record factory is used rather than a handler, because a program may replace its handlers.
     """
     if os.environ.get(URL):
         logging.setLogRecordFactory(_wrap_factory(logging.getLogRecordFactory()))

@@ -20,7 +20,7 @@ from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
 from dijob_runtime.torchrpc.outbox import Message
 from dijob_runtime.torchrpc.packed import Packed, wait_for_tensors
 
-# Only TCP. torch selects shared memory, CMA and CUDA IPC by the machine's boot ID. Pods of one node
+# Only TCP. torch selects shared memory, CMA and CUDA IPC by the machine's boot ID. Pods on one node
 # have the same boot ID, but not the same memory and GPUs. With CUDA IPC, torch aborts a process
 # that is offered a GPU of another pod, because the process does not see that GPU.
 TRANSPORTS = ["uv"]

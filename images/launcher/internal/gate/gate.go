@@ -143,7 +143,7 @@ func (w *waiting) resolves(ranks []string) bool {
 	return true
 }
 
-// why returns what the gate waits for, for the log.
+// why returns what the gate is waiting for, for the log.
 func (w *waiting) why() string {
 	switch {
 	case w.unknown == w.host && w.host != "":

@@ -21,7 +21,7 @@ const (
 // placeholder in such a list, too.
 func HasNames(nodes []string) bool { return slices.ContainsFunc(nodes, IsName) }
 
-// IsName returns whether an entry of the peer list is a host name, and not an IP address.
+// IsName returns whether an entry of the peer list is a host name rather than an IP address.
 func IsName(node string) bool {
 	_, err := netip.ParseAddr(node)
 	return node != "" && err != nil

@@ -45,7 +45,7 @@ func LinkTopology() error {
 	if _, err := os.Lstat(filepath.Join(env.PodFolder, "topology.json")); err != nil {
 		return nil
 	}
-	// A link and not a subPath mount, because the kubelet never updates a file that is mounted by subPath.
+	// A link rather than a subPath mount, because the kubelet never updates a file that is mounted by subPath.
 	return env.Link("pod/topology.json", env.TopologyPath())
 }
 

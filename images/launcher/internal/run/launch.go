@@ -175,7 +175,7 @@ func (r *run) start(command []string) *startError {
 	return explainStart(command[0], path, err)
 }
 
-// lockStart returns whether this is the container's own launcher, and not a second one that `kubectl exec` started, which
+// lockStart returns whether this is the container's own launcher rather than a second one that `kubectl exec` started, which
 // must not write the termination message or answer probes. The file descriptor is never closed, so the kernel releases the
 // lock when this process ends, even if it is killed.
 func lockStart() bool {

@@ -218,7 +218,7 @@ def _print_manifests(bodies: Sequence[Body], kind: str) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
         echo(format_object(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
         return
-    # Several YAML documents, and not a List, because the output is meant to be edited.
+    # Several YAML documents rather than a List, because the output is meant to be edited.
     from dijob.client import dump
 
     echo(dump(*bodies), nl=False)

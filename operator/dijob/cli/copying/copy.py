@@ -102,7 +102,7 @@ async def _wait_until_running(client: AsyncClient, name: str) -> None:
                 last = _state_message(pod)
                 if pod.running:
                     return
-                # It only runs `sleep`, so an early end means that the image has no such program.
+                # It only runs `sleep`, so an early exit means that the image has no such program.
                 if pod.started:
                     raise CliError(
                         f"pod/{name} ended immediately ({pod.state}): its image probably has no"

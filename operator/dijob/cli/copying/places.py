@@ -147,7 +147,7 @@ def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
         )
     if mount.get("subPathExpr"):
         raise CliError(
-            f"{where} is mounted by subPathExpr, which only the rank's own pod can resolve: mount"
+            f"{where} is mounted with subPathExpr, which only the rank's own pod can resolve: mount"
             " the volume in a pod of your own",
             Exit.NOT_FOUND,
         )
@@ -156,8 +156,8 @@ def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
         return Mounted(mount, volume)
     if not node:
         raise CliError(
-            f"{where} is on the node on which the rank ran, which is no longer known because the"
-            " pod is gone: copy it from the node",
+            f"{where} is on the node on which the rank ran. The pod is gone, so the command cannot"
+            " tell which node that was: copy it directly from that node",
             Exit.NOT_FOUND,
         )
     return Mounted(mount, volume, node)
@@ -168,8 +168,8 @@ def helper_manifest(
 ) -> Body:
     """Render a pod that mounts the volume and sleeps. The mount is read-only unless it `writes`.
 
-    The pod has no labels of the job, so the operator does not take it for a rank. The job owns it,
-    so that it is deleted with the job at the latest.
+    The pod does not have the job's labels, so the operator does not mistake it for a rank. The job
+    owns it, so that it is deleted with the job at the latest.
     """
     pods = job.pod_set_of(source.rank)
     container = {

@@ -45,7 +45,7 @@ def check_conditions(evidence: Evidence) -> Iterator[Finding]:
         if not (remedy := _condition_remedy(one)):
             continue
         if remedy.startswith(_RECOVERS):
-            # Without an operator the job does not recover, and what it waits for may be over.
+            # Without an operator the job does not recover, and what it was waiting for may be over.
             if unserved:
                 continue
             remedy = _BLOCKED if held_ranks(evidence) else remedy
@@ -239,8 +239,9 @@ def check_quota(evidence: Evidence) -> Iterator[Finding]:
 def check_failures(evidence: Evidence) -> Iterator[Finding]:
     """Report how containers failed.
 
-    In a failed job, the last end of the container that failed was caused by the operator, which
-    ends the pod to keep its log. The status keeps how the container failed, and counts instead.
+    In a failed job, the last termination of the container that failed was caused by the operator,
+    which ends the pod to keep its log. The status keeps how the container failed, and counts
+    instead.
     """
     status = evidence.job.status
     first, failed = status.first_failure, status.phase == names.Phase.FAILED
@@ -391,7 +392,7 @@ def host_network(evidence: Evidence) -> Iterator[Finding]:
         if len(ranks) > 1:
             yield problem(
                 f"{format_ranks(ranks)} use hostNetwork and share the ports of node {node}",
-                "remove hostNetwork, or spread the ranks over nodes",
+                "remove hostNetwork, or spread the ranks across nodes",
             )
     if all(len(ranks) == 1 for ranks in nodes.values()):
         yield ok("no ranks share a node's ports" if on_host else "hostNetwork is not used")

@@ -52,7 +52,7 @@ class Variable:
     """An environment variable.
 
     `value` is None if the value is unknown until the pod runs; `unknown` then describes it. An
-    `optional` one may be absent. `ours` means that the operator sets it, and not the template.
+    `optional` one may be absent. `ours` means that the operator sets it, not the template.
     """
 
     name: str
@@ -121,7 +121,7 @@ def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
     users = {str(one.get("name")) for one in objects_in(pod_set.main_container.get("env"))}
     for variable in _env_from_variables(main, place):
         env.add(variable)
-    # After envFrom, which env overrides in Kubernetes.
+    # After envFrom, because in Kubernetes env overrides envFrom.
     for entry in objects_in(main.get("env")):
         env.add(_env_variable(entry, env, made, place, users))
     # Without a command there is no launcher, because the operator does not know what the image

@@ -170,7 +170,7 @@ def _options_note(job: DIJob) -> str:
         if given:
             option_names = ", ".join(f"--{name}" for name in given)
             return (
-                f"the command sets its own connections ({option_names}), so others may be expected"
-                " here"
+                f"the command sets its own connections ({option_names}), which may differ from the"
+                " expected ones"
             )
     return ""

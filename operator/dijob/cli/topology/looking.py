@@ -14,8 +14,9 @@ from dijob.cli.topology.expected import ExpectedWorld, reported_world, world_of
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, RankPod
 
-# The pods are not read at the same moment, and connections come and go. So one reading can show a
-# missing connection that exists. It counts only if it is still missing in the last reading.
+# The pods are not read at the same moment, and connections come and go. So a single reading can
+# lack a connection that exists. A connection counts as missing only if the last reading lacks it
+# too.
 _READINGS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 

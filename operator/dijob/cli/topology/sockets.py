@@ -153,7 +153,7 @@ def _parse_address(text: str) -> tuple[str, int]:
 
 
 def pod_addresses(status: Mapping[str, object]) -> Iterator[str]:
-    """Yield all addresses of a pod's status, in the same form as those of connections."""
+    """Yield all addresses in a pod's status, in the same form as the addresses of connections."""
     given = status.get("podIPs")
     for one in given if isinstance(given, list) else ():
         yield str(ipaddress.ip_address(one["ip"]))

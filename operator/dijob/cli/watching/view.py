@@ -30,7 +30,7 @@ class Snapshot:
     unseen: Sequence[str] = ()
     """The API errors of what the user may not read."""
     troubles: Sequence[str] = ()
-    """Connection problems, because of which the state may be out of date."""
+    """Connection problems that may have left the state out of date."""
 
 
 def elapsed_time(job: Job, now: datetime) -> str:

@@ -2,8 +2,8 @@
 for its pods (`kubectl delete --cascade=foreground`).
 
 Nothing is created and lost pods are not replaced, as for a Deployment in this state. The status
-stays accurate, failures count, and the message says what the deletion waits for. Most deletions are
-immediate, so one that ends within REPORT_SECONDS costs no write.
+stays accurate, failures count, and the message says what the deletion is waiting for. Most
+deletions are immediate, so one that ends within REPORT_SECONDS costs no write.
 """
 
 from dijob.api.status import parse_time

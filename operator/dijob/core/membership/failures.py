@@ -1,9 +1,9 @@
 """Failure accounting: which ranks have succeeded, how many failures count against backoffLimit, and
 what the first failure was.
 
-A pod's status shows only totals and last ends, and it is deleted with the pod. So the job's status
-keeps what has been counted for each pod (status.restartsSeen), and only the difference is new. This
-makes the count exact across crashes of the operator (docs/decisions/045).
+A pod's status shows only totals and last terminations, and it is deleted with the pod. So the job's
+status keeps what has been counted for each pod (status.restartsSeen), and only the difference is
+new. This makes the count exact across crashes of the operator (docs/decisions/045).
 """
 
 from collections.abc import Mapping
@@ -168,14 +168,15 @@ def _update_charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge
 
 
 def was_excused(pod: Pod, charge: Charge) -> bool:
-    """Whether the main container's last end was a restart on purpose and not a failure."""
+    """Whether the main container last terminated because of a deliberate restart rather than a
+    failure."""
     at = charge.excused_at
     return _restarted_with_all(pod) or (bool(at) and at == pod.containers.ended)
 
 
 def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
-    """Return how many of a pod's `new` ends were restarts by the kubelet, whatever their exit
-    codes.
+    """Return how many of a pod's `new` container terminations were restarts by the kubelet,
+    whatever their exit codes.
 
     That is one end for each container whose image, or whose resources with a restarting resize
     policy, have changed since it started or since such a change was last counted. It is one end for
@@ -212,8 +213,8 @@ def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
 
 def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
     """Return the failure that a pod shows."""
-    # Only the last end is visible. If it was a restart on purpose, the failure came before it and
-    # its details are lost.
+    # Only the last termination is visible. If it was a deliberate restart, the failure came before
+    # it and its details are lost.
     end = None if was_excused(pod, charge) else pod.containers.last_end
     return FirstFailure(
         rank=pod.rank,

@@ -16,9 +16,9 @@ from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Pod, seconds_since
 from dijob.pod import RENEWAL_CODE
 
-# The kubelet restarts a container at once if its last end is this long ago, otherwise after 10 s or
-# more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that). In that case a new
-# pod is faster.
+# The kubelet restarts a container at once if its last termination is this long ago, otherwise after
+# 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that). In that
+# case a new pod is faster.
 CALM_SECONDS = 600.0
 # How much longer than its grace period a restart may take before the pod is re-created. It leaves
 # time to remind a kubelet that has missed the list (requeue.REMIND_SECONDS).
@@ -130,14 +130,14 @@ def unrequested_restarts(
 
 
 def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
-    """Return how many of a pod's `new` container ends were requested restarts, which do not count
-    as failures: 0 or 1. `before` is what has been counted.
+    """Return how many of a pod's `new` container terminations were requested restarts, which do not
+    count as failures: 0 or 1. `before` is what has been counted.
 
     Each request excuses one end. The launcher's message alone excuses none, because a program can
-    write the same message. Only a container's last end is visible, and sometimes not even that. So
-    if there are several new ends, or the last one is not recorded, one of them is assumed to be the
-    requested restart. So is an end with the launcher's exit code but without its message, which
-    cannot be written if the disk is full.
+    write the same message. Only a container's last termination is visible, and sometimes not even
+    that. So if there are several new ends, or the last one is not recorded, one of them is assumed
+    to be the requested restart. So is an end with the launcher's exit code but without its message,
+    which cannot be written if the disk is full.
     """
     if pod.copy.renew_from <= before.renewed:
         return 0

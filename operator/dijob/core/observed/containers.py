@@ -1,9 +1,9 @@
 """Reads the state of a pod's containers from its raw status: their failures, and how they ended.
 
 A failure counts against backoffLimit, so it must be counted exactly once, although the status shows
-only the last end of each container and the operator may have been down meanwhile. Therefore this
-module returns totals ("failures so far"), and membership/failures.py compares them with the totals
-that the job's status has already counted.
+only the last termination of each container and the operator may have been down meanwhile. Therefore
+this module returns totals ("failures so far"), and membership/failures.py compares them with the
+totals that the job's status has already counted.
 """
 
 import re
@@ -58,8 +58,8 @@ class Containers:
     (restartPolicy Never), although another container may keep the pod alive. `started` and `ended`
     are when it started and when it last ended, `restarts` is how often it has been restarted.
     `ended_for` is the revision for which it was last restarted on request; 0 if it ended for
-    another reason. `unrecorded`: its last end is no longer known. `last_end` is its last end, or
-    that of another container that failed.
+    another reason. `unrecorded`: its last termination is no longer known. `last_end` is its last
+    termination, or that of another container that failed.
     """
 
     failures: int = 0
@@ -159,10 +159,10 @@ def is_unobserved_end(end: ContainerEnding | None) -> bool:
 def count_failures(spec: Body, status: Body, main: Body) -> int:
     """Return how often containers have ended with an error (init containers: see init_failures).
 
-    The ends of `uncounted` containers are not included, because the program of the rank keeps
-    running. In a pod with restartPolicy Never, and in a pod that has failed, all containers that
-    ended together count as one failure. Once the main container has exited 0, the others do not
-    matter.
+    The terminations of `uncounted` containers are not included, because the program of the rank
+    keeps running. In a pod with restartPolicy Never, and in a pod that has failed, all containers
+    that ended together count as one failure. Once the main container has exited 0, the others do
+    not matter.
     """
     if exit_code(main) == 0:
         return int(main.get("restartCount") or 0)
@@ -216,7 +216,7 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container ended last. If it has never ended with an error, return the
-    last end of the first other container that has and whose ends count.
+    last termination of the first other container that has and whose terminations count.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)

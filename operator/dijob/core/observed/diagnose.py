@@ -25,7 +25,7 @@ CRASHED_SECONDS = 60.0
 STARTS_SECONDS = 10.0
 
 LAUNCHER_IMAGE_REMEDY = (
-    "set the chart's value launcher.image to an image that the nodes can pull; for a private"
+    "set the chart value launcher.image to an image that the nodes can pull; for a private"
     " registry the template also needs imagePullSecrets"
 )
 

@@ -33,8 +33,8 @@ MEANINGFUL = re.compile(r"[^\W_]{2,}")
 # must not match a line of loguru, which has words between its bars, or an exception group, which
 # has no bar at the end.
 ROW = re.compile(r"[|│┃║]\s*$|^[^|]*(?:\|\s*[-+.\deE%naif]+\s*){2,}$")
-# A warning of a library, most often at an import. Python prints the line of code below it. Notices
-# of gym and transformers have no level, so they are listed.
+# A warning from a library, most often at an import. Python prints the line of code below it.
+# Notices from gym and transformers have no level, so they are listed.
 WARNING = re.compile(r":\d+: \w*Warning: |^.{0,60}\bWARN(?:ING)?\b|^\s*warnings\.warn\(")
 NOTICE = re.compile(
     r"^(?:Gym has been unmaintained|Please upgrade to Gymnasium|Users of this version of Gym"

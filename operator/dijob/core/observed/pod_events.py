@@ -45,8 +45,8 @@ def _pull_failed(events: Iterable[Body], main: str) -> bool:
 
 
 def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
-    """Yield the last ends that a probe may have caused. Only an event can confirm it: in the
-    container's status they look like any other end by SIGTERM.
+    """Yield the last terminations that a probe may have caused. Only an event can confirm it: in
+    the container's status they look like any other end by SIGTERM.
     """
     for pod in pods:
         end = pod.containers.last_end
@@ -72,7 +72,8 @@ def failed_probe(events: Iterable[Body], container: str, end: ContainerEnding) -
 
 
 def with_causes(pod: Pod, causes: Mapping[End, str]) -> Pod:
-    """Return the pod with the failed probe as the cause of its last end, and in its complaint."""
+    """Return the pod with the failed probe as the cause of its last termination, and in its
+    complaint."""
     for key, end, _ in ends_by_probe([pod]):
         if cause := causes.get(key, ""):
             known = replace(end, cause=cause)

@@ -1,6 +1,6 @@
 """Reads NetworkPolicies, and compares their specs by a digest.
 
-The specs themselves are compared, and not an annotation with the operator's own hash: an edit of
+The specs themselves are compared, not an annotation with the operator's own hash: an edit of
 the spec would not change that annotation, and a tool that removes unknown annotations would cause
 endless updates.
 """

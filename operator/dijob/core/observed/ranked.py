@@ -50,7 +50,7 @@ def _with_images_of_others(pods: dict[int, Pod]) -> dict[int, Pod]:
     job uses the same image on the same node.
 
     This publishes the peer list a second earlier after a loss: the kubelet then has the list when
-    it starts the gate of the new pod, and not only at its next periodic sync.
+    it starts the gate of the new pod, not only at its next periodic sync.
     """
     waiting = [p for p in pods.values() if p.ip and p.made.image and p.containers.unstarted]
     if not waiting:

@@ -23,7 +23,7 @@ DIGITS = 8
 
 def shape_of(spec: Body, uncounted: frozenset[str], status: Body) -> str:
     """Return the fingerprints of a pod's containers, in the order of its spec (which cannot
-    change), without the `uncounted` containers, whose ends are never failures.
+    change), without the `uncounted` containers, whose terminations are never failures.
 
     Return "" (unknown) while the node has no capacity for a resize: the spec has changed then, but
     the kubelet has not restarted the container yet.

@@ -35,7 +35,7 @@ class Termination:
     node: str = ""
 
     def reason(self, now: datetime) -> str:
-        """Return what the deletion waits for; "" if nothing is known."""
+        """Return what the deletion is waiting for; "" if nothing is known."""
         if self.running:
             return self._of_containers(now)
         if self.finalizers:
@@ -48,7 +48,7 @@ class Termination:
         return ""
 
     def _of_containers(self, now: datetime) -> str:
-        # A kubelet reports the ends of containers only when all of them have ended. So some of
+        # A kubelet reports terminated containers only when all of them have terminated. So some of
         # these may have ended already, and the message refers to the last report.
         one = len(self.running) == 1
         state = f"{'container' if one else 'containers'} {list_names(self.running)}"

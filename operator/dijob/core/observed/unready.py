@@ -52,7 +52,7 @@ def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
             # Without the seconds, ranks that started together have the same message.
             text = f"init container {name} has been running since {began[:16]}Z"
             yield Unready(text, name, since=began)
-    # Once the program has ended, the other containers are not what the pod waits for.
+    # Once the program has ended, the other containers are not what the pod is waiting for.
     if not _running_since(own):
         return
     for one in others:
@@ -79,7 +79,7 @@ def _of_container(container: Body, status: Body, *, restarts: bool) -> Iterator[
         return
     ended = state.get("terminated") or {}
     if restarts and not _running_since(status):
-        # The kubelet reports the last end in either place, depending on its back-off.
+        # The kubelet reports the last termination in either place, depending on its back-off.
         ended = ended or (status.get("lastState") or {}).get("terminated") or {}
         if ended and not ended.get("exitCode"):
             again = "is restarted repeatedly" if status.get("restartCount") else "restarts"

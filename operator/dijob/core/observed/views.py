@@ -289,7 +289,7 @@ class Throttling:
 
 @dataclass(frozen=True)
 class Observed:
-    """Everything that a reconciliation decides on, besides the job itself.
+    """Everything that the decisions of a reconciliation are based on, besides the job itself.
 
     From the watches: `pods` maps ranks to pods. `unranked` are the job's pods without a rank (its
     own Redis server, and pods of tasks that had other names before a suspension). `existing` are

@@ -92,7 +92,7 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     derived from it.
 
     It also clears managedFields (with [{}], as Kubernetes documents), which makes this and every
-    later write of the pod cheaper for the API server (0.76 of the time, docs/decisions/003).
+    later write of the pod cheaper for the API server (0.76 times the time, docs/decisions/003).
     """
     copy = action.copy
     annotations = {

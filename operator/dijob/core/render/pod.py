@@ -77,12 +77,12 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
 
 
 def _gate_waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[str, str]:
-    """Return the variables of the gate that say what it waits for besides the list."""
+    """Return the variables of the gate that say what it must wait for besides the list."""
     waits = {}
     # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
     if variables.from_fields(main, gang_of(job), launched):
         waits["DIJOB_SETTLE_SECONDS"] = launcher.SETTLE_SECONDS
-    # With other policies the pod may not use the cluster's DNS at all.
+    # With any other dnsPolicy, the pod might not use the cluster's DNS at all.
     asks_cluster = spec.get("dnsPolicy") in CLUSTER_DNS
     if job.wants_service and job.addressing is Addressing.IP and asks_cluster:
         waits["DIJOB_SERVICE"] = job.metadata.name

@@ -41,7 +41,7 @@ BROKEN = (
     " its log has the traceback"
 )
 
-NO_PEERS = "some programs may not know their peers, see the condition LauncherBypassed"
+NO_PEERS = "some programs might not know their peers, see the condition LauncherBypassed"
 
 
 def progress_facts(ctx: Context) -> list[Fact]:
@@ -150,7 +150,7 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
 
 
 def _last_loss(ctx: Context) -> Renewal | None:
-    """Return the loss that the job recovers from, or None. (A suspension is not a loss.)"""
+    """Return the loss from which the job is recovering, or None. (A suspension is not a loss.)"""
     return ctx.next_status.last_renewal if ctx.world.state is ListState.STALE else None
 
 

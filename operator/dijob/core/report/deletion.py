@@ -1,4 +1,5 @@
-"""Reports a job that is being deleted: what its pods do, and what the deletion waits for."""
+"""Reports a job that is being deleted: what its pods are doing, and what the deletion is waiting
+for."""
 
 from dijob.api.model import Metadata
 from dijob.core.decide.context import Context

@@ -63,7 +63,7 @@ class Milestones:
 def find_milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Milestones:
     """Return the transitions between two stored statuses."""
     # Running is latched, so it becomes True again only after all ranks have restarted. That is a
-    # recovery and not a start, unless the job was suspended in between.
+    # recovery rather than a start, unless the job was suspended in between.
     begun = is_true(new, Running) and not is_true(old, Running)
     started = _is_start(old) if begun else False
     return Milestones(
