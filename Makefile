@@ -90,7 +90,7 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m dijob.crd --check
-	$(PY) -m dijob.cli.reference --check
+	$(PY) docs/site/commands.py --check
 	$(PY) docs/site/lookup.py --check
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && echo "mkdocs build --strict" && \
 	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/log" 2>&1 || { cat "$$out/log"; exit 1; }; }
@@ -168,7 +168,7 @@ lock: ## update the lock files from pyproject.toml and the .in files (needs uv; 
 .PHONY: crds
 crds: venv ## generate the CRD, the chart's copy of it, and the reference pages of docs/ from the code
 	$(PY) -m dijob.crd
-	$(PY) -m dijob.cli.reference
+	$(PY) docs/site/commands.py
 	$(PY) docs/site/lookup.py
 
 .PHONY: cluster-build

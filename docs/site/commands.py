@@ -1,6 +1,6 @@
 """Generates docs/cli.md from the help of the commands.
 
-`python -m dijob.cli.reference` writes the page, and `--check` fails if it is out of date. The page
+`python docs/site/commands.py` writes the page, and `--check` fails if it is out of date. The page
 has no text of its own beyond its head, so it cannot differ from what the program does.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
-
 from dijob.cli import errors
 from dijob.cli.loading import command_names, load_command
 from dijob.crd.pages import settle_pages
@@ -78,7 +77,7 @@ def exit_codes() -> Iterator[tuple[errors.Exit, str]]:
 
 def main() -> int:
     """Write or check the page. Return 1 if --check finds it out of date."""
-    return settle_pages("python -m dijob.cli.reference", str(__doc__), {_PAGE: render_page()})
+    return settle_pages("python docs/site/commands.py", str(__doc__), {_PAGE: render_page()})
 
 
 if __name__ == "__main__":
