@@ -5,7 +5,7 @@ the only place where they are mapped.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +16,7 @@ from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, Outcome
+
 
 Answer = TypeVar("Answer")
 
@@ -94,3 +95,17 @@ def in_words(job: "Job") -> str:
     """Describe a job in one line: name, phase, message and progress."""
     progress = f" [{job.progress.line}]" if job.progress and job.progress.line else ""
     return one_line(f"{job.name}: {job.phase}: {job.message}{progress}")
+
+
+def check_ranks(job: "Job", ranks: Iterable[int]) -> None:
+    """Raise CliError (NOT_FOUND) if the job does not have one of the ranks.
+
+    Any rank is accepted until the job's status says how many there are.
+    """
+    from dijob.client.loglines import find_unknown_ranks
+
+    size = job.status.desired
+    if size and (absent := find_unknown_ranks(ranks, size)):
+        raise CliError(
+            f"job {job.name} has no rank {absent[0]}: its ranks are 0 to {size - 1}", Exit.NOT_FOUND
+        )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dijob.api.model import DIJob
 from dijob.cli.calling import client_errors
 
 Body = dict[str, Any]
@@ -43,3 +44,19 @@ def parse_file(name: str, text: str) -> JobFile:
         objects = tuple(loads(text, name))
         job = the_job(objects, name)
     return JobFile(name, job, tuple(one for one in objects if one is not job))
+
+
+# A placeholder: the API server assigns the uid when the job is created.
+UNKNOWN_UID = "<uid of the job>"
+
+
+def job_of(file: JobFile, namespace: str = "", uid: str = UNKNOWN_UID) -> DIJob:
+    """Return the job. `namespace` is used if the file names none.
+
+    Raises CliError (USAGE) with all validation problems.
+    """
+    meta = {"namespace": namespace or "default", **file.job["metadata"], "uid": uid}
+    with client_errors():
+        from dijob.client.documents import parse_body
+
+        return parse_body({**file.job, "metadata": meta, "status": {}}, file.name)

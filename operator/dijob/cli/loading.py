@@ -21,9 +21,10 @@ def load_command(name: str) -> click.Command | None:
     """Import a command; None if there is none of this name. Raises CliError if that fails."""
     # This comes first, so that these commands do not read the entry points.
     if name in COMMANDS:
-        module = importlib.import_module(f"dijob.cli.commands.{name.replace('-', '_')}")
-        found: click.Command = module.command
-        found.short_help = COMMANDS[name]
+        module, line = COMMANDS[name]
+        family = importlib.import_module(f"dijob.cli.commands.{module}")
+        found: click.Command = getattr(family, f"{name}_command")
+        found.short_help = line
         return found
     point = extensions.find_extensions(extensions.COMMANDS).get(name)
     if point is None:
@@ -41,7 +42,7 @@ def describe_commands() -> Iterator[tuple[str, str]]:
     """
     for name in command_names():
         if name in COMMANDS:
-            yield name, COMMANDS[name]
+            yield name, COMMANDS[name][1]
             continue
         try:
             command = load_command(name)

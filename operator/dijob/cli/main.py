@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from dijob import __version__
-from dijob.cli.completing import COMPLETE_VARIABLE
+from dijob.cli.commands.completion import COMPLETE_VARIABLE
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.loading import command_names, describe_commands, load_command
 from dijob.cli.printing import echo

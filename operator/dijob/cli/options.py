@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from dijob.cli.calling import Where
-from dijob.cli.completing import complete_jobs
+from dijob.cli.commands.completion import complete_jobs
 
 Function = Callable[..., Any]
 

@@ -20,8 +20,11 @@ from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
 from dijob.names import Queue
 
-from dijob_extras.local import hook, volumes
+from dijob_extras.local import volumes
 
+# The wheel contains a copy (pyproject.toml, force-include). A checkout has only the originals.
+_IN_WHEEL = Path(__file__).parent / "python"
+_IN_CHECKOUT = Path(__file__).parents[3] / "images" / "dijob-runtime"
 # A variable in the environment of every process of a run. By it, processes that have left their
 # process group are found and killed at the end.
 MARK = "DIJOB_LOCAL_RUN"
@@ -156,9 +159,7 @@ def _python_path(env: Mapping[str, str]) -> dict[str, str]:
         # Relative paths are relative to the user's folder, and a rank may start in another one.
         given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         before = os.pathsep.join(map(os.path.abspath, given))
-    return {
-        "PYTHONPATH": os.pathsep.join([*map(str, hook.hook_folders()), *filter(None, [before])])
-    }
+    return {"PYTHONPATH": os.pathsep.join([*map(str, hook_folders()), *filter(None, [before])])}
 
 
 def _working_folder(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
@@ -192,3 +193,15 @@ def _build_lookup(file: JobFile) -> Any:
         return keys[key].decode(errors="replace") if key in keys else None
 
     return one
+
+
+def hook_folders() -> tuple[Path, ...]:
+    """Return the folders with the Python files that a pod gets from the launcher's image.
+
+    With them, DI-engine joins the job (docs/decisions/027). The first one has sitecustomize.py.
+    """
+    if (_IN_WHEEL / "sitecustomize.py").is_file():
+        return (_IN_WHEEL,)
+    if (_IN_CHECKOUT / "hook" / "sitecustomize.py").is_file():
+        return (_IN_CHECKOUT / "hook", _IN_CHECKOUT)
+    raise CliError(f"{_IN_WHEEL} is missing: reinstall the package dijob[cli]", Exit.BUG)

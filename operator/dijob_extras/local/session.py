@@ -18,8 +18,7 @@ from tempfile import TemporaryDirectory
 
 from dijob.api.model import DIJob
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.files import JobFile
-from dijob.cli.jobs import job_of
+from dijob.cli.files import JobFile, job_of
 from dijob.core.members import gang_of
 from dijob.core.render.redis import COMMAND as REDIS
 from dijob.names import REDIS_PORT, Addressing

@@ -16,8 +16,7 @@ from dijob_extras.slurm.kinds import (
     is_assignment,
     is_software,
 )
-from dijob_extras.slurm.notes import Notes
-from dijob_extras.slurm.script import Script, ScriptLine, unquote_word, words_of
+from dijob_extras.slurm.script import Notes, Script, ScriptLine, unquote_word, words_of
 from dijob_extras.slurm.step import SlurmStep
 
 # An array of the shell, which cannot be an environment variable.

@@ -39,8 +39,7 @@ def command(script: str, to: str, **chosen: Any) -> None:
     """
     from dijob.cli.calling import client_errors
     from dijob.cli.errors import CliError, Exit
-    from dijob.cli.files import parse_file
-    from dijob.cli.jobs import job_of
+    from dijob.cli.files import job_of, parse_file
 
     from dijob_extras.slurm import convert, write
     from dijob_extras.slurm.command import job_name

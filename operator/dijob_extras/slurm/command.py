@@ -14,8 +14,7 @@ from dijob.names import Runtime
 
 from dijob_extras.slurm.body import REFERENCE, Body
 from dijob_extras.slurm.containers import strip_apptainer
-from dijob_extras.slurm.notes import Notes
-from dijob_extras.slurm.script import unquote_word
+from dijob_extras.slurm.script import Notes, unquote_word
 from dijob_extras.slurm.shape import Shape
 from dijob_extras.slurm.step import SlurmStep, needs_shell
 

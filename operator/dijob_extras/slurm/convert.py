@@ -10,9 +10,8 @@ from dijob.names import Runtime
 
 from dijob_extras.slurm import amounts, body, shape
 from dijob_extras.slurm.command import SlurmCommand, build_command, job_name
-from dijob_extras.slurm.notes import Note, Notes
 from dijob_extras.slurm.options import ADVICE, NEEDLESS, READ, UNKNOWN
-from dijob_extras.slurm.script import Option, Script
+from dijob_extras.slurm.script import Note, Notes, Option, Script
 from dijob_extras.slurm.step import SlurmStep, choose_step
 
 Body = dict[str, Any]

@@ -7,7 +7,7 @@ options. The patterns are written to run in linear time, because a script can be
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from dijob.cli.errors import CliError, Exit
@@ -203,3 +203,29 @@ def unquote_word(word: str) -> str:
     except ValueError:
         return word
     return found[0] if len(found) == 1 else word
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line of the script, and advice about it."""
+
+    number: int
+    text: str
+    advice: str
+
+
+@dataclass
+class Notes:
+    """The notes about a script."""
+
+    found: list[Note] = field(default_factory=list)
+
+    def add(self, number: int, text: str, advice: str) -> None:
+        """Add a note, unless it exists already."""
+        note = Note(number, text, advice)
+        if note not in self.found:
+            self.found.append(note)
+
+    def sorted(self) -> list[Note]:
+        """Return the notes in the order of the lines."""
+        return sorted(self.found, key=lambda note: note.number)

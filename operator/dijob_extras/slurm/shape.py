@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dijob_extras.slurm import amounts
-from dijob_extras.slurm.notes import Notes
-from dijob_extras.slurm.script import Option
+from dijob_extras.slurm.script import Notes, Option
 
 Given = Mapping[str, Option]
 

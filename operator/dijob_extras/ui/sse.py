@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
-
-from dijob_extras.ui.words import clean_texts
+from dijob.api.printed import plain_text
 
 # A silent stream sends a comment this often. After three missing ones, the page reconnects.
 QUIET_SECONDS: Final = 5.0
@@ -58,3 +57,12 @@ async def send_messages(request: web.Request, messages: Messages) -> web.StreamR
 
 # This event is never left out, because a program may print the same lines again.
 LINES: Final = "lines"
+
+
+def clean_texts(data: Any) -> Any:
+    """Return data with each text cleaned of characters that reorder or hide other characters."""
+    if isinstance(data, str):
+        return plain_text(data)
+    if isinstance(data, dict):
+        return {clean_texts(key): clean_texts(value) for key, value in data.items()}
+    return [clean_texts(item) for item in data] if isinstance(data, list | tuple) else data

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from dijob.api.printed import one_line
 from dijob.api.status import Renewal
 from dijob.client import Job
 from dijob.client.jobs import failure_in_words
@@ -18,8 +19,8 @@ from dijob.names import Phase
 from dijob.reasons import Running
 
 from dijob_extras.ui.memory import PageMemory, SeenValue
-from dijob_extras.ui.words import shorten_text
 
+_MOST_CHARACTERS: Final = 300
 MOST_EVENTS: Final = 100
 _FIRST: Final = "First failure"
 Event = Mapping[str, Any]
@@ -119,3 +120,9 @@ def _infer_phases(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
 
 # The reason of the event about a condition that became True (core/report/summary.py).
 _BEGUN: Final = Running.__name__
+
+
+def shorten_text(text: str) -> str:
+    """Return the beginning of a text, as one line."""
+    line = one_line(text)
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"

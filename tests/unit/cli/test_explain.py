@@ -13,8 +13,7 @@ from dijob.cli.explain import quantities, text
 from dijob.cli.explain.edges import edges_of, listens_on
 from dijob.cli.explain.environment import PodPlace, main_process
 from dijob.cli.explain.report import explain_job
-from dijob.cli.files import parse_file
-from dijob.cli.jobs import job_of
+from dijob.cli.files import job_of, parse_file
 from dijob.cli.main import group
 from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of

@@ -10,9 +10,9 @@ import yaml
 from click.testing import CliRunner
 from dijob.cli import printing
 from dijob.cli.calling import in_words
+from dijob.cli.commands.logs import Prefix
 from dijob.cli.doctor import checks
 from dijob.cli.doctor.verdict import problem
-from dijob.cli.loglines import Prefix
 from dijob.cli.main import group
 from dijob.cli.watching import live, view
 from dijob.client import DijobError, Job, Line, dump

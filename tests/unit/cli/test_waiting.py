@@ -1,8 +1,8 @@
 """`apply --wait` waits for several jobs concurrently, and prints each outcome."""
 
 import pytest
+from dijob.cli.commands.wait import print_outcomes
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.waiting import print_outcomes
 from dijob.client import Outcome, TimedOut
 
 GOOD = Outcome("good", "Succeeded", "rank 0 exited 0")

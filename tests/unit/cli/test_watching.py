@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dijob.cli.commands.logs import PrintOptions, options_of
+from dijob.cli.commands.logs import Prefix, PrintOptions, options_of
 from dijob.cli.errors import CliError
-from dijob.cli.loglines import Prefix
 from dijob.cli.watching import live, view
 from dijob.cli.watching.feed import Feed
 from dijob.client import AsyncClient, Job, Line, NotFound, RankPod, TimedOut

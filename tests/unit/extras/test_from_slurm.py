@@ -6,8 +6,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from dijob.cli.errors import Exit
-from dijob.cli.files import parse_file
-from dijob.cli.jobs import job_of
+from dijob.cli.files import job_of, parse_file
 from dijob.cli.main import group
 from dijob_extras.slurm.script import parse_script
 

@@ -70,7 +70,7 @@ def test_a_mount_is_never_outside_the_ranks_folder() -> None:
 
 
 def request_of(text: str, tmp_path: Path, **more: Any) -> plan.Request:
-    from dijob.cli.jobs import job_of
+    from dijob.cli.files import job_of
 
     file = parse_file("job.yaml", text)
     made = job_of(file)

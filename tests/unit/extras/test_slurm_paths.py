@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 from dijob_extras.slurm.convert import Wishes, convert_script
-from dijob_extras.slurm.paths import foreign_paths
 from dijob_extras.slurm.script import parse_script
-from dijob_extras.slurm.write import PATHS, render_file
+from dijob_extras.slurm.write import PATHS, foreign_paths, render_file
 
 PLACES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "the working directory": ({"workingDir": "/home/me/project"}, ["/home/me/project"]),

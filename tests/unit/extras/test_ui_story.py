@@ -8,7 +8,7 @@ import pytest
 from dijob.client import Job
 from dijob_extras.ui import graph, memory, story
 from dijob_extras.ui.memory import Ends, PageMemory, SeenValue
-from dijob_extras.ui.words import shorten_text
+from dijob_extras.ui.story import shorten_text
 from unit.extras.seen import CREATED, condition, ended, event, job, pod
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)

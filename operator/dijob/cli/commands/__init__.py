@@ -1,4 +1,4 @@
-"""One module per command; click runs its function `command`.
+"""The commands, in one module for each family; click runs the function NAME_command.
 
 A module is imported only when its command is used, and imports the client and other heavy packages
 inside functions. Otherwise `--help` and shell completion would take a third of a second longer.
@@ -7,25 +7,31 @@ inside functions. Otherwise `--help` and shell completion would take a third of 
 from collections.abc import Mapping
 from typing import Final
 
-# Each command's name and the first line of its help, in the order in which `--help` lists them.
-# The text is repeated here because listing the commands must not import their modules; a test
-# compares both. The module's name is the command's with underscores.
-COMMANDS: Final[Mapping[str, str]] = {
-    "run": "Create a job from an image and a command, with your code.",
-    "apply": "Create or update the objects in files with server-side apply.",
-    "wait": "Wait until a job ends, and exit with its outcome.",
-    "watch": "Show a live view of a job, its ranks and its events until the job ends.",
-    "doctor": "Check a job for problems that make it hang or fail, with a remedy for each.",
-    "topology": "Show which connections a job's processes have, which are missing, and why.",
-    "logs": "Print the logs of all ranks as one stream, in order of time.",
-    "list": "List the jobs of a namespace.",
-    "get": "Show the named jobs.",
-    "scale": "Change the number of pods of a job.",
-    "suspend": "Delete the pods of jobs until the jobs are resumed.",
-    "resume": "Resume suspended jobs with the same ranks.",
-    "restart": "Delete a job and recreate it, unchanged or from a file.",
-    "delete": "Delete jobs and their pods, and wait until the pods are gone.",
-    "cp": "Copy a file or folder from or to a rank, or a volume of a job without pods.",
-    "explain": "Show what the DIJob in a file becomes, without creating anything.",
-    "completion": "Print the completion script for bash, zsh, fish or kubectl.",
+# The module of each command and the first line of its help, in the order in which `--help` lists
+# them. The text is repeated here because listing the commands must not import their modules; a test
+# compares both.
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "run": ("run", "Create a job from an image and a command, with your code."),
+    "apply": ("apply", "Create or update the objects in files with server-side apply."),
+    "wait": ("wait", "Wait until a job ends, and exit with its outcome."),
+    "watch": ("wait", "Show a live view of a job, its ranks and its events until the job ends."),
+    "doctor": (
+        "doctor",
+        "Check a job for problems that make it hang or fail, with a remedy for each.",
+    ),
+    "topology": (
+        "topology",
+        "Show which connections a job's processes have, which are missing, and why.",
+    ),
+    "logs": ("logs", "Print the logs of all ranks as one stream, in order of time."),
+    "list": ("get", "List the jobs of a namespace."),
+    "get": ("get", "Show the named jobs."),
+    "scale": ("lifecycle", "Change the number of pods of a job."),
+    "suspend": ("lifecycle", "Delete the pods of jobs until the jobs are resumed."),
+    "resume": ("lifecycle", "Resume suspended jobs with the same ranks."),
+    "restart": ("lifecycle", "Delete a job and recreate it, unchanged or from a file."),
+    "delete": ("lifecycle", "Delete jobs and their pods, and wait until the pods are gone."),
+    "cp": ("cp", "Copy a file or folder from or to a rank, or a volume of a job without pods."),
+    "explain": ("explain", "Show what the DIJob in a file becomes, without creating anything."),
+    "completion": ("completion", "Print the completion script for bash, zsh, fish or kubectl."),
 }

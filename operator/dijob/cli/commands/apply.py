@@ -12,8 +12,8 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client, client_errors
+from dijob.cli.commands.wait import check_timeout, wait_for_outcomes
 from dijob.cli.printing import echo, format_object
-from dijob.cli.waiting import check_timeout, wait_for_outcomes
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -58,7 +58,7 @@ class ApplyOptions(TypedDict):
 )
 @options.output_option("text", "json", "yaml")
 @options.cluster_options
-def command(where: Where, **given: Unpack[ApplyOptions]) -> None:
+def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     """Create or update the objects in files with server-side apply.
 
     Every DIJob is validated before anything is sent. An error names the field and says what to

@@ -1,14 +1,64 @@
-"""`kubectl dijob completion`: prints completion scripts for shells and for kubectl."""
+"""Shell completion: click completes commands and options, the cluster provides the job names.
+
+`kubectl dijob completion` prints the scripts that set it up.
+"""
+
+from typing import Final
 
 import click
+from click.shell_completion import CompletionItem, get_completion_class
 
-from dijob.cli.completing import PLUGIN, SHELLS, completion_script
+# The variable by which a shell requests completions. click derives it from the program's name; it
+# is fixed here so that both names of the program share one completion script.
+COMPLETE_VARIABLE: Final = "_DIJOB_COMPLETE"
+SHELLS: Final = ("bash", "zsh", "fish")
+PROGRAMS: Final = ("dijob", "kubectl-dijob")
+
+# kubectl runs the program kubectl_complete-dijob with the words after `kubectl dijob`. The last
+# line it prints is a directive of cobra: 4 means that no file names are completed.
+PLUGIN: Final = f"""#!/bin/sh
+# Save this as kubectl_complete-dijob in a folder of PATH, and make it executable.
+COMP_WORDS="kubectl-dijob $*" COMP_CWORD=$# {COMPLETE_VARIABLE}=bash_complete kubectl-dijob |
+  sed 's/^[^,]*,//'
+echo :4
+"""
+
+
+def completion_script(group: click.Command, shell: str) -> str:
+    """Return the completion script of a shell, for both names of the program."""
+    found = get_completion_class(shell)
+    assert found is not None, shell
+    return "\n".join(found(group, {}, program, COMPLETE_VARIABLE).source() for program in PROGRAMS)
+
+
+def complete_jobs(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the names of jobs that begin with `incomplete`.
+
+    If the cluster cannot be queried, nothing is offered: an error message would disturb the
+    command line that the user types.
+    """
+    from dijob.cli.calling import Where, call_client
+    from dijob.cli.errors import CliError
+
+    # These options may precede the name on the command line, and then decide which jobs exist.
+    where = Where(
+        *(ctx.params.get(name) for name in ("namespace", "context", "kubeconfig")),
+    )
+    try:
+        found = call_client(where, lambda client: client.list())
+    except CliError:
+        return []
+    return [
+        CompletionItem(job.name, help=job.phase) for job in found if job.name.startswith(incomplete)
+    ]
 
 
 @click.command()
 @click.argument("shell", type=click.Choice([*SHELLS, "kubectl"]))
 @click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
+def completion_command(ctx: click.Context, shell: str) -> None:
     """Print the completion script for bash, zsh, fish or kubectl.
 
     Commands, options and the names of jobs are completed. With `kubectl`, the output is the

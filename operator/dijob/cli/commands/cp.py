@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @options.cluster_options
-def command(where: Where, source: str, target: str) -> None:
+def cp_command(where: Where, source: str, target: str) -> None:
     """Copy a file or folder from or to a rank, or a volume of a job without pods.
 
     Either FROM or TO is a path in a job, written NAME:[RANK:]PATH; the rank defaults to 0. The

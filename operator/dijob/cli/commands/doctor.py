@@ -18,7 +18,7 @@ from dijob.cli.printing import echo, format_object
 @options.job
 @options.output_option("text", "json", "yaml")
 @options.cluster_options
-def command(where: Where, name: str, output: str, **given: Any) -> None:
+def doctor_command(where: Where, name: str, output: str, **given: Any) -> None:
     """Check a job for problems that make it hang or fail, with a remedy for each.
 
     The checks query the API server, and run a small read-only Python program in each pod by exec,
@@ -67,10 +67,10 @@ def _load_extensions() -> tuple[Sequence[DoctorExtension], Sequence[CliError]]:
 
 def _add_help(extension: DoctorExtension) -> None:
     # After NAME, before the options that all commands have.
-    at = next(i for i, param in enumerate(command.params) if param.name == "output")
-    command.params[at:at] = extension.options
-    text, mark, examples = inspect.cleandoc(command.help or "").partition("\b\nExample:")
-    command.help = f"{text}{extension.help}\n\n{mark}{examples}\n  {extension.example}"
+    at = next(i for i, param in enumerate(doctor_command.params) if param.name == "output")
+    doctor_command.params[at:at] = extension.options
+    text, mark, examples = inspect.cleandoc(doctor_command.help or "").partition("\b\nExample:")
+    doctor_command.help = f"{text}{extension.help}\n\n{mark}{examples}\n  {extension.example}"
 
 
 _EXTENSIONS, _ERRORS = _load_extensions()

@@ -19,7 +19,7 @@ NOT_ASKED = {"asked": False, "why": "not checked: --offline", "findings": []}
 @click.option("--full", is_flag=True, help="Show every pod with all its variables.")
 @click.option("--offline", is_flag=True, help="Read only the file, and contact no cluster.")
 @options.cluster_options
-def command(where: Where, file: str, output: str | None, full: bool, offline: bool) -> None:
+def explain_command(where: Where, file: str, output: str | None, full: bool, offline: bool) -> None:
     """Show what the DIJob in a file becomes, without creating anything.
 
     The output lists pods and ranks, the environment variables of their processes, the connections
@@ -38,8 +38,7 @@ def command(where: Where, file: str, output: str | None, full: bool, offline: bo
     """
     from dijob.cli.explain import text
     from dijob.cli.explain.report import explain_job
-    from dijob.cli.files import read_file
-    from dijob.cli.jobs import job_of
+    from dijob.cli.files import job_of, read_file
     from dijob.core.options import Options
 
     source = read_file(file)

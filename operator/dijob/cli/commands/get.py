@@ -1,4 +1,4 @@
-"""`kubectl dijob get`: prints jobs by name in the formats of `kubectl get`."""
+"""`kubectl dijob get` and `list`: print jobs in the formats of `kubectl get`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client
-from dijob.cli.printing import print_jobs
+from dijob.cli.printing import echo, print_jobs
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @options.some_jobs
 @options.output_option("table", "json", "yaml", "name")
 @options.cluster_options
-def command(where: Where, names: Sequence[str], output: str) -> None:
+def get_command(where: Where, names: Sequence[str], output: str) -> None:
     """Show the named jobs.
 
     \b
@@ -29,3 +29,27 @@ def command(where: Where, names: Sequence[str], output: str) -> None:
         return [await client.get(name) for name in names]
 
     print_jobs(call_client(where, act), output, many=len(names) > 1)
+
+
+@click.command()
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
+@click.option(
+    "-l", "--selector", default="", metavar="LABELS", help="Label selector, such as team=blue."
+)
+@options.output_option("table", "json", "yaml", "name")
+@options.cluster_options
+def list_command(where: Where, all_namespaces: bool, selector: str, output: str) -> None:
+    """List the jobs of a namespace.
+
+    \b
+    Example:
+      kubectl dijob list -A
+    """
+
+    found = call_client(
+        where, lambda client: client.list(everywhere=all_namespaces, selector=selector)
+    )
+    if not found and output == "table":
+        echo("No DIJobs found.", err=True)
+        return
+    print_jobs(found, output, many=True, namespaces=all_namespaces)

@@ -11,9 +11,9 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client, client_errors, print_outcome
+from dijob.cli.commands.wait import check_timeout, wait_for_outcome
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo, format_object
-from dijob.cli.waiting import check_timeout, wait_for_outcome
 
 if TYPE_CHECKING:
     from dijob.cli.running.build import BuildRequest
@@ -101,7 +101,7 @@ class RunOptions(TypedDict):
 @options.cluster_options
 # Unprocessed, because the options in it belong to the user's program.
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
+def run_command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
     """Create a job from an image and a command, with your code.
 
     The command runs in each pod as written, without a shell. The ConfigMap with the code is

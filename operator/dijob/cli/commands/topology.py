@@ -20,7 +20,7 @@ from dijob.cli.printing import echo, format_object
 )
 @options.output_option("table", "json", "yaml")
 @options.cluster_options
-def command(where: Where, name: str, svg: str | None, output: str) -> None:
+def topology_command(where: Where, name: str, svg: str | None, output: str) -> None:
     """Show which connections a job's processes have, which are missing, and why.
 
     Connections are read from /proc/net in each pod by exec, with your permissions. The image needs

@@ -12,13 +12,13 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 from dijob.api.problems import SpecError
+from dijob.cli.calling import check_ranks
 from dijob.cli.copying import places
 from dijob.cli.copying.progress import CopyProgress
 from dijob.cli.copying.threads import run_in_thread
 from dijob.cli.copying.unpacking import Unpacked, unpack_tar
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
-from dijob.cli.ranks import check_ranks
 from dijob.client import AsyncClient, NotFound, RankPod, TimedOut
 from dijob.client.connection import ClientRequest
 from dijob.client.executing import STDERR, STDOUT, ContainerPlace, exit_code, stream_command

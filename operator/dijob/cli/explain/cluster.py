@@ -24,8 +24,7 @@ from dijob.cli.explain.fit import (
     into_quotas,
 )
 from dijob.cli.explain.report import pod_specs, sample_pods
-from dijob.cli.files import JobFile
-from dijob.cli.jobs import job_of
+from dijob.cli.files import JobFile, job_of
 from dijob.client import ApiError, AsyncClient, DijobError, NotFound, Refused
 from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from dijob.api.model import DIJob
-from dijob.cli.ports import ports_of
+from dijob.cli.topology.expected import ports_of
 from dijob.core.members import Gang
 from dijob.names import DIALLING, Queue
 from dijob.topology import connects_to, count_connections

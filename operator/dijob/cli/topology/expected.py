@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dijob.api.command import listen_port
 from dijob.api.model import DIJob
-from dijob.cli.ports import ports_of
 from dijob.core.members import Gang, format_count, format_ranks, gang_of, parse_ranks
-from dijob.names import DIALLING, Runtime
+from dijob.names import BASE_PORT, DIALLING, Runtime
 from dijob.topology import connected_from
 
 # torchrun's default (core/render/runtimes/torch.py).
@@ -174,3 +174,17 @@ def _options_note(job: DIJob) -> str:
                 " expected ones"
             )
     return ""
+
+
+# DI-engine 0.5.3, ding/entry/cli_parsers/slurm_parser.py: its first port under Slurm.
+SLURM_PORT: Final = 15151
+
+
+def ports_of(job: DIJob, rank: int) -> range:
+    """Return the ports of a rank's DI-engine processes, one per process in order.
+
+    They are used only with a message queue whose processes dial each other.
+    """
+    command = job.pod_set_of(rank).command
+    first = SLURM_PORT if command.platform == "slurm" else listen_port(command) or BASE_PORT
+    return range(first, first + job.workers)

@@ -1,11 +1,12 @@
-"""`kubectl dijob restart`: deletes a job and creates it again.
+"""`kubectl dijob scale`, `suspend`, `resume`, `restart` and `delete`.
 
 Most of a running job's spec cannot be changed, and an ended job does not start again. So a
-correction needs a new job of the same name.
+correction needs a new job of the same name, which `restart` creates. It cannot start before the
+pods of the old one are gone, so `delete` and `restart` wait for that.
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +17,16 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client
 from dijob.cli.commands.apply import read_valid_objects
+from dijob.cli.commands.wait import check_timeout, wait_for_outcome
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
-from dijob.cli.waiting import check_timeout, wait_for_outcome
+from dijob.names import MAX_REPLICAS
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
 
 Body = dict[str, Any]
+_Act = Callable[["AsyncClient", str], Awaitable[object]]
 
 
 class RestartOptions(TypedDict):
@@ -58,7 +61,7 @@ class RestartOptions(TypedDict):
     help="How long to wait for the old pods to end before the new job is created. Default: 5m.",
 )
 @options.cluster_options
-def command(where: Where, name: str, **given: Unpack[RestartOptions]) -> None:
+def restart_command(where: Where, name: str, **given: Unpack[RestartOptions]) -> None:
     """Delete a job and recreate it, unchanged or from a file.
 
     A server-side dry run validates the new job first, so an invalid one deletes nothing. Then the
@@ -129,3 +132,93 @@ def split_objects(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Bo
             f"the files must contain the DIJob {name} and no other; found: {found}", Exit.USAGE
         )
     return [body for body in bodies if body is not jobs[0]], jobs[0]
+
+
+@click.command()
+@options.some_jobs
+@click.option("--wait/--no-wait", default=True, help="Wait until the pods are gone (the default).")
+@options.timeout_option(300, "5m")
+@options.cluster_options
+def delete_command(where: Where, names: Sequence[str], wait: bool, timeout: float) -> None:
+    """Delete jobs and their pods, and wait until the pods are gone.
+
+    \b
+    Example:
+      kubectl dijob delete test
+    """
+
+    async def act(client: "AsyncClient") -> None:
+        # One after the other, so that a line is printed only when its job is gone.
+        for name in names:
+            await client.delete(name, timeout=timeout if wait else None)
+            echo(f"dijob/{name} deleted")
+
+    call_client(where, act)
+
+
+@click.command()
+@options.job
+@click.option(
+    "--replicas", type=click.IntRange(1, MAX_REPLICAS), required=True, help="Number of pods."
+)
+@options.cluster_options
+def scale_command(where: Where, name: str, replicas: int) -> None:
+    """Change the number of pods of a job.
+
+    New ranks join the running ones. When the job shrinks, the highest ranks leave. To scale a job
+    with tasks, change `replicas` of its last task and apply the file.
+
+    \b
+    Example:
+      kubectl dijob scale test --replicas 5
+    """
+    # The scale subresource, so that the right to scale is enough, as with `kubectl scale`.
+    call_client(where, lambda client: client.scale(name, replicas))
+    echo(f"dijob/{name} scaled to {replicas}")
+
+
+def _build_command(act: _Act, done: str, help: str) -> click.Command:
+    """Return a command that takes job names. `done` is the word printed for each job."""
+
+    @click.command(help=help)
+    @options.some_jobs
+    @options.cluster_options
+    def command(where: Where, names: Sequence[str]) -> None:
+        async def each(client: "AsyncClient") -> None:
+            # One after the other: the lines printed before an error say which jobs are done.
+            for name in names:
+                await act(client, name)
+                echo(f"dijob/{name} {done}")
+
+        call_client(where, each)
+
+    return command
+
+
+suspend_command = _build_command(
+    lambda client, name: client.suspend(name),
+    "suspended",
+    """Delete the pods of jobs until the jobs are resumed.
+
+    The pods get their termination grace period. Their capacity is free for other jobs. The jobs
+    keep their ranks.
+
+    \b
+    Example:
+      kubectl dijob suspend test
+    """,
+)
+
+
+resume_command = _build_command(
+    lambda client, name: client.resume(name),
+    "resumed",
+    """Resume suspended jobs with the same ranks.
+
+    The pods are created again. Programs that write checkpoints can continue from them.
+
+    \b
+    Example:
+      kubectl dijob resume test
+    """,
+)
