@@ -252,15 +252,15 @@ scale: cluster-build ## restart the operator with 1,000 jobs and 4,000 pods, and
 faults: cluster-build ## inject faults of networks, API servers, nodes and clocks, and print a table of the results (SEED=, ROWS=, JSON=FILE)
 	@if [ $$(id -u) -eq 0 ] && command -v apt-get >/dev/null && ! dpkg -s libfaketime >/dev/null 2>&1; then \
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libfaketime >/dev/null; fi
-	@$(PY) -m faultbench $(ROWS) $(SEED:%=--seed %) $(if $(or $(JSON),$(ROWS)),$(JSON:%=--json %),--json bench/results/faults.json)
+	@$(PY) -m faults.simulated_nodes $(ROWS) $(SEED:%=--seed %) $(if $(or $(JSON),$(ROWS)),$(JSON:%=--json %),--json bench/results/faults.json)
 
 .PHONY: soak
 soak: cluster-build ## random jobs and faults for half an hour, to find leaks (MINUTES=, SEED=, JSON=FILE)
-	@$(PY) -m faultbench.soak --minutes $(or $(MINUTES),30) $(SEED:%=--seed %) --json $(or $(JSON),bench/results/soak.json)
+	@$(PY) -m faults.soak --minutes $(or $(MINUTES),30) $(SEED:%=--seed %) --json $(or $(JSON),bench/results/soak.json)
 
 .PHONY: faults-page
 faults-page: venv ## update the tables of docs/reliability.md from bench/results
-	@$(PY) -m faultbench.page
+	@$(PY) -m faults.simulated_nodes.page
 
 .PHONY: bench
 bench: cluster-build ## start times of 20x4, 100x4 and 5x200 pods, compared with bare clients and JobSet, three runs (~20 min; SHAPES=, RUNS=, JSON=FILE, JOBSET_BIN=)
@@ -308,11 +308,11 @@ long: cluster-build images ## long variants of e2e tests, mostly DI-engine's own
 
 .PHONY: chaos
 chaos: cluster-build images ## random fault injection on real pods, several faults at once, five jobs (~15 min; SEED=, MINUTES=, REPLAY=FILE, JSON=FILE)
-	@$(PY) -m chaos $(SEED:%=--seed %) $(MINUTES:%=--minutes %) $(REPLAY:%=--replay %) $(JSON:%=--json %)
+	@$(PY) -m faults.real_pods $(SEED:%=--seed %) $(MINUTES:%=--minutes %) $(REPLAY:%=--replay %) $(JSON:%=--json %)
 
 .PHONY: chaos-page
 chaos-page: venv ## update the table of real pods in docs/reliability.md from bench/results/chaos.json
-	@$(PY) -m chaos.page
+	@$(PY) -m faults.real_pods.page
 
 .PHONY: arm64
 arm64: venv ## build the arm64 images of launcher and operator and run their programs in an emulator (~4 min; not in make test)

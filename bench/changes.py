@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from faults.bulk import for_all
-from faults.kube import Json, Kube, dijob, jobs, pods
+from faults.lab.bulk import for_all
+from faults.lab.kube import Json, Kube, dijob, jobs, pods
 from measured import Shape, Starts
 
 # Every tenth pod is deleted, beginning with this one. None of them is a rank 0: every other rank

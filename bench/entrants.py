@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from changes import start_jobs
-from faults.audit import OPERATOR, Audit
-from faults.kube import make_namespace
-from faults.load import plane_cpu, plane_memory
-from faults.running import Operator, Usage
+from faults.lab.audit import OPERATOR, Audit
+from faults.lab.kube import make_namespace
+from faults.lab.load import plane_cpu, plane_memory
+from faults.lab.running import Operator, Usage
 from floor import Floor, Kind
 from jobset import AGENT, controller, start_jobsets
 from measured import Result, Shape, Starts

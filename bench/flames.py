@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from changes import start_jobs
-from faults.kube import Access, Kube, make_namespace
-from faults.running import Operator
+from faults.lab.kube import Access, Kube, make_namespace
+from faults.lab.running import Operator
 from measured import Shape
 from place import LIMIT_SECONDS, clear, own_plane, until_listed, until_served
 

@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 
 import yaml
-from faults.bulk import for_all
-from faults.kube import Json, Kube, pods
+from faults.lab.bulk import for_all
+from faults.lab.kube import Json, Kube, pods
 from measured import Starts
 
 PODS = Path(__file__).parent / "pods"

@@ -15,10 +15,10 @@ from pathlib import Path
 from changes import lose, lost_of, scale
 from cluster import Cluster
 from entrants import Running, race_floor, started
-from faults.audit import Audit
-from faults.kube import Access, Kube
-from faults.load import quiet
-from faults.restarts import Crowd
+from faults.lab.audit import Audit
+from faults.lab.kube import Access, Kube
+from faults.lab.load import quiet
+from faults.lab.restarts import Crowd
 from measured import CROWD, Change, Rest, Result, Shape, Starts
 from page import show
 from place import Place, own_plane, until_served

@@ -21,9 +21,9 @@ import yaml
 from cluster import Cluster
 from cluster.shell import until_established
 from cluster.waiting import until_async
-from faults.bulk import for_all
-from faults.kube import Json, Kube, pods
-from faults.running import Usage, free_port, usage_of
+from faults.lab.bulk import for_all
+from faults.lab.kube import Json, Kube, pods
+from faults.lab.running import Usage, free_port, usage_of
 from floor import Kind
 from measured import Shape, Starts
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from changes import start_jobs
 from cluster import Cluster
 from entrants import race_floor
-from faults.bulk import for_all
-from faults.kube import Access, Kube, dijob, jobs, make_namespace
-from faults.running import Operator
+from faults.lab.bulk import for_all
+from faults.lab.kube import Access, Kube, dijob, jobs, make_namespace
+from faults.lab.running import Operator
 from measured import Shape
 from place import LIMIT_SECONDS, Place, clear, own_plane, until_listed, until_served
 

@@ -15,7 +15,7 @@ from typing import Any
 from archives import archive
 from cluster import Cluster, Options, find, up
 from diary import kept
-from faults.audit import Audit
+from faults.lab.audit import Audit
 from identity import begun, identities, until_healed
 from jobs import DITASK, LIGHT, REAL_SECONDS, config_map, job, mounted
 from release import install

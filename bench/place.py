@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from cluster import Cluster
 from cluster.waiting import until_async
-from faults.kube import Kube, KubeError, jobs, pods, services
-from faults.running import Operator
+from faults.lab.kube import Kube, KubeError, jobs, pods, services
+from faults.lab.running import Operator
 from floor import size_of
 from jobset import jobsets
 from planes import control_plane

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from faults.restarts import Restart
+from faults.lab.restarts import Restart
 from measured import Change, Rest, Result, Shape
 from pydantic import TypeAdapter
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cluster import Cluster
 from entrants import JOBSET, entrants, race_one
-from faults.kube import Access, Kube
+from faults.lab.kube import Access, Kube
 from jobset import BURST, QPS
 from measured import Result, Shape
 from page import show

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from diary import Diary, has_gate
-from faults.audit import OPERATOR, Audit, Write
+from faults.lab.audit import OPERATOR, Audit, Write
 from identity import WHOLE
 from space import GATE, MAIN, Body, Space
 

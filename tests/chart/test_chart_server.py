@@ -24,7 +24,7 @@ from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
 from dijob.names import API_VERSION
-from faults.running import free_port
+from faults.lab.running import free_port
 from manifests import CRD, Body
 from planes import ROOT
 

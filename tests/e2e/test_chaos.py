@@ -4,14 +4,14 @@ import time
 from pathlib import Path
 
 import pytest
-from chaos import leftovers, plan, shapes, story
-from chaos.kinds import KINDS, Level
-from chaos.observer import Observer
-from chaos.plan import Field
-from chaos.run import Run
-from chaos.scene import Scene
-from chaos.table import Result, markdown, rows
 from diary import kept
+from faults.real_pods import leftovers, plan, shapes, story
+from faults.real_pods.kinds import KINDS, Level
+from faults.real_pods.observer import Observer
+from faults.real_pods.plan import Field
+from faults.real_pods.run import Run
+from faults.real_pods.scene import Scene
+from faults.real_pods.table import Result, markdown, rows
 from leading import Leader
 from space import Space
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from asked import Wanted, asked, unfound
-from chaos.looks import View
 from cluster.shell import run
+from faults.real_pods.looks import View
 from identity import begun
 from jobs import LIGHT, job, peers, redis_server, shell
 from space import Body, Space

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from archives import archive, with_files
 from asked import Wanted, unfound
-from chaos.looks import View
+from faults.real_pods.looks import View
 from jobs import job, peers
 from space import Body, Space
 

@@ -6,8 +6,8 @@ import signal
 from typing import Any
 
 import pytest
-from chaos.looks import View
 from cluster import ClusterError
+from faults.real_pods.looks import View
 from jobs import LIGHT
 from manifests import dijob
 from space import MAIN, Body, Space, measured

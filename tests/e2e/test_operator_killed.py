@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from faults.exchange import Asked, Kill
-from faults.kube import Access
-from faults.proxy import Proxy
-from faults.running import Operator
+from faults.lab.exchange import Asked, Kill
+from faults.lab.kube import Access
+from faults.lab.proxy import Proxy
+from faults.lab.running import Operator
 from identity import identities, running, until_healed
 from sockets import mesh, until_edges
 from space import Space, without_operator

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from asked import asked
-from chaos.looks import View
 from cluster.shell import run
+from faults.real_pods.looks import View
 from jobs import config_map, job, mounted, peers, redis_server, shell
 from space import Space
 

@@ -1,22 +1,20 @@
 """Fixtures: a control plane with 50 simulated nodes, a client, lanes."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from faults.kube import Access, Kube
-from faults.lane import Lane, lane
+from faults.lab.kube import Access, Kube
+from faults.lab.lane import Lane, Lanes, lane
 from planes import control_plane
 from workers import own
 
 # Two test files run at a time (make apiserver), each with its own control plane.
 NAME = own("faults")
 NUMBERS = itertools.count(1)
-
-Lanes = Callable[[], AbstractAsyncContextManager[Lane]]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from entrants import OPERATORS
-from faults.kube import Access, Kube
+from faults.lab.kube import Access, Kube
 from measured import Result, Shape
 from place import Place, until_served
 from planes import control_plane

@@ -5,9 +5,9 @@ only the scenarios with the most kinds of writes, and `make faults` runs all.
 """
 
 import pytest
-from faults.conftest import Lanes
-from faults.crashes import Scenario, killed_at_each_write
-from faults.scenarios import RENEWAL, START
+from faults.lab.crashes import Scenario, killed_at_each_write
+from faults.lab.lane import Lanes
+from faults.lab.scenarios import RENEWAL, START
 
 pytestmark = pytest.mark.apiserver
 

@@ -3,9 +3,9 @@ files.)
 """
 
 import pytest
-from faults.conftest import Lanes
-from faults.crashes import killed_at_each_write
-from faults.scenarios import RESUME
+from faults.lab.crashes import killed_at_each_write
+from faults.lab.lane import Lanes
+from faults.lab.scenarios import RESUME
 
 pytestmark = pytest.mark.apiserver
 

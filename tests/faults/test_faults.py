@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 import pytest
-from faults.exchange import Asked, Fault
-from faults.kube import pods, services
-from faults.lane import Lane
-from faults.waits import SOON, calm, ended, first_pod, renewed, running
+from faults.lab.exchange import Asked, Fault
+from faults.lab.kube import pods, services
+from faults.lab.lane import Lane
+from faults.lab.waits import SOON, calm, ended, first_pod, renewed, running
 
 pytestmark = pytest.mark.apiserver
 

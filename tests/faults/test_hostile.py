@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from faults.kube import Kube, dijob, jobs
-from faults.stretches import longest
-from faults.tenants import RANKS, deep_reading, two
+from faults.hostile.tenants import RANKS, deep_reading, two
+from faults.lab.kube import Kube, dijob, jobs
+from faults.lab.stretches import longest
 from speed import allowed
 
 pytestmark = pytest.mark.apiserver

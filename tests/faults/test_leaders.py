@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from faults.exchange import Fault
-from faults.lane import Lane
-from faults.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, start_until
-from faults.waits import SOON, renewed, running
+from faults.lab.exchange import Fault
+from faults.lab.lane import Lane
+from faults.lab.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, start_until
+from faults.lab.waits import SOON, renewed, running
 
 pytestmark = pytest.mark.apiserver
 

@@ -6,9 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from faults.conftest import Lanes
-from faults.kube import Json, dijob, jobs, pods
-from faults.lane import Lane
+from faults.lab.kube import Json, dijob, jobs, pods
+from faults.lab.lane import Lane, Lanes
 
 pytestmark = pytest.mark.apiserver
 

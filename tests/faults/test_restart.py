@@ -1,10 +1,10 @@
 """A new operator writes nothing about unchanged jobs, and handles new jobs at once."""
 
 import pytest
-from faults.exchange import Asked, Fault
-from faults.kube import pods
-from faults.lane import Lane
-from faults.waits import SOON, calm, ended, first_pod, pods_of, renewed, running, versions
+from faults.lab.exchange import Asked, Fault
+from faults.lab.kube import pods
+from faults.lab.lane import Lane
+from faults.lab.waits import SOON, calm, ended, first_pod, pods_of, renewed, running, versions
 
 pytestmark = pytest.mark.apiserver
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from cluster.waiting import until_async
-from faults.kube import Kube, make_namespace
-from faults.load import quiet
-from faults.restarts import RANKS, Crowd
-from faults.running import Operator
+from faults.lab.kube import Kube, make_namespace
+from faults.lab.load import quiet
+from faults.lab.restarts import RANKS, Crowd
+from faults.lab.running import Operator
 
 pytestmark = pytest.mark.apiserver
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 from cluster import Cluster
-from faults.kube import Kube, jobs
-from faults.lane import Lane
-from faults.running import free_port
+from faults.lab.kube import Kube, jobs
+from faults.lab.lane import Lane
+from faults.lab.running import free_port
 from planes import ROOT
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from faultbench.soak import on_own_plane
-from faultbench.soaked import table
+from faults.soak.__main__ import on_own_plane
+from faults.soak.results import table
 
 pytestmark = pytest.mark.apiserver
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.conftest import Lanes
-from faults.kube import Json, Kube, KubeError, jobs, make_namespace, pods
-from faults.lane import Lane, lane
+from faults.lab.kube import Json, Kube, KubeError, jobs, make_namespace, pods
+from faults.lab.lane import Lane, Lanes, lane
 from manifests import GROUP
 
 pytestmark = pytest.mark.apiserver

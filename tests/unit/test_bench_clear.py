@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from faults.kube import Json, Kube, KubeError
+from faults.lab.kube import Json, Kube, KubeError
 from place import clear
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import goals
 import pytest
-from faults.restarts import Restart
+from faults.lab.restarts import Restart
 from measured import CROWD, Rest, Result, Shape
 from page import FULL, PAGE, START, filled
 from report import Machine, Report, Start

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chaos.judge import Job, Seen, problems, said
-from chaos.ranks import JOB_LABEL, RANK_LABEL, two_at_once, violations
-from chaos.shapes import ALL, MESH, REDIS, STAR, TORCH, Shape
+from faults.real_pods.judge import Job, Seen, problems, said
+from faults.real_pods.ranks import JOB_LABEL, RANK_LABEL, two_at_once, violations
+from faults.real_pods.shapes import ALL, MESH, REDIS, STAR, TORCH, Shape
 
 IPS = ("10.244.1.5", "10.244.2.6", "10.244.1.7", "10.244.2.8")
 SERVER_IP = "10.244.1.9"

@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from chaos.kinds import KINDS, Kind, Level
-from chaos.plan import PER_WAVE, WITHIN_SECONDS, Fault, Field, waves
-from chaos.shapes import ALL, MESH, REDIS, owner
-from chaos.story import BEGIN, FAULT, WAVE, Story, replayed, seed_of, wave
+from faults.real_pods.kinds import KINDS, Kind, Level
+from faults.real_pods.plan import PER_WAVE, WITHIN_SECONDS, Fault, Field, waves
+from faults.real_pods.shapes import ALL, MESH, REDIS, owner
+from faults.real_pods.story import BEGIN, FAULT, WAVE, Story, replayed, seed_of, wave
 
 PODS = tuple(pod for shape in ALL for pod in shape.targets)
 NODES = ("node-1", "node-2")

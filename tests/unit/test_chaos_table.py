@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from chaos.charges import Done, charges
-from chaos.healing import Healed, Look, healed
-from chaos.kinds import KINDS
-from chaos.plan import OPERATORS, Fault
-from chaos.shapes import ALL
-from chaos.table import ALONE, BESIDE, Result, joined, markdown, rows
+from faults.real_pods.charges import Done, charges
+from faults.real_pods.healing import Healed, Look, healed
+from faults.real_pods.kinds import KINDS
+from faults.real_pods.plan import OPERATORS, Fault
+from faults.real_pods.shapes import ALL
+from faults.real_pods.table import ALONE, BESIDE, Result, joined, markdown, rows
 
 
 def done(

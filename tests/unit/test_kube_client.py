@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 import trustme
-from faults.kube import Access, Kube
+from faults.lab.kube import Access, Kube
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from faultbench.mischief import (
+from faults.lab.exchange import Asked, Fault, Watch
+from faults.simulated_nodes.mischief import (
     HELD,
     Shifted,
     StaleLists,
@@ -16,7 +17,6 @@ from faultbench.mischief import (
     replayed,
     sometimes,
 )
-from faults.exchange import Asked, Fault, Watch
 
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/n/pods"

@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from faultbench import soaked
-from faultbench.__main__ import RECIPES
-from faultbench.page import FAULTS, NOT_MEASURED, PAGE, blocks
-from faultbench.rows import Outcome, Recipe, Report, Row, chosen, table
-from faultbench.soaked import Sample, Soaked
-from faultbench.stage import Stage
+from faults.simulated_nodes.__main__ import RECIPES
+from faults.simulated_nodes.page import FAULTS, NOT_MEASURED, PAGE, blocks
+from faults.simulated_nodes.rows import Outcome, Recipe, Report, Row, chosen, table
+from faults.simulated_nodes.stage import Stage
+from faults.soak import results as soaked
+from faults.soak.results import Sample, Soaked
 from page import filled
 from report import Machine
 

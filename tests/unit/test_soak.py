@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from faultbench.held import IN_TURN, Held
+from faults.soak.held import IN_TURN, Held
 
 YOUNG = Held(Counter({"watch": 3}), 10, 0)
 

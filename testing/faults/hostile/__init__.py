@@ -1,0 +1,1 @@
+"""Objects that a tenant may send to harm the operator or other tenants."""

@@ -1,0 +1,105 @@
+"""A new operator with many running jobs: when it sees a new job, when it has reconciled all jobs,
+and what it writes about jobs that need nothing.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.waiting import until_async
+
+from faults.lab.audit import Audit
+from faults.lab.bulk import Original, for_all
+from faults.lab.kube import Kube, dijob, jobs, pods, services
+from faults.lab.running import Operator
+
+PASSES_SECONDS = 60.0
+RANKS = 4
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The costs of a restart: seconds until the first pod of a waiting job, CPU seconds and peak
+    memory in MB until all jobs were reconciled, and writes about the other jobs.
+    """
+
+    seconds: float
+    cpu: float
+    peak: float
+    writes: list[str]
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Many running jobs in a namespace, and their operator, which is not running yet."""
+
+    kube: Kube
+    namespace: str
+    operator: Operator
+    jobs: int
+
+    async def fill(self) -> None:
+        """Let the operator run one job, and copy it with its 4 pods, Service and status."""
+        await self.operator.start()
+        body = dijob(self.namespace, "original", RANKS)
+        # Otherwise the operator would set the field, and the copies would have a newer generation
+        # than their status.
+        body["spec"]["replicas"] = RANKS
+        await self.kube.create(jobs(self.namespace), body)
+
+        async def missing() -> str:
+            status = (await self.kube.get(jobs(self.namespace, "original"))).get("status") or {}
+            ready = status.get("readyReplicas") == RANKS
+            service = await self.kube.find(services(self.namespace, "original"))
+            return "" if ready and service else f"{status}, service: {service is not None}"
+
+        await until_async("the original", missing, 60, self.operator.evidence)
+        await self.operator.kill()
+        original = await Original.of(self.kube, self.namespace, "original")
+        await for_all(range(self.jobs - 1), lambda number: original.clone(self.kube, number))
+
+    async def restart(self, log: Path, number: int) -> Restart:
+        """Start the operator with a new job waiting, and wait until it has reconciled all jobs.
+        `log` is the apiserver's audit log.
+        """
+        audit = Audit(log)
+        seconds = await self._first_pod(number)
+        await self._settled(number)
+        used = self.operator.usage()
+        return Restart(round(seconds, 2), used.cpu, round(used.peak), self._others(audit, number))
+
+    async def _first_pod(self, number: int) -> float:
+        name = f"new{number}"
+        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, 1))
+        begin = time.monotonic()
+        await self.operator.start()
+
+        async def missing() -> str:
+            there = await self.kube.find(pods(self.namespace, f"{name}-0"))
+            return "" if there else "there is none"
+
+        await until_async(f"first pod of {name}", missing, 60, self.operator.evidence)
+        return time.monotonic() - begin
+
+    async def _settled(self, number: int) -> None:
+        """Wait until every job was reconciled, and the new ones run."""
+        name = f"new{number}"
+
+        async def missing() -> str:
+            passes = await self.operator.metric("dijob_passes_total")
+            found = await self.kube.get(jobs(self.namespace, name))
+            phase = (found.get("status") or {}).get("phase")
+            service = await self.kube.find(services(self.namespace, name))
+            done = passes >= self.jobs and phase == "Running" and service
+            return "" if done else f"{passes:g} passes, {name} {phase}"
+
+        await until_async("all passes", missing, PASSES_SECONDS, self.operator.evidence)
+
+    def _others(self, audit: Audit, number: int) -> list[str]:
+        """Return the operator's writes in the namespace that are not about the new job."""
+        written = (write for write in audit.each() if write.namespace == self.namespace)
+        return [
+            f"{write.verb} {write.name}"
+            for write in written
+            if not write.name.startswith(f"new{number}")
+        ]

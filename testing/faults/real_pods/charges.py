@@ -1,0 +1,56 @@
+"""The number of counted failures that a job must have after the faults of a wave."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from faults.real_pods.kinds import Level
+from faults.real_pods.plan import Fault
+from faults.real_pods.shapes import Shape, owner
+
+
+@dataclass(frozen=True)
+class Done:
+    """A fault that was injected: its begin and end (seconds of the run), and what it hit, or why it
+    hit nothing (`missed`). `alone` is as in scene.Done.
+    """
+
+    wave: int
+    fault: Fault
+    began: float
+    ended: float
+    hit: str = ""
+    missed: str = ""
+    alone: bool = False
+
+
+def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:
+    """Return whether a fault may have hit a job: one of its pods, or a node, which all jobs use."""
+    level = done.fault.is_a.level
+    if level is Level.POD:
+        return owner(shapes, done.fault.target).name == job
+    return level is Level.NODE
+
+
+def charges(shapes: Iterable[Shape], wave: Iterable[Done], job: str) -> tuple[int, int]:
+    """Return the minimum and the maximum of failures that one wave may add to a job's count.
+
+    Only failures of programs are counted (docs/tasks.md). If such a failure was the only fault that
+    touched the job in the wave, it counts exactly once. Together with other faults it may not
+    count, because a program that has to restart anyway, or whose Redis server is down, does not
+    count. A torch program that fails because of a lost peer, before the loss is known, does count
+    (docs/runtimes.md).
+    """
+    shapes = tuple(shapes)
+    own = [done for done in wave if not done.missed and touches(shapes, done, job)]
+    surely = sum(_costs(shapes, done) for done in own)
+    together = next(shape.together for shape in shapes if shape.name == job)
+    perhaps = sum(together and done.fault.is_a.known_late for done in own)
+    # With other faults in the wave, the rank may have been restarting anyway.
+    return (surely if len(own) == 1 else 0), surely + perhaps
+
+
+def _costs(shapes: Iterable[Shape], done: Done) -> bool:
+    """Return whether a fault is a counted failure. The Redis server of a job is not a rank, so its
+    failures do not count (docs/runtimes.md).
+    """
+    return done.fault.is_a.charged and done.fault.target != owner(shapes, done.fault.target).server

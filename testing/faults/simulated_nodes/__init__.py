@@ -1,0 +1,1 @@
+"""A table of single faults on simulated nodes, each with a bound: `make faults`."""

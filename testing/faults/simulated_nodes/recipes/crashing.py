@@ -1,0 +1,47 @@
+"""Recipes that kill the operator with kill -9 at each of its writes.
+
+Whatever it has done until then, the next operator must bring the job to the same final state.
+"""
+
+import statistics
+from contextlib import AsyncExitStack
+from functools import partial
+
+from faults.lab.crashes import Scenario, enumerate_points
+from faults.lab.scenarios import SCENARIOS
+from faults.simulated_nodes.rows import Outcome, Recipe
+from faults.simulated_nodes.stage import Stage
+
+# How many crash points of a scenario are tested at the same time.
+TEAM = 2
+
+
+async def wrong_points(scenario: Scenario, stage: Stage) -> Outcome:
+    """Count the crash points whose final state differs from that without a kill. There is one point
+    before each write, and one after the last.
+    """
+    async with AsyncExitStack() as stack:
+        team = [await stack.enter_async_context(stage.lane()) for _ in range(TEAM)]
+        least, outcomes = await enumerate_points(team, scenario)
+    # A point beyond the last write of its run kills nothing, so it does not count.
+    killed = [outcome for outcome in outcomes if outcome.write]
+    wrong = tuple(f"{one.point}, {one.write}: {one.wrong}" for one in outcomes if one.wrong)
+    # The number of status writes depends on the timing of the pods, so one write may be missing.
+    if len(killed) < max(1, least - 1):
+        wrong = (*wrong, f"only {len(killed)} of {least + 1} points were reached")
+    typical = statistics.median(one.seconds for one in outcomes)
+    seen = f"{len(killed)} points; same result as without a kill after {typical:.1f} s (median)"
+    return Outcome(sum(bool(one.wrong) for one in outcomes), seen, wrong)
+
+
+RECIPES = tuple(
+    Recipe(
+        "T1",
+        f"kill-{scenario.name}",
+        f"kill -9 at each write: {scenario.words}",
+        "crash points with a wrong result",
+        0,
+        partial(wrong_points, scenario),
+    )
+    for scenario in SCENARIOS
+)

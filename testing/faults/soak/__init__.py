@@ -1,0 +1,1 @@
+"""Random jobs and faults for a long time, to find leaks: `make soak`."""
