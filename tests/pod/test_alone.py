@@ -35,9 +35,6 @@ def looked(
 
 IS_BLIND = {
     "isolated": "python3 -I {image}/ditask --package a",
-    "no environment, among flags": "python3 -uE -X dev -W ignore {image}/ditask --labels platform",
-    "no site": "python3 -S -m ding.entry.cli_ditask --package a",
-    "another folder": "PYTHONPATH=/mine exec {image}/ditask --package a",
     "no folder": "unset PYTHONPATH; {image}/ditask",
 }
 IS_RIGHT = [
@@ -123,22 +120,3 @@ def test_c5_a_command_that_leaves_the_job_is_named_if_it_may_have_wanted_peers(
     assert err.count("dijob: WARNING: this rank has not joined the job: ") == 1
     assert "Remove --address 127.0.0.1 to join them, or add --topology alone" in err
     assert "this rank works alone: process " in box.said_last()
-
-
-@pytest.mark.parametrize("more", ["--topology alone", "--attach-to tcp://127.0.0.1:50516"])
-def test_c5_a_command_that_needs_no_peers_is_not_named(box: Box, image: Path, more: str) -> None:
-    """C5: such a command does what its user intends."""
-    command = f"{image}/ditask --package a --address 127.0.0.1 {more}"
-    assert "WARNING" not in looked(box, ["sh", "-c", command], nodes="10.0.0.1,10.0.0.2")
-    assert box.said_last() == ""
-
-
-@pytest.mark.parametrize(("code", "said"), [(0, "dijob: this program says otherwise: x"), (1, "")])
-def test_a_program_that_contradicts_its_job_is_named_where_it_succeeds(
-    box: Box, code: int, said: str
-) -> None:
-    """dijob_runtime.parallel writes the file next to topology.json."""
-    box.shows("1", "10.0.0.1")
-    program = f"echo x > {box.path}/says-otherwise; exit {code}"
-    box.run([box.launch, "sh", "-c", program], DI_RANK="0")
-    assert box.said_last().strip() == said

@@ -3,7 +3,7 @@ can correct.
 """
 
 import pytest
-from pod.boxes import JOB, Box
+from pod.boxes import Box
 
 LINE_ENDINGS = "the command or args contain carriage returns (Windows line endings)"
 SCRIPT = "cd /tmp\r\nls --no-such-option\r\n"
@@ -13,12 +13,9 @@ SCRIPT = "cd /tmp\r\nls --no-such-option\r\n"
     ("command", "says"),
     [
         (["sh", "-c", SCRIPT], True),
-        (["python3", "-c", "import sys; sys.exit(3)", "a\r"], True),
         (["python3", "-c", "pass", "a\r"], False),
-        (["sh", "-c", "exit 3", "a\rb"], False),
-        (["sh", "-c", "cd /tmp\nexit 3\n"], False),
     ],
-    ids=["script", "last word", "succeeds", "no line ending", "unix"],
+    ids=["script", "succeeds"],
 )
 def test_c48_windows_line_endings_are_named_if_the_command_fails(
     box: Box, command: list[str], says: bool
@@ -30,30 +27,6 @@ def test_c48_windows_line_endings_are_named_if_the_command_fails(
     assert bool(rc) or not says
     last = (err.splitlines() or [""])[-1]
     assert (LINE_ENDINGS in last) is says
-
-
-NOT_STARTED = {
-    "name": ("python3\r", "", '"python3\\r": its name ends with a carriage return'),
-    "first line": ("./it", "#!/bin/sh\r\n", "'./it': its first line ends with a carriage return"),
-    "interpreter": (
-        "./it",
-        "#!/no/bash -e\n",
-        "'./it': its interpreter does not exist: /no/bash -e",
-    ),
-    "no such file": ("./gone", "", "'./gone': program not found"),
-}
-
-
-@pytest.mark.parametrize(("word", "text", "says"), NOT_STARTED.values(), ids=NOT_STARTED)
-def test_c48_a_program_that_is_there_and_cannot_start_is_explained(
-    box: Box, word: str, text: str, says: str
-) -> None:
-    """C48: for a script with Windows line endings, Linux reports that the file does not exist."""
-    if text:
-        box.script("it", text)
-    rc, _, err = box.run([box.launch, word])
-    assert rc == 127
-    assert err.startswith(f"dijob: cannot run {says}")
 
 
 def test_c42_too_large_an_environment_names_the_variables_of_services(box: Box) -> None:
@@ -68,15 +41,3 @@ def test_c42_too_large_an_environment_names_the_variables_of_services(box: Box) 
     assert rc == 126, err[-300:]
     assert "too large for Linux" in err
     assert "2000 Services of the namespace: set enableServiceLinks: false in the template" in err
-
-
-def test_c48_an_image_without_ditask_is_not_named_as_the_cause_of_line_endings(box: Box) -> None:
-    """C48: for `ditask \\` followed by a carriage return, the shell runs ditask with the carriage
-    return as its argument. The last line names the cause.
-    """
-    box.shows("1", JOB["DI_NODES"])
-    script = "ditask \\\r\n  --topology mesh\r\n"
-    rc, _, err = box.run([box.launch, "sh", "-c", script], **JOB)
-    assert rc
-    assert "pip install" not in err
-    assert LINE_ENDINGS in err.splitlines()[-1]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 
-import pytest
 from cluster.waiting import until_true
 from pod.boxes import PID_NAMESPACE, Box
 from pod.processes import LISTEN, WHERE, end, first_process, line, python
@@ -88,30 +87,6 @@ def test_a_later_run_that_is_told_to_end_shows_what_the_failed_one_wrote(
     assert "the last failed run in this container (exit code 3)" in box.err()
 
 
-def test_an_operator_that_does_not_answer_is_waited_for_within_a_bound(box: Box) -> None:
-    box.shows("3", IPS)
-    run(box, [box.launch, *FAILS])
-    code, out, err = run(box, [box.launch, *FAILS], DIJOB_CONFIRM_SECONDS="0.3")
-    assert (code, out) == (3, "start\n")
-    assert (
-        "the operator has not counted the last failure within 0 s: the program is restarted" in err
-    )
-
-
-@pytest.mark.parametrize(
-    "env",
-    [{"DIJOB_RESTART_POLICY": ""}, {"DIJOB_RESTART_POLICY": "Never"}],
-    ids=["not in a job", "a pod that is over after a failure"],
-)
-def test_where_nothing_starts_again_nothing_is_kept_nor_waited_for(
-    box: Box, env: dict[str, str]
-) -> None:
-    box.shows("3", IPS)
-    for _ in range(2):
-        assert run(box, [box.launch, *FAILS], **env)[:2] == (3, "start\n")
-    assert not (box.path / "last-run").exists()
-
-
 @WHERE
 def test_a_start_for_a_new_list_waits_for_nothing(box: Box, namespace: list[str]) -> None:
     box.shows("3", IPS)
@@ -175,18 +150,6 @@ def test_a_launcher_beside_that_of_the_container_waits_for_nothing(box: Box) -> 
     assert (box.path / "last-run/run.json").read_text() == left
     process.terminate()
     assert end(process)[0] == 7
-
-
-def test_of_much_output_the_end_is_kept(box: Box) -> None:
-    box.shows("3", IPS)
-    much = "import sys\nfor n in range(200_000): print(f'line {n}')\nsys.exit(4)"
-    code, out, _ = run(box, [box.launch, *python(much)])
-    assert (code, out.count("\n")) == (4, 200_000)
-    process = waiting(box, [box.launch, *python(much)])
-    process.terminate()
-    code, log = end(process)
-    assert (code, log[-1]) == (4, "line 199999")
-    assert 500_000 < sum(map(len, log)) < 1_100_000
 
 
 def test_a_process_that_is_left_behind_does_not_hold_the_container(box: Box) -> None:

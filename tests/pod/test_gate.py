@@ -30,26 +30,6 @@ def project(box: Box, ips: str) -> None:
     box.shows("1", ips)
 
 
-@pytest.mark.parametrize(
-    ("ips", "rank", "ip"),
-    [
-        (IPS, 0, "10.0.0.1"),
-        (IPS, 2, "10.0.0.3"),
-        ("fd00::1,fd00::2", 1, "fd00::2"),
-        (",".join(f"10.0.{i // 250}.{i % 250}" for i in range(1500)), 1499, "10.0.5.249"),
-    ],
-    ids=["first", "last", "IPv6", "1500-ranks"],
-)
-def test_opens_for_its_own_address(box: Box, ips: str, rank: int, ip: str) -> None:
-    project(box, ips)
-    rc, out, err = box.run(gate(box), **environment(rank, ip))
-    assert (rc, out, err) == (
-        0,
-        f"dijob gate: open after 0 s: the address of rank {rank} is {ip}\n",
-        "",
-    )
-
-
 def test_opens_once_the_list_has_come(box: Box) -> None:
     process = box.start(gate(box), **environment())
     assert line(process) == "dijob gate: rank 1 is waiting for the addresses of all ranks"
@@ -105,16 +85,6 @@ def test_ends_at_once_also_while_the_dns_does_not_answer(box: Box) -> None:
     assert process.returncode == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("DI_RANK", ""), ("DI_RANK", "1;x"), ("DI_RANK", "-1"), ("DI_POD_IP", "")]
-)
-def test_a_variable_that_is_wrong_is_named(box: Box, name: str, value: str) -> None:
-    project(box, ",,")
-    rc, _, err = box.run(gate(box), **environment() | {name: value})
-    assert rc == 1
-    assert err.startswith(f"dijob gate: {name} is ")
-
-
 def test_the_program_is_installed_whole_and_may_be_again(box: Box, launcher: Path) -> None:
     folder = box.path / "volume/bin"
     folder.mkdir(parents=True)
@@ -143,23 +113,6 @@ def test_a_container_that_holds_the_image_ends_when_it_is_told(
     pid = first_process(process, namespace)
     os.kill(pid, signal.SIGTERM)
     assert process.wait(30) == 0
-
-
-def test_where_the_kubelet_makes_topology_json_it_is_linked_to(box: Box) -> None:
-    """This applies to pods without a launcher."""
-    project(box, IPS)
-    (box.path / "pod/topology.json").write_text("{}")
-    for _ in range(2):
-        assert box.run(gate(box), **environment())[0] == 0
-        assert (box.path / "topology.json").readlink() == Path("pod/topology.json")
-
-
-def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box, launcher: Path) -> None:
-    (box.path / "file").touch()
-    folder = box.path / "file/bin"
-    rc, _, err = box.run([str(launcher), "install"], DIJOB_BIN_DIR=str(folder))
-    assert rc == 1
-    assert f"cannot write {folder}: it must be an emptyDir that this user can write to" in err
 
 
 @pytest.mark.skipif(

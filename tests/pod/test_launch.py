@@ -67,24 +67,6 @@ def test_stdin_goes_to_the_command(box: Box, namespace: list[str]) -> None:
     assert box.run([*namespace, box.launch, "cat"], stdin=text) == (0, text, "")
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "why"),
-    [
-        ("no-such-program", 127, "program not found (PATH={bin}/path:"),
-        ("./no-such-file", 127, "program not found (PATH={bin}/path:"),
-        ("cd", 127, "program not found (PATH={bin}/path:"),  # it exists only as a shell builtin
-        ("./plain", 126, "permission denied\n"),
-        ("./bare", 126, "exec format error\n"),
-    ],
-)
-def test_a_command_that_cannot_run(box: Box, name: str, code: int, why: str) -> None:
-    (box.path / "plain").write_text("no program")
-    box.script("bare", "echo a script without its first line\n")
-    rc, _, err = box.run([box.launch, name])
-    assert rc == code
-    assert err.startswith(f"dijob: cannot run '{name}': {why.format(bin=box.bin)}")
-
-
 def test_no_command(box: Box) -> None:
     rc, _, err = box.run([box.launch])
     assert (rc, err) == (2, f"dijob: usage: {box.launch} COMMAND [ARGUMENT...]\n")

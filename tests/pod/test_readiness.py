@@ -92,18 +92,6 @@ def test_c23_a_rank_without_its_peers_is_not_ready_until_they_have_come(rank: Ra
     until_true("the rank is ready again", rank.is_ready)
 
 
-def test_c23_a_success_without_its_peers_is_named(rank: Rank, box: Box) -> None:
-    """C23: the condition LauncherBypassed quotes the termination message."""
-    rank.begins()
-    rank.file.write_text("rank 0\n")
-    rank.tell()
-    assert end(rank.process)[0] == 0
-    assert box.said_last() == (
-        "dijob: this rank works alone: its program started and ended without a connection to"
-        " rank 0\n"
-    )
-
-
 def test_c23_what_a_start_before_has_written_is_forgotten(box: Box) -> None:
     """C23: the directory outlives the container."""
     (box.path / "without-peers-0").write_text("rank 1\n")

@@ -69,16 +69,6 @@ def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(
     assert box.said_last() == "dijob: renewal, list 5\n"
 
 
-def test_85_also_where_the_program_exits_0(box: Box) -> None:
-    program = (
-        "import signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM});"
-        " print('ready', flush=True); signal.sigwait({signal.SIGTERM}); sys.exit(0)"
-    )
-    process = started(box, [box.launch, *python(program)])
-    box.shows("4", NEW, "4")
-    assert end(process)[0] == 85
-
-
 @WHERE
 def test_through_a_shell_that_hands_nothing_on(box: Box, namespace: list[str]) -> None:
     process = started(box, [*namespace, box.launch, "sh", "-c", f"python3 -c '{LISTEN}'; exit 3"])
@@ -93,19 +83,6 @@ def test_what_does_not_end_is_killed(box: Box) -> None:
     box.shows("4", NEW, "4")
     assert end(process)[0] == 85
     assert 0.9 < time.monotonic() - begin < 40  # the program itself would take 60
-
-
-# Annotations after growth, with the same revision, with an older one, and after a manual edit.
-IDLE = ("", "3", "2", "nonsense")
-
-
-def test_no_other_list_ends_it(box: Box) -> None:
-    process = started(box, [box.launch, *python(LISTEN)])
-    box.shows("9", NEW)
-    answer(box.pipe(), [shown("9", NEW, number) for number in (*IDLE, "")])
-    os.kill(process.pid, signal.SIGTERM)
-    assert end(process) == (7, ["SIGTERM", "saved"])
-    assert not box.said_last()
 
 
 def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:

@@ -14,7 +14,7 @@ from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import gang_of
 from dijob.core.render.annotations import addresses_patch, topology_json
 from dijob.names import Addressing, Runtime, Topology
-from pod.boxes import PID_NAMESPACE, Box, shown
+from pod.boxes import PID_NAMESPACE, Box
 from pod.processes import LISTEN, end, first_process, line, python
 from samples.builders import container, gang, job, manifest, pod_env, read, tasks_job
 from simulator.launched import environment_of
@@ -103,28 +103,6 @@ def test_topology_json_is_the_operators_and_follows_the_list(box: Box, addressin
     end(process)
 
 
-def test_topology_json_is_written_when_it_can_be_again(box: Box) -> None:
-    """A node's disk is full for a while. The log reports that once, not each second."""
-    box.shows("3", IPS)
-    process = box.start([box.launch, *python(LISTEN)], **WORLD)
-    assert line(process) == "ready"
-    (box.path / "topology.json.new").mkdir()
-    box.shows("4", IPS)
-    until_true("it says so", lambda: "cannot write topology.json" in box.err())
-    (box.path / "topology.json.new").rmdir()
-    until_true("topology.json has it", has_list(box, 4))
-    assert box.err().count("cannot write topology.json") == 1
-    process.send_signal(signal.SIGTERM)
-    end(process)
-
-
-def test_without_a_list_it_waits_since_the_program_would_work_alone(box: Box) -> None:
-    process = box.start([box.launch, *python("print('ran')")], **WORLD)
-    until_true("it says so", lambda: "waiting for the peer list" in box.err())
-    box.shows("3", IPS)
-    assert process.communicate(timeout=20)[0] == "ran\n"
-
-
 @pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 def test_the_wait_for_a_list_ends_when_the_pod_does(box: Box, namespace: list[str]) -> None:
     process = box.start([*namespace, box.launch, *python("print('ran')")], **WORLD)
@@ -134,21 +112,15 @@ def test_the_wait_for_a_list_ends_when_the_pod_does(box: Box, namespace: list[st
     assert process.returncode == 128 + signal.SIGTERM
 
 
-def test_a_variable_of_the_users_own_is_left_to_him(box: Box) -> None:
-    box.shows("3", IPS)
-    tasks = {"DIJOB_TASKS": "_ 1 COLLECTOR 1", "DI_LEARNER_NODES": "mine"}
-    program = "import os; print(os.environ['DI_LEARNER_NODES'], os.environ['DI_COLLECTOR_NODES'])"
-    assert box.run([box.launch, *python(program)], **WORLD | tasks)[1] == "mine 10.0.0.2\n"
-
-
-@pytest.mark.parametrize(
-    "text", ["nonsense", 'diengine.opendilab.org/node-ips="10.0.0.9', "=\n=\n", "\0"], ids=repr
-)
-def test_a_file_that_says_nothing_is_no_list(box: Box, text: str) -> None:
-    """The kubelet does not write such a file. A program with an empty peer list would be worse than
-    a launcher that waits.
+def test_h39_the_annotations_win_over_the_environment(box: Box) -> None:
+    """H39: envFrom or the image can set the variables that the launcher takes from the pod's
+    annotations, and none that lets it read another file.
     """
     box.shows("3", IPS)
-    (box.path / "pod/annotations").resolve().write_text(f"{text}\n{shown('3', IPS)}")
-    program = "import os; print(os.environ['DI_NODES'])"
-    assert box.run([box.launch, *python(program)], **WORLD)[1] == f"{IPS}\n"
+    forged = {"DI_NODES": "6.6.6.6", "DI_NODE_IPS": "6.6.6.6", "DI_LIST_NUMBER": "99"}
+    forged |= {"DIJOB_ADDRESSING": "Hostname", "DIJOB_POD_DIR": "/nowhere"}
+    process = box.start([box.launch, *python(PRINT)], **WORLD, **forged)
+    found = json.loads(line(process))
+    expected = LISTED | {"DI_NODES": IPS, "DI_NODE_IPS": IPS}
+    assert {name: found[name] for name in expected} == expected
+    end(process)

@@ -39,27 +39,39 @@ func Run(words []string) int {
 		env.Say("this image has no ditask (PATH=%s)%s", os.Getenv("PATH"), remedy)
 		return 127
 	}
+	call := prepare(words)
+	if err := reach.Check(call.targets); err != nil {
+		reach.Report(err)
+		return 1
+	}
+	return becomeDitask(real, call.queue, call.words)
+}
+
+// call is how the image's ditask is run.
+type call struct {
+	words   []string       // its arguments
+	queue   string         // the message queue; "" if it does not matter
+	targets []reach.Target // the addresses that must be reachable first
+}
+
+// prepare decides how the image's ditask is run, and logs what the user should know about it.
+func prepare(words []string) call {
 	users := readOptions(words)
 	users.warn()
 	if users.plain || os.Getenv("DI_NODES") == "" {
-		return become(real, words)
+		return call{words: words}
 	}
 	if platform, is := users.values["platform"]; is && platform != "k8s" {
 		// Another platform has its own variables and defaults, so the command keeps its usual meaning.
 		env.Say("--platform %s is given: no options are added and no addresses are checked", platform)
-		return become(real, words)
+		return call{words: words}
 	}
 	if option := users.ownWorld(); option != "" {
 		users.sayWhyAlone(option)
-		return becomeDitask(real, users.values["mq"], words)
+		return call{words: words, queue: users.values["mq"]}
 	}
 	options := users.withTheJobs()
-	words = append(options.added, words...)
-	if err := options.checkPeers(); err != nil {
-		reach.Report(err)
-		return 1
-	}
-	return becomeDitask(real, options.values["mq"], words)
+	return call{words: append(options.added, words...), queue: options.values["mq"], targets: options.targets()}
 }
 
 // becomeDitask replaces this process with the image's ditask for this message queue.
@@ -196,9 +208,9 @@ func (all *complete) fill(word, option, value string) {
 	all.added = append(all.added, option, value)
 }
 
-// checkPeers returns an error if this rank cannot reach an address to which it will connect. NNG never retries an address that
+// targets returns the addresses to which this rank will connect; none if they are not checked. NNG never retries an address that
 // it cannot reach, and logs nothing, so the job would hang.
-func (all complete) checkPeers() error {
+func (all complete) targets() []reach.Target {
 	queue, attach := all.values["mq"], all.values["attach"]
 	if queue != "nng" && queue != "redis" && !strings.HasPrefix(queue, "torchrpc") {
 		return nil
@@ -215,12 +227,12 @@ func (all complete) checkPeers() error {
 		return nil
 	}
 	if queue == "redis" {
-		return reach.Check(reach.RedisTargets(all.values["host"], all.values["port"]))
+		return reach.RedisTargets(all.values["host"], all.values["port"])
 	}
 	if attach != "" {
-		return reach.Check(reach.AttachedTargets(attach))
+		return reach.AttachedTargets(attach)
 	}
-	return reach.Check(reach.PeerTargets(topology, env.Natural(valueOr(all.values["ports"], "50515")), env.Natural(all.values["workers"])))
+	return reach.PeerTargets(topology, env.Natural(valueOr(all.values["ports"], "50515")), env.Natural(all.values["workers"]))
 }
 
 func valueOr(value, otherwise string) string {
@@ -268,10 +280,15 @@ const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_s
 // becomeTorchrpc replaces this process with dijob_runtime.ditask, which adds the queue torchrpc to ditask, because DI-engine
 // itself does not have it. It runs under the Python of the image's ditask, in which DI-engine is installed.
 func becomeTorchrpc(real, queue string, words []string) int {
-	python := strings.Fields(strings.TrimPrefix(env.FirstLine(real), "#!")) // two words for `#!/usr/bin/env python3`
+	python := interpreter(real)
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {
 		env.Say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, for the Python interpreter of its ditask", queue)
 		return 1
 	}
 	return become(python[0], append(append(python[1:], "-m", "dijob_runtime.ditask"), words...))
+}
+
+// interpreter returns the command in the first line of a script; two words for `#!/usr/bin/env python3`.
+func interpreter(script string) []string {
+	return strings.Fields(strings.TrimPrefix(env.FirstLine(script), "#!"))
 }

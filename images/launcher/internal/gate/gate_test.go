@@ -212,3 +212,47 @@ func TestWhatHasResolvedIsNotAskedAgain(t *testing.T) {
 		t.Errorf("asked %d times", count)
 	}
 }
+
+func TestOpensForItsOwnAddress(t *testing.T) {
+	var many []string
+	for i := range 1500 {
+		many = append(many, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
+	}
+	for name, row := range map[string]struct {
+		list string
+		rank int
+		ip   string
+	}{
+		"first":       {addresses, 0, "10.0.0.1"},
+		"last":        {addresses, 2, "10.0.0.3"},
+		"IPv6":        {"fd00::1,fd00::2", 1, "fd00::2"},
+		"1,500 ranks": {strings.Join(many, ","), 1499, "10.0.5.249"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod(t, nil)
+			p.lists(t, row.list)
+			w := &waiting{rank: row.rank, address: row.ip, out: &p.said}
+			if err := w.wait(); err != nil {
+				t.Error(err)
+			}
+			if want := fmt.Sprintf("dijob gate: open after 0 s: the address of rank %d is %s\n", row.rank, row.ip); p.said.String() != want {
+				t.Errorf("said %q", p.said.String())
+			}
+		})
+	}
+}
+
+func TestNamesAVariableThatIsWrong(t *testing.T) {
+	for _, row := range []struct{ rank, ip, says string }{
+		{"", "10.0.0.2", "DI_RANK is ''"},
+		{"1;x", "10.0.0.2", "DI_RANK is '1;x'"},
+		{"-1", "10.0.0.2", "DI_RANK is '-1'"},
+		{"1", "", "DI_POD_IP is empty"},
+	} {
+		t.Setenv("DI_RANK", row.rank)
+		t.Setenv("DI_POD_IP", row.ip)
+		if w, err := newWaiting(); w != nil || err == nil || !strings.HasPrefix(err.Error(), row.says) {
+			t.Errorf("%q, %q: %v", row.rank, row.ip, err)
+		}
+	}
+}

@@ -79,6 +79,9 @@ type Target struct {
 	isRedis    bool
 }
 
+// Address returns the target as HOST:PORT.
+func (t Target) Address() string { return net.JoinHostPort(strings.Trim(t.host, "[]"), t.port) }
+
 // PeerTargets returns the addresses to which this rank connects according to DI-engine's k8s parser: all workers of the ranks
 // that the topology selects.
 func PeerTargets(topology string, port, workers int) []Target {
@@ -190,7 +193,7 @@ func ask(targets []Target, patience time.Duration) (lost unreachedError) {
 // reached, because its program may not listen yet and NNG retries it. A Redis server must accept it. A listening NNG is not
 // affected by a connection that is closed at once.
 func (t Target) connect(patience time.Duration) error {
-	link, err := net.DialTimeout("tcp", net.JoinHostPort(strings.Trim(t.host, "[]"), t.port), patience)
+	link, err := net.DialTimeout("tcp", t.Address(), patience)
 	if err != nil {
 		if isThere(err) && !t.isRedis {
 			return nil

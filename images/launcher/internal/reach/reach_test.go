@@ -7,9 +7,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"dijob-launcher/internal/env/envtest"
 )
 
 const addresses = "10.0.0.1,10.0.0.2,10.0.0.3"
@@ -92,5 +95,164 @@ func TestReachRefusesWhatItCannotRead(t *testing.T) {
 				t.Errorf("%v, %v", targets, err)
 			}
 		})
+	}
+}
+
+// server accepts connections on the loopback device, sends each this answer, and counts them.
+func server(t *testing.T, answer string) (port string, seen *atomic.Int32) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	seen = &atomic.Int32{}
+	go func() {
+		for {
+			link, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			seen.Add(1)
+			if answer != "" {
+				link.Read(make([]byte, 20))
+				link.Write([]byte(answer))
+			}
+			link.Close()
+		}
+	}()
+	_, port, _ = net.SplitHostPort(listener.Addr().String())
+	return port, seen
+}
+
+// closedPort returns a port of the loopback device on which nothing listens.
+func closedPort(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+func TestEachTargetIsTriedOnce(t *testing.T) {
+	envtest.New(t)
+	one, seenByOne := server(t, "")
+	two, seenByTwo := server(t, "")
+	if err := Check(AttachedTargets("tcp://127.0.0.1:" + one + ", tcp://127.0.0.1:" + two)); err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); seenByOne.Load()*seenByTwo.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if seenByOne.Load() != 1 || seenByTwo.Load() != 1 {
+		t.Errorf("%d and %d connections", seenByOne.Load(), seenByTwo.Load())
+	}
+}
+
+func TestAPeerThatRefusesIsReached(t *testing.T) {
+	p := envtest.New(t)
+	if err := Check(AttachedTargets("tcp://127.0.0.1:" + closedPort(t))); err != nil || p.Said() != "" {
+		t.Errorf("%v, said %q", err, p.Said())
+	}
+}
+
+func TestARedisServerMustAnswerPing(t *testing.T) {
+	for answer, want := range map[string]string{
+		"+PONG\r\n":                            "",
+		"-NOAUTH Authentication required.\r\n": "it requires a password, which DI-engine cannot send",
+		"HTTP/1.1 400 Bad Request\r\n":         "not a Redis server: it answered 'HTTP/1.1 400 Bad Request'",
+		"":                                     "not a Redis server: it answered ''",
+		"closed":                               "Connection refused",
+	} {
+		t.Run(answer, func(t *testing.T) {
+			envtest.New(t)
+			t.Setenv("DI_RANK", "0")
+			if want != "" {
+				t.Setenv("DIJOB_REACH_SECONDS", "0.1")
+			}
+			port := closedPort(t)
+			if answer != "closed" {
+				port, _ = server(t, answer)
+			}
+			err := Check(RedisTargets("127.0.0.1", port))
+			if want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			full := "rank 0 cannot reach Redis (127.0.0.1: " + want + "). Gave up after 0.1 s, because the job would hang" +
+				" otherwise. Check the Redis server (spec.messageQueue)"
+			// A server that closes at once may reset the connection before the answer is read.
+			if err == nil || err.Error() != full && !(answer == "" && strings.Contains(err.Error(), "Redis (127.0.0.1: ")) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestATargetThatAppearsWithinTheLimitIsWaitedFor(t *testing.T) {
+	p := envtest.New(t)
+	port := closedPort(t)
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return
+		}
+		defer listener.Close()
+		link, err := listener.Accept()
+		if err == nil {
+			link.Read(make([]byte, 20))
+			link.Write([]byte("+PONG\r\n"))
+			link.Close()
+		}
+	}()
+	if err := Check(RedisTargets("127.0.0.1", port)); err != nil {
+		t.Error(err)
+	}
+	if want := "dijob: cannot reach Redis (127.0.0.1: Connection refused); trying for up to 60 s\n"; p.Said() != want {
+		t.Errorf("said %q", p.Said())
+	}
+}
+
+func TestTheExitCodeSaysWhetherTheCheckItselfFailed(t *testing.T) {
+	for name, row := range map[string]struct {
+		words string
+		code  int
+		says  string
+	}{
+		"reached":     {"star PORT 1", 0, ""},
+		"no peers":    {"alone PORT 1", 0, ""},
+		"unreachable": {"redis 127.0.0.1 PORT", 3, "rank 2 cannot reach Redis (127.0.0.1: Connection refused). Gave up after 0.1 s"},
+		"usage":       {"mesh PORT", 2, "reach: usage: reach TOPOLOGY PORT WORKERS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := envtest.New(t)
+			envtest.Sets(t, map[string]string{"DI_RANK": "2", "DI_NODES": "127.0.0.1,127.0.0.2,127.0.0.3", "DIJOB_REACH_SECONDS": "0.1"})
+			p.Writes(t, "termination-log", "")
+			code := Run(strings.Fields(strings.Replace(row.words, "PORT", closedPort(t), 1)))
+			if code != row.code || row.says != "" && !strings.Contains(p.Said(), "dijob: "+row.says) {
+				t.Errorf("%d, said %q", code, p.Said())
+			}
+			if last := p.SaidLast(); (last != "") != (code == unreachableExit) || !strings.HasPrefix(last, row.says) && last != "" {
+				t.Errorf("termination message %q", last)
+			}
+		})
+	}
+}
+
+func TestTheTerminationMessageIsNotCreatedOutsideAContainer(t *testing.T) {
+	envtest.New(t)
+	Report(errors.New("x"))
+	if _, err := os.Stat(os.Getenv("DIJOB_TERMINATION_LOG")); err == nil {
+		t.Error("it exists")
+	}
+}
+
+func TestANameThatDoesNotExistIsNotReached(t *testing.T) {
+	if err := (Target{host: "no-such-host.invalid", port: "9"}).connect(time.Second); err == nil {
+		t.Error("reached")
 	}
 }

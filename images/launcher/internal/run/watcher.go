@@ -112,7 +112,7 @@ func (w *watcher) warnOfDitask() {
 			env.Say("WARNING: this rank has not joined the job: %s", w.alone)
 			return
 		}
-		if ditask.IsAlone(words) && !isTold(pid, words) {
+		if ditask.IsAlone(words) && !hasHook(words, env.Read(fmt.Sprintf("/proc/%d/environ", pid))) {
 			ours := filepath.Join(env.BinFolderOf(os.Args[0]), env.PathFolder, "ditask")
 			w.alone = fmt.Sprintf("process %d runs ditask without --platform, and its Python does not read PYTHONPATH"+
 				" (python -I, -E or -S, or a command that clears it). Run %s instead, or add --platform k8s --topology %s",
@@ -126,9 +126,9 @@ func (w *watcher) warnOfDitask() {
 // blind matches the options with which Python ignores PYTHONPATH (-I, -E) or sitecustomize (-S).
 var blind = regexp.MustCompile(`^-[a-zA-Z]*[IES]`)
 
-// isTold returns whether a Python process loads the runtime hook: none of its options disables it, and the hook's directory
-// is in its PYTHONPATH.
-func isTold(pid int, words []string) bool {
+// hasHook returns whether a Python process with this command line and environment loads the runtime hook: none of its options
+// disables it, and the hook's directory is in its PYTHONPATH. The variables are separated by NUL, as in /proc.
+func hasHook(words []string, environ string) bool {
 	for _, word := range words[1:] {
 		if !strings.HasPrefix(word, "-") || word == "-c" || word == "-m" {
 			break
@@ -138,7 +138,7 @@ func isTold(pid int, words []string) bool {
 		}
 	}
 	folder := filepath.Join(env.BinFolderOf(os.Args[0]), env.PythonFolder)
-	for _, one := range strings.Split(env.Read(fmt.Sprintf("/proc/%d/environ", pid)), "\x00") {
+	for _, one := range strings.Split(environ, "\x00") {
 		if path, is := strings.CutPrefix(one, "PYTHONPATH="); is {
 			return slices.Contains(strings.Split(path, ":"), folder)
 		}

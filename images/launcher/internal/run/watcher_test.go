@@ -2,7 +2,10 @@ package run
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"dijob-launcher/internal/env/envtest"
 )
 
 func TestOutsideAJobNothingIsWatched(t *testing.T) {
@@ -23,6 +26,45 @@ func TestDIEnginesOwnSocketsAreKnown(t *testing.T) {
 		found := ipcInodes(before + path + "\n0000: 1 0 0 1 3 8")
 		if ipc != slices.Equal(found, []string{"7"}) || !ipc && found != nil {
 			t.Errorf("%q: %v", path, found)
+		}
+	}
+}
+
+func TestAPythonProcessHasTheHookIfNothingDisablesIt(t *testing.T) {
+	p := envtest.New(t)
+	own := "PATH=/bin\x00PYTHONPATH=" + p.Folder + "/bin/python\x00HOME=/"
+	for _, row := range []struct {
+		line, environ string
+		want          bool
+	}{
+		{"python3 /opt/ditask --package a", own, true},
+		{"python3 -u -X dev -W ignore /opt/ditask -I", own, true},
+		{"python3 -m ding.entry.cli_ditask -E", own, true},
+		{"ditask", "PYTHONPATH=/mine:" + p.Folder + "/bin/python", true},
+		{"python3 -I /opt/ditask --package a", own, false},
+		{"python3 -uE -X dev -W ignore /opt/ditask", own, false},
+		{"python3 -S -m ding.entry.cli_ditask --package a", own, false},
+		{"ditask --package a", "PATH=/bin\x00PYTHONPATH=/mine", false},
+		{"ditask", "PATH=/bin", false},
+	} {
+		if got := hasHook(strings.Fields(row.line), row.environ); got != row.want {
+			t.Errorf("%q with %q: %v", row.line, row.environ, got)
+		}
+	}
+}
+
+func TestWithoutAProbeNothingListens(t *testing.T) {
+	for _, row := range []struct {
+		ready, ip, address, program string
+	}{
+		{"", "10.0.0.1", "", ""}, {"6000", "10.0.0.1", "", ""}, {"6000 50515", "", "", ""},
+		{"6000 50515", "10.0.0.1", "10.0.0.1:6000", "10.0.0.1:50515"}, {"6000 50515", "fd00::1", "[fd00::1]:6000", "[fd00::1]:50515"},
+	} {
+		t.Setenv("DIJOB_READY", row.ready)
+		t.Setenv("DI_POD_IP", row.ip)
+		r := newReadiness()
+		if r == nil && row.address != "" || r != nil && (r.address != row.address || r.program != row.program) {
+			t.Errorf("%q: %+v", row.ready, r)
 		}
 	}
 }
