@@ -1,5 +1,6 @@
 """Commands, and checks of `doctor`, that other packages add through entry points."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -27,6 +28,13 @@ def extra() -> None:
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(group, words, prog_name="dijob")
+
+
+def python(script: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a new process, which has imported nothing."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    argv = [sys.executable, "-c", script, *args]
+    return subprocess.run(argv, capture_output=True, text=True, env=env)
 
 
 @pytest.fixture
@@ -74,7 +82,7 @@ def test_a_command_imports_no_extension_and_reads_no_entry_points() -> None:
         "print([m for m in sys.modules if m.startswith(('dijob_extras', 'importlib.metadata.'))],"
         " __import__('dijob.cli.extensions').cli.extensions.find_extensions.cache_info().misses)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = python(script)
     assert done.stdout == "[] 0\n", done
 
 
@@ -85,11 +93,8 @@ def test_doctor_works_without_a_check_that_cannot_be_loaded() -> None:
         "sys.argv = ['dijob', 'doctor', 'test', '--kubeconfig', '/no/such', *sys.argv[1:]];"
         "from dijob.cli.main import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = python(script)
     warning, error = done.stderr.splitlines()
     assert warning.startswith("Warning: stacks cannot be loaded from dijob_extras.stacks.doctor (")
     assert error.startswith("Error: there is no kubeconfig at /no/such")
-    argv = [sys.executable, "-c", script, "--stacks"]
-    assert (
-        "No such option '--stacks'" in subprocess.run(argv, capture_output=True, text=True).stderr
-    )
+    assert "No such option '--stacks'" in python(script, "--stacks").stderr
