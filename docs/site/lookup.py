@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from dijob.controller import metrics as operator
 from dijob.crd.pages import settle_pages
 from dijob.server import metrics as server
-from dijob.shell import metrics as operator
 from prometheus_client import CollectorRegistry, Metric
 
 ROOT: Final = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ Json = Mapping[str, Any]
 
 _METRICS: Final = """# Metrics
 
-Generated from the code (`metrics.py` in `operator/dijob/shell` and `operator/dijob/server`) by
+Generated from the code (`metrics.py` in `operator/dijob/controller` and `operator/dijob/server`) by
 `make crds`; do not edit.
 
 [Operations](operations.md#metrics) describes where the metrics are served, how to read them, the

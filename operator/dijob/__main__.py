@@ -17,13 +17,13 @@ from typing import Any
 import click
 
 from dijob import __version__
+from dijob.controller import logs
+from dijob.controller.leader.lease import LeaseName
+from dijob.controller.logs import LogFormat
+from dijob.controller.main import Settings, run_operator
 from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
-from dijob.main import Settings, run_operator
+from dijob.kube.connection import CredentialsError
 from dijob.names import LOST_NODE_SECONDS, Priority
-from dijob.shell import logs
-from dijob.shell.connection import CredentialsError
-from dijob.shell.lease import LeaseName
-from dijob.shell.logs import LogFormat
 
 log = logging.getLogger("dijob")
 

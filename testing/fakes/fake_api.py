@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dijob.shell.api import Api, RequestError, Stream
-from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.pulse import Pulse
-from dijob.shell.throttle import Throttle
+from dijob.kube.api import Api, RequestError, Stream
+from dijob.kube.availability import Pulse
+from dijob.kube.throttle import Throttle
+from dijob.process.clock import SYSTEM, Clock
 
 Body = dict[str, Any]
 

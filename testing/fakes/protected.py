@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dijob.controller.cache.children import Children
 from dijob.core.observed.refusals import of_change
 from dijob.core.observed.views import ApiRejection, Pod
-from dijob.shell.api import RequestError
-from dijob.shell.children import Children
+from dijob.kube.api import RequestError
 from samples.builders import NOW, Body, later
 
 from fakes.fake_api import FakeApi

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from cluster.waiting import until_true_async
-from dijob.shell.workqueue import Key, WorkQueue
+from dijob.controller.queue.workqueue import Key, WorkQueue
 
 A, B = ("ns", "a"), ("ns", "b")
 

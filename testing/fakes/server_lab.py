@@ -11,14 +11,14 @@ from typing import Any, cast
 from aiohttp.test_utils import TestClient, TestServer
 from dijob import names
 from dijob.core.render.server import AUDIENCE
+from dijob.kube.api import Api, RequestError
+from dijob.kube.connection import OperatorRequest
+from dijob.kube.kinds import JOBS, PODS
+from dijob.process.clock import SYSTEM, Clock
 from dijob.server.app import Server
 from dijob.server.callers import ACCESS, REVIEWS, Callers
 from dijob.server.reports import Reports
 from dijob.server.sizes import Sizes
-from dijob.shell.api import Api, RequestError
-from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import OperatorRequest
-from dijob.shell.kinds import JOBS, PODS
 from manifests import dijob
 from samples.builders import NOW
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dijob.shell import reflector
-from dijob.shell.api import RequestError, Stream
-from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.informer import Informer
+from dijob.controller.cache import reflector
+from dijob.controller.cache.informer import Informer
+from dijob.kube.api import RequestError, Stream
+from dijob.process.clock import SYSTEM, Clock
 
 from fakes.fake_api import Body, FakeApi, Over
 

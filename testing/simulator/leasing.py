@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dijob.shell.api import Api, RequestError
-from dijob.shell.connection import OperatorRequest
-from dijob.shell.lease import LEASE_SECONDS, LOOK_SECONDS, Lease, LeaseName
+from dijob.controller.leader.lease import LEASE_SECONDS, LOOK_SECONDS, Lease, LeaseName
+from dijob.kube.api import Api, RequestError
+from dijob.kube.connection import OperatorRequest
 
 from simulator.virtual import VirtualClock
 

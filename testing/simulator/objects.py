@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dijob.shell import kinds
+from dijob.kube import kinds
 
 Body = dict[str, Any]
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.queue.workqueue import Key, KnownError, WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch.arrivals import Arrivals
+from dijob.controller.watch.audit import Audit
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
-from dijob.shell.api import RequestError, Stream
-from dijob.shell.arrivals import Arrivals
-from dijob.shell.audit import Audit
-from dijob.shell.children import Children
-from dijob.shell.kinds import JOBS
-from dijob.shell.memory import JobMemory
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.workqueue import Key, KnownError, WorkQueue
+from dijob.kube.api import RequestError, Stream
+from dijob.kube.kinds import JOBS
 
 from simulator.cluster import Cluster
 from simulator.objects import Body, Selector, Target

@@ -3,21 +3,21 @@
 from typing import Any
 
 import pytest
+from dijob.controller.cache.children import Children
+from dijob.controller.cache.jobs import Jobs
+from dijob.controller.cache.reflector import Reflector
+from dijob.controller.cache.store import Store
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch.audit import Audit
+from dijob.controller.write import creation
+from dijob.controller.write.creation import Creator
+from dijob.controller.write.pod_writes import PodWrites
+from dijob.controller.write.status_writer import StatusWriter
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed import refusals
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.core.report import summary
-from dijob.shell import creation
-from dijob.shell.api import Api, Json
-from dijob.shell.audit import Audit
-from dijob.shell.children import Children
-from dijob.shell.creation import Creator
-from dijob.shell.jobs import Jobs
-from dijob.shell.pod_writes import PodWrites
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.reflector import Reflector
-from dijob.shell.status_writer import StatusWriter
-from dijob.shell.store import Store
+from dijob.kube.api import Api, Json
 
 Patch = pytest.MonkeyPatch
 

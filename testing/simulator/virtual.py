@@ -4,7 +4,7 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.shell.clock import Clock
+from dijob.process.clock import Clock
 from samples.builders import NOW
 
 # After this many turns of the loop without a pause, each turn takes time, as it would in reality.

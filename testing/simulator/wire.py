@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import aiohttp
-from dijob.shell.api import Api
-from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import OperatorConnection, OperatorRequest
+from dijob.kube.api import Api
+from dijob.kube.connection import OperatorConnection, OperatorRequest
+from dijob.process.clock import SYSTEM, Clock
 from pydantic_core import to_json
 
 from simulator.apiserver import ApiServer

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from apiserver.plane import NAMESPACE, Plane
-from dijob.shell.api import Api, RequestError
+from dijob.kube.api import Api, RequestError
 
 pytestmark = pytest.mark.apiserver
 

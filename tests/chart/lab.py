@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from dijob.shell.kinds import KINDS
+from dijob.kube.kinds import KINDS
 from manifests import Body, dijob
 from planes import ROOT
 

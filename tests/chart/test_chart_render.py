@@ -8,7 +8,7 @@ from chart.lab import CHART, Lab
 from chart.rendered import SETS, Objects, of, one, parsed, render
 from dijob import __version__
 from dijob.core.options import LAUNCHER_IMAGE
-from dijob.shell.kinds import LEASES
+from dijob.kube.kinds import LEASES
 from manifests import CRD
 from planes import ROOT
 

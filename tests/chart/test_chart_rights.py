@@ -10,7 +10,7 @@ from chart.users import HOME, NO_ACCOUNT, NO_PODS, OPERATOR, TEAM, bound, object
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
-from dijob.shell.kinds import ISOLATING, LEASES
+from dijob.kube.kinds import ISOLATING, LEASES
 from manifests import CRD
 
 pytestmark = pytest.mark.e2e

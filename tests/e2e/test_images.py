@@ -160,7 +160,9 @@ def test_operator_and_server_work_without_command_line_and_client(
 ) -> None:
     (dijob,) = operator.files.glob("opt/dijob/lib/*/site-packages/dijob")
     packages = {path.name for path in dijob.iterdir() if path.is_dir()} - {"__pycache__"}
-    assert packages == {"api", "core", "crd", "reasons", "server", "shell"}
+    assert packages == {
+        *("api", "controller", "core", "crd", "kube", "process", "reasons", "server"),
+    }
     script = (
         "import importlib, pkgutil, dijob\n"
         "for one in pkgutil.walk_packages(dijob.__path__, 'dijob.'):\n"

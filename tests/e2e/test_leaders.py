@@ -10,7 +10,7 @@ from os import kill
 import pytest
 from archives import archive
 from cluster import Cluster
-from dijob.shell.lease import RENEW_SECONDS
+from dijob.controller.leader.lease import RENEW_SECONDS
 from jobs import peers
 from leading import Leader
 from node_loss import operators, without_power

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from dijob.shell import metrics
+from dijob.controller import metrics
 
 SUFFIXES = {
     "counter": ("_total",),

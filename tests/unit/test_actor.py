@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.write.actor import Actor
 from dijob.core.actions import CreatePod, DeletePod, ForceDeletePod, OfPod, ReleasePod
 from dijob.core.members import gang_of
 from dijob.core.options import Options
-from dijob.shell.actor import Actor
-from dijob.shell.api import CONCURRENT_WRITES, RequestError
-from dijob.shell.children import Children
-from dijob.shell.memory import JobMemory
+from dijob.kube.api import CONCURRENT_WRITES, RequestError
 from fakes.fake_api import FakeApi
 from samples.builders import Body, container, gives, job, pod_body
 

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cluster.waiting import until_true_async
+from dijob.controller import metrics
 from dijob.core.pace import FIRST_WINDOW
-from dijob.shell import api as api_module
-from dijob.shell import metrics
-from dijob.shell.api import Api, RequestError, Stream
-from dijob.shell.connection import OperatorRequest, proxy_for
-from dijob.shell.kinds import JOB_STATUS, JOBS, LEASES, PODS
+from dijob.kube import api as api_module
+from dijob.kube.api import Api, RequestError, Stream
+from dijob.kube.connection import OperatorRequest, proxy_for
+from dijob.kube.kinds import JOB_STATUS, JOBS, LEASES, PODS
 from fakes.loopback import Server
 
 BOUND_SECONDS = 20.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.shell.api import Api, RequestError, Stream
+from dijob.kube.api import Api, RequestError, Stream
 from samples.builders import Body, job_body
 from simulator.cluster import Cluster
 from simulator.objects import Target

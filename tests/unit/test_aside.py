@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from dijob.api import parse
+from dijob.controller import metrics, reconcile
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.write import status_writer
+from dijob.controller.write.actor import Actor
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.options import Options
-from dijob.shell import metrics, reconcile, status_writer
-from dijob.shell.actor import Actor
-from dijob.shell.api import RequestError
-from dijob.shell.children import Children
-from dijob.shell.memory import JobMemory
-from dijob.shell.reconcile import Reconciler
+from dijob.kube.api import RequestError
 from fakes.fake_api import FakeApi, Over
 from samples.builders import OWNER, Body, job_body, pod_body
 

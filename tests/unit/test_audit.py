@@ -4,14 +4,14 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+from dijob.controller.cache.children import Children
+from dijob.controller.cache.jobs import WentBackError
+from dijob.controller.main import _until_it_went_back
+from dijob.controller.queue.workqueue import WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch.audit import Audit
 from dijob.core.options import Options
-from dijob.main import _until_it_went_back
-from dijob.shell.audit import Audit
-from dijob.shell.children import Children
-from dijob.shell.clock import Clock
-from dijob.shell.jobs import WentBackError
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.workqueue import WorkQueue
+from dijob.process.clock import Clock
 from fakes.fake_api import Body, FakeApi
 
 

@@ -11,7 +11,7 @@ def seen(name: str) -> list[PurePosixPath]:
 
 def test_the_operators_image_has_nothing_of_the_command_line_or_the_client() -> None:
     packages = {path.parts[2] for path in seen("operator") if len(path.parts) > 3}
-    assert packages >= {"api", "core", "crd", "server", "shell", "reasons"}
+    assert packages >= {"api", "controller", "core", "crd", "kube", "process", "reasons", "server"}
     assert not packages & {"cli", "client"}
 
 

@@ -8,6 +8,7 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.status import Condition
+from dijob.controller.observe.memory import JobMemory
 from dijob.core.actions import (
     Action,
     CreatePod,
@@ -26,7 +27,6 @@ from dijob.core.observed.refusals import of_change
 from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.plan import Plan, make_plan
 from dijob.core.report import rejections
-from dijob.shell.memory import JobMemory
 from fakes.protected import POLICY, refused
 from samples.builders import (
     LIST,

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from dijob import __version__
 from dijob.crd import crd_manifest
-from dijob.shell.kinds import ISOLATING, KINDS
+from dijob.kube.kinds import ISOLATING, KINDS
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
@@ -102,7 +102,7 @@ def test_every_rule_has_a_comment(template: str) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_the_rules_grant_only_the_required_permissions(template: str) -> None:
-    """More permissions require a change of shell/kinds.py too, and a row in docs/security.md."""
+    """More permissions require a change of kube/kinds.py too, and a row in docs/security.md."""
     granted = [
         (group, resource, verb)
         for rule in RULES[template]

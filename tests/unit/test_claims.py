@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from dijob.controller.leader.claims import LOOK_SECONDS, SEEN_SECONDS, STALE_SECONDS, Claims
+from dijob.kube.api import Api, RequestError
+from dijob.kube.connection import OperatorRequest
+from dijob.kube.kinds import LEASES
 from dijob.names import CLAIM
-from dijob.shell.api import Api, RequestError
-from dijob.shell.claims import LOOK_SECONDS, SEEN_SECONDS, STALE_SECONDS, Claims
-from dijob.shell.connection import OperatorRequest
-from dijob.shell.kinds import LEASES
 from simulator.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time

@@ -1,16 +1,19 @@
-"""The clock module: the only source of time and randomness in the shell."""
+"""The clock module: the only source of time and randomness in the operator and the server."""
 
 import re
 from pathlib import Path
 
 import pytest
-from dijob import shell
-from dijob.shell.clock import SYSTEM
+from dijob import controller, kube, process
+from dijob.process.clock import SYSTEM
 
-OTHERS = [path for path in sorted(Path(shell.__path__[0]).glob("*.py")) if path.name != "clock.py"]
+FOLDERS = [Path(package.__path__[0]) for package in (controller, kube, process)]
+OTHERS = [
+    path for folder in FOLDERS for path in sorted(folder.rglob("*.py")) if path.name != "clock.py"
+]
 
 
-@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_only_the_clock_module_uses_time_and_randomness(path: Path) -> None:
     assert not re.findall(
         r"\b(time\.monotonic|time\.time|datetime\.now|random\.\w+)\(", path.read_text()

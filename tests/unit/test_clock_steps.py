@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 import pytest
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.observe.pod_memory import News
 from dijob.core.observed.views import ApiRejection, Creation, RejectionCause
-from dijob.shell.clock import StepClock
-from dijob.shell.memory import JobMemory
-from dijob.shell.news import News
+from dijob.process.clock import StepClock
 from samples.builders import NOW, job_body, later
 from simulator.operating import Operator
 from simulator.simulated import World, simulated

@@ -9,16 +9,16 @@ import click
 import pytest
 from click.testing import CliRunner
 from dijob import __main__ as operator
+from dijob.kube import connection
+from dijob.kube.connection import OperatorConnection
 from dijob.server import __main__ as server
-from dijob.shell import connection
-from dijob.shell.connection import OperatorConnection
 
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the process's log, garbage collector and environment unchanged."""
     for name in (
-        "dijob.shell.logs.configure",
+        "dijob.controller.logs.configure",
         "logging.basicConfig",
         "gc.freeze",
         "gc.set_threshold",

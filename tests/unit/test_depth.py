@@ -12,15 +12,15 @@ from dijob import names
 from dijob.api import depth
 from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
-from dijob.shell import job_watch
-from dijob.shell.api import Api, Stream
-from dijob.shell.arrivals import Arrivals
-from dijob.shell.children import Children
-from dijob.shell.connection import OperatorConnection
-from dijob.shell.documents import limit_document, parse_document
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.session import Session, login
-from dijob.shell.workqueue import WorkQueue
+from dijob.controller.cache.children import Children
+from dijob.controller.queue.workqueue import WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch import job_watch
+from dijob.controller.watch.arrivals import Arrivals
+from dijob.controller.watch.kopf_session import Session, login
+from dijob.kube.api import Api, Stream
+from dijob.kube.connection import OperatorConnection
+from dijob.kube.documents import limit_document, parse_document
 from fakes.poisoned import DEEPEST, answer, listed, nested
 from hypothesis import given, settings
 from hypothesis import strategies as st

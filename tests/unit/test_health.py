@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 import pytest
+from dijob.controller import health
+from dijob.controller.cache.children import Children
+from dijob.controller.queue.workqueue import WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch.arrivals import Arrivals
+from dijob.controller.watch.audit import Audit
+from dijob.controller.watch.job_watch import JobWatch
 from dijob.core.options import Options
-from dijob.shell import health
-from dijob.shell.arrivals import Arrivals
-from dijob.shell.audit import Audit
-from dijob.shell.children import Children
-from dijob.shell.clock import Clock
-from dijob.shell.job_watch import JobWatch
-from dijob.shell.pulse import Pulse
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.workqueue import WorkQueue
+from dijob.kube.availability import Pulse
+from dijob.process.clock import Clock
 from fakes.fake_api import FakeApi
 
 MINUTE = 60.0

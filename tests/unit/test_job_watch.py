@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 from dijob import names
-from dijob.shell.api import Api, RequestError
-from dijob.shell.arrivals import Arrivals
-from dijob.shell.job_watch import JobWatch
+from dijob.controller.watch.arrivals import Arrivals
+from dijob.controller.watch.job_watch import JobWatch
+from dijob.kube.api import Api, RequestError
 
 pytestmark = pytest.mark.virtual_time
 

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 from click.testing import CliRunner
 from dijob.__main__ import main
-from dijob.shell.api import RequestError
-from dijob.shell.lease import (
+from dijob.controller.leader.lease import (
     ACT_SECONDS,
     LEASE_SECONDS,
     LOOK_SECONDS,
@@ -14,6 +13,7 @@ from dijob.shell.lease import (
     RENEW_SECONDS,
     TIMEOUT_SECONDS,
 )
+from dijob.kube.api import RequestError
 from simulator.leasing import TAKE_OVER_SECONDS, Operator, Server, until
 
 

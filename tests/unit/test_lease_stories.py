@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dijob.shell.lease import TIMEOUT_SECONDS
+from dijob.controller.leader.lease import TIMEOUT_SECONDS
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from simulator.leasing import TAKE_OVER_SECONDS, Operator, Server

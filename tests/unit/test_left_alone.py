@@ -4,11 +4,11 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from dijob.shell.api import Api
-from dijob.shell.claims import LOOK_SECONDS, Claims
-from dijob.shell.jobs import Jobs
-from dijob.shell.left_alone import AT_ONCE, REPORT_SECONDS, LeftAlone
-from dijob.shell.recorder import Recorder
+from dijob.controller.cache.jobs import Jobs
+from dijob.controller.leader.claim_events import AT_ONCE, REPORT_SECONDS, LeftAlone
+from dijob.controller.leader.claims import LOOK_SECONDS, Claims
+from dijob.controller.write.recorder import Recorder
+from dijob.kube.api import Api
 from fakes.fake_api import FakeApi
 from samples.builders import job_body
 from simulator.virtual import VirtualClock

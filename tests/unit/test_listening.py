@@ -13,8 +13,8 @@ from typing import cast
 
 import pytest
 from aiohttp import ClientConnectorError, ClientSession, TCPConnector, web
-from dijob.shell.health import Watchdog, serve_health
-from dijob.shell.listening import Bounds, Connections, serve_app
+from dijob.controller.health import Watchdog, serve_health
+from dijob.process.bounded_http import Bounds, Connections, serve_app
 from workers import free_port
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dijob.shell import logs
-from dijob.shell.logs import JsonLines
+from dijob.controller import logs
+from dijob.controller.logs import JsonLines
 from samples.builders import job_body
 from simulator.simulated import simulated
 
@@ -107,7 +107,8 @@ def failed(script: str) -> str:
 
 def test_an_uncaught_exception_is_logged_as_json() -> None:
     script = (
-        "from dijob.shell import logs; logs.configure('info', logs.LogFormat.JSON); raise Broken"
+        "from dijob.controller import logs; "
+        "logs.configure('info', logs.LogFormat.JSON); raise Broken"
     )
     error = failed(script)
     read = [json.loads(line) for line in error.splitlines()]
@@ -116,7 +117,8 @@ def test_an_uncaught_exception_is_logged_as_json() -> None:
 
 
 FORGED = (
-    "x\n[2026-11-26 07:00:00,000] dijob.shell.recorder [CRITICAL] FORGED LINE\x1b[31m\x9b2J\u202e"
+    "x\n[2026-11-26 07:00:00,000] dijob.controller.write.recorder [CRITICAL]"
+    " FORGED LINE\x1b[31m\x9b2J\u202e"
 )
 
 
@@ -125,9 +127,9 @@ def test_text_from_outside_cannot_forge_a_log_line(form: logs.LogFormat) -> None
     """H22: the log quotes the holder of a Lease, and API errors that quote users' text."""
     script = f"""
 import logging, warnings
-from dijob.shell import logs
+from dijob.controller import logs
 logs.configure("info", logs.LogFormat({form.value!r}))
-log = logging.getLogger("dijob.shell.claims")
+log = logging.getLogger("dijob.controller.leader.claims")
 log.info("%s: release %s serves it", "namespace a", {FORGED!r})
 try:
     raise ValueError({FORGED!r})

@@ -1,7 +1,7 @@
 """What the operator remembers about a job between reconciliations."""
 
+from dijob.controller.observe.memory import JobMemory
 from dijob.core.observed.views import ApiRejection, Creation, Pod, RejectionCause
-from dijob.shell.memory import JobMemory
 from samples.builders import NOW, Body, job_body, later, view
 
 

@@ -4,17 +4,17 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from dijob.controller import health, metrics
+from dijob.controller.cache.children import Children
+from dijob.controller.queue.workqueue import WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch.arrivals import Arrivals
+from dijob.controller.watch.audit import Audit
+from dijob.controller.watch.job_watch import JobWatch
 from dijob.core.options import Options
+from dijob.kube.api import Api
+from dijob.kube.availability import Pulse
 from dijob.server import metrics as server
-from dijob.shell import health, metrics
-from dijob.shell.api import Api
-from dijob.shell.arrivals import Arrivals
-from dijob.shell.audit import Audit
-from dijob.shell.children import Children
-from dijob.shell.job_watch import JobWatch
-from dijob.shell.pulse import Pulse
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.workqueue import WorkQueue
 from fakes.fake_api import FakeApi
 from prometheus_client import generate_latest
 from samples.builders import job_body

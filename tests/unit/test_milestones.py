@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from dijob.api.model import Metadata
 from dijob.api.status import Renewal, Status, format_time
+from dijob.controller import metrics
 from dijob.core.facts import Fact
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.report import milestones as milestones_module
 from dijob.core.report.milestones import CAUSES, CRASHED, JobEnd, Milestones, find_milestones
 from dijob.core.report.summary import apply_facts
 from dijob.reasons import Failed, PeersReady, Running, Succeeded
-from dijob.shell import metrics
 from samples.builders import NOW, job_body, later
 from simulator.deeds import crash
 from simulator.objects import Target

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from dijob.shell import namespaces
-from dijob.shell.api import RequestError
+from dijob.controller.watch import namespaces
+from dijob.kube.api import RequestError
 from fakes.fake_api import Body, FakeApi
 
 GIVEN = ("a", "b", "c")

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 from dijob import names
-from dijob.shell.kinds import JOBS
+from dijob.kube.kinds import JOBS
 from samples.builders import Body, job_body
 from simulator.objects import Target
 from simulator.operating import Operator

@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 from dijob.api.model import Metadata
 from dijob.api.status import Status
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.write.actor import Actor
+from dijob.controller.write.status_writer import INTERVAL_SECONDS
 from dijob.core import pace
 from dijob.core.actions import RemindPod
 from dijob.core.observed.views import Throttling
@@ -13,11 +18,6 @@ from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
 from dijob.core.plan import Plan, make_plan
 from dijob.core.report.summary import Pressure
-from dijob.shell.actor import Actor
-from dijob.shell.children import Children
-from dijob.shell.memory import JobMemory
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.status_writer import INTERVAL_SECONDS
 from fakes.fake_api import FakeApi
 from samples.builders import NOW, Body, gives, job, job_body, later, listed, observed, pod_body
 

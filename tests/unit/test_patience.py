@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from dijob.controller.observe.event_reader import EventReader
+from dijob.controller.observe.pod_memory import News
 from dijob.core.observed import patience
 from dijob.core.observed.pod_events import newest_warning
-from dijob.shell.clock import Clock
-from dijob.shell.event_reader import EventReader
-from dijob.shell.news import News
+from dijob.process.clock import Clock
 from fakes.fake_api import FakeApi
 from samples.builders import Body, job, later, view
 

@@ -11,11 +11,11 @@ from dijob.api import shellwords
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.parts import TemplateMetadata
+from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render import service
 from dijob.core.render.pod import pod_manifest, template_hash
-from dijob.shell.memory import JobMemory
 from samples.builders import Body, container, job, job_body, main, manifest
 from samples.builders import pod_env as env
 from speed import allowed

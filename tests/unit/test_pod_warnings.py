@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.status import format_time
+from dijob.controller.observe.event_reader import READ_AT_ONCE, EventReader
+from dijob.controller.observe.pod_memory import News
+from dijob.controller.reconcile import Reconciler
 from dijob.core.observed.complaints import event_warning, pod_complaint
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
-from dijob.shell.api import RequestError
-from dijob.shell.clock import Clock
-from dijob.shell.event_reader import READ_AT_ONCE, EventReader
-from dijob.shell.news import News
-from dijob.shell.reconcile import Reconciler
+from dijob.kube.api import RequestError
+from dijob.process.clock import Clock
 from fakes.fake_api import FakeApi
 from fakes.protected import children
 from samples.builders import NOW, Body, changed, job, job_body, later, view

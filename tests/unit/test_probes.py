@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Charge
+from dijob.controller.observe.event_reader import EventReader
+from dijob.controller.observe.pod_memory import News
 from dijob.core.membership import failures
 from dijob.core.observed import parse
 from dijob.core.observed.pod_events import ends_by_probe, failed_probe, with_causes
 from dijob.core.observed.views import Pod
-from dijob.shell.event_reader import EventReader
-from dijob.shell.news import News
 from fakes.fake_api import FakeApi
 from samples.builders import NOW, Body, container, job, pod_body
 from samples.statuses import looping, terminated

@@ -3,9 +3,9 @@
 import pytest
 from dijob import names
 from dijob.api.model import Metadata
+from dijob.controller.write.recorder import REMEMBERED, Recorder
 from dijob.core.actions import Event
-from dijob.shell.api import RequestError
-from dijob.shell.recorder import REMEMBERED, Recorder
+from dijob.kube.api import RequestError
 from fakes.fake_api import FakeApi
 
 JOB = Metadata(name="job", namespace="ns", uid="u1")

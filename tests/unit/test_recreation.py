@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 import pytest
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.write.actor import Actor
 from dijob.core.actions import CreatePod
 from dijob.core.members import gang_of
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Observed
 from dijob.core.options import Options
 from dijob.core.plan import make_plan
-from dijob.shell.actor import Actor
-from dijob.shell.api import RequestError
-from dijob.shell.children import Children
-from dijob.shell.clock import Clock
-from dijob.shell.memory import JobMemory
+from dijob.kube.api import RequestError
+from dijob.process.clock import Clock
 from fakes.fake_api import FakeApi
 from samples.builders import NOW, OWNER, Body, job
 

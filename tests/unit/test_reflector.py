@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from dijob.shell.api import Stream
-from dijob.shell.children import Children
-from dijob.shell.informer import Informer
-from dijob.shell.kinds import PODS
+from dijob.controller.cache.children import Children
+from dijob.controller.cache.informer import Informer
+from dijob.kube.api import Stream
+from dijob.kube.kinds import PODS
 from fakes.fake_api import Body, FakeApi
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 from dijob.api.status import Status
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.write.actor import Actor
 from dijob.core.actions import CreatePod, DeletePod, EndPod
 from dijob.core.members import gang_of
 from dijob.core.observed.views import Pod, RejectionCause
 from dijob.core.options import Options
-from dijob.shell.actor import Actor
-from dijob.shell.api import RequestError
-from dijob.shell.memory import JobMemory
-from dijob.shell.reconcile import Reconciler
+from dijob.kube.api import RequestError
 from fakes.protected import POLICY, Protected, children
 from samples.builders import OWNER, Body, job, job_body, listed, view
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.controller.cache.children import Children
 from dijob.core.observed.views import Pod
-from dijob.shell.children import Children
 from samples.builders import Body, container, job, job_body, pod_body, read
 from samples.statuses import KUBELET_1_37, condition, main_status, terminated
 from simulator.simulated import simulated

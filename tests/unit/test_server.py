@@ -12,11 +12,11 @@ from dijob.api.parse import parse_job
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
+from dijob.kube.kinds import PODS
 from dijob.server.callers import ACCESS, REVIEWS
 from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY
 from dijob.server.openapi import ROUTES, build_document
-from dijob.shell.kinds import PODS
 from fakes.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
 
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from dijob.process.bounded_http import Bounds, serve_app
 from dijob.server.app import invalid_http_response
-from dijob.shell.listening import Bounds, serve_app
 from fakes.server_lab import UID, Body, lab
 from workers import free_port
 

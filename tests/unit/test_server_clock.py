@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from dijob.api.status import parse_time
-from dijob.shell.clock import Clock
-from dijob.shell.server_clock import PERIOD_SECONDS, ServerClock
+from dijob.kube.server_clock import PERIOD_SECONDS, ServerClock
+from dijob.process.clock import Clock
 from samples.builders import NOW, job_body, later
 from simulator.operating import Operator
 from simulator.simulated import World, simulated

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+from dijob.kube.api import Api, RequestError
+from dijob.kube.kinds import JOBS
 from dijob.server.__main__ import run_server
 from dijob.server.callers import JobName
 from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY, SILENT_SECONDS
 from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
 from dijob.server.requests import ProgressRequest
-from dijob.shell.api import Api, RequestError
-from dijob.shell.kinds import JOBS
 from fakes.server_lab import JOB, UID, Apiserver, Body, Lab, lab
 
 

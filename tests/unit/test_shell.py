@@ -3,10 +3,10 @@
 import pytest
 from dijob import names
 from dijob.api.status import format_time
+from dijob.controller.write.status_writer import INTERVAL_SECONDS
 from dijob.core.facts import find_condition, is_true
 from dijob.core.report.summary import Pressure
 from dijob.reasons import PodsCreated
-from dijob.shell.status_writer import INTERVAL_SECONDS
 from samples.builders import NOW, UID, Body, job_body
 from simulator.simulated import World, simulated
 from simulator.wire import Fault

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from dijob.core.pace import FIRST_WINDOW, LEAST_REFUSED, LEAST_SLOW, MOST_WINDOW
-from dijob.shell.slots import Slots
+from dijob.kube.slots import Slots
 from simulator.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time

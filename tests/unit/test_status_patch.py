@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.status import Status
-from dijob.shell.status_writer import _status_changes
+from dijob.controller.write.status_writer import _status_changes
 from samples.builders import job_body
 from simulator.objects import Target
 from simulator.simulated import simulated

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from dijob.shell import reflector
-from dijob.shell.api import RequestError
-from dijob.shell.jobs import WentBackError
+from dijob.controller.cache import reflector
+from dijob.controller.cache.jobs import WentBackError
+from dijob.kube.api import RequestError
 from fakes.fake_api import Body, FakeApi
 from fakes.things import END, Brief, Sleeper, Thing, body, event, made, page, run, uids
 

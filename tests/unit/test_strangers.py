@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.foreign_pods import Strangers
 from dijob.core.observed.views import Pod
-from dijob.shell.children import Children
-from dijob.shell.clock import SYSTEM
-from dijob.shell.strangers import Strangers
+from dijob.process.clock import SYSTEM
 from fakes.fake_api import FakeApi
 from samples.builders import Body, view
 

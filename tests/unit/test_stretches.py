@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+from dijob.controller.cache.children import Children
+from dijob.controller.reconcile import Reconciler
 from dijob.core.options import Options
-from dijob.shell.api import Api
-from dijob.shell.children import Children
-from dijob.shell.clock import SYSTEM
-from dijob.shell.pulse import Pulse
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.throttle import Throttle
+from dijob.kube.api import Api
+from dijob.kube.availability import Pulse
+from dijob.kube.throttle import Throttle
+from dijob.process.clock import SYSTEM
 from fakes.fake_api import FakeApi, Over
 from samples.builders import OWNER, Body, changed, container, job_body, pod_body
 from speed import allowed

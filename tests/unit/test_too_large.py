@@ -4,7 +4,7 @@ import logging
 
 import pytest
 from dijob import names
-from dijob.shell.api import RequestError
+from dijob.kube.api import RequestError
 from samples.builders import container, job_body
 from simulator.objects import Body
 from simulator.simulated import World, simulated

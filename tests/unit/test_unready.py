@@ -5,12 +5,12 @@ probe. The statuses are those that a kubelet 1.37 has written.
 from typing import Any
 
 import pytest
+from dijob.controller.observe.event_reader import EventReader
+from dijob.controller.observe.pod_memory import News
 from dijob.core.observed import diagnose
 from dijob.core.observed.pod_events import with_probe
 from dijob.core.observed.unexplained import probes_due
 from dijob.core.observed.views import Pod
-from dijob.shell.event_reader import EventReader
-from dijob.shell.news import News
 from fakes.fake_api import FakeApi
 from samples.builders import NOW, Body, container, gang, job, later, observed, pod_body, read
 from samples.statuses import condition, gate, main_status, terminated

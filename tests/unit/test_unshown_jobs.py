@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from dijob.controller.cache.children import Children
+from dijob.controller.health import SILENCE_SECONDS
+from dijob.controller.queue.workqueue import Key, WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch.audit import Audit
 from dijob.core.options import Options
-from dijob.shell.audit import Audit
-from dijob.shell.children import Children
-from dijob.shell.clock import Clock
-from dijob.shell.health import SILENCE_SECONDS
-from dijob.shell.kinds import JOBS
-from dijob.shell.reconcile import Reconciler
-from dijob.shell.workqueue import Key, WorkQueue
+from dijob.kube.kinds import JOBS
+from dijob.process.clock import Clock
 from fakes.fake_api import Body, FakeApi
 
 MINUTE = 60.0

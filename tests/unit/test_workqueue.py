@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-from dijob.shell import metrics, workqueue
-from dijob.shell.workqueue import WorkQueue
+from dijob.controller import metrics
+from dijob.controller.queue import workqueue
+from dijob.controller.queue.workqueue import WorkQueue
 from fakes.queued import A, B, Worker, started, turns, until
 from simulator.virtual import VirtualClock
 

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from dijob.shell import workqueue
-from dijob.shell.workqueue import Key, WorkQueue
+from dijob.controller.queue import workqueue
+from dijob.controller.queue.workqueue import Key, WorkQueue
 from fakes.queued import A, Worker, started, turns, until
 
 

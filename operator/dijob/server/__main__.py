@@ -12,15 +12,15 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from dijob import __version__
+from dijob.kube.api import Api
+from dijob.kube.connection import CredentialsError
+from dijob.process.bounded_http import Bounds, serve_app
+from dijob.process.safe_lines import make_safe
 from dijob.server.app import Server, invalid_http_response
 from dijob.server.callers import Callers
 from dijob.server.metrics import REGISTRY
 from dijob.server.reports import Manner, Reports
 from dijob.server.sizes import Sizes
-from dijob.shell.api import Api
-from dijob.shell.connection import CredentialsError
-from dijob.shell.listening import Bounds, serve_app
-from dijob.shell.safe_lines import make_safe
 
 log = logging.getLogger("dijob.server")
 

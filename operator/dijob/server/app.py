@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
+from dijob.kube.api import RequestError
+from dijob.process.clock import SYSTEM, Clock
 from dijob.server import metrics
 from dijob.server.callers import Callers, JobName, Rank
 from dijob.server.limits import Limit, Rate
@@ -19,8 +21,6 @@ from dijob.server.refusal import RequestRejection
 from dijob.server.reports import Reports
 from dijob.server.requests import Posted, ProgressRequest, Replicas
 from dijob.server.sizes import Sizes
-from dijob.shell.api import RequestError
-from dijob.shell.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from typing import Any, Final
 from dijob import names
 from dijob.api.reported import MOST_PROFILINGS, Progress, in_words
 from dijob.api.status import format_time, parse_time
+from dijob.kube.api import Api, Json, RequestError
+from dijob.kube.connection import OperatorRequest
+from dijob.kube.kinds import JOBS
+from dijob.process.clock import SYSTEM, Clock
 from dijob.server import metrics
 from dijob.server.callers import JobName
 from dijob.server.limits import Limit, Rate
 from dijob.server.refusal import RequestRejection
 from dijob.server.sizes import MANAGER, TRIES, Sizes
-from dijob.shell.api import Api, Json, RequestError
-from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import OperatorRequest
-from dijob.shell.kinds import JOBS
 
 log = logging.getLogger(__name__)
 

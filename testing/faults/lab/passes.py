@@ -6,7 +6,7 @@ import runpy
 import sys
 from typing import Any
 
-from dijob.shell import metrics
+from dijob.controller import metrics
 
 
 def main() -> None:

@@ -295,15 +295,15 @@ class Observed:
     own Redis server, and pods of tasks that had other names before a suspension). `existing` are
     its other watched objects, as "service/x". `routes` are where its Services lead, by name.
 
-    From the operator's memory (shell/memory.py), which a new operator fills again: `refusals` maps
-    an object ("pod/x-0", "service/x") or a change (changes.py) to its last rejection. `creations`
-    maps the name of a pod to its recent creations, `warnings` the uid of a pod to its newest
-    warning event. `room` is about capacity. `first_seen` is when the job was first reconciled
-    (None: now). `list_seen` maps the uid of a pod that must act on a peer list, and the revision,
-    to when that list was first seen on the pod. It also maps the uid of any pod, and ARRIVAL, to
-    when the pod was first seen to have arrived. `reminded` maps the same keys to when the pod's
-    kubelet was last reminded of the list. `published` maps the uid of a pod to the newest revision
-    that this operator has written to it.
+    From the operator's memory (controller/observe/memory.py), which a new operator fills again:
+    `refusals` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last
+    rejection. `creations` maps the name of a pod to its recent creations, `warnings` the uid of a
+    pod to its newest warning event. `room` is about capacity. `first_seen` is when the job was
+    first reconciled (None: now). `list_seen` maps the uid of a pod that must act on a peer list,
+    and the revision, to when that list was first seen on the pod. It also maps the uid of any pod,
+    and ARRIVAL, to when the pod was first seen to have arrived. `reminded` maps the same keys to
+    when the pod's kubelet was last reminded of the list. `published` maps the uid of a pod to the
+    newest revision that this operator has written to it.
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
     is about its NetworkPolicy, and `throttling` about writes that can wait.

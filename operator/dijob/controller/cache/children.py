@@ -1,0 +1,115 @@
+"""The stores of the objects that the operator creates for jobs: pods, Services, NetworkPolicies."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.controller.cache.informer import Informer
+from dijob.controller.queue.workqueue import Key, WorkQueue
+from dijob.core.observed.sandbox import with_remembered
+from dijob.core.observed.views import Child, Pod, Route
+from dijob.kube.api import Api, Stream
+from dijob.kube.kinds import CHILDREN, PODS, POLICIES, SELECTOR, SERVICES
+from dijob.process.clock import SYSTEM, Clock
+
+
+@dataclass(frozen=True)
+class Children:
+    """One store per watched kind, each with a list and watch per namespace."""
+
+    stores: Mapping[str, Informer[Any]]
+
+    @staticmethod
+    def of(
+        namespaces: tuple[str, ...], clock: Clock = SYSTEM, *, isolates: bool = False
+    ) -> "Children":
+        """Create the stores; without namespaces, for the whole cluster. With `isolates`, the
+        NetworkPolicies of jobs are watched too.
+        """
+        stores = dict[str, Informer[Any]]()
+        for kind in CHILDREN.values():
+            if kind.view and (isolates or kind is not POLICIES):
+                streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
+                # Only pods have a past that matters.
+                merge = with_remembered if kind is PODS else None
+                stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
+        return Children(stores)
+
+    @property
+    def pods(self) -> Informer[Pod]:
+        return self.stores[PODS.name]
+
+    def policies(self, job: DIJob) -> Mapping[str, Child]:
+        """Return the job's NetworkPolicies by name."""
+        store = self.stores.get(POLICIES.name)
+        found = store.of(job.metadata.owner_key) if store else ()
+        return {each.name: each for each in found}
+
+    def routes(self, owner: str) -> Mapping[str, Route]:
+        """Return where the job's Services lead, by name."""
+        found = self.stores[SERVICES.name].of(owner)
+        return {each.name: each.route for each in found if each.route}
+
+    def existing(self, owner: str) -> frozenset[str]:
+        """Return the job's watched objects other than pods, each as "service/NAME"."""
+        others = ((kind, store) for kind, store in self.stores.items() if kind != PODS.name)
+        return frozenset(
+            f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner)
+        )
+
+    def contended(self, owner: str) -> bool:
+        """Whether pods of this job and of another DIJob are unscheduled at the same time."""
+        return any(pod.seeks_node for pod in self.pods.of(owner)) and any(
+            pod.lacks_room and pod.owner != owner for pod in self.pods
+        )
+
+    def connect(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
+        """Queue a job whenever one of its children changes."""
+
+        def changed(owner: str) -> None:
+            if not (key := key_of(owner)):
+                return
+            if self.listed:
+                queue.add_news(key)
+            else:
+                # The initial list reports each child of each job, and none of them has changed.
+                queue.add(key, background=True)
+
+        for store in self.stores.values():
+            store.on_change = changed
+
+    async def run(self, api: Api) -> None:
+        """List and watch until cancelled."""
+        await asyncio.gather(*(store.run(api) for store in self.stores.values()))
+
+    def renew(self) -> None:
+        """Restart all watches: the open ones may be dead without having reported an error."""
+        for store in self.stores.values():
+            for reflector in store.reflectors:
+                reflector.renew()
+
+    @property
+    def listed(self) -> bool:
+        """Whether the initial lists are complete."""
+        return all(store.listed for store in self.stores.values())
+
+    async def synced(self) -> None:
+        """Wait until the initial lists are complete."""
+        await asyncio.gather(*(store.synced() for store in self.stores.values()))
+
+    async def read(self, api: Api, job: DIJob) -> None:
+        """Read the children of one job before the initial list is complete, which takes seconds
+        with thousands of pods.
+
+        Children whose labels were removed are not found. So this is used only for jobs that were
+        just created.
+        """
+        meta = job.metadata
+        # The pod of the job's Redis server has another owner label than the ranks.
+        for label in names.OWNER_LABELS if job.server else names.OWNER_LABELS[:1]:
+            selector = f"{SELECTOR},{label}={meta.name}"
+            for kind, store in self.stores.items():
+                await store.read(api, CHILDREN[kind].path(meta.namespace), selector)

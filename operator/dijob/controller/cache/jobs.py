@@ -1,0 +1,138 @@
+"""The store of DIJobs, by namespace and name, and by uid.
+
+It receives the same job from kopf's watch, from lists, and from the responses to the operator's own
+writes, in any order. The newest resourceVersion wins. The store also remembers where its knowledge
+comes from, since a watch can lag or stop.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from dijob.api.numbers import parse_natural
+from dijob.controller.queue.workqueue import Key
+from dijob.process.clock import SYSTEM, Clock
+
+# A job that was not received for this long is read again before its children are changed.
+OLD_SECONDS = 10.0
+
+
+def version_key(version: str) -> int:
+    """Return a sort key of a resourceVersion."""
+    # Resource versions of Kubernetes are increasing decimals (KEP-5504). Other servers may use
+    # other formats; then an object that arrives later counts as newer.
+    number = parse_natural(version, 20)
+    return 2**64 if number is None else number
+
+
+class WentBackError(Exception):
+    """The resourceVersions of the apiserver have decreased, because etcd was restored from a
+    backup.
+
+    Watches would deliver nothing until the versions are as high as before, and the operator knows
+    objects that no longer exist. Only a restart with new lists helps.
+    """
+
+    def __init__(self, what: str, version: str, known: int) -> None:
+        super().__init__(f"{what}: resource version went back from {known} to {version}")
+
+
+class Jobs:
+    """The DIJobs as raw JSON: a job whose spec is invalid must get a status too."""
+
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+        self._bodies: dict[Key, dict[str, Any]] = {}
+        self._heard: dict[Key, float] = {}
+        self._answered: dict[Key, float] = {}
+        self._shown: dict[str, int] = {}
+        self._keys: dict[str, Key] = {}
+
+    def get(self, key: Key) -> dict[str, Any] | None:
+        return self._bodies.get(key)
+
+    def key_of(self, uid: str) -> Key | None:
+        return self._keys.get(uid)
+
+    def key_of_owner(self, owner: str) -> Key | None:
+        """Return the key of the job that owns a child (names.owner_key), or None if the job is
+        unknown. A job of the same name with another uid is not the owner.
+        """
+        namespace, _, rest = owner.partition("/")
+        name, _, uid = rest.partition("/")
+        return (namespace, name) if self.key_of(uid) == (namespace, name) else None
+
+    def is_old(self, key: Key) -> bool:
+        """Whether the job was not received for OLD_SECONDS, so that it could have changed."""
+        return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
+
+    def is_certain(self, key: Key) -> bool:
+        """Whether the job was in the response to a request within OLD_SECONDS. Lists and watches do
+        not count, because they can lag behind: a watch that follows an old list replays the past.
+        """
+        never = float("-inf")
+        return self._clock.monotonic() - self._answered.get(key, never) <= OLD_SECONDS
+
+    def put(self, body: Mapping[str, Any], *, shown: bool = False) -> Key | None:
+        """Store a body from a list or watch (`shown`), or from the response to a request. Return
+        the job's key, or None if this version or a newer one is already known.
+        """
+        meta = body["metadata"]
+        key = (meta["namespace"], meta["name"])
+        known = self._bodies.get(key)
+        self._heard[key] = now = self._clock.monotonic()
+        if shown:
+            self._shown[meta["uid"]] = max(
+                self.shown(meta["uid"]), version_key(meta["resourceVersion"])
+            )
+        else:
+            self._answered[key] = now
+        if known is not None and known["metadata"]["uid"] == meta["uid"]:
+            if version_key(meta["resourceVersion"]) <= version_key(
+                known["metadata"]["resourceVersion"]
+            ):
+                return None
+        elif known is not None:
+            self._keys.pop(known["metadata"]["uid"], None)
+            self._shown.pop(known["metadata"]["uid"], None)
+        # managedFields can be larger than the rest of the job, and nothing reads them.
+        kept = {name: value for name, value in meta.items() if name != "managedFields"}
+        self._bodies[key] = {**body, "metadata": kept}
+        self._keys[meta["uid"]] = key
+        return key
+
+    def shown(self, uid: str) -> int:
+        """Return the newest version of a job that the watch has delivered, or -1. The version from
+        a response, also to the operator's own write, may be newer.
+        """
+        return self._shown.get(uid, -1)
+
+    def lacks(self, uid: str, version: str) -> bool:
+        """Whether the store does not have this version of a job, or a newer one."""
+        key = self._keys.get(uid)
+        known = self._bodies[key]["metadata"]["resourceVersion"] if key else ""
+        return key is None or version_key(version) > version_key(known)
+
+    def phases(self) -> Counter[tuple[str, str]]:
+        """Count the jobs by namespace and phase, which is "" if there is no status yet."""
+        return Counter(
+            (namespace, (body.get("status") or {}).get("phase") or "")
+            for (namespace, _), body in self._bodies.items()
+        )
+
+    def versions(self) -> dict[str, int]:
+        """Return the known version of each job by uid."""
+        bodies = (body["metadata"] for body in self._bodies.values())
+        return {meta["uid"]: version_key(meta["resourceVersion"]) for meta in bodies}
+
+    def uids(self) -> dict[str, Key]:
+        """Return the keys of all known jobs by uid."""
+        return dict(self._keys)
+
+    def pop(self, uid: str) -> None:
+        """Forget the job with this uid, but not a newer job with the same name."""
+        key = self._keys.pop(uid, None)
+        self._shown.pop(uid, None)
+        if key is not None and self._bodies[key]["metadata"]["uid"] == uid:
+            del self._bodies[key], self._heard[key]
+            self._answered.pop(key, None)

@@ -1,0 +1,128 @@
+"""Serves /livez, /readyz and /metrics.
+
+/livez fails if a watch has stopped while the apiserver responds to other requests; a restart of the
+process then helps. /readyz fails until the initial lists are complete. kopf's own liveness endpoint
+is not used, because it always returns 200 (kopf issue 1276).
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from dijob import names
+from dijob.controller import metrics
+from dijob.controller.cache.children import Children
+from dijob.controller.cache.jobs import Jobs
+from dijob.controller.watch.audit import Audit
+from dijob.controller.watch.job_watch import JobWatch
+from dijob.kube.availability import Pulse
+from dijob.process.bounded_http import serve_app
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+# Bookmarks arrive once a minute, and a silent watch is restarted after 70 s (api.Stream.silence).
+# So one that is silent for longer has failed to restart more than once.
+SILENCE_SECONDS = 180.0
+# The phase in the metrics of a job that has none yet.
+NO_PHASE = "New"
+# The namespaces with the most jobs have their own series; OTHERS is the sum of the rest. Without a
+# limit, users who can create namespaces could make Prometheus store any number of series.
+MOST_NAMESPACES = 100
+OTHERS = "(others)"
+
+
+@dataclass(frozen=True)
+class Watchdog:
+    """Checks the age of each watch."""
+
+    children: Children
+    jobs: Jobs
+    audit: Audit
+    pulse: Pulse
+    watch: JobWatch
+    clock: Clock = SYSTEM
+
+    def problems(self) -> list[str]:
+        """Return a message for each watch that has stopped; [] if the operator is healthy."""
+        # While the apiserver is unreachable, a new process would receive no more events than this
+        # one. So a watch may be silent for as long as the apiserver has not responded without a
+        # gap.
+        answered = self.pulse.presence
+        found = [
+            f"the watch of {store.kind} has received nothing for {store.silence:.0f} s"
+            for store in self.children.stores.values()
+            if min(store.silence, answered) > SILENCE_SECONDS
+        ]
+        behind = 0.0 if self.audit.behind is None else self.clock.monotonic() - self.audit.behind
+        if min(behind, answered) > SILENCE_SECONDS:
+            found.append("the watch of dijobs has stopped delivering changes")
+        return found
+
+    def measure(self) -> None:
+        """Set the gauges that are computed only when they are scraped."""
+        metrics.PODS.set(len(self.children.pods))
+        for store in self.children.stores.values():
+            metrics.STREAM_AGE.labels(store.kind).set(store.silence)
+        # Otherwise phases and namespaces that have no more jobs would keep their last value.
+        metrics.JOBS.clear()
+        for (namespace, phase), jobs in limit_namespaces(self.jobs.phases()).items():
+            metrics.JOBS.labels(namespace, phase or NO_PHASE).set(jobs)
+
+    def lives(self) -> tuple[bool, str]:
+        """Return whether the process is alive, and the message for the response."""
+        if problems := self.problems():
+            return False, "; ".join(problems)
+        away = self.pulse.absence
+        return True, f"ok; no response from the apiserver for {away:.0f} s" if away else "ok"
+
+    def waits_for(self) -> str:
+        """Return why the operator is not ready, or "" if it is."""
+        if not self.watch.served:
+            return f"the CRD {names.PLURAL}.{names.GROUP} is not installed"
+        return (
+            "" if self.children.listed else "the initial list of pods and services is not complete"
+        )
+
+
+def limit_namespaces(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Sum up all but the MOST_NAMESPACES namespaces with the most jobs as OTHERS."""
+    sizes = Counter[str]()
+    for (namespace, _), jobs in phases.items():
+        sizes[namespace] += jobs
+    shown = {namespace for namespace, _ in sizes.most_common(MOST_NAMESPACES)}
+    found = Counter[tuple[str, str]]()
+    for (namespace, phase), jobs in phases.items():
+        found[namespace if namespace in shown else OTHERS, phase] += jobs
+    return found
+
+
+async def serve_health(port: int, watchdog: Watchdog) -> None:
+    """Serve until cancelled. Port 0 disables the server."""
+    if port == 0:
+        return
+
+    async def livez(_: web.Request) -> web.Response:
+        lives, message = watchdog.lives()
+        return web.Response(status=200 if lives else 500, text=message)
+
+    async def readyz(_: web.Request) -> web.Response:
+        lacking = watchdog.waits_for()
+        return web.Response(status=503 if lacking else 200, text=lacking or "ok")
+
+    async def show(_: web.Request) -> web.Response:
+        watchdog.measure()
+        return web.Response(
+            body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    app = web.Application()
+    app.add_routes(
+        [web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", show)]
+    )
+    async with serve_app(app, port):
+        await asyncio.Event().wait()

@@ -1,0 +1,1 @@
+"""Which operator serves which jobs: leader election, and claims of namespaces."""

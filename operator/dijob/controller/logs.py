@@ -1,0 +1,81 @@
+"""Configures the operator's log: lines for people, or JSON for programs.
+
+kopf has a JSON format too, but it has neither the logger nor the job that a line of ours is about.
+"""
+
+import json
+import logging
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from enum import StrEnum
+from types import TracebackType
+
+import kopf
+
+from dijob.api.printed import plain_text
+from dijob.process.safe_lines import make_safe
+
+# The job (NAMESPACE/NAME) that the current task works on. It is added to each line, so that lines
+# about one job can be found also if their text does not name it.
+JOB: ContextVar[str] = ContextVar("job", default="")
+
+
+class LogFormat(StrEnum):
+    """The format of log lines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line: time (UTC), level, logger, message, and job and exception if there
+    are any.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if job := _job_of(record):
+            line["job"] = job
+        if record.exc_info:
+            line["exception"] = plain_text(self.formatException(record.exc_info))
+        return json.dumps(line)
+
+
+def configure(level: str, log_format: LogFormat) -> None:
+    """Log to standard error from a level on: "debug", "info" or "warning"."""
+    kopf.configure(
+        verbose=level == "debug", quiet=level == "warning", log_format=kopf.LogFormat.FULL
+    )
+    # kopf logs a line for each watch event. The operator logs one line for each event that it posts
+    # about a job, which is shorter and says more.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    if log_format is LogFormat.JSON:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonLines())
+    make_safe(logging.getLogger())
+    # Warnings and uncaught exceptions would otherwise be printed by Python itself, which is neither
+    # JSON nor safe (safe_lines.py).
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+
+
+def _job_of(record: logging.LogRecord) -> str:
+    """Return the job of a record, or "" if there is none."""
+    # kopf's lines about an object carry a reference to it.
+    if reference := getattr(record, "k8s_ref", None):
+        return f"{reference.get('namespace')}/{reference.get('name')}"
+    return JOB.get()
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    logging.getLogger("dijob").critical(
+        "uncaught exception: %r", error, exc_info=(kind, error, trace)
+    )

@@ -1,0 +1,116 @@
+"""Reads the events of pods whose status does not explain enough.
+
+Kubernetes reports some problems in events only: a volume that cannot be mounted, a sandbox that
+fails, the probe that killed a container. The operator reads these events on demand and does not
+watch them: a watch would deliver every event of the cluster.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from dijob.api.model import Metadata
+from dijob.controller.observe.pod_memory import News
+from dijob.core import pace
+from dijob.core.backoff import doubled_wait
+from dijob.core.observed import patience, pod_events
+from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due, probes_due
+from dijob.core.observed.views import Pod, seconds_since
+from dijob.kube.api import Api, RequestError
+from dijob.kube.kinds import EVENTS
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+# One reconciliation reads the events of at most this many pods: each read makes the apiserver scan
+# all events of the namespace.
+READ_AT_ONCE = 3
+# The limit of a read. A pod rarely has more, since the kubelet counts repeats in one event.
+MOST_EVENTS = "50"
+# First and longest back-off in a namespace in which the operator has no permission to read events.
+CLOSED_SECONDS = (10.0, 300.0)
+
+
+@dataclass(frozen=True)
+class _Closed:
+    """The number of rejections in a row, and the end of the back-off (monotonic seconds)."""
+
+    failures: int
+    until: float
+
+
+class EventReader:
+    """Reads events into a job's news. Failures are logged, and never fail a reconciliation."""
+
+    def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
+        self._api = api
+        self._clock = clock
+        # The namespaces without permission to read events.
+        self._closed: dict[str, _Closed] = {}
+
+    async def read(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        """Read why pods do not start (FailedMount, sandbox errors), which probe killed a container,
+        and why a probe fails.
+        """
+        pods, closed = tuple(pods), self._closed.get(job.namespace)
+        if closed and closed.until > self._clock.monotonic():
+            return
+        try:
+            await self._read_warnings(job, pods, news)
+            await self._read_causes(job, pods, news)
+            await self._read_probes(job, pods, news)
+        except RequestError as error:
+            if error.status in (401, 403):
+                self._close(job.namespace, error)
+            else:
+                log.warning("%s: failed to read pod events: %s", job.name, error)
+
+    def _close(self, namespace: str, error: RequestError) -> None:
+        """Back off in a namespace, longer each time. Log only the first rejection."""
+        before = self._closed.get(namespace)
+        failures = before.failures + 1 if before else 1
+        if failures == 1:
+            log.warning("namespace %s: no permission to read events: %s", namespace, error)
+        until = self._clock.monotonic() + doubled_wait(failures, CLOSED_SECONDS)
+        self._closed[namespace] = _Closed(failures, until)
+
+    async def _read_warnings(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        now, latency = self._clock.now(), self._api.throttle.latency
+        for pod in events_due(pods, news.due, now, latency)[:READ_AT_ONCE]:
+            again = pace.write_interval(READ_AGAIN_SECONDS, latency)
+            news.due[pod.uid] = now + timedelta(seconds=again)
+            text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
+            age = seconds_since(first, now)
+            # A young warning may resolve by itself (patience.py), so it is read again before it is
+            # reported.
+            if not text:
+                news.warnings.pop(pod.uid, None)
+            elif age is None or (left := patience.seconds_until_report(age)) <= 0:
+                news.warnings[pod.uid] = text
+            else:
+                news.due[pod.uid] = now + timedelta(seconds=left)
+
+    async def _read_causes(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        ends = (each for each in pod_events.ends_by_probe(pods) if each[0] not in news.causes)
+        for key, end, pod in list(ends)[:READ_AT_ONCE]:
+            found = await self._events(job, pod)
+            news.causes[key] = pod_events.failed_probe(found, key[1], end)
+
+    async def _read_probes(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        now = self._clock.now()
+        for probe, pod in probes_due(pods, news.probes, news.due, now)[:READ_AT_ONCE]:
+            if text := pod_events.failing_probe(await self._events(job, pod), pod):
+                # Read once, because the output of a probe may change each time.
+                news.probes[probe] = text
+            else:
+                again = pace.write_interval(READ_AGAIN_SECONDS, self._api.throttle.latency)
+                news.due[pod.uid] = now + timedelta(seconds=again)
+
+    async def _events(self, job: Metadata, pod: Pod) -> list[dict[str, Any]]:
+        selector = f"involvedObject.uid={pod.uid}"
+        path = EVENTS.path(job.namespace)
+        found = await self._api.get(path, fieldSelector=selector, limit=MOST_EVENTS)
+        self._closed.pop(job.namespace, None)
+        return list(found.get("items") or ())

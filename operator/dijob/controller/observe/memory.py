@@ -1,0 +1,164 @@
+"""What the operator remembers about a job between two reconciliations, and does not store.
+
+The memory is not persistent, so it has only what can be lost. After a restart or a takeover, the
+operator repeats some requests, retries rejected ones earlier, and in rare cases replaces a pod
+whose peer list it cannot verify (docs/decisions/007, 015). Everything else is in the status.
+
+The Observer copies the memory into the input of the plan. The Actor and the Creator write to it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from dijob.api.model import DIJob
+from dijob.api.parse import Parsed
+from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.reverted import Reverted
+from dijob.core.decide import changes
+from dijob.core.membership.capacity import seconds_until_retry
+from dijob.core.observed import creations
+from dijob.core.observed.views import ARRIVAL, ApiRejection, Creation, Pod, RejectionCause
+
+
+@dataclass
+class JobMemory:
+    """The memory of one job.
+
+    Fields that have the same name in Observed (core/observed/views.py) are explained there.
+    `reverted` has accepted changes that something reverts (reverted.py). `absent` has the names of
+    pods that are known not to exist, `unlabelled` of pods whose labels were removed and are being
+    restored. `news` is what is known about pods besides their status (pod_memory.py). `last_write`
+    is the time of the last status write in monotonic seconds. `dropped` has the fields of the
+    status that the apiserver drops, because its CRD is older than the operator.
+    """
+
+    refusals: dict[str, ApiRejection] = field(default_factory=dict)
+    reverted: Reverted = field(default_factory=Reverted)
+    creations: dict[str, Creation] = field(default_factory=dict)
+    released: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
+    unlabelled: set[str] = field(default_factory=set)
+    list_seen: dict[tuple[str, int], datetime] = field(default_factory=dict)
+    reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
+    news: News = field(default_factory=News)
+    first_seen: datetime | None = None
+    last_write: float = -1e9  # long ago, so that the first write is not delayed
+    dropped: frozenset[str] = frozenset()
+    _size: int = 0
+    _parsed: Parsed | None = None
+
+    def parse(self, body: Mapping[str, Any]) -> DIJob:
+        """Return the job in this body. Raises SpecError like `parse_job`."""
+        # Most reconciliations are caused by pods, so the job is parsed once per version.
+        before, self._parsed = self._parsed, Parsed.of(body, self._parsed)
+        job = self._parsed.job
+        if before is not None and before.job.metadata.generation != job.metadata.generation:
+            # The spec has changed, so requests that were rejected as invalid may succeed now.
+            self.refusals = {
+                k: refusal
+                for k, refusal in self.refusals.items()
+                if refusal.why is not RejectionCause.REJECTED
+            }
+            self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
+        if before is not None and before.job.status.list_number != job.status.list_number:
+            self.reverted.new_list()
+        return job
+
+    def wants(self, job: DIJob, now: datetime) -> None:
+        """Reset the back-off of pod creations if the operator itself removed pods.
+
+        It does so if the job is suspended or resized, or if it released its capacity. (After a
+        resize, all ranks of programs that cannot change their size are restarted.) These pods were
+        not lost, so their replacement must not be delayed.
+        """
+        resized, self._size = job.spec.desired != self._size, job.spec.desired
+        if resized or job.status.suspend_time or seconds_until_retry(job.status, now) > 0:
+            self.creations.clear()
+
+    def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
+        """Note when a pod first had an address, and when a peer list was first observed on a pod
+        that has yet to act on it by opening its gate or restarting its process. Forget both for
+        pods that are gone, and lists that pods have acted on.
+        """
+        arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
+        # A reminder is due if a pod does not act on its list in time. The time counts from when
+        # this operator first observed the list on the pod, since no field of the pod has it.
+        at_gate = {
+            (pod.uid, pod.copy.address_list.number)
+            for pod in pods
+            if pod.containers.gated and pod.has_list
+        }
+        to_restart = {
+            (pod.uid, pod.copy.renew_from)
+            for pod in pods
+            if pod.copy.renew_from > pod.containers.ended_for
+        }
+        self.list_seen = {
+            key: self.list_seen.get(key, now) for key in arrived | at_gate | to_restart
+        }
+        self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}
+
+    def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
+        """Forget rejections and events about pods that are gone.
+
+        If a node did not admit a pod, its message is kept until a pod of that name has an address.
+        Such a pod fails at once and is replaced, so the reason would otherwise disappear with it.
+        """
+        for pod in pods:
+            if (creation := self.creations.get(pod.name)) is None:
+                continue
+            if pod.failed and pod.placement.disrupted and not pod.has_started:
+                self.creations[pod.name] = replace(creation, rejected=pod.complaint)
+            elif pod.has_arrived and creation.rejected:
+                self.creations[pod.name] = replace(creation, rejected="")
+        # "" is for rejections that concern no existing pod, such as creations.
+        there = {"", *(pod.uid for pod in pods)}
+        self.refusals = {
+            key: refusal for key, refusal in self.refusals.items() if changes.pod_uid(key) in there
+        }
+        self.reverted.saw_pods(there)
+        self.news.saw_pods(pods, now)
+
+    def created(self, name: str, now: datetime) -> None:
+        """Count the creation of a pod of this name, or of another object as "service/NAME"."""
+        self.released.discard(name)  # the new pod was not released
+        self.creations[name] = creations.counted(self.creations.get(name), now)
+
+    def release(self, name: str) -> None:
+        """Note that a pod is deleted to make room for a lower rank. It must not count as lost."""
+        self.released.add(name)
+        self.creations.pop(name, None)
+
+    def move(self, by: timedelta) -> None:
+        """Shift all remembered times after the clock was set, so that durations stay the same."""
+        self.reverted.move(by)
+        for key, refusal in self.refusals.items():
+            since = refusal.since and refusal.since + by
+            self.refusals[key] = replace(refusal, retry_at=refusal.retry_at + by, since=since)
+        self.creations = {
+            name: replace(one, at=one.at + by) for name, one in self.creations.items()
+        }
+        self.list_seen = {key: at + by for key, at in self.list_seen.items()}
+        self.reminded = {key: at + by for key, at in self.reminded.items()}
+        self.news.move(by)
+        self.first_seen = self.first_seen and self.first_seen + by
+
+
+class Memories:
+    """The memories of all jobs by uid. A new job with an old name starts with an empty memory."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, JobMemory] = {}
+
+    def of(self, uid: str) -> JobMemory:
+        return self._by_uid.setdefault(uid, JobMemory())
+
+    def forget(self, uid: str) -> None:
+        self._by_uid.pop(uid, None)
+
+    def move(self, by: timedelta) -> None:
+        """Shift the remembered times of all jobs."""
+        for memory in self._by_uid.values():
+            memory.move(by)

@@ -1,0 +1,74 @@
+"""Collects the input of a plan: objects from the stores, the memory, settings, measurements.
+
+The plan is a pure function, so everything that it depends on must be in `Observed`.
+"""
+
+from datetime import datetime
+
+from dijob.api.model import DIJob
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.foreign_pods import Strangers
+from dijob.controller.observe.memory import JobMemory
+from dijob.core.members import gang_of
+from dijob.core.observed import patience, pod_events
+from dijob.core.observed.ranked import by_rank
+from dijob.core.observed.room import Room
+from dijob.core.observed.views import Isolation, Observed, Pod, Throttling
+from dijob.core.options import Options, is_isolated, option_warnings
+from dijob.kube.throttle import Throttle
+
+
+class Observer:
+    """Builds the `Observed` of a job."""
+
+    def __init__(
+        self, children: Children, strangers: Strangers, throttle: Throttle, options: Options
+    ) -> None:
+        self._children = children
+        self._strangers = strangers
+        self._throttle = throttle
+        self._options = options
+
+    def observe(self, job: DIJob, memory: JobMemory, now: datetime) -> Observed:
+        """Return everything that is known about a job, and note what is new in its memory."""
+        owner = job.metadata.owner_key
+        pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
+        # The memory learns from the pods before it is copied into the result below.
+        memory.first_seen = memory.first_seen or now
+        memory.wants(job, now)
+        memory.saw_lists(pods.values(), now)
+        memory.saw_pods((*pods.values(), *unranked), now)
+        pods = {rank: self._explained(pod, memory, now) for rank, pod in pods.items()}
+        unranked = tuple(self._explained(pod, memory, now) for pod in unranked)
+        # A warning from a pod's start is out of date once the pod has an address.
+        silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
+        return Observed(
+            pods=pods,
+            unranked=unranked,
+            existing=self._children.existing(owner),
+            routes=self._children.routes(owner),
+            refusals=memory.reverted.refusals | memory.refusals,
+            # Copies: the plan must not see changes that are made while it runs.
+            creations=dict(memory.creations),
+            room=Room(
+                released=frozenset(memory.released),
+                contended=self._children.contended(owner),
+                strangers=self._strangers.waiting,
+            ),
+            first_seen=memory.first_seen,
+            published=dict(memory.reverted.published),
+            list_seen=dict(memory.list_seen),
+            reminded=dict(memory.reminded),
+            throttling=Throttling(self._throttle.latency, self._throttle.reminders),
+            notes=option_warnings(job, self._options),
+            isolation=Isolation(is_isolated(job, self._options), self._children.policies(job)),
+            warnings={uid: text for uid, text in memory.news.warnings.items() if uid in silent},
+        )
+
+    def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
+        """Return the pod with the probe that ended its container or fails, and without a problem
+        that is too recent to report.
+        """
+        known = pod_events.with_causes(pod, memory.news.causes)
+        known = pod_events.with_probe(known, memory.news.probes)
+        return patience.with_due_complaint(known, memory.news.noticed, now)

@@ -1,0 +1,207 @@
+"""Reconciles one job: observe, plan, act, write the status.
+
+This is the only caller of the plan. The order matters: the status that results from the actions is
+written after them, and nothing is done because of a status that is not stored yet. So the operator
+can be killed between any two requests, and the next one continues from the objects alone.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dijob import names
+from dijob.api.model import DIJob, Metadata
+from dijob.api.problems import SpecError
+from dijob.controller.cache.children import Children
+from dijob.controller.cache.jobs import Jobs, version_key
+from dijob.controller.observe.event_reader import EventReader
+from dijob.controller.observe.foreign_pods import Strangers
+from dijob.controller.observe.memory import JobMemory, Memories
+from dijob.controller.observe.observer import Observer
+from dijob.controller.queue.quarantine import Aside
+from dijob.controller.queue.workqueue import Key, KnownError
+from dijob.controller.write.actor import Actor
+from dijob.controller.write.outcome import PlanOutcome
+from dijob.controller.write.recorder import Recorder
+from dijob.controller.write.status_writer import StatusWriter
+from dijob.core.actions import Action, DeleteJob, PodAction
+from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.members import gang_of
+from dijob.core.membership.address_list import unaccounted_ranks
+from dijob.core.observed.ranked import by_rank
+from dijob.core.observed.views import Observed
+from dijob.core.options import Options
+from dijob.core.plan import Plan, make_plan
+from dijob.core.report import conditions
+from dijob.kube.api import Api, RequestError
+from dijob.kube.kinds import JOBS
+from dijob.process.clock import StepClock, yield_to_others
+
+log = logging.getLogger(__name__)
+
+
+class Reconciler:
+    """Reconciles jobs. The queue calls it for one job never more than once at a time."""
+
+    def __init__(self, api: Api, children: Children, options: Options) -> None:
+        self._memories = Memories()
+        self._clock = clock = StepClock(api.clock, self._memories.move)
+        self.jobs = Jobs(clock)
+        self._api = api
+        self._children = children
+        self.strangers = Strangers(api, children, clock)
+        self._observer = Observer(children, self.strangers, api.throttle, options)
+        self._actor = Actor(api, children, options, clock)
+        self._recorder = Recorder(api, clock)
+        self._events = EventReader(api, clock)
+        self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
+        self.aside = Aside(names.PLURAL)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one job. Return the seconds until the next time, or None if the job is gone.
+
+        After an unexpected exception, the job is quarantined until it, or one of its children,
+        changes.
+        """
+        try:
+            again = await self._pass(key)
+        except (RequestError, KnownError):
+            raise
+        except Exception as error:
+            self.aside.put("/".join(key), error)
+            return await self._report_broken(key, error)
+        self.aside.clear("/".join(key))
+        return again
+
+    async def _pass(self, key: Key) -> float | None:
+        body = self.jobs.get(key)
+        if body is None:
+            return None
+        memory = self._memories.of(body["metadata"]["uid"])
+        try:
+            job = memory.parse(body)
+        except SpecError as error:
+            return await self._status.write_conditions(
+                body, conditions.invalid_facts(error), memory
+            )
+        if not self._children.listed:
+            await self._children.read(self._api, job)
+        await self._find_hidden(job, memory)
+        pods = self._children.pods.of(job.metadata.owner_key)
+        await self._events.read(job.metadata, () if job.status.ended else pods, memory.news)
+        decided, outcome = await self._plan(job, memory), PlanOutcome()
+        asked = decided.actions
+        if asked:
+            if await self._status.write_first(body, job, decided, memory):
+                return 0.0
+            if not await self._as_known(key, job, asked):
+                # The job has changed, or another one has its name: plan again from the new state.
+                return 0.0 if self.jobs.get(key) else None
+            outcome = await self._actor.carry_out(job, asked, memory)
+            if outcome.body is not None:
+                self.jobs.put(outcome.body)
+            body = self.jobs.get(key)
+            if body is None:
+                return None
+            job = memory.parse(body)
+            # Plan again, so that the status describes the state after the actions.
+            decided = await self._plan(job, memory)
+        await yield_to_others()
+        wait = await self._status.write(
+            job.metadata, job.status, decided, self._memories.of(job.metadata.uid)
+        )
+        if outcome.error is not None:
+            raise outcome.error
+        if not decided.actions:
+            return min(wait, decided.requeue_after, memory.news.wait(self._clock.now()))
+        # The second plan still has actions. An action that is planned again failed with a conflict;
+        # its watch event usually arrives within the pause. A new action was made possible by the
+        # others, such as pods after their Service, and runs at once.
+        return 0.2 if set(asked) & set(decided.actions) else 0.0
+
+    async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:
+        await yield_to_others()
+        # No await between the two: the observation must belong to this time.
+        now, observed = self._clock.now(), self._observe(job, memory)
+        await yield_to_others()
+        return make_plan(job, observed, now)
+
+    def forget(self, uid: str) -> None:
+        """Forget a deleted job. The garbage collector deletes its children."""
+        if key := self.jobs.key_of(uid):
+            self.aside.clear("/".join(key))
+        self.jobs.pop(uid)
+        self._memories.forget(uid)
+
+    def _observe(self, job: DIJob, memory: JobMemory) -> Observed:
+        return self._observer.observe(job, memory, self._clock.now())
+
+    async def _find_hidden(self, job: DIJob, memory: JobMemory) -> None:
+        """Look up pods by name that should exist but that no watch shows, each of them once."""
+        gang = gang_of(job)
+        pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
+        memory.absent -= {pod.name for pod in pods.values()}
+        if self._children.listed and not _is_over(job) and not job.paused:
+            members = map(gang.member, unaccounted_ranks(gang, pods, job.status))
+            # A name in `absent` was looked up before. It is removed from there when a watch shows a
+            # pod with this name.
+            asked = {one.name: one for one in members if one.name not in memory.absent}
+            asked |= {n: gang.member(r) for n in memory.unlabelled if (r := gang.rank_of(n)) >= 0}
+            await self._actor.creator.find_hidden(job, asked.values(), memory)
+
+    async def _as_known(self, key: Key, job: DIJob, actions: Iterable[Action]) -> bool:
+        """Return whether the job still exists in the known version, and read it if that is
+        doubtful.
+
+        A watch can miss a deletion, and pods would be created for a job that is gone. A list can
+        lag behind, and pods would be deleted that are newer than the list.
+        """
+        if self.jobs.is_certain(key) or not (
+            self.jobs.is_old(key) or any(map(_is_destructive, actions))
+        ):
+            return True
+        known = job.metadata
+        try:
+            body = await self._api.get(JOBS.path(known.namespace, known.name))
+        except RequestError as error:
+            if not error.not_found:
+                raise
+            self.forget(known.uid)
+            return False
+        if body["metadata"]["uid"] != known.uid:
+            self.forget(known.uid)
+        # The result of `put` is not used: a watch may have delivered this version in the meantime,
+        # but the plan was made from the older one.
+        self.jobs.put(body)
+        return _is_known(body["metadata"], known)
+
+    async def _report_broken(self, key: Key, error: Exception) -> float:
+        """Set the condition of a quarantined job. Return the seconds until the next reconcile."""
+        body = self.jobs.get(key)
+        if body is None:
+            return RESYNC_SECONDS
+        memory = self._memories.of(body["metadata"]["uid"])
+        try:
+            return await self._status.write_conditions(body, conditions.broken_facts(error), memory)
+        except (RequestError, KnownError):
+            raise
+        except Exception as another:  # the status itself may be what cannot be processed
+            log.warning("%s/%s: failed to write the status: %r", *key, another)
+            return RESYNC_SECONDS
+
+
+def _is_destructive(action: Action) -> bool:
+    """Whether an action changes or deletes an existing object."""
+    return isinstance(action, PodAction | DeleteJob)
+
+
+def _is_known(there: Mapping[str, Any], known: Metadata) -> bool:
+    """Whether the metadata from the apiserver are the known ones: the same job, and not newer."""
+    newer = version_key(there["resourceVersion"]) > version_key(known.resource_version)
+    return bool(there["uid"] == known.uid and not newer)
+
+
+def _is_over(job: DIJob) -> bool:
+    """Whether the job needs no more pods."""
+    status = job.status
+    return bool(job.metadata.deletion_timestamp or status.suspend_time) or status.ended

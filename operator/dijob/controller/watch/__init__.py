@@ -1,0 +1,1 @@
+"""Receives DIJobs from kopf's watch, and finds what the watch has missed."""

@@ -1,0 +1,59 @@
+"""Handles the events of the DIJob watch, and decides how urgent the first reconciliation is.
+
+After a start, the watch lists all jobs, and most of them need nothing. They are queued in the
+background, so that a job that was just created does not wait behind a thousand running ones. They
+are also held back until the pods have been listed: a reconciliation that does not know the existing
+pods would create them again.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from dijob.controller import logs
+from dijob.controller.cache.children import Children
+from dijob.controller.queue.quarantine import name_of
+from dijob.controller.queue.workqueue import WorkQueue
+from dijob.controller.reconcile import Reconciler
+
+log = logging.getLogger(__name__)
+
+
+class Arrivals:
+    """Puts jobs into the queue."""
+
+    def __init__(self, reconciler: Reconciler, queue: WorkQueue, children: Children) -> None:
+        self._reconciler = reconciler
+        self._queue = queue
+        self._children = children
+
+    def seen(self, type_: str | None, body: Mapping[str, Any]) -> None:
+        """Handle one event. `type_` is None for an object of the initial list."""
+        if type_ == "DELETED":
+            # Not queued: the garbage collector deletes the children, and there is no status to
+            # write.
+            self._reconciler.forget(body["metadata"]["uid"])
+        elif key := self._reconciler.jobs.put(body, shown=True):
+            # A job from the initial list that already has a status was started before.
+            nothing_new = type_ is None or not self._children.listed
+            self._queue.add(key, background=nothing_new and "status" in body)
+
+    def all_gone(self) -> None:
+        """Forget all jobs. The CRD was deleted, so no events report their deletion."""
+        for uid in self._reconciler.jobs.uids():
+            self._reconciler.forget(uid)
+
+    def aside(self, body: Mapping[str, Any], error: Exception) -> None:
+        """Quarantine a job whose event cannot be handled."""
+        name = name_of(body)
+        logs.JOB.set(name)
+        self._reconciler.aside.put(name, error)
+
+    async def release(self) -> None:
+        """Wait for the initial lists of the children, then start the background reconciliations."""
+        await self._children.synced()
+        log.info(
+            "initial list complete (%d pods of DIJobs): reconciling the existing jobs",
+            len(self._children.pods),
+        )
+        self._queue.release()

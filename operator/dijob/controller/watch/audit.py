@@ -1,0 +1,115 @@
+"""Compares the known DIJobs with a list from the apiserver once a minute.
+
+kopf does not report a deletion that happened while its watch was interrupted, and a watch can stop
+delivering events without an error. A job that was deleted unnoticed would be reconciled forever:
+each new pod of it would be garbage collected at once. One LIST of metadata finds both
+(docs/decisions/002).
+"""
+
+import asyncio
+import logging
+
+from dijob.controller.cache.jobs import WentBackError, version_key
+from dijob.controller.queue.workqueue import WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.kube.api import Api, Json, RequestError
+from dijob.kube.kinds import JOBS
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 60.0
+LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class Audit:
+    """Finds deletions that kopf's watch missed, and a watch that has stopped.
+
+    `behind` is the time (monotonic seconds) since when the watch lags behind the list, or None.
+    Only events of the watch count for it: the operator may know a version from the response to its
+    own write, which does not show that the watch works.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        reconciler: Reconciler,
+        queue: WorkQueue,
+        namespaces: tuple[str, ...],
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._paths = [JOBS.path(namespace) for namespace in namespaces or ("",)]
+        self._api = api
+        self._clock = clock
+        self._reconciler = reconciler
+        self._queue = queue
+        # By the job's uid: a version that the watch had not delivered at the last audit, and since
+        # when it is missing.
+        self._unshown: dict[str, tuple[int, float]] = {}
+        self.behind: float | None = None
+
+    async def run(self) -> None:
+        """Audit every minute (with jitter) until cancelled. Raise WentBackError if etcd was
+        restored from a backup.
+        """
+        while True:
+            await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))
+            try:
+                await self._compare()
+            except RequestError as error:
+                log.warning("failed to list dijobs, the audit is postponed: %s", error)
+
+    async def catch_up(self) -> None:
+        """Read the jobs that the watch has not delivered.
+
+        A new leader calls this after a takeover. What took the other replica away, such as a lost
+        node, may have interrupted this replica's watches too, without an error so far.
+        """
+        try:
+            there = await self._read()
+            for uid, (path, version) in there.items():
+                if self._reconciler.jobs.lacks(uid, version):
+                    self._take(await self._api.get(path))
+        except RequestError as error:
+            log.warning("failed to list dijobs, the next audit finds missed changes: %s", error)
+
+    def _take(self, body: Json) -> None:
+        if key := self._reconciler.jobs.put(body):
+            self._queue.add(key, background=True)
+
+    async def _read(self) -> dict[str, tuple[str, str]]:
+        """Return path and resourceVersion of each existing job by uid, and forget all others."""
+        versions = self._reconciler.jobs.versions()
+        # Read what is known before the list: a job that is created during the list is not missing.
+        known, there = set(self._reconciler.jobs.uids()), dict[str, tuple[str, str]]()
+        for path in self._paths:
+            listed = await self._api.get(path, accept=LIST_METADATA)
+            for item in listed.get("items") or ():
+                meta = item["metadata"]
+                at = JOBS.path(meta["namespace"], meta["name"])
+                there[meta["uid"]] = at, meta["resourceVersion"]
+                if version_key(meta["resourceVersion"]) < (least := versions.get(meta["uid"], 0)):
+                    what = f"{meta['namespace']}/{meta['name']}"
+                    raise WentBackError(what, meta["resourceVersion"], least)
+        for uid in known - set(there):
+            self._reconciler.forget(uid)
+        return there
+
+    async def _compare(self) -> None:
+        there, jobs = await self._read(), self._reconciler.jobs
+        before, now = self._unshown, self._clock.monotonic()
+        # A change can be in the list before the watch delivers it. It is late only if the watch has
+        # not delivered it by the next audit either.
+        late = {
+            uid: before[uid] for uid in there if uid in before and jobs.shown(uid) < before[uid][0]
+        }
+        new = {
+            uid: (version_key(version), now)
+            for uid, (_, version) in there.items()
+            if uid not in late and jobs.shown(uid) < version_key(version)
+        }
+        self._unshown = late | new
+        self.behind = min((since for _, since in late.values()), default=None)
+        for path, version in (there[uid] for uid in late if jobs.lacks(uid, there[uid][1])):
+            log.warning("the watch of dijobs missed resource version %s of %s", version, path)
+            self._take(await self._api.get(path))

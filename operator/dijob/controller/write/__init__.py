@@ -1,0 +1,1 @@
+"""Everything that the controller writes: the actions of a plan, the status, events."""

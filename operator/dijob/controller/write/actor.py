@@ -1,0 +1,212 @@
+"""Executes the actions of a plan.
+
+The response of each write goes into the stores at once. The next reconciliation would otherwise
+plan from what the watches have delivered so far, and repeat the write.
+"""
+
+import logging
+from collections.abc import Awaitable
+
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.write.batch import Batch
+from dijob.controller.write.creation import Creator
+from dijob.controller.write.outcome import Executor, PlanOutcome
+from dijob.controller.write.pod_writes import PodWrites
+from dijob.core.actions import (
+    Action,
+    ChangePolicy,
+    ConfirmEnds,
+    CreateInOrder,
+    CreatePod,
+    CreateShared,
+    DeleteJob,
+    DeletePod,
+    EndPod,
+    ForceDeletePod,
+    OfPod,
+    PublishAddresses,
+    ReleasePod,
+    RemindPod,
+    SetReplicas,
+)
+from dijob.core.options import Options
+from dijob.core.render.annotations import addresses_patch, end_patch
+from dijob.kube.api import Api, Json, RequestError
+from dijob.kube.kinds import JOBS, POLICIES
+from dijob.kube.patches import merge_patch
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+
+class Actor:
+    """Sends the requests of a reconciliation."""
+
+    def __init__(
+        self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM
+    ) -> None:
+        self.creator = Creator(api, children, options, clock)
+        self._api = api
+        self._children = children
+        self._pods = children.pods
+        self._writes = PodWrites(api, children.pods)
+        self._clock = clock
+
+    async def carry_out(
+        self, job: DIJob, actions: tuple[Action, ...], memory: JobMemory
+    ) -> PlanOutcome:
+        """Execute all actions concurrently; api.py limits the number of concurrent writes.
+        Rejections are noted in `memory`.
+        """
+        batch = Batch(job, memory)
+        executor = Executor(memory.refusals, lambda action: self._one(batch, action), self._clock)
+        return await executor.outcome(actions)
+
+    def _one(self, batch: Batch, action: Action) -> Awaitable[Json | None]:
+        match action:
+            case SetReplicas():
+                return self._set_replicas(batch, action)
+            case DeleteJob():
+                return self._delete_job(batch.job)
+            case ChangePolicy():
+                return self._change_policy(batch, action)
+            case CreatePod():
+                return self.creator.create_pods(batch, (action.member,))
+            case CreateInOrder():
+                return self.creator.create_pods(batch, action.members)
+            case CreateShared():
+                return self.creator.create_shared(batch, action)
+            case _:
+                return self._of_pod(batch, action)
+
+    def _of_pod(self, batch: Batch, action: OfPod) -> Awaitable[Json | None]:
+        match action:
+            case PublishAddresses():
+                return self._publish(batch, action)
+            case ReleasePod():
+                return self._release(batch, action)
+            case DeletePod():
+                return self._delete(batch.job, action)
+            case RemindPod():
+                return self._remind(batch, action)
+            case ConfirmEnds():
+                return self._writes.confirm(batch.job, action)
+            case ForceDeletePod():
+                return self._force(batch.job, action)
+            case EndPod():
+                return self._end(batch, action)
+
+    async def _set_replicas(self, batch: Batch, action: SetReplicas) -> Json | None:
+        meta = batch.job.metadata
+        # The user may scale the job at the same time. With the resourceVersion, a value that was
+        # computed from an older spec cannot overwrite the user's.
+        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        patch = {"metadata": precondition, "spec": {"replicas": action.replicas}}
+        try:
+            body = await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
+        except RequestError as error:
+            if error.conflict or error.not_found:
+                return None  # the job changed in the meantime; its watch event triggers a reconcile
+            raise
+        batch.memory.reverted.wrote(action, self._clock.now())
+        return body
+
+    async def _delete_job(self, job: DIJob) -> None:
+        """Delete the job, but only in the known version: a user may just have extended
+        ttlSecondsAfterFinished.
+        """
+        meta = job.metadata
+        path = JOBS.path(meta.namespace, meta.name)
+        log.info(
+            "%s/%s: deleting the job, ttlSecondsAfterFinished has expired",
+            meta.namespace,
+            meta.name,
+        )
+        try:
+            await self._api.delete(path, meta.uid, version=meta.resource_version)
+        except RequestError as error:
+            if not (error.conflict or error.not_found):
+                raise
+
+    async def _change_policy(self, batch: Batch, action: ChangePolicy) -> None:
+        """Patch the fields of the NetworkPolicy that differ. If it is deleted or changed in the
+        meantime, its watch event triggers the next reconciliation.
+        """
+        path = POLICIES.path(batch.job.metadata.namespace, action.name)
+        try:
+            # The store has only a hash of the spec, but a merge patch must name each field to
+            # remove, also fields that somebody else added.
+            body = await self._api.get(path)
+            meta = body["metadata"]
+            if meta["uid"] != action.uid:
+                return
+            if changed := merge_patch(body.get("spec") or {}, action.spec):
+                precondition = {key: meta[key] for key in ("uid", "resourceVersion")}
+                patch = {"metadata": precondition, "spec": changed}
+                body = await self._api.patch(path, patch, whole=True)
+                batch.memory.reverted.wrote(action, self._clock.now())
+        except RequestError as error:
+            if error.conflict or error.not_found:
+                return
+            raise
+        self._children.stores[POLICIES.name].put_body(body)
+
+    async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
+        before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
+        response = await self._writes.patch(batch.job, action.name, patch)
+        if response is not None:
+            # The patch writes both. If the labels were wrong before it, they are what was reverted.
+            what = "annotations" if before is None or before.recognized else "labels"
+            batch.memory.reverted.wrote_list(action, what, self._clock.now())
+            # Reminders are extra writes, so their budget grows with the lists that are published.
+            self._api.throttle.published()
+            self._writes.enter(action.uid, response)
+
+    async def _remind(self, batch: Batch, action: RemindPod) -> None:
+        # The plan saw a budget for all jobs; other jobs may have used it up since.
+        if not self._api.throttle.take_reminder():
+            return
+        meta, name = batch.job.metadata, action.name
+        text = "%s/%s: revision %d has not reached pod %s, annotating it to trigger a kubelet sync"
+        log.warning(text, meta.namespace, meta.name, action.number, name)
+        annotations = {names.ANNOTATION_REMINDED: action.at}
+        patch = {"metadata": {"uid": action.uid, "annotations": annotations}}
+        if await self._writes.patch(batch.job, name, patch) is not None:
+            batch.memory.reminded[action.uid, action.number] = self._clock.now()
+
+    async def _delete(self, job: DIJob, action: DeletePod) -> None:
+        if await self._writes.delete(job, action.name, action.uid, action.grace) is not None:
+            self._writes.enter(action.uid, {}, deleting=True)
+
+    async def _release(self, batch: Batch, action: ReleasePod) -> None:
+        # Note the release before the request. A watch may report the deletion before the response
+        # arrives, and the pod would be treated as lost.
+        batch.memory.release(action.name)
+        try:
+            response = await self._writes.delete(batch.job, action.name, action.uid, action.grace)
+        except RequestError as error:
+            if error.status:  # without a response, the pod may have been deleted
+                batch.memory.released.discard(action.name)
+            raise
+        if response is None:
+            batch.memory.released.discard(action.name)
+        else:
+            self._writes.enter(action.uid, {}, deleting=True)
+
+    async def _force(self, job: DIJob, action: ForceDeletePod) -> None:
+        meta, name = job.metadata, action.name
+        text = "%s/%s: force-deleting pod %s, its node is lost"
+        log.warning(text, meta.namespace, meta.name, name)
+        # With a grace period of 0, the apiserver removes the object without waiting for the
+        # kubelet.
+        if await self._writes.delete(job, name, action.uid, grace=0) is not None:
+            self._pods.drop(action.uid)
+
+    async def _end(self, batch: Batch, action: EndPod) -> None:
+        response = await self._writes.patch(batch.job, action.name, end_patch(action.uid))
+        if response is not None:
+            batch.memory.reverted.wrote(action, self._clock.now())
+            self._writes.enter(action.uid, response, ending_soon=True)

@@ -1,0 +1,67 @@
+"""The state that the creations of one reconciliation share.
+
+A job can have 1,500 pods. If the apiserver rejects the first one, because of a quota or a missing
+service account for example, it rejects the others for the same reason. They are not tried, and take
+over its error.
+"""
+
+import asyncio
+
+from dijob.api.model import DIJob
+from dijob.controller.observe.memory import JobMemory
+from dijob.core.members import gang_of
+from dijob.core.observed import refusals
+from dijob.core.observed.views import ApiRejection, RejectionCause
+from dijob.kube.api import CONCURRENT_WRITES
+
+
+class Batch:
+    """The job, its memory, and the rejection that applies to all remaining pods.
+
+    If the previous reconciliation was rejected, a single request goes first. The others are sent
+    when it succeeds.
+    """
+
+    def __init__(self, job: DIJob, memory: JobMemory) -> None:
+        self.job = job
+        self.gang = gang_of(job)  # computed once, and not for each pod
+        self.memory = memory
+        self._refused: tuple[str, ApiRejection] | None = None
+        self._score = 0
+        refused = any(
+            refusal.why is not RejectionCause.TAKEN
+            for key, refusal in memory.refusals.items()
+            if key.startswith("pod/")
+        )
+        self._withheld = CONCURRENT_WRITES - 1 if refused else 0
+        self.permits = asyncio.Semaphore(CONCURRENT_WRITES - self._withheld)
+
+    def refusal_of(self, name: str) -> ApiRejection | None:
+        """Return the rejection that applies to the pod of this name, or None to try it."""
+        return (
+            refusals.of_sibling(self._refused[1], self._refused[0], name) if self._refused else None
+        )
+
+    def answered(self, name: str, refusal: ApiRejection | None) -> None:
+        """Note the result of one creation, and let the others go if it does not apply to all.
+
+        Names that old pods still hold are a special case: some of them may be free already. Only if
+        more than two of three tried names are taken, the remaining ones are not tried.
+        """
+        ending = refusal is not None and refusal.why is RejectionCause.TERMINATING
+        # A taken name subtracts 1 and a created pod adds 2, so the score is negative if more than
+        # two of three tried names were taken.
+        if ending or not refusal:
+            self._score = min(CONCURRENT_WRITES, self._score + (-1 if ending else 2))
+        if refusal and (self._score < 0 if ending else _for_all(refusal)):
+            self._refused = name, refusal
+            return
+        for _ in range(self._withheld):
+            self.permits.release()
+        self._withheld = 0
+
+
+def _for_all(refusal: ApiRejection) -> bool:
+    """Whether the other pods of the job would be rejected for the same reason."""
+    # TAKEN: another object has this pod's name, which says nothing about other names.
+    return refusal.why is not RejectionCause.TAKEN

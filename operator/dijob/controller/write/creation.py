@@ -1,0 +1,176 @@
+"""Creates the children of jobs, and finds existing children that no watch shows.
+
+The watches select by label. If someone removes the labels of a pod, the watch reports a deletion,
+but the pod still runs and its name is taken. Treating it as lost would restart its peers for
+nothing. So the operator asks for it by name, and restores the labels (docs/decisions/015).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+
+from dijob.api.model import DIJob
+from dijob.controller.cache.children import Children
+from dijob.controller.observe.memory import JobMemory
+from dijob.controller.write.batch import Batch
+from dijob.core.actions import CreateShared
+from dijob.core.members import GangMember
+from dijob.core.observed import refusals
+from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
+from dijob.core.observed.termination import parse_termination
+from dijob.core.observed.views import RejectionCause
+from dijob.core.options import Options
+from dijob.core.render.pod import pod_manifest
+from dijob.kube.api import Api, Json, RequestError
+from dijob.kube.kinds import CHILDREN, PODS
+from dijob.process.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class Creator:
+    """Creates pods and shared objects. Rejections are noted in the memory of the job."""
+
+    def __init__(self, api: Api, children: Children, options: Options, clock: Clock) -> None:
+        self._api = api
+        self._children = children
+        self._options = options
+        self._clock = clock
+
+    async def find_hidden(
+        self, job: DIJob, members: Iterable[GangMember], memory: JobMemory
+    ) -> None:
+        """Look up pods by name that no watch shows, and restore the labels of the job's own."""
+        batch = Batch(job, memory)
+        await asyncio.gather(*(self._find(batch, member) for member in members))
+
+    async def _find(self, batch: Batch, member: GangMember) -> None:
+        """Look up one pod. An ApiError ends the reconciliation: without a response, it is unknown
+        whether the pod is lost.
+        """
+        meta = batch.job.metadata
+        path = PODS.path(meta.namespace, member.name)
+        try:
+            async with batch.permits:
+                body = await self._api.get(path)
+        except RequestError as error:
+            if not error.not_found:
+                raise
+            self._note_absent(batch, member)
+            return
+        if classify_namesake(body, meta.name, meta.uid) is not None:
+            self._note_absent(batch, member)
+            return
+        # The pod exists even if its labels cannot be restored. Each reconciliation retries that.
+        self._children.pods.put(parse_pod(body))
+        batch.memory.unlabelled.add(member.name)
+        log.warning("%s: restoring the labels of pod %s", meta.owner_key, member.name)
+        labels = pod_manifest(batch.job, member, self._options)["metadata"]["labels"]
+        self._children.pods.put(parse_pod(await self._relabelled(path, body, labels)))
+        batch.memory.unlabelled.discard(member.name)
+
+    async def create_pods(self, batch: Batch, members: Iterable[GangMember]) -> None:
+        """Create pods one after the other, and stop at the first rejection."""
+        for member in members:
+            async with batch.permits:
+                # Another creation was rejected while this one waited for its permit.
+                if refusal := batch.refusal_of(member.name):
+                    batch.memory.refusals[f"pod/{member.name}"] = refusal
+                    return
+                made = await self._create(batch, pod_manifest(batch.job, member, self._options))
+                batch.answered(member.name, batch.memory.refusals.get(f"pod/{member.name}"))
+                if not made:
+                    return
+
+    async def create_shared(self, batch: Batch, action: CreateShared) -> None:
+        """Create the objects one after the other, and stop at the first rejection."""
+        for manifest in action.manifests(batch.job, self._options):
+            if not await self._create(batch, manifest):
+                return
+
+    async def _create(self, batch: Batch, manifest: Json) -> bool:
+        """Create one child. Return whether it exists now and belongs to the job; if not, the
+        rejection has been noted, or the namespace is being deleted.
+        """
+        kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
+        key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
+        noted = batch.memory.refusals
+        try:
+            # The response has metadata only. The manifest is close enough until the watch delivers
+            # the full object with the defaults of the apiserver and its webhooks.
+            response = await self._api.create(path, manifest)
+            body = {**manifest, "metadata": response["metadata"]}
+        except RequestError as error:
+            if error.status == 404:
+                return False  # the namespace is being deleted, and the job with it
+            if not error.conflict:
+                before, now = noted.get(key), self._clock.now()
+                noted[key] = refusals.of_creation(
+                    error.status, error.message, before, now, self._clock.spread
+                )
+                return False
+            found = await self._adopt(batch, key, f"{path}/{name}", manifest)
+            if found is None:
+                return False
+            body = found
+        noted.pop(key, None)
+        batch.memory.created(key.removeprefix("pod/"), self._clock.now())
+        # `is not None`: an empty store is false.
+        if kind.view and (store := self._children.stores.get(kind.name)) is not None:
+            store.put_created(kind.view(body))
+        return True
+
+    async def _adopt(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
+        """Return the existing object with this name. Return None if it belongs to someone else, has
+        another port, is gone, or cannot be read.
+        """
+        noted = batch.memory.refusals
+        try:
+            return await self._found(batch, key, path, manifest)
+        except RequestError as error:
+            if not error.not_found:
+                before, now = noted.get(key), self._clock.now()
+                noted[key] = refusals.of_change(error.status, error.message, before, now)
+            return None
+
+    async def _found(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
+        """Return the existing object if it belongs to the job.
+
+        No watch has shown it: either it is new, or its labels were removed, which are restored.
+        Note a rejection and return None for an object of someone else, and for a Service with
+        another port.
+        """
+        body, labels = await self._api.get(path), manifest["metadata"]["labels"]
+        noted, now = batch.memory.refusals, self._clock.now()
+        if why := classify_namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
+            about = (
+                parse_termination(body).reason(now)
+                if why is RejectionCause.TERMINATING
+                else owner_in_words(body)
+            )
+            what = key.replace("/", " ")
+            noted[key] = refusals.name_in_use(why, what, now, noted.get(key), about)
+            return None
+        if ports := other_port(body, manifest):
+            name = manifest["metadata"]["name"]
+            noted[key] = refusals.of_port(name, *ports, now, noted.get(key))
+            return None
+        noted.pop(key, None)
+        present = body["metadata"].get("labels") or {}
+        # A Service works without the labels, and the operator has no permission to patch it.
+        if body["kind"] != PODS.name or labels.items() <= present.items():
+            return body
+        return await self._relabelled(path, body, labels)
+
+    def _relabelled(self, path: str, body: Json, labels: Mapping[str, str]) -> Awaitable[Json]:
+        """Restore the labels of this pod (not of another one with its name), and return it."""
+        version = body["metadata"]["resourceVersion"]
+        meta = {"uid": body["metadata"]["uid"], "resourceVersion": version, "labels": labels}
+        return self._api.patch(path, {"metadata": meta}, whole=True)
+
+    def _note_absent(self, batch: Batch, member: GangMember) -> None:
+        batch.memory.absent.add(member.name)
+        batch.memory.unlabelled.discard(member.name)
+        for view in self._children.pods.of(batch.job.metadata.owner_key):
+            if view.name == member.name:
+                self._children.pods.drop(view.uid)

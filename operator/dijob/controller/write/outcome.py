@@ -1,0 +1,90 @@
+"""Runs the actions of one reconciliation concurrently and collects their results.
+
+A rejected change is noted and not raised. The job's other pods still need their changes, and the
+status must report the rejection.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+
+from dijob.core.actions import Action
+from dijob.core.decide import changes
+from dijob.core.observed import refusals
+from dijob.core.observed.views import ApiRejection
+from dijob.kube.api import CONCURRENT_WRITES, Json, RequestError
+from dijob.process.clock import Clock
+
+Act = Callable[[Action], Awaitable[Json | None]]
+Results = list[Json | BaseException | None]
+
+
+@dataclass(frozen=True)
+class PlanOutcome:
+    """The results of a plan's actions: the new body of the job if an action changed it, and the
+    first error that is not a rejection. The error is raised after the status was written.
+    """
+
+    body: Json | None = None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Runs actions with `act`. Rejections of changes are added to `noted`, and removed when the
+    change succeeds. Creations note their rejections themselves.
+    """
+
+    noted: dict[str, ApiRejection]
+    act: Act
+    clock: Clock
+
+    async def outcome(self, actions: Iterable[Action]) -> PlanOutcome:
+        """Run all actions."""
+        plain, again = changes.split_retries(actions, self.noted)
+        every = await asyncio.gather(self._all(plain), *map(self._in_turn, again))
+        results = [result for each in every for result in each]
+        return PlanOutcome(
+            next((result for result in results if isinstance(result, dict)), None),
+            next((result for result in results if isinstance(result, BaseException)), None),
+        )
+
+    async def _all(self, actions: Iterable[Action]) -> Results:
+        """Run actions, at most CONCURRENT_WRITES at a time."""
+        # To start 1,500 actions at once would block the event loop, and the peer lists in all their
+        # request bodies together would not fit into memory.
+        results: Results = []
+        left = iter(actions)
+
+        async def work() -> None:
+            for action in left:
+                results.extend(await asyncio.gather(self._one(action), return_exceptions=True))
+
+        await asyncio.gather(*(work() for _ in range(CONCURRENT_WRITES)))
+        return results
+
+    async def _in_turn(self, actions: tuple[Action, ...]) -> Results:
+        """Run changes that were rejected before. One is sent first. If it succeeds, the others are
+        sent; if not, they wait as long as the first one.
+        """
+        first, *others = actions
+        results = await self._all((first,))
+        if (refusal := self.noted.get(changes.rejection_key(first))) is None:
+            return results + await self._all(others)
+        for key in map(changes.rejection_key, others):
+            self.noted[key] = replace(self.noted[key], retry_at=refusal.retry_at)
+        return results
+
+    async def _one(self, action: Action) -> Json | None:
+        key = changes.rejection_key(action)
+        try:
+            response = await self.act(action)
+        except RequestError as error:
+            if not key:  # a creation
+                raise
+            before, now = self.noted.get(key), self.clock.now()
+            self.noted[key] = refusals.of_change(error.status, error.message, before, now)
+            return None
+        # If something reverts the change, `act` has noted that in another place (reverted.py).
+        self.noted.pop(key, None)
+        return response

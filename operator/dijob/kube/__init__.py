@@ -1,0 +1,4 @@
+"""What talks to the apiserver: the connection, requests and their limits, kinds, its clock.
+
+The controller and the HTTP server use it. It knows neither of them, and nothing of kopf.
+"""
