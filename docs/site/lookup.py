@@ -21,8 +21,8 @@ Json = Mapping[str, Any]
 
 _METRICS: Final = """# Metrics
 
-Generated from the code (`metrics.py` in `operator/dijob/controller` and `operator/dijob/server`) by
-`make crds`; do not edit.
+Generated from the code (`metrics.py` in `controller`, `kube` and `server`, below `operator/dijob`)
+by `make crds`; do not edit.
 
 [Operations](operations.md#metrics) describes where the metrics are served, how to read them, the
 dashboard and the alerts. A histogram has series that end in `_bucket`, `_sum` and `_count`; the

@@ -1,5 +1,5 @@
-"""The controller around the core: watches, queue, leader election, API requests.
+"""The controller around the core: it watches, queues and reconciles jobs, and writes the results.
 
-Only this package talks to the apiserver, waits, or reads a clock. All decisions are made in
-`dijob.core`, which is pure and therefore testable without any of these (docs/decisions/001).
+All decisions are made in `dijob.core`, which is pure: it neither talks to the apiserver, nor waits,
+nor reads a clock, and can therefore be tested without any of these (docs/decisions/001).
 """

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from dijob import __version__, reasons
 from dijob.core.report.milestones import CAUSES, Milestones
+from dijob.kube.metrics import API_REQUESTS, API_SECONDS
 
 # Not the default registry, which also has metrics of Python's garbage collector and platform.
 REGISTRY = CollectorRegistry()
@@ -108,21 +109,8 @@ QUEUE_SECONDS = Histogram(
     registry=REGISTRY,
 )
 
-API_REQUESTS = Counter(
-    "dijob_api_requests_total",
-    "Requests to the apiserver by method and HTTP status code. The code none means no response.",
-    ["method", "code"],
-    registry=REGISTRY,
-)
-API_SECONDS = Histogram(
-    "dijob_api_request_duration_seconds",
-    "Time from a request until the response begins, or until the request is given up; webhooks are"
-    " included, watches are not. LIST is a GET of a collection; kind is a resource as in RBAC. The"
-    " list and the watch of DIJobs belong to kopf and are not measured.",
-    ["method", "kind"],
-    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-    registry=REGISTRY,
-)
+REGISTRY.register(API_REQUESTS)
+REGISTRY.register(API_SECONDS)
 RELISTS = Counter(
     "dijob_relists_total",
     "Lists that the operator made because a watch began or broke.",

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from dijob.api.numbers import parse_natural
-from dijob.controller import metrics
+from dijob.kube import metrics
 from dijob.kube.availability import Pulse
 from dijob.kube.connection import OperatorConnection, OperatorRequest
 from dijob.kube.documents import parse_document
