@@ -2,7 +2,9 @@ package env_test
 
 import (
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +93,33 @@ func TestTheFirstLineOfALargeFileIsRead(t *testing.T) {
 	}
 	if got := env.FirstLine(filepath.Join(p.Folder, "no-such-file")); got != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A variable that the README does not list is one that its users do not find.
+func TestTheReadmeListsEachVariable(t *testing.T) {
+	const root = "../.."
+	readme, found := env.Read(filepath.Join(root, "README.md")), map[string]bool{}
+	literal := regexp.MustCompile(`"(DI(?:JOB)?_[A-Z_]*[A-Z])"`)
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			for _, match := range literal.FindAllStringSubmatch(env.Read(path), -1) {
+				found[match[1]] = true
+			}
+		}
+		return err
+	})
+	if err != nil || len(found) < 25 {
+		t.Fatalf("%d variables, %v", len(found), err)
+	}
+	for name := range found {
+		if !strings.Contains(readme, "\n| `"+name+"` |") {
+			t.Errorf("no row for %s", name)
+		}
+	}
+	for _, match := range regexp.MustCompile("(?m)^\\| `(DI[A-Z_]+)` ").FindAllStringSubmatch(readme, -1) {
+		if !found[match[1]] {
+			t.Errorf("%s has a row, and no code", match[1])
+		}
 	}
 }
