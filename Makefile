@@ -105,7 +105,8 @@ prose: venv ## check docs, comments and messages with Vale and the rules in .val
 # for processes, so they run with four workers. A few modules that go through many states or values (MANY) take as long as all other
 # tests of the operator. MANY and the remaining tests run in one process each: with pytest workers, every worker imports and collects
 # all tests and reports each result to the controller, which takes a fifth of the time.
-MANY := $(addprefix tests/unit/test_,machine.py depth.py shell_bites.py lease_stories.py undone_changes.py)
+MANY := $(patsubst %,tests/unit/%.py,api/test_depth controller/test_machine controller/test_seeded_bugs controller/leader/test_lease_stories \
+	controller/write/test_undone_changes)
 COMMANDS := tests/unit/cli tests/unit/client tests/unit/extras
 
 .PHONY: unit

@@ -2,7 +2,7 @@
 
 Use: python tests/figures.py [BASE] (make figures BASE=77028d8). With a commit as BASE, its figures
 are printed as well. No check enforces the figures but one: no class name is used twice in the
-product (tests/unit/test_figures.py).
+product (tests/unit/repository/test_figures.py).
 """
 
 import ast

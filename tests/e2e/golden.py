@@ -1,6 +1,7 @@
 """`make golden`: stores in tests/golden/VERSION the DIJobs and pods that a release has written.
 
-Each later version must read these objects correctly (tests/unit/test_golden_objects.py).
+Each later version must read these objects correctly:
+tests/unit/compatibility/test_golden_objects.py.
 """
 
 import json

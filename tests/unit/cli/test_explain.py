@@ -19,7 +19,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from samples.builders import container, job
-from unit.test_light_peer import light_peer
+from unit.images.test_light_peer import light_peer
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOT_ASKED: dict[str, Any] = {"asked": False, "why": "", "findings": []}

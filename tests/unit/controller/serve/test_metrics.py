@@ -1,0 +1,96 @@
+"""/metrics serves what docs/metrics.md documents, with a bounded number of series."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from dijob.controller import health, metrics
+from dijob.controller.cache.children import Children
+from dijob.controller.queue.workqueue import WorkQueue
+from dijob.controller.reconcile import Reconciler
+from dijob.controller.watch.arrivals import Arrivals
+from dijob.controller.watch.audit import Audit
+from dijob.controller.watch.job_watch import JobWatch
+from dijob.core.options import Options
+from dijob.kube.api import Api
+from dijob.kube.availability import Pulse
+from dijob.server import metrics as server
+from fakes.fake_api import FakeApi
+from prometheus_client import generate_latest
+from samples.builders import job_body
+from unit.exposed import families, series
+
+DOC = Path(__file__).parents[4] / "docs/metrics.md"
+
+
+def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
+    children = Children.of(())
+    reconciler = Reconciler(api, children, Options())
+    queue = WorkQueue(reconciler.reconcile)
+    audit = Audit(api, reconciler, queue, ())
+    watch = JobWatch(api, Arrivals(reconciler, queue, children), ())
+    return health.Watchdog(children, reconciler.jobs, audit, Pulse(), watch), reconciler
+
+
+def test_every_series_is_documented() -> None:
+    ours = DOC.read_text().partition("## The HTTP server's")[0]
+    rows = re.findall(r"^\| `((?:dijob|process)_\w+)` \|([^|]*)\|", ours, re.MULTILINE)
+    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows} == families()
+
+
+def test_the_help_of_each_metric_is_made_of_sentences() -> None:
+    for registry in (metrics.REGISTRY, server.REGISTRY):
+        for family in registry.collect():
+            assert family.documentation.endswith((".", "?")), family.name
+
+
+def test_names_follow_prometheus_conventions() -> None:
+    """https://prometheus.io/docs/practices/naming"""
+    for family in metrics.REGISTRY.collect():
+        name = family.name
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        assert family.type != "counter" or f"{name}_total" in series(), name
+        assert family.type != "histogram" or name.endswith("_seconds"), name
+        assert family.type != "gauge" or not name.endswith("_total"), name
+        assert family.documentation, name
+
+
+def test_no_label_is_by_job_or_pod() -> None:
+    labels = {label for names in families().values() for label in names}
+    # Prometheus itself sets `job`, `instance` and `namespace` for its targets.
+    assert not labels & {"job", "instance", "namespace", "pod", "name", "uid", "rank", "node"}
+
+
+def told() -> dict[tuple[str, str], float]:
+    text = generate_latest(metrics.REGISTRY).decode()
+    rows = re.findall(r'^dijob_jobs\{job_namespace="(.+)",phase="(\w+)"\} (\S+)$', text, re.M)
+    return {(namespace, phase): float(count) for namespace, phase, count in rows}
+
+
+def test_jobs_are_counted_by_namespace_and_phase() -> None:
+    found, reconciler = watchdog(FakeApi().api())
+    known = (("a", "Running"), ("a", "Running"), ("b", "Running"), ("b", ""))
+    for number, (namespace, phase) in enumerate(known):
+        body = job_body(status={"phase": phase} if phase else None)
+        body["metadata"] |= {
+            "name": f"job{number}",
+            "uid": f"uid{number}",
+            "namespace": namespace,
+        }
+        reconciler.jobs.put(body)
+    found.measure()
+    assert told() == {("a", "Running"): 2, ("b", "Running"): 1, ("b", "New"): 1}
+    for number in (2, 3):
+        reconciler.jobs.pop(f"uid{number}")
+    found.measure()
+    assert told() == {("a", "Running"): 2}, "a namespace without jobs has no series"
+
+
+def test_the_number_of_namespaces_with_series_is_limited() -> None:
+    most = health.MOST_NAMESPACES
+    phases = Counter({(f"ns{number}", "Running"): 2 for number in range(most)})
+    phases |= {("small", "Running"): 1, ("tiny", "Running"): 1, ("tiny", "Failed"): 0}
+    shown = health.limit_namespaces(phases)
+    assert len({namespace for namespace, _ in shown}) == most + 1
+    assert shown[health.OTHERS, "Running"] == 2
+    assert shown.total() == phases.total()
