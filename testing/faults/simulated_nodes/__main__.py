@@ -1,4 +1,5 @@
-"""Runs the fault bench: python -m faults.simulated_nodes [--seed N] [--json FILE] [ROW ...].
+"""Injects faults on simulated nodes: python -m faults.simulated_nodes [--seed N] [--json FILE]
+[ROW ...].
 
 Each row injects one fault, measures its effect and compares the final state with that of a run
 without faults. docs/reliability.md explains the method and shows the results.
@@ -86,7 +87,7 @@ async def run_all(recipes: Sequence[Recipe], stage: Stage) -> list[Row]:
 
 async def bench(recipes: Sequence[Recipe], seed: int, folder: Path) -> Report:
     """Run the recipes on a separate control plane."""
-    with control_plane(own("faultbench"), nodes=50) as plane:
+    with control_plane(own("simulated-nodes"), nodes=50) as plane:
         async with Kube(Access.of(plane.kubeconfig)) as kube:
             await until_served(kube)
             stage = Stage(plane, kube, folder, seed)
@@ -94,7 +95,7 @@ async def bench(recipes: Sequence[Recipe], seed: int, folder: Path) -> Report:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="faultbench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("rows", nargs="*", help="names or numbers of rows (default: all)")
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--json", type=Path)
@@ -109,7 +110,7 @@ def main() -> None:
     # Without this, the control plane and its processes would outlive a SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="faultbench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         report = asyncio.run(bench(recipes, given.seed, Path(folder)))
     print(table(report))
     print(

@@ -1,4 +1,4 @@
-"""The data of the fault bench: recipes, rows with results, and the figures of a run as a file."""
+"""The data of the table: recipes, rows with results, and the figures of a run as a file."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The environment in which the recipes of the fault bench run: a control plane, lanes in it, and a
+"""The environment in which the recipes run: a control plane, lanes in it, and a
 final state for comparison.
 """
 

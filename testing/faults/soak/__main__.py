@@ -273,7 +273,7 @@ async def on_own_plane(minutes: float, seed: int) -> Soaked:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="faultbench.soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--json", type=Path)

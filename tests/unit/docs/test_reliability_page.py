@@ -1,4 +1,4 @@
-"""docs/reliability.md shows the results of the fault bench."""
+"""docs/reliability.md shows the results of the fault tests."""
 
 import re
 from functools import partial

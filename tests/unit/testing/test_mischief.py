@@ -1,4 +1,4 @@
-"""The faults of the fault bench's proxy: each has exactly the intended effect."""
+"""The faults that the proxy injects: each has exactly the intended effect."""
 
 import json
 import random

@@ -102,7 +102,7 @@ async def own_nodes(lane: Lane, job: str) -> AsyncIterator[None]:
     # Three nodes, so that lost pods find another node.
     names = [f"{lane.namespace}-{number}" for number in range(3)]
     # The taint keeps the pods of other recipes away from these nodes.
-    label, taint = {"faultbench": lane.namespace}, {"key": "faultbench", "effect": "NoSchedule"}
+    label, taint = {"dijob-faults": lane.namespace}, {"key": "dijob-faults", "effect": "NoSchedule"}
     for name in names:
         body = yaml.safe_load(nodes((name,)))
         body["metadata"]["labels"] |= label
@@ -110,7 +110,7 @@ async def own_nodes(lane: Lane, job: str) -> AsyncIterator[None]:
     try:
         await lane.until("nodes", lambda: _tainted(lane, names))
         made = dijob(lane.namespace, job, RANKS)
-        where = {"nodeSelector": label, "tolerations": [{"key": "faultbench"} | EXISTS, *BRIEF]}
+        where = {"nodeSelector": label, "tolerations": [{"key": "dijob-faults"} | EXISTS, *BRIEF]}
         made["spec"]["template"]["spec"] |= where
         await lane.kube.create(jobs(lane.namespace), made)
         await lane.reaches(job, "Running")
