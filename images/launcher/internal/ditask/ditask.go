@@ -36,7 +36,7 @@ func Run(words []string) int {
 		if env.HasCarriageReturn(words) {
 			remedy = "" // a carriage return is part of an argument: launch reports that as the cause
 		}
-		env.Say("this image has no ditask (PATH=%s)%s", os.Getenv("PATH"), remedy)
+		env.Logf("this image has no ditask (PATH=%s)%s", os.Getenv("PATH"), remedy)
 		return 127
 	}
 	call := prepare(words)
@@ -63,7 +63,7 @@ func prepare(words []string) call {
 	}
 	if platform, is := users.values["platform"]; is && platform != "k8s" {
 		// Another platform has its own variables and defaults, so the command keeps its usual meaning.
-		env.Say("--platform %s is given: no options are added and no addresses are checked", platform)
+		env.Logf("--platform %s is given: no options are added and no addresses are checked", platform)
 		return call{words: words}
 	}
 	if option := users.ownWorld(); option != "" {
@@ -118,10 +118,10 @@ func (users given) warn() {
 		return
 	}
 	if address := users.values["address"]; address != "" {
-		env.Say("WARNING: with --platform k8s, DI-engine uses --address %s as the address of every rank; remove it", address)
+		env.Logf("WARNING: with --platform k8s, DI-engine uses --address %s as the address of every rank; remove it", address)
 	}
 	if users.values["protocol"] == "ipc" {
-		env.Say("WARNING: with --protocol ipc, no other pod can reach this one; remove it")
+		env.Logf("WARNING: with --protocol ipc, no other pod can reach this one; remove it")
 	}
 }
 
@@ -158,10 +158,10 @@ func (users given) needsNoPeers() bool {
 
 func (users given) sayWhyAlone(option string) {
 	if users.needsNoPeers() {
-		env.Say("%s is given: no options are added and no addresses are checked", option)
+		env.Logf("%s is given: no options are added and no addresses are checked", option)
 		return
 	}
-	env.Say("WARNING: with %s, ditask runs as outside a job: this rank does not connect to the others. Remove it to join them,"+
+	env.Logf("WARNING: with %s, ditask runs as outside a job: this rank does not connect to the others. Remove it to join them,"+
 		" or add --topology alone if this is intended", option)
 }
 
@@ -175,7 +175,7 @@ func (users given) withTheJobs() complete {
 	all := complete{values: users.values}
 	workers, topology := env.Variable("DI_PARALLEL_WORKERS", "1"), env.Variable("DI_TOPOLOGY", "mesh")
 	if theirs, is := all.values["workers"]; is && theirs != workers {
-		env.Say("WARNING: --parallel-workers %s, but DI_PARALLEL_WORKERS is %s, so DI_NODE_IDS and DI_WORLD_SIZE are wrong."+
+		env.Logf("WARNING: --parallel-workers %s, but DI_PARALLEL_WORKERS is %s, so DI_NODE_IDS and DI_WORLD_SIZE are wrong."+
 			" Set spec.parallelWorkers: %s", theirs, workers, theirs)
 	}
 	all.fill("platform", "--platform", "k8s")
@@ -223,7 +223,7 @@ func (all complete) targets() []reach.Target {
 		return nil
 	}
 	if _, is := all.values["spec"]; is {
-		env.Say("--platform-spec is given: no addresses are checked")
+		env.Logf("--platform-spec is given: no addresses are checked")
 		return nil
 	}
 	if queue == "redis" {
@@ -269,7 +269,7 @@ func isExecutable(path string) bool {
 // become replaces this process with another program. It returns only if that fails, with the exit code of a shell.
 func become(path string, words []string) int {
 	err := syscall.Exec(path, append([]string{path}, words...), os.Environ())
-	env.Say("cannot run %s: %v", path, err)
+	env.Logf("cannot run %s: %v", path, err)
 	return 126
 }
 
@@ -282,7 +282,7 @@ const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_s
 func becomeTorchrpc(real, queue string, words []string) int {
 	python := interpreter(real)
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {
-		env.Say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, for the Python interpreter of its ditask", queue)
+		env.Logf("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, for the Python interpreter of its ditask", queue)
 		return 1
 	}
 	return become(python[0], append(append(python[1:], "-m", "dijob_runtime.ditask"), words...))

@@ -6,12 +6,12 @@ import (
 	"os"
 )
 
-// SayTo is where messages are written. It is the container's log; a recorder adds its own copy.
-var SayTo io.Writer = os.Stderr
+// LogTo is where messages are written. It is the container's log; a recorder adds its own copy.
+var LogTo io.Writer = os.Stderr
 
-// Say writes a line to the container's log.
-func Say(format string, values ...any) {
-	fmt.Fprintf(SayTo, "dijob: "+format+"\n", values...)
+// Logf writes a line to the container's log.
+func Logf(format string, values ...any) {
+	fmt.Fprintf(LogTo, "dijob: "+format+"\n", values...)
 }
 
 // TerminationLog returns the path of the file that the kubelet copies into the container's termination message.

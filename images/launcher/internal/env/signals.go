@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// passed are the signals that are forwarded to the program.
-var passed = []os.Signal{
+// forwarded are the signals that are forwarded to the program.
+var forwarded = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
@@ -22,7 +22,7 @@ func receive() chan os.Signal {
 	signals := make(chan os.Signal, 64)
 	switch name, _ := Called(os.Args); name {
 	case "launch":
-		signal.Notify(signals, passed...)
+		signal.Notify(signals, forwarded...)
 	case "gate", "hold":
 		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	}

@@ -69,15 +69,15 @@ func endOnSignal(signals <-chan os.Signal) { os.Exit(env.ExitCode(<-signals)) }
 func (w *waiting) wait() error {
 	begin, resolved := time.Now(), time.Now()
 	said := begin
-	for looks := 0; !w.isNamed(); looks++ {
+	for looks := 0; !w.isListed(); looks++ {
 		if looks == 0 {
-			w.tell("rank %d is waiting for the addresses of all ranks", w.rank)
+			w.logf("rank %d is waiting for the addresses of all ranks", w.rank)
 		}
-		time.Sleep(peers.Look)
+		time.Sleep(peers.PollInterval)
 		if w.unknown == "" {
 			resolved = time.Now()
 		}
-		if time.Since(said) < peers.SayEach {
+		if time.Since(said) < peers.LogInterval {
 			continue
 		}
 		said = time.Now()
@@ -85,13 +85,13 @@ func (w *waiting) wait() error {
 		if w.unknown != "" && time.Since(resolved) >= env.Seconds("DIJOB_RESOLVE_SECONDS", 60) {
 			return fmt.Errorf("rank %d: %s; check the cluster DNS", w.rank, why)
 		}
-		w.tell("rank %d has waited %.0f s: %s. To see which ranks are missing, run: kubectl describe dijob %s -n %s", w.rank,
+		w.logf("rank %d has waited %.0f s: %s. To see which ranks are missing, run: kubectl describe dijob %s -n %s", w.rank,
 			time.Since(begin).Seconds(), why, os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_NAMESPACE"))
 	}
 	// Without a launcher, the kubelet sets the variables of the main container, and it may still use an older version of the
 	// pod than the one in the volume. The gate cannot see that, so it waits a moment.
 	time.Sleep(env.Seconds("DIJOB_SETTLE_SECONDS", 0))
-	w.tell("open after %.0f s: the address of rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
+	w.logf("open after %.0f s: the address of rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
 	return nil
 }
 
@@ -109,9 +109,9 @@ func newWaiting() (*waiting, error) {
 	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, nil
 }
 
-// isNamed returns whether the peer list contains this pod's current address. A list alone is not enough: after a new sandbox
+// isListed returns whether the peer list contains this pod's current address. A list alone is not enough: after a new sandbox
 // the pod has another IP, but still the annotation with the old one.
-func (w *waiting) isNamed() bool {
+func (w *waiting) isListed() bool {
 	w.named, w.host, w.unknown = "", "", ""
 	_, list := env.NewestList(env.Annotations())
 	ranks := strings.Split(list, ",")
@@ -123,7 +123,7 @@ func (w *waiting) isNamed() bool {
 		return w.resolves(ranks)
 	}
 	w.named = ranks[w.rank]
-	return w.named == w.address && w.namesAreKnown(ranks)
+	return w.named == w.address && w.serviceHasRecords(ranks)
 }
 
 // resolves returns whether this rank's name resolves to this pod, and whether the names to which it connects resolve at all.
@@ -158,6 +158,6 @@ func (w *waiting) why() string {
 	return "not every rank of the job has an address yet"
 }
 
-func (w *waiting) tell(format string, values ...any) {
+func (w *waiting) logf(format string, values ...any) {
 	fmt.Fprintf(w.out, "dijob gate: "+format+"\n", values...)
 }

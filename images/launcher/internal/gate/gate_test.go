@@ -79,7 +79,7 @@ func hasOpened(t *testing.T, ended <-chan error) {
 	if err := <-ended; err != nil {
 		t.Errorf("ends: %v", err)
 	}
-	if took := time.Since(begin); took > peers.Look {
+	if took := time.Since(begin); took > peers.PollInterval {
 		t.Errorf("opens after %s", took)
 	}
 }

@@ -12,13 +12,13 @@ import (
 // including the answer that a name does not exist.
 const nameSeconds = 35
 
-// namesAreKnown returns whether the job's Service has DNS records for all ranks of the peer list. It applies to jobs with
+// serviceHasRecords returns whether the job's Service has DNS records for all ranks of the peer list. It applies to jobs with
 // service: Always (DIJOB_SERVICE). A program may look up a peer's name only once and fail. The peer list is written as soon
 // as all pods have addresses, but on a busy control plane the Service's endpoints come later.
 //
 // One lookup covers all ranks, because the name of a headless Service resolves to the addresses of all its pods. If the
 // records do not appear in time, the gate opens nevertheless, because most programs use the addresses of the peer list.
-func (w *waiting) namesAreKnown(ranks []string) bool {
+func (w *waiting) serviceHasRecords(ranks []string) bool {
 	service := os.Getenv("DIJOB_SERVICE")
 	if service == "" {
 		return true
@@ -39,7 +39,7 @@ func (w *waiting) namesAreKnown(ranks []string) bool {
 		}
 	}
 	if w.nameless > 0 && time.Since(w.asked) >= env.Seconds("DIJOB_NAME_SECONDS", nameSeconds) {
-		w.tell("the Service %s has no DNS record for %d of %d ranks: the program starts without these names", service,
+		w.logf("the Service %s has no DNS record for %d of %d ranks: the program starts without these names", service,
 			w.nameless, len(ranks))
 		return true
 	}

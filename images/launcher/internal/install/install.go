@@ -17,7 +17,7 @@ func Run([]string) int {
 	syscall.Umask(0o022) // the main container may run as another user
 	bin := env.BinFolder()
 	if err := installInto(bin); err != nil {
-		env.Say("cannot write %s: it must be an emptyDir that this user can write to: %v", bin, err)
+		env.Logf("cannot write %s: it must be an emptyDir that this user can write to: %v", bin, err)
 		return 1
 	}
 	return 0

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// Look is how often a program reads the peer list while it waits. This interval adds to the start time of every job.
-	Look = 200 * time.Millisecond
-	// SayEach is how often it logs what it waits for.
-	SayEach = 10 * time.Second
+	// PollInterval is how often a program reads the peer list while it waits. This interval adds to the start time of every job.
+	PollInterval = 200 * time.Millisecond
+	// LogInterval is how often it logs what it waits for.
+	LogInterval = 10 * time.Second
 )
 
 // HasNames returns whether a peer list contains host names. One name is enough: completed ranks have an IP address as a

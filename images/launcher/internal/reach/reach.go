@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	sayEach = 10 * time.Second // how often the log names the addresses that are not reached
-	pause   = 500 * time.Millisecond
+	logInterval = 10 * time.Second // how often the log names the addresses that are not reached
+	pause       = 500 * time.Millisecond
 	// The number of parallel connection attempts. With it, one round of 1,499 peers that do not answer fits into the default
 	// limit of 60 s (12 batches of 3 s).
 	parallel = 128
@@ -30,9 +30,9 @@ const (
 // Run is the check that ditask does before it starts, for programs that connect without ditask. The arguments are
 // TOPOLOGY PORT WORKERS [ATTACH], or `redis HOST PORT`.
 func Run(words []string) int {
-	targets, err := asked(words)
+	targets, err := parseArguments(words)
 	if err != nil {
-		env.Say("reach: %v", err)
+		env.Logf("reach: %v", err)
 		return 2
 	}
 	if err := Check(targets); err != nil {
@@ -42,8 +42,8 @@ func Run(words []string) int {
 	return 0
 }
 
-// asked returns the addresses that the arguments of `reach` select.
-func asked(words []string) ([]Target, error) {
+// parseArguments returns the addresses that the arguments of `reach` select.
+func parseArguments(words []string) ([]Target, error) {
 	if len(words) == 3 && words[0] == "redis" {
 		return RedisTargets(words[1], words[2]), requireNumbers(words[2])
 	}
@@ -131,7 +131,7 @@ func Check(targets []Target) error {
 
 // Report writes an error of Check to the log and to the termination message, where the job's status finds it.
 func Report(err error) {
-	env.Say("%v", err)
+	env.Logf("%v", err)
 	// Outside a container this file does not exist, and it must not be created there.
 	if file, failed := os.OpenFile(env.TerminationLog(), os.O_WRONLY|os.O_TRUNC, 0); failed == nil {
 		file.WriteString(err.Error())
@@ -152,7 +152,7 @@ func reachWithin(targets []Target, bound time.Duration) error {
 		left := bound - time.Since(begin)
 		// At most 3 s for each attempt: the kernel repeats a lost SYN after 1 s. At least 1 s even in the last round, because a
 		// slow peer is not an unreachable one.
-		lost := ask(targets, max(time.Second, min(3*time.Second, left)))
+		lost := connectAll(targets, max(time.Second, min(3*time.Second, left)))
 		left = bound - time.Since(begin)
 		if len(lost.targets) == 0 {
 			return nil
@@ -160,17 +160,17 @@ func reachWithin(targets []Target, bound time.Duration) error {
 		if left <= 0 {
 			return lost
 		}
-		if time.Since(said) > sayEach {
+		if time.Since(said) > logInterval {
 			said = time.Now()
-			env.Say("cannot reach %v; trying for up to %g s", lost, bound.Seconds())
+			env.Logf("cannot reach %v; trying for up to %g s", lost, bound.Seconds())
 		}
 		time.Sleep(min(pause, left))
 		targets = lost.targets
 	}
 }
 
-// ask tries each target once. It returns those that are not reached.
-func ask(targets []Target, patience time.Duration) (lost unreachedError) {
+// connectAll tries each target once. It returns those that are not reached.
+func connectAll(targets []Target, patience time.Duration) (lost unreachedError) {
 	answers := make([]error, len(targets))
 	slots, all := make(chan struct{}, parallel), sync.WaitGroup{}
 	for i, each := range targets {

@@ -64,7 +64,7 @@ func TestReachIsToldWhatIsDialled(t *testing.T) {
 		t.Run(words, func(t *testing.T) {
 			t.Setenv("DI_NODES", addresses)
 			t.Setenv("DI_RANK", "2")
-			targets, err := asked(strings.Split(words, " "))
+			targets, err := parseArguments(strings.Split(words, " "))
 			var got []string
 			for _, each := range targets {
 				got = append(got, each.host+":"+each.port)
@@ -91,7 +91,7 @@ func TestReachRefusesWhatItCannotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("DI_NODES", row.nodes)
 			t.Setenv("DI_RANK", row.rank)
-			if targets, err := asked(strings.Fields(row.words)); err == nil || !strings.Contains(err.Error(), row.says) {
+			if targets, err := parseArguments(strings.Fields(row.words)); err == nil || !strings.Contains(err.Error(), row.says) {
 				t.Errorf("%v, %v", targets, err)
 			}
 		})

@@ -19,25 +19,25 @@ const (
 	// (restartPolicy OnFailure). The operator knows this code (operator/dijob/pod.py, RENEWAL_CODE).
 	renewalExit = 85
 	// How often the launcher checks whether signalled processes have ended. Short, because it delays the pod's end.
-	endLook = 20 * time.Millisecond
+	endPoll = 20 * time.Millisecond
 )
 
 // run is one run of the user's command.
 type run struct {
-	child     int
-	signals   chan os.Signal
-	done      chan syscall.WaitStatus
-	watcher   *watcher
-	told      []int     // the processes that have been sent a terminating signal
-	endAt     time.Time // when the container received SIGTERM; zero if it has not
-	begunWith string    // the revision of the peer list with which the program started
-	renewing  string    // the revision for which the program is being restarted; "" if it is not
-	listed    string    // the revision of the peer list in topology.json
-	unlisted  string    // the newest revision for which the log has reported that topology.json cannot be written
-	kill      <-chan time.Time
-	own       bool      // whether this is the container's own launcher, and not one that `kubectl exec` started
-	left      *lastRun  // what the next launcher of this container will read; nil if none follows
-	output    *recorder // nil if the program's output is not recorded
+	child       int
+	signals     chan os.Signal
+	done        chan syscall.WaitStatus
+	watcher     *watcher
+	signalled   []int     // the processes that have been sent a terminating signal
+	endAt       time.Time // when the container received SIGTERM; zero if it has not
+	startedWith string    // the revision of the peer list with which the program started
+	renewing    string    // the revision for which the program is being restarted; "" if it is not
+	listed      string    // the revision of the peer list in topology.json
+	unlisted    string    // the newest revision for which the log has reported that topology.json cannot be written
+	kill        <-chan time.Time
+	own         bool      // whether this is the container's own launcher, and not one that `kubectl exec` started
+	record      *lastRun  // what the next launcher of this container will read; nil if none follows
+	output      *recorder // nil if the program's output is not recorded
 }
 
 // Launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like it: it shares
@@ -58,7 +58,7 @@ func Launch(command []string) int {
 			return code
 		}
 	}
-	if code := r.findPlace(); code != 0 {
+	if code := r.applyPeerList(); code != 0 {
 		return code
 	}
 	bin := env.BinFolderOf(os.Args[0])
@@ -67,21 +67,21 @@ func Launch(command []string) int {
 		putFirst("PYTHONPATH", filepath.Join(bin, env.PythonFolder))
 	}
 	if again {
-		r.output, r.left = newRecorder(last), newRun(last)
+		r.output, r.record = newRecorder(last), newRun(last)
 	}
 	code := 0
 	if err := r.start(command); err != nil {
-		env.Say("%v", err)
+		env.Logf("%v", err)
 		code = err.code
 	} else {
-		code = r.standIn()
+		code = r.supervise()
 		if code > 0 && code < 128 && r.renewing == "" && env.HasCarriageReturn(command) {
-			env.Say("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
+			env.Logf("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
 				" them as part of a word. Save the text with Unix line endings")
 		}
 	}
 	r.output.finish()
-	r.left.end(code, r.renewing != "")
+	r.record.end(code, r.renewing != "")
 	return code
 }
 
@@ -93,9 +93,9 @@ func putFirst(name, folder string) {
 	os.Setenv(name, folder)
 }
 
-// findPlace sets the variables of the newest peer list in this process, and writes topology.json. It returns the exit code
+// applyPeerList sets the variables of the newest peer list in this process, and writes topology.json. It returns the exit code
 // if the container must end instead, else 0.
-func (r *run) findPlace() int {
+func (r *run) applyPeerList() int {
 	if os.Getenv("DI_RANK") == "" {
 		return 0 // not in a job
 	}
@@ -103,9 +103,9 @@ func (r *run) findPlace() int {
 	if code != 0 {
 		return code
 	}
-	r.begunWith, _ = env.NewestList(said)
+	r.startedWith, _ = env.NewestList(said)
 	setListVariables(said)
-	r.follow(said)
+	r.updateTopology(said)
 	return 0
 }
 
@@ -118,20 +118,20 @@ func (r *run) awaitList() (said map[string]string, code int) {
 		if _, list := env.NewestList(said); list != "" {
 			return said, 0
 		}
-		if time.Since(last) > peers.SayEach {
+		if time.Since(last) > peers.LogInterval {
 			last = time.Now()
-			env.Say("waiting for the peer list: the pod's annotations do not contain one")
+			env.Logf("waiting for the peer list: the pod's annotations do not contain one")
 		}
 		select {
 		case which := <-r.signals:
 			return nil, env.ExitCode(which)
-		case <-time.After(peers.Look):
+		case <-time.After(peers.PollInterval):
 		}
 	}
 }
 
-// follow updates topology.json from the newest peer list.
-func (r *run) follow(said map[string]string) {
+// updateTopology updates topology.json from the newest peer list.
+func (r *run) updateTopology(said map[string]string) {
 	number, list := env.NewestList(said)
 	if list == "" || number == r.listed {
 		return
@@ -141,7 +141,7 @@ func (r *run) follow(said map[string]string) {
 		r.listed = number
 	} else if number != r.unlisted {
 		r.unlisted = number
-		env.Say("cannot write topology.json: %v", err)
+		env.Logf("cannot write topology.json: %v", err)
 	}
 }
 
@@ -160,7 +160,7 @@ func (r *run) start(command []string) *startError {
 		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, stdout, stderr}}
 		var process *os.Process
 		process, err = os.StartProcess(path, command, attributes)
-		r.output.begun()
+		r.output.closeWriters()
 		if err == nil {
 			r.child = process.Pid
 			r.watcher = newWatcher()
@@ -207,8 +207,8 @@ func reap(child int, done chan<- syscall.WaitStatus) {
 	}
 }
 
-// standIn forwards signals and does the periodic work until the command has ended. It returns the container's exit code.
-func (r *run) standIn() int {
+// supervise forwards signals and does the periodic work until the command has ended. It returns the container's exit code.
+func (r *run) supervise() int {
 	for {
 		select {
 		case status := <-r.done:
@@ -218,27 +218,27 @@ func (r *run) standIn() int {
 			if first {
 				r.endAt = time.Now()
 			}
-			r.pass(which.(syscall.Signal))
+			r.forward(which.(syscall.Signal))
 			if first {
-				r.left.told()
+				r.record.repeatFailedRun()
 			}
 		case <-r.watcher.ticks():
-			r.look()
+			r.check()
 		case <-r.kill:
 			r.killAll()
 		}
 	}
 }
 
-// pass forwards a signal. A terminating signal goes to every process of the container, because a shell between this program
+// forward forwards a signal. A terminating signal goes to every process of the container, because a shell between this program
 // and the user's would not forward it. USR1 and USR2 go to the command only, because their default action would kill every
 // other process.
-func (r *run) pass(which syscall.Signal) {
+func (r *run) forward(which syscall.Signal) {
 	if which == syscall.SIGUSR1 || which == syscall.SIGUSR2 {
 		syscall.Kill(r.child, which)
 		return
 	}
-	r.told = below(os.Getpid())
+	r.signalled = descendants(os.Getpid())
 	r.sendToAll(which)
 }
 
@@ -249,32 +249,32 @@ func (r *run) sendToAll(which syscall.Signal) {
 		syscall.Kill(-1, which)
 		return
 	}
-	for _, pid := range r.told {
+	for _, pid := range r.signalled {
 		syscall.Kill(pid, which)
 	}
-	if len(r.told) == 0 {
+	if len(r.signalled) == 0 {
 		syscall.Kill(r.child, which)
 	}
 }
 
 func (r *run) killAll() { r.sendToAll(syscall.SIGKILL) }
 
-// look runs every second. It checks for a new peer list and whether that requires a restart, and looks for processes that
+// check runs every second. It checks for a new peer list and whether that requires a restart, and looks for processes that
 // bypass the launcher.
-func (r *run) look() {
+func (r *run) check() {
 	if hasEnded(r.child) {
 		return // the program has ended by itself: its own exit code counts, so no restart may begin now
 	}
 	said := env.Annotations()
-	r.follow(said)
-	r.left.see(env.Natural(said["ends-counted"]))
+	r.updateTopology(said)
+	r.record.storeCount(env.Natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
 		// A rank to which this one connects has a new address, and the program would never learn it: NNG keeps dialling the
 		// old one. So the program is ended, and the kubelet restarts the container with the new peer list.
 		r.renewing = number
-		env.Say("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
-			number, r.begunWith)
-		r.pass(syscall.SIGTERM)
+		env.Logf("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
+			number, r.startedWith)
+		r.forward(syscall.SIGTERM)
 		r.kill = time.After(env.Seconds("DIJOB_KILL_SECONDS", 30))
 	}
 	r.watcher.warn()
@@ -288,14 +288,14 @@ func (r *run) end(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		code = 128 + int(status.Signal())
 	}
-	for _, pid := range r.told {
+	for _, pid := range r.signalled {
 		for !hasEnded(pid) {
 			select {
 			case <-r.kill:
 				r.killAll()
 			case which := <-r.signals:
 				r.sendToAll(which.(syscall.Signal))
-			case <-time.After(endLook):
+			case <-time.After(endPoll):
 			}
 		}
 	}
@@ -303,22 +303,22 @@ func (r *run) end(status syscall.WaitStatus) int {
 		// The program succeeded, but possibly without its peers, which must not go unnoticed. A message that the program has
 		// written itself stays, and after a failure the error is more important.
 		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && env.Read(env.TerminationLog()) == "" {
-			leaveWord(verdict)
+			writeTerminationMessage(verdict)
 		}
-		time.Sleep(afterTold(r.endAt, code, time.Now()))
+		time.Sleep(delayAfterTerm(r.endAt, code, time.Now()))
 		return code
 	}
 	// This termination message tells the operator that the restart was requested and is not a failure. It is written last,
 	// because a program that ends on TERM may write its own message before. Its wording is an interface between versions
 	// (operator/dijob/core/observed/containers.py).
-	leaveWord("dijob: renewal, list " + r.renewing + "\n")
+	writeTerminationMessage("dijob: renewal, list " + r.renewing + "\n")
 	return renewalExit
 }
 
-// leaveWord writes the container's termination message, which the kubelet copies into the pod's status.
-func leaveWord(text string) {
+// writeTerminationMessage writes the container's termination message, which the kubelet copies into the pod's status.
+func writeTerminationMessage(text string) {
 	if err := os.WriteFile(env.TerminationLog(), []byte(text), 0o644); err != nil {
-		env.Say("cannot write the termination message: %v", err)
+		env.Logf("cannot write the termination message: %v", err)
 	}
 }
 
@@ -327,7 +327,7 @@ func leaveWord(text string) {
 // connects has changed.
 func (r *run) dueRenewal(said map[string]string) string {
 	from := said["renew-from"]
-	if env.Natural(from) > env.Natural(r.begunWith) {
+	if env.Natural(from) > env.Natural(r.startedWith) {
 		return from
 	}
 	return ""

@@ -20,7 +20,7 @@ func TestWaitsForAPeerList(t *testing.T) {
 	envtest.Sets(t, map[string]string{"DI_RANK": "1", "DI_NODES": ""})
 	synctest.Test(t, func(t *testing.T) {
 		r, code := &run{}, make(chan int, 1)
-		go func() { code <- r.findPlace() }()
+		go func() { code <- r.applyPeerList() }()
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		if len(code) > 0 || strings.Count(p.Said(), "waiting for the peer list") != 2 {
@@ -39,7 +39,7 @@ func TestASignalEndsTheWaitForAPeerList(t *testing.T) {
 	t.Setenv("DI_RANK", "1")
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
-	if code := (&run{signals: signals}).findPlace(); code != 143 {
+	if code := (&run{signals: signals}).applyPeerList(); code != 143 {
 		t.Errorf("%d", code)
 	}
 }
@@ -52,13 +52,13 @@ func TestTopologyJSONIsWrittenAsSoonAsThatIsPossible(t *testing.T) {
 	r := &run{}
 	said := map[string]string{"list-number": "4", "node-ips": ips}
 	for range 3 {
-		r.follow(said)
+		r.updateTopology(said)
 	}
 	if strings.Count(p.Said(), "cannot write topology.json") != 1 || r.listed != "" {
 		t.Errorf("said %q, has %q", p.Said(), r.listed)
 	}
 	os.Remove(blocked)
-	r.follow(said)
+	r.updateTopology(said)
 	if got := env.Read(filepath.Join(p.Folder, "topology.json")); !strings.Contains(got, `"listNumber":4`) {
 		t.Errorf("%q", got)
 	}
@@ -66,7 +66,7 @@ func TestTopologyJSONIsWrittenAsSoonAsThatIsPossible(t *testing.T) {
 
 func TestOnlyANewerRevisionRequiresARestart(t *testing.T) {
 	for from, want := range map[string]string{"": "", "2": "", "3": "", "nonsense": "", "4": "4", "10": "10"} {
-		if got := (&run{begunWith: "3"}).dueRenewal(map[string]string{"renew-from": from, "list-number": "12"}); got != want {
+		if got := (&run{startedWith: "3"}).dueRenewal(map[string]string{"renew-from": from, "list-number": "12"}); got != want {
 			t.Errorf("%q: %q", from, got)
 		}
 	}
@@ -142,7 +142,7 @@ func TestWaitsForTheNextSecondIfThePodIsOver(t *testing.T) {
 		"not told to end":           {time.Time{}, 0, "Never", 0},
 	} {
 		t.Setenv("DIJOB_RESTART_POLICY", row.policy)
-		if got := afterTold(row.told, row.code, now); got != row.want {
+		if got := delayAfterTerm(row.told, row.code, now); got != row.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

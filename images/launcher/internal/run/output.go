@@ -62,7 +62,7 @@ func newRecorder(last *lastRun) *recorder {
 	// this handler its own write returns an error instead.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	l := &recorder{file: file}
-	env.SayTo = io.MultiWriter(os.Stderr, writerFunc(l.keep))
+	env.LogTo = io.MultiWriter(os.Stderr, writerFunc(l.keep))
 	return l
 }
 
@@ -111,9 +111,9 @@ func same(one, other *os.File) bool {
 	return err == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// begun closes the launcher's own copies of the program's ends, after the program has started. Otherwise the pipes would never
+// closeWriters closes the launcher's own copies of the program's ends, after the program has started. Otherwise the pipes would never
 // report the end of the output.
-func (l *recorder) begun() {
+func (l *recorder) closeWriters() {
 	if l == nil {
 		return
 	}
@@ -128,17 +128,17 @@ func (l *recorder) copy(from, target *os.File) {
 	for {
 		count, err := from.Read(buffer)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			l.rest(from, target, buffer)
+			l.drain(from, target, buffer)
 			return
 		}
-		if !l.handOn(target, buffer[:count]) || err != nil {
+		if !l.write(target, buffer[:count]) || err != nil {
 			return
 		}
 	}
 }
 
-// rest forwards what is already in a pipe that a process still holds open, without waiting for more.
-func (l *recorder) rest(from, target *os.File, buffer []byte) {
+// drain forwards what is already in a pipe that a process still holds open, without waiting for more.
+func (l *recorder) drain(from, target *os.File, buffer []byte) {
 	from.SetReadDeadline(time.Time{})
 	raw, err := from.SyscallConn()
 	for err == nil {
@@ -147,13 +147,13 @@ func (l *recorder) rest(from, target *os.File, buffer []byte) {
 			count, _ = syscall.Read(int(fd), buffer)
 			return true
 		})
-		if count <= 0 || !l.handOn(target, buffer[:count]) {
+		if count <= 0 || !l.write(target, buffer[:count]) {
 			return
 		}
 	}
 }
 
-func (l *recorder) handOn(target io.Writer, text []byte) bool {
+func (l *recorder) write(target io.Writer, text []byte) bool {
 	if len(text) == 0 {
 		return true
 	}

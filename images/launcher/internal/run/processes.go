@@ -12,14 +12,14 @@ import (
 	"dijob-launcher/internal/env"
 )
 
-// below returns the process IDs of all descendants of a process; none if /proc cannot be read.
-func below(pid int) []int {
+// descendants returns the process IDs of all descendants of a process; none if /proc cannot be read.
+func descendants(pid int) []int {
 	var found []int
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, file := range files {
 		for _, word := range strings.Fields(env.Read(file)) {
 			if child, err := strconv.Atoi(word); err == nil {
-				found = append(append(found, child), below(child)...)
+				found = append(append(found, child), descendants(child)...)
 			}
 		}
 	}
@@ -55,8 +55,8 @@ func hasEnded(pid int) bool {
 	return syscall.Kill(pid, 0) == syscall.ESRCH
 }
 
-// arguments returns the command line of a process; none if it cannot be read.
-func arguments(pid int) []string {
+// commandLine returns the command line of a process; none if it cannot be read.
+func commandLine(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(text) == 0 {
 		return nil

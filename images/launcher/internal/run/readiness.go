@@ -12,7 +12,7 @@ import (
 
 const (
 	// The interval of the checks until the program is ready. After that the launcher checks each second.
-	readyLook = 200 * time.Millisecond
+	readyPoll = 200 * time.Millisecond
 	// The files that the program writes next to topology.json, one for each process that has started without all of its peers
 	// (images/dijob-runtime/dijob_runtime/hook/connected.py).
 	lackingFiles = "without-peers-*"
@@ -41,7 +41,7 @@ func newReadiness() *readiness {
 func (r *readiness) keep() {
 	for {
 		r.set(r.listens() && lackingPeers() == "")
-		pause := readyLook
+		pause := readyPoll
 		if r.listener != nil {
 			pause = max(env.Seconds("DIJOB_NAP", 1), time.Millisecond)
 		}
@@ -66,7 +66,7 @@ func (r *readiness) set(ready bool) {
 	case ready && r.listener == nil:
 		if listener, err := net.Listen("tcp", r.address); err == nil {
 			r.listener = listener
-			go hangUp(listener)
+			go acceptAndClose(listener)
 		}
 	case !ready && r.listener != nil:
 		r.listener.Close()
@@ -74,8 +74,8 @@ func (r *readiness) set(ready bool) {
 	}
 }
 
-// hangUp accepts and closes connections. An accepted connection is enough for a TCP probe.
-func hangUp(listener net.Listener) {
+// acceptAndClose accepts and closes connections. An accepted connection is enough for a TCP probe.
+func acceptAndClose(listener net.Listener) {
 	for {
 		link, err := listener.Accept()
 		if err != nil {

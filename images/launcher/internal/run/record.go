@@ -20,9 +20,9 @@ const (
 	// How long the launcher waits for an operator that does not respond before it starts the program anyway. Probes with the
 	// usual settings do not kill the container within this time.
 	confirmSeconds = 30
-	confirmLook    = 50 * time.Millisecond
+	confirmPoll    = 50 * time.Millisecond
 	// The launcher logs what it waits for only after this time, because the operator usually responds sooner.
-	confirmSay = 3 * time.Second
+	confirmLogAfter = 3 * time.Second
 	// The exit code of a program that was killed together with its launcher: 128 + SIGKILL.
 	killed = 137
 )
@@ -77,18 +77,18 @@ func newRun(last *lastRun) *lastRun {
 	return begun
 }
 
-// told is called when the container receives SIGTERM while the program runs. It repeats the output of an earlier failed run:
+// repeatFailedRun is called when the container receives SIGTERM while the program runs. It repeats the output of an earlier failed run:
 // the operator deletes all pods when the job fails, and the user then looks for the log of the failure.
-func (l *lastRun) told() {
+func (l *lastRun) repeatFailedRun() {
 	if l == nil || l.Failed == nil {
 		return
 	}
-	env.Say("the program is being stopped. The end of the output of the last failed run in this container (exit code %d):", *l.Failed)
+	env.Logf("the program is being stopped. The end of the output of the last failed run in this container (exit code %d):", *l.Failed)
 	repeatOutput(failedRun)
 }
 
-// see stores the newest count. The next launcher waits for a higher one.
-func (l *lastRun) see(counted int) {
+// storeCount stores the newest count. The next launcher waits for a higher one.
+func (l *lastRun) storeCount(counted int) {
 	if l != nil && counted > l.Counted {
 		l.Counted = counted
 		l.write()
@@ -131,21 +131,21 @@ func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 	for env.Natural(env.Annotations()["ends-counted"]) <= last.Counted {
 		waited := time.Since(began)
 		if waited >= limit {
-			env.Say("the operator has not counted the last failure within %.0f s: the program is restarted anyway", waited.Seconds())
+			env.Logf("the operator has not counted the last failure within %.0f s: the program is restarted anyway", waited.Seconds())
 			return true, 0
 		}
-		if waited >= confirmSay && !said {
+		if waited >= confirmLogAfter && !said {
 			said = true
-			env.Say("waiting until the operator has counted the last failure, for at most %.0f s", limit.Seconds())
+			env.Logf("waiting until the operator has counted the last failure, for at most %.0f s", limit.Seconds())
 		}
 		select {
 		case which := <-signals:
 			if which != syscall.SIGUSR1 && which != syscall.SIGUSR2 {
-				env.Say("the program is not restarted. The end of the output of its last run (exit code %d):", last.code())
+				env.Logf("the program is not restarted. The end of the output of its last run (exit code %d):", last.code())
 				repeatOutput(thisRun)
 				return false, last.code()
 			}
-		case <-time.After(confirmLook):
+		case <-time.After(confirmPoll):
 		}
 	}
 	return true, 0

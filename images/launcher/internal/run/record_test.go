@@ -36,7 +36,7 @@ func TestTheNextLauncherReadsHowTheRunEnded(t *testing.T) {
 		failedRunsCode string
 	}{
 		"failed":                   {func(l *lastRun) { l.end(3, false) }, true, 3, 1, "3"},
-		"counted meanwhile":        {func(l *lastRun) { l.see(4); l.see(2); l.end(3, false) }, true, 3, 4, "3"},
+		"counted meanwhile":        {func(l *lastRun) { l.storeCount(4); l.storeCount(2); l.end(3, false) }, true, 3, 4, "3"},
 		"killed with its launcher": {func(*lastRun) {}, true, 137, 1, "137"},
 		"succeeded, yet restarted": {func(l *lastRun) { l.end(0, false) }, true, 143, 1, "143"},
 		"a requested restart":      {func(l *lastRun) { l.end(85, true) }, false, 85, 2, "none"},
@@ -85,7 +85,7 @@ func TestWaitsUntilTheFailureIsCountedOrTheLimit(t *testing.T) {
 				defer counts.Stop()
 				begin := time.Now()
 				goOn, _ := awaitCount(&lastRun{Counted: 1, Ended: true, Code: 3}, nil)
-				if took := time.Since(begin); !goOn || took < row.took || took > row.took+confirmLook {
+				if took := time.Since(begin); !goOn || took < row.took || took > row.took+confirmPoll {
 					t.Errorf("%v after %s", goOn, took)
 				}
 				if said := p.Said(); (said == "") != (row.says == "") || !strings.HasSuffix(said, row.says) {

@@ -66,7 +66,7 @@ func TestVariablesFollowFromThePeerList(t *testing.T) {
 func TestOutsideAJobThereIsNoPeerList(t *testing.T) {
 	p := envtest.New(t)
 	p.Shows(t, map[string]string{"list-number": "3", "node-ips": "10.0.0.1"})
-	if code := (&run{}).findPlace(); code != 0 || os.Getenv("DI_NODES") != "" {
+	if code := (&run{}).applyPeerList(); code != 0 || os.Getenv("DI_NODES") != "" {
 		t.Errorf("%d, DI_NODES=%s", code, os.Getenv("DI_NODES"))
 	}
 }

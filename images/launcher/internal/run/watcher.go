@@ -53,14 +53,14 @@ func (w *watcher) warn() {
 	if w.looks++; w.looks > lastLook {
 		return
 	}
-	if w.alone == "" && holdsSocket(below(os.Getpid()), ipcInodes(env.Read("/proc/net/unix"))) {
+	if w.alone == "" && holdsSocket(descendants(os.Getpid()), ipcInodes(env.Read("/proc/net/unix"))) {
 		w.alone = "DI-engine's Parallel listens on an ipc:// address, which no other pod can reach. Either the program passes" +
 			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that clears it)"
-		env.Say("WARNING: this rank has not joined the job: %s", w.alone)
+		env.Logf("WARNING: this rank has not joined the job: %s", w.alone)
 	}
 	// These checks read /proc for every process, so they do not run each second.
 	if w.looks == 5 || w.looks == lastLook {
-		w.warnOfDitask()
+		w.warnAboutDitask()
 	}
 }
 
@@ -98,18 +98,18 @@ func ipcInodes(sockets string) []string {
 	return inodes
 }
 
-// warnOfDitask warns about a process that runs ditask and does not join the job. Either its options say so, or it bypasses
+// warnAboutDitask warns about a process that runs ditask and does not join the job. Either its options say so, or it bypasses
 // the launcher's ditask and its Python does not load the runtime hook.
-func (w *watcher) warnOfDitask() {
+func (w *watcher) warnAboutDitask() {
 	if w.alone != "" {
 		return
 	}
-	for _, pid := range below(os.Getpid()) {
-		words := arguments(pid)
+	for _, pid := range descendants(os.Getpid()) {
+		words := commandLine(pid)
 		if option := ditask.LeavesWorld(words); option != "" {
 			w.alone = fmt.Sprintf("process %d runs ditask with %s and does not connect to the other ranks. Remove %s to join them,"+
 				" or add --topology alone if this is intended", pid, option, option)
-			env.Say("WARNING: this rank has not joined the job: %s", w.alone)
+			env.Logf("WARNING: this rank has not joined the job: %s", w.alone)
 			return
 		}
 		if ditask.IsAlone(words) && !hasHook(words, env.Read(fmt.Sprintf("/proc/%d/environ", pid))) {
@@ -117,7 +117,7 @@ func (w *watcher) warnOfDitask() {
 			w.alone = fmt.Sprintf("process %d runs ditask without --platform, and its Python does not read PYTHONPATH"+
 				" (python -I, -E or -S, or a command that clears it). Run %s instead, or add --platform k8s --topology %s",
 				pid, ours, env.Variable("DI_TOPOLOGY", "mesh"))
-			env.Say("WARNING: this rank has not joined the job: %s", w.alone)
+			env.Logf("WARNING: this rank has not joined the job: %s", w.alone)
 			return
 		}
 	}

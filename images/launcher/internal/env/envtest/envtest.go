@@ -22,8 +22,8 @@ type Pod struct {
 func New(t *testing.T) *Pod {
 	t.Helper()
 	p := &Pod{Folder: t.TempDir()}
-	podFolder, called, log := env.PodFolder, os.Args, env.SayTo
-	t.Cleanup(func() { env.PodFolder, os.Args, env.SayTo = podFolder, called, log })
+	podFolder, called, log := env.PodFolder, os.Args, env.LogTo
+	t.Cleanup(func() { env.PodFolder, os.Args, env.LogTo = podFolder, called, log })
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")
 		if strings.HasPrefix(name, "DI_") || strings.HasPrefix(name, "DIJOB_") {
@@ -31,7 +31,7 @@ func New(t *testing.T) *Pod {
 			os.Unsetenv(name)
 		}
 	}
-	env.PodFolder, env.SayTo = filepath.Join(p.Folder, "pod"), &p.log
+	env.PodFolder, env.LogTo = filepath.Join(p.Folder, "pod"), &p.log
 	os.Args = []string{filepath.Join(p.Folder, "bin/launch")}
 	t.Setenv("DIJOB_TERMINATION_LOG", filepath.Join(p.Folder, "termination-log"))
 	for _, folder := range []string{"bin/path", "pod"} {
