@@ -8,7 +8,7 @@ from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_job, parse_status
 
 from simulator.apiserver import ApiServer, Change
-from simulator.box import Process
+from simulator.containers import Process
 from simulator.kubelet import SimPod
 from simulator.objects import Body, No, Selector, Target
 from simulator.virtual import VirtualClock, VirtualLoop

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from dijob.core.decide.requeue import RESYNC_SECONDS
 
 from simulator.cluster import Cluster
+from simulator.connection import Request
 from simulator.invariants import Watched
-from simulator.operating import Operator
-from simulator.wire import Request
+from simulator.operator_process import Operator
 
 ROUNDS = 150
 ROUND_SECONDS = 0.5

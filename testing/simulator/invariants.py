@@ -8,10 +8,10 @@ from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
 
-from simulator.box import Process
-from simulator.deeds import FORGED
-from simulator.judged import Judged
+from simulator.containers import Process
 from simulator.kubelet import SimPod
+from simulator.pod_actions import FORGED
+from simulator.write_checks import Judged
 
 
 class Watched(Judged):

@@ -13,8 +13,8 @@ from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
 from dijob.pod import RENEWAL_CODE, RESTART_POLICY
 
-from simulator.box import Box, Process
-from simulator.launched import environment_of
+from simulator.containers import Box, Process
+from simulator.environment import environment_of
 from simulator.objects import Body, Target
 
 CONFIRM_SECONDS = 30

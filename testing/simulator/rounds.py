@@ -4,10 +4,10 @@ from typing import Any
 
 from dijob.names import CleanPodPolicy
 
-from simulator.box import Process
+from simulator.containers import Process
 from simulator.driving import Faults
 from simulator.kubelet import SimPod
-from simulator.machine import Chaos
+from simulator.state_machine import Chaos
 
 ENOUGH_ROUNDS = 9
 WORLDS: list[Chaos] = []

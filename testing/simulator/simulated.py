@@ -16,10 +16,10 @@ from typing import cast
 from dijob.core.options import Options
 
 from simulator.cluster import Cluster, Nodes
+from simulator.connection import Fault, Line, Request
 from simulator.objects import Body, Target
-from simulator.operating import Operator
+from simulator.operator_process import Operator
 from simulator.virtual import VirtualLoop
-from simulator.wire import Fault, Line, Request
 
 ROUND_SECONDS = 0.5
 QUIET_SECONDS = 30.0

@@ -8,7 +8,7 @@ from typing import Any
 from dijob.names import CleanPodPolicy
 
 from simulator.driving import ROUND_SECONDS, Faults
-from simulator.machine import Chaos
+from simulator.state_machine import Chaos
 
 # Rounds until a job runs: created, scheduled with lists, started, Ready, status and Service
 # written.

@@ -17,7 +17,7 @@ from dijob.names import Addressing, Runtime, Topology
 from pod.boxes import PID_NAMESPACE, Box
 from pod.processes import LISTEN, end, first_process, line, python
 from samples.builders import container, gang, job, manifest, pod_env, read, tasks_job
-from simulator.launched import environment_of
+from simulator.environment import environment_of
 
 PRINT = "import json, os, sys; print(json.dumps(dict(os.environ)), flush=True); sys.stdin.read()"
 WORLD = {"DI_RANK": "1", "DI_PARALLEL_WORKERS": "2", "DI_TOPOLOGY": "star"}

@@ -9,7 +9,7 @@ from dijob.api.parse import parse_job
 from dijob.core.options import Options
 from dijob.core.render import service
 from samples.builders import manifest, pod_env
-from simulator.launched import environment_of
+from simulator.environment import environment_of
 
 
 def test_labels_and_annotations_of_a_pod_of_a_task() -> None:

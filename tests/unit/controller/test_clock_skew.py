@@ -10,7 +10,7 @@ from dijob.core.membership.capacity import RETRY_SECONDS, seconds_until_retry
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.observed.views import ARRIVAL, Pod, pod_age
 from samples.builders import NOW, gang, job_body, later, observed, view, world_of
-from simulator.operating import Operator
+from simulator.operator_process import Operator
 from simulator.simulated import simulated
 from simulator.virtual import VirtualClock
 

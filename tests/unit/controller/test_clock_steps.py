@@ -15,7 +15,7 @@ from dijob.controller.observe.pod_memory import News
 from dijob.core.observed.views import ApiRejection, Creation, RejectionCause
 from dijob.process.clock import StepClock
 from samples.builders import NOW, job_body, later
-from simulator.operating import Operator
+from simulator.operator_process import Operator
 from simulator.simulated import World, simulated
 from simulator.virtual import VirtualClock
 

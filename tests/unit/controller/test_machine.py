@@ -6,9 +6,7 @@ import pytest
 from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from simulator.driving import Faults
-from simulator.machine import Chaos
-from simulator.machine_bugs import (
+from simulator.core_bugs import (
     Patch,
     a_blocked_rank_restarts_alone,
     a_disruption_is_counted_repeatedly,
@@ -39,6 +37,8 @@ from simulator.machine_bugs import (
     time_suspended_counts,
     unrequested_restarts_are_forgotten,
 )
+from simulator.driving import Faults
+from simulator.state_machine import Chaos
 from simulator.stories import LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
 
 CHAOS = settings(stateful_step_count=25)

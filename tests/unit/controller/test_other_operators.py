@@ -17,8 +17,8 @@ from dijob.reasons import Failed, Running, Succeeded
 from samples.builders import manifest
 from simulator.driving import ROUND_SECONDS, Faults
 from simulator.invariants import told
-from simulator.machine import Chaos
 from simulator.rounds import WORLDS, changed, now, pod, rounds, world
+from simulator.state_machine import Chaos
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from dijob.core.facts import find_condition, is_true
 from dijob.core.report.summary import Pressure
 from dijob.reasons import PodsCreated
 from samples.builders import NOW, UID, Body, job_body
+from simulator.connection import Fault
 from simulator.simulated import World, simulated
-from simulator.wire import Fault
 
 pytestmark = pytest.mark.virtual_time
 

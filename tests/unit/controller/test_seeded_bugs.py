@@ -5,8 +5,8 @@ a story of the state machine.
 from collections.abc import Awaitable, Callable
 
 import pytest
-from simulator import shell_bugs as bugs
-from simulator.shell_bugs import Patch
+from simulator import controller_bugs as bugs
+from simulator.controller_bugs import Patch
 from simulator.stories import LIVES, play_with_each_kill
 from unit.controller import test_late_watches as watches
 from unit.controller import test_reconcile as shell

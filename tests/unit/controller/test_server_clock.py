@@ -12,7 +12,7 @@ from dijob.api.status import parse_time
 from dijob.kube.server_clock import PERIOD_SECONDS, ServerClock
 from dijob.process.clock import Clock
 from samples.builders import NOW, job_body, later
-from simulator.operating import Operator
+from simulator.operator_process import Operator
 from simulator.simulated import World, simulated
 from simulator.virtual import VirtualClock
 

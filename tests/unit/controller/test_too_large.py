@@ -6,9 +6,9 @@ import pytest
 from dijob import names
 from dijob.kube.api import RequestError
 from samples.builders import container, job_body
+from simulator.connection import Fault
 from simulator.objects import Body
 from simulator.simulated import World, simulated
-from simulator.wire import Fault
 
 pytestmark = pytest.mark.virtual_time
 LARGE: list[Body] = [container(args=["x" * 110_000] * 12)]

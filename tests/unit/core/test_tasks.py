@@ -12,7 +12,7 @@ from dijob.core.options import Options, option_warnings
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import template_hash
 from samples.builders import Body, container, given, job, manifest, tasks_body, tasks_job, view
-from simulator.launched import environment_of
+from simulator.environment import environment_of
 
 NAMES = ["job-learner-0", "job-evaluator-0", "job-collector-0", "job-collector-1"]
 

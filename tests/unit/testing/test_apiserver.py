@@ -10,9 +10,9 @@ from dijob import names
 from dijob.kube.api import Api, RequestError, Stream
 from samples.builders import Body, job_body
 from simulator.cluster import Cluster
+from simulator.connection import Fault, Line, Wire
 from simulator.objects import Target
 from simulator.virtual import VirtualLoop
-from simulator.wire import Fault, Line, Wire
 
 pytestmark = pytest.mark.virtual_time
 

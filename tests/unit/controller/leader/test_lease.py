@@ -14,7 +14,7 @@ from dijob.controller.leader.lease import (
     TIMEOUT_SECONDS,
 )
 from dijob.kube.api import RequestError
-from simulator.leasing import TAKE_OVER_SECONDS, Operator, Server, until
+from simulator.leader_election import TAKE_OVER_SECONDS, Operator, Server, until
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import asyncio
 from dijob.controller.leader.lease import TIMEOUT_SECONDS
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from simulator.leasing import TAKE_OVER_SECONDS, Operator, Server
+from simulator.leader_election import TAKE_OVER_SECONDS, Operator, Server
 from simulator.virtual import VirtualLoop
 
 

@@ -7,7 +7,7 @@ from dijob import names
 from dijob.kube.kinds import JOBS
 from samples.builders import Body, job_body
 from simulator.objects import Target
-from simulator.operating import Operator
+from simulator.operator_process import Operator
 from simulator.simulated import simulated
 
 pytestmark = pytest.mark.virtual_time

@@ -18,8 +18,8 @@ from dijob.core.report.milestones import CAUSES, CRASHED, JobEnd, Milestones, fi
 from dijob.core.report.summary import apply_facts
 from dijob.reasons import Failed, PeersReady, Running, Succeeded
 from samples.builders import NOW, job_body, later
-from simulator.deeds import crash
 from simulator.objects import Target
+from simulator.pod_actions import crash
 from simulator.simulated import World, simulated
 
 META = Metadata(name="job", creation_timestamp=format_time(NOW))

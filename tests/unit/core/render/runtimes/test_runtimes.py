@@ -19,7 +19,7 @@ from dijob.core.render.annotations import addresses_patch, made_of
 from dijob.core.render.runtimes import RUNTIMES, runtime_environment
 from dijob.names import Runtime
 from samples.builders import Body, container, given, job, job_body, manifest, read
-from simulator.launched import environment_of
+from simulator.environment import environment_of
 
 ROOT = Path(__file__).parents[5]
 LIST = "10.0.0.7,10.0.0.8,10.0.0.9"

@@ -21,8 +21,8 @@ from dijob.kube.api import RequestError, Stream
 from dijob.kube.kinds import JOBS
 
 from simulator.cluster import Cluster
+from simulator.connection import Line, Wire
 from simulator.objects import Body, Selector, Target
-from simulator.wire import Line, Wire
 
 RECONNECT_SECONDS = 0.5
 Seen = tuple[DIJob, Observed]

@@ -12,11 +12,11 @@ from hypothesis.stateful import initialize, rule
 from samples.builders import COMMAND, Body, container, job_body
 
 from simulator.cluster import Cluster
-from simulator.deeds import FATE, FORGERY, KUBELET, Deed
+from simulator.connection import Fault
 from simulator.driving import PLENTY, ROUND_SECONDS, Driven, Faults
 from simulator.kubelet import SimPod
+from simulator.pod_actions import FATE, FORGERY, KUBELET, Deed
 from simulator.virtual import VirtualLoop
-from simulator.wire import Fault
 
 DEADLINE = 900
 # Runtimes whose ranks start together or not at all.

@@ -15,12 +15,12 @@ from dijob.names import Addressing, CleanPodPolicy
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
 
-from simulator.box import Process
 from simulator.cluster import Cluster, Nodes
+from simulator.connection import Line, Request
+from simulator.containers import Process
 from simulator.kubelet import SimPod
 from simulator.objects import merged
-from simulator.operating import Operator
-from simulator.wire import Line, Request
+from simulator.operator_process import Operator
 
 
 class Judged(RuleBasedStateMachine):
