@@ -39,7 +39,7 @@ class Kind(StrEnum):
     def pod(self, name: str, rank: int, size: int) -> Json:
         """Return the pod of one rank."""
         text = (PODS / f"{self}.yaml").read_text()
-        # Replace the placeholders only as separate words, and not within names such as DI_RANK.
+        # Replace the placeholders only as separate words, not within names such as DI_RANK.
         for word, value in (("NAME", name), ("RANK", rank), ("SIZE", size)):
             text = re.sub(rf"(?<!_){word}\b", str(value), text)
         made: Json = yaml.safe_load(text)

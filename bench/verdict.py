@@ -76,7 +76,7 @@ def over_plain(first: str) -> Callable[[Findings], float]:
     plain pod (difference of medians).
     """
     return lambda found: (
-        # Per pod and not per start, so that there are enough values for a median.
+        # Per pod rather than per start, so that there are enough values for a median.
         median(_each(found.starts[IP], first, FIRST))
         - median(_each(found.starts[PLAIN], first, FIRST))
     )

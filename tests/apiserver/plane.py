@@ -69,7 +69,7 @@ class Plane:
 
     def pods(self, job: str) -> dict[str, Body]:
         """Return the pods of a job by name."""
-        # The kind is in the list, and not in its items.
+        # The kind is in the list, not in its items.
         listed = self.api.pods(NAMESPACE, f"{JOB_LABEL}={job}")
         return {pod["metadata"]["name"]: {"kind": "Pod", **pod} for pod in listed}
 

@@ -198,7 +198,7 @@ async def test_deleted_while_the_operator_is_down(lane: Lane) -> None:
 
 
 async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
-    """The operator receives only the deletions of the pods, and not of the job. It reads the job
+    """The operator receives only the deletions of the pods, not of the job. It reads the job
     before it replaces them.
     """
     await running(lane, "a")

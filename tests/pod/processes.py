@@ -17,7 +17,7 @@ from pod.boxes import PID_NAMESPACE
 LOOK_SECONDS, TRY_SECONDS = 60.0, 0.005
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Prints the signals that it receives, one per line, and ends after the first TERM, like a program
-# that saves its state. It uses sigwait and not handlers with a sleep, because Python notices a
+# that saves its state. It uses sigwait rather than handlers with a sleep, because Python notices a
 # signal that arrives right before it sleeps only after the sleep.
 LISTEN = """
 import os, signal, sys, time

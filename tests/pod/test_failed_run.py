@@ -39,7 +39,7 @@ def test_after_a_failure_the_program_starts_when_it_is_counted(
     process = waiting(box, command)
     box.shows("3", IPS, ends_counted="1")
     assert end(process) == (3, ["start"])
-    # The next launcher waits for the next count, and not for the one that has already been reached.
+    # The next launcher waits for the next count, not for the one that has already been reached.
     process = waiting(box, command)
     box.shows("3", IPS, ends_counted="2")
     assert end(process) == (3, ["start"])

@@ -153,7 +153,7 @@ def simple_commands(script: str) -> list[list[str]] | None:
             return None
         at = token.end()
         if operator := token["operator"]:
-            # After a redirection the next word is a file, and not part of the command.
+            # After a redirection the next word is a file, not part of the command.
             skip = not operator.strip("<>&|") and operator.strip("&|") != ""
             if not skip:
                 commands.append([])

@@ -1,6 +1,6 @@
 """Generates docs/reference.md: each field of a DIJob with its type, bounds and meaning.
 
-The page is generated from the schema that the apiserver gets, and not from the model, so that it
+The page is generated from the schema that the apiserver gets rather than from the model, so that it
 shows the defaults and bounds that apply in the cluster.
 """
 

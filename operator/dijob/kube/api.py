@@ -2,8 +2,8 @@
 
 All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So this is the
 place where writes are limited in number, held back while another replica is the leader, and
-measured. Objects are plain JSON and not typed models: a client with models copies each body field
-by field, which cost half of the CPU of a write (connection.py).
+measured. Objects are plain JSON rather than typed models: a client with models copies each body
+field by field, which cost half of the CPU of a write (connection.py).
 """
 
 import json

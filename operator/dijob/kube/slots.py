@@ -18,8 +18,8 @@ from dijob.process.clock import Clock
 class Slots:
     """Slots for writes, limited in total and per namespace.
 
-    A write that takes longer than `seconds` most likely waits for a webhook and not for the
-    apiserver. From then on, it counts against the limit of its namespace only.
+    A write that takes longer than `seconds` is most likely waiting for a webhook rather than
+    for the apiserver. From then on, it counts against the limit of its namespace only.
     """
 
     def __init__(self, seconds: float, clock: Clock) -> None:

@@ -19,7 +19,7 @@ from dijob_extras.slurm.kinds import (
 from dijob_extras.slurm.script import Notes, Script, ScriptLine, unquote_word, words_of
 from dijob_extras.slurm.step import SlurmStep
 
-# An array of the shell, which cannot be an environment variable.
+# A shell array, which cannot be an environment variable.
 _ARRAY: Final = re.compile(r"(\w+)=\(")
 _MENTION: Final = re.compile(r"\$\{?(\w+)")
 REFERENCE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")

@@ -19,9 +19,9 @@ from dijob_extras.slurm.options import FLAGS, SHORT
 _QUOTED: Final = (
     r"""\$\((?:[^()]|\([^()]{0,500}\)){0,500}\)|`[^`]*`|\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
 )
-# A word of the shell as written, with its quotes and substitutions.
+# A shell word as written, with its quotes and substitutions.
 _WORD: Final = re.compile(rf"(?:{_QUOTED}|[^\s'\"\\])+", re.DOTALL)
-# The same, but an operator of the shell ends it too.
+# The same, but a shell operator ends it too.
 WORD: Final = rf"(?:{_QUOTED}|[^\s'\"\\&<>|;])+"
 # A command up to a semicolon that is not quoted.
 _PART: Final = re.compile(rf"(?:{_QUOTED}|[^;'\"\\])+", re.DOTALL)

@@ -1,6 +1,6 @@
 """Writes the DIJob as a file, with a comment for each line of the script that it lacks.
 
-The notes are comments at the top of the file, and not messages on stderr, so that they are still
+The notes are comments at the top of the file rather than messages on stderr, so that they are still
 there when the file is edited or reviewed later.
 """
 

@@ -35,7 +35,7 @@ class Frame:
 
     @property
     def own(self) -> bool:
-        """Whether this is the program's own code, and not Python's or a package's."""
+        """Whether this is the program's own code, not Python's or a package's."""
         return _OF_OTHERS.fullmatch(self.path) is None
 
     def __str__(self) -> str:

@@ -64,7 +64,7 @@ def _children(pid: int) -> int:
 async def _tasks(operator: Operator) -> Counter[str]:
     file = operator.tasks
     assert file is not None
-    # An old file could be taken for the answer to this signal.
+    # An old file could be mistaken for the answer to this signal.
     file.unlink(missing_ok=True)
     operator.signal(signal.SIGUSR1)
 

@@ -94,7 +94,7 @@ def test_there_is_no_warning_if_the_program_needs_no_launcher(made: Body) -> Non
 def test_c5_a_ditask_with_its_own_address_is_reported_as_bypassed(
     options: list[str], spec: Body, option: str
 ) -> None:
-    """C5: such a ditask does not join the job, and the user may not know that."""
+    """C5: such a ditask does not join the job, and the user might not know that."""
     main = container(command=["ditask"], args=[*options, "--main", "a.main"])
     found = [one for one in job_warnings(job({"containers": [main]}, **spec)) if one.field == FIELD]
     assert [one.message.partition(",")[0] for one in found] == (

@@ -26,7 +26,7 @@ const (
 )
 
 // PodFolder is the downwardAPI volume in which the kubelet writes the pod's annotations (operator/dijob/pod.py). Its path is
-// derived from the program's own path and not read from the environment, because the image or envFrom could forge it there.
+// derived from the program's own path rather than read from the environment, because the image or envFrom could forge it there.
 var PodFolder = filepath.Join(filepath.Dir(BinFolderOf(os.Args[0])), "pod")
 
 // TopologyPath returns the path of topology.json, in the volume that the containers share.

@@ -147,7 +147,7 @@ class Claims:
 
 
 def _clean_holder(holder: str) -> str:
-    """Return the holder of a Lease without line breaks and control characters, and not too long."""
+    """Return the holder of a Lease, truncated, without line breaks and control characters."""
     return one_line(holder[:HOLDER_LIMIT])
 
 

@@ -24,7 +24,7 @@ class Batch:
 
     def __init__(self, job: DIJob, memory: JobMemory) -> None:
         self.job = job
-        self.gang = gang_of(job)  # computed once, and not for each pod
+        self.gang = gang_of(job)  # computed once rather than for each pod
         self.memory = memory
         self._refused: tuple[str, ApiRejection] | None = None
         self._score = 0

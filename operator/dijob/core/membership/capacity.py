@@ -92,7 +92,8 @@ def seconds_rejected(
     world: World, observed: Observed, status: Status, now: datetime
 ) -> dict[int, float]:
     """Return for how long (seconds) the API server has rejected the pod of each rank without a pod,
-    because of a quota or a policy. The time in which the job did not try does not count.
+    because of a quota or a policy. Time in which the job did not try to create the pod does not
+    count.
     """
     if not observed.refusals:
         return {}

@@ -157,7 +157,7 @@ def answered_request(pod: Pod, before: Charge) -> int:
 
 
 def _ended_without_a_word(pod: Pod) -> bool:
-    """Whether the main container ended last with the launcher's exit code, but without the message
+    """Whether the main container last exited with the launcher's exit code, but without the message
     that names the revision.
     """
     end = pod.containers.last_end

@@ -21,7 +21,7 @@ from dijob.reasons import PodsCreated
 # is more likely that the restarted program does not listen.
 CRASHED_SECONDS = 60.0
 
-# A container that is not Ready for less than this time after its start is only starting.
+# A container that has run for less than this time without being Ready is still starting.
 STARTS_SECONDS = 10.0
 
 LAUNCHER_IMAGE_REMEDY = (
@@ -196,7 +196,8 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expec
 
 
 def _is_unusual(began: str, now: datetime) -> bool:
-    """Whether what began then is not part of a normal start. An unknown time counts as long ago."""
+    """Whether a state that began at this time is too old to be part of a normal start. An unknown
+    time counts as long ago."""
     seconds = seconds_since(began, now)
     return seconds is None or seconds >= STARTS_SECONDS
 

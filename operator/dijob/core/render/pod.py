@@ -34,8 +34,8 @@ def template_hash(job: DIJob) -> str:
 def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
     """Return the pod of one member.
 
-    Unchanged parts of the template are shared and not copied, because a template can have thousands
-    of values. So the result must not be modified.
+    Unchanged parts of the template are shared rather than copied, because a template can have
+    thousands of values. So the result must not be modified.
     """
     gang = gang_of(job)
     pod_set = job.pod_set_of(member.rank)

@@ -1,4 +1,4 @@
-"""Events of pods that have no address: they are read in turn, and not repeatedly within seconds."""
+"""Events of pods that have no address: they are read in turn, not repeatedly within seconds."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

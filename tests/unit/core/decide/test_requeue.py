@@ -28,7 +28,7 @@ def with_pod(pods: Mapping[int, Pod], **fields: Any) -> dict[int, Pod]:
     return {**pods, 1: changed(pods[1], **fields)} if 1 in pods else dict(pods)
 
 
-# What the job waits for: fields of the observed state, and of rank 1's pod.
+# What the job is waiting for: fields of the observed state, and of rank 1's pod.
 TOLD = {("uid-1", 1): LONG_AGO, ("uid-1", 2): LONG_AGO}
 WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),
