@@ -85,7 +85,7 @@ def test_a_folder_of_a_node_is_read_on_that_node() -> None:
     made = job({"name": "h", "mountPath": "/host"}, volumes=[host])
     found = find_volume(made, source, "n1")
     assert helper_manifest(made, source, found, "test-cp-1")["spec"]["nodeName"] == "n1"
-    with pytest.raises(CliError, match="copy it from the node"):
+    with pytest.raises(CliError, match="copy it directly from that node"):
         find_volume(made, source)
 
 
