@@ -1,4 +1,4 @@
-"""Seeded bugs of the shell. Each must be found by the test or story that is listed with it."""
+"""Seeded bugs of the controller. Each must be found by the test or story that is listed with it."""
 
 from typing import Any
 

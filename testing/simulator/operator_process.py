@@ -1,5 +1,5 @@
-"""One process of the operator: the product's own shell, built as in main.py, with a simulation of
-kopf's watch.
+"""One process of the operator: the product's own controller, built as in main.py, with a simulation
+of kopf's watch.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Operator:
             self.queue.run,
             self.arrivals.release,
             self.audit.run,
-            partial(self.reconciler.strangers.run, self._namespaces),
+            partial(self.reconciler.foreign_pods.run, self._namespaces),
             *(
                 partial(self._watch_jobs, JOBS.path(namespace))
                 for namespace in self._namespaces or ("",)
@@ -125,7 +125,7 @@ class Operator:
         try:
             again = await self.reconciler.reconcile(key)
             # An exception would only quarantine the job. In this simulation, it must fail the test.
-            if broken := self.reconciler.aside.why("/".join(key)):
+            if broken := self.reconciler.quarantine.why("/".join(key)):
                 self.line.problems.append(AssertionError(broken))
             return again
         except (RequestError, KnownError, AssertionError):

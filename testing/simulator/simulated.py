@@ -1,4 +1,4 @@
-"""A simulated cluster with the real shell, in virtual time, for single tests.
+"""A simulated cluster with the real controller, in virtual time, for single tests.
 
 pytestmark = pytest.mark.virtual_time
 

@@ -19,7 +19,7 @@ from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs
 from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.job_watch import JobWatch
-from dijob.kube.availability import Pulse
+from dijob.kube.availability import Availability
 from dijob.process.bounded_http import serve_app
 from dijob.process.clock import SYSTEM, Clock
 
@@ -43,7 +43,7 @@ class Watchdog:
     children: Children
     jobs: Jobs
     audit: Audit
-    pulse: Pulse
+    availability: Availability
     watch: JobWatch
     clock: Clock = SYSTEM
 
@@ -52,7 +52,7 @@ class Watchdog:
         # While the apiserver is unreachable, a new process would receive no more events than this
         # one. So a watch may be silent for as long as the apiserver has not responded without a
         # gap.
-        answered = self.pulse.presence
+        answered = self.availability.presence
         found = [
             f"the watch of {store.kind} has received nothing for {store.silence:.0f} s"
             for store in self.children.stores.values()
@@ -77,7 +77,7 @@ class Watchdog:
         """Return whether the process is alive, and the message for the response."""
         if problems := self.problems():
             return False, "; ".join(problems)
-        away = self.pulse.absence
+        away = self.availability.absence
         return True, f"ok; no response from the apiserver for {away:.0f} s" if away else "ok"
 
     def waits_for(self) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from dijob.controller import health
 from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import WentBackError
-from dijob.controller.leader.claim_events import LeftAlone
+from dijob.controller.leader.claim_events import ClaimEvents
 from dijob.controller.leader.claims import Claims
 from dijob.controller.leader.leadership import Leadership, join_election
 from dijob.controller.leader.lease import LeaseName
@@ -80,13 +80,13 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
     reconciler = Reconciler(api, children, settings.options)
     release = f"{settings.lease.namespace}/{settings.lease.name}" if settings.lease else ""
     claims = Claims(api, release, served) if release else None
-    left = LeftAlone(claims, reconciler.jobs, Recorder(api)) if claims else None
-    queue = WorkQueue(partial(_reconcile_job, reconciler, claims, left))
+    claim_events = ClaimEvents(claims, reconciler.jobs, Recorder(api)) if claims else None
+    queue = WorkQueue(partial(_reconcile_job, reconciler, claims, claim_events))
     children.connect(reconciler.jobs.key_of_owner, queue)
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
     watch = JobWatch(api, arrivals, served)
-    watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse, watch)
+    watchdog = health.Watchdog(children, reconciler.jobs, audit, api.availability, watch)
     stop = asyncio.Event()
 
     async def serve(waited: float) -> None:
@@ -99,7 +99,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
                 # Before the first reconciliation: jobs that another release serves are skipped.
                 await claims.begin()
                 group.create_task(claims.run())
-            group.create_task(reconciler.strangers.run(served))
+            group.create_task(reconciler.foreign_pods.run(served))
             await queue.run()
 
     async with asyncio.TaskGroup() as group:
@@ -138,13 +138,13 @@ async def _serve_as_leader(
 
 
 async def _reconcile_job(
-    reconciler: Reconciler, claims: Claims | None, left: LeftAlone | None, key: Key
+    reconciler: Reconciler, claims: Claims | None, claim_events: ClaimEvents | None, key: Key
 ) -> float | None:
     """Reconcile a job, or report that another release claims its namespace."""
-    if claims is not None and left is not None:
+    if claims is not None and claim_events is not None:
         if claims.other(key[0]):
-            return await left.report(key)
-        left.served(key)
+            return await claim_events.report(key)
+        claim_events.served(key)
     return await reconciler.reconcile(key)
 
 

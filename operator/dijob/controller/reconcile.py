@@ -15,10 +15,10 @@ from dijob.api.problems import SpecError
 from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs, version_key
 from dijob.controller.observe.event_reader import EventReader
-from dijob.controller.observe.foreign_pods import Strangers
+from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory, Memories
 from dijob.controller.observe.observer import Observer
-from dijob.controller.queue.quarantine import Aside
+from dijob.controller.queue.quarantine import Quarantine
 from dijob.controller.queue.workqueue import Key, KnownError
 from dijob.controller.write.actor import Actor
 from dijob.controller.write.outcome import PlanOutcome
@@ -49,13 +49,13 @@ class Reconciler:
         self.jobs = Jobs(clock)
         self._api = api
         self._children = children
-        self.strangers = Strangers(api, children, clock)
-        self._observer = Observer(children, self.strangers, api.throttle, options)
+        self.foreign_pods = ForeignPods(api, children, clock)
+        self._observer = Observer(children, self.foreign_pods, api.throttle, options)
         self._actor = Actor(api, children, options, clock)
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
-        self.aside = Aside(names.PLURAL)
+        self.quarantine = Quarantine(names.PLURAL)
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one job. Return the seconds until the next time, or None if the job is gone.
@@ -68,9 +68,9 @@ class Reconciler:
         except (RequestError, KnownError):
             raise
         except Exception as error:
-            self.aside.put("/".join(key), error)
+            self.quarantine.put("/".join(key), error)
             return await self._report_broken(key, error)
-        self.aside.clear("/".join(key))
+        self.quarantine.clear("/".join(key))
         return again
 
     async def _pass(self, key: Key) -> float | None:
@@ -88,7 +88,7 @@ class Reconciler:
             await self._children.read(self._api, job)
         await self._find_hidden(job, memory)
         pods = self._children.pods.of(job.metadata.owner_key)
-        await self._events.read(job.metadata, () if job.status.ended else pods, memory.news)
+        await self._events.read(job.metadata, () if job.status.ended else pods, memory.pods)
         decided, outcome = await self._plan(job, memory), PlanOutcome()
         asked = decided.actions
         if asked:
@@ -113,7 +113,7 @@ class Reconciler:
         if outcome.error is not None:
             raise outcome.error
         if not decided.actions:
-            return min(wait, decided.requeue_after, memory.news.wait(self._clock.now()))
+            return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
         # The second plan still has actions. An action that is planned again failed with a conflict;
         # its watch event usually arrives within the pause. A new action was made possible by the
         # others, such as pods after their Service, and runs at once.
@@ -129,7 +129,7 @@ class Reconciler:
     def forget(self, uid: str) -> None:
         """Forget a deleted job. The garbage collector deletes its children."""
         if key := self.jobs.key_of(uid):
-            self.aside.clear("/".join(key))
+            self.quarantine.clear("/".join(key))
         self.jobs.pop(uid)
         self._memories.forget(uid)
 

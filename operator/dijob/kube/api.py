@@ -15,7 +15,7 @@ import aiohttp
 
 from dijob.api.numbers import parse_natural
 from dijob.kube import metrics
-from dijob.kube.availability import Pulse
+from dijob.kube.availability import Availability
 from dijob.kube.connection import OperatorConnection, OperatorRequest
 from dijob.kube.documents import parse_document
 from dijob.kube.server_clock import ServerClock
@@ -119,7 +119,7 @@ class Api:
     ) -> None:
         self._connection = connection
         self._permission = permission
-        self.pulse = Pulse(clock.monotonic)
+        self.availability = Availability(clock.monotonic)
         self.throttle = Throttle(clock)
         self._clock = self.clock = ServerClock(clock)
         self._slots = Slots(BRISK_SECONDS, clock)
@@ -208,7 +208,7 @@ class Api:
             response = await self._send(OperatorRequest("GET", stream.path, query=query), timeout)
             try:
                 async for line in response.content:
-                    self.pulse.beat()
+                    self.availability.beat()
                     yield await parse_document(line)
             finally:
                 response.close()
@@ -245,7 +245,7 @@ class Api:
             self._wrote(began, took, response.headers.get("Retry-After", ""), error)
         if error is not None:
             raise error
-        self.pulse.beat()
+        self.availability.beat()
         # Only successful responses set the clock: an error may come from a proxy in between, whose
         # Date header is its own.
         self.clock.answered(response.headers.get("Date", ""), began)

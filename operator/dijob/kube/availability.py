@@ -12,7 +12,7 @@ from collections.abc import Callable
 ABSENT_SECONDS = 100.0
 
 
-class Pulse:
+class Availability:
     """The time of the last response, and since when there have been responses without a gap."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -135,7 +135,7 @@ async def test_a_429_of_a_webhook_does_not_delay_other_writes(
 
 async def test_a_response_is_a_pulse_and_an_error_is_not(api: Api) -> None:
     beats: list[float] = []
-    api.pulse.beat = lambda: beats.append(0.0)  # type: ignore[method-assign]
+    api.availability.beat = lambda: beats.append(0.0)  # type: ignore[method-assign]
     with pytest.raises(RequestError):
         await api.get("/nowhere")
     assert not beats

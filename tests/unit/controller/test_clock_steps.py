@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from dijob.controller.observe.memory import JobMemory
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.core.observed.views import ApiRejection, Creation, RejectionCause
 from dijob.process.clock import StepClock
 from samples.builders import NOW, job_body, later
@@ -93,7 +93,7 @@ def test_a_step_shifts_all_times_of_a_memory() -> None:
     memory.creations = {"a": Creation(2, NOW, rejected="NodePorts")}
     memory.list_seen = {("a", 1): NOW}
     memory.reminded = {("a", 1): later(1)}
-    memory.news.due = {"a": NOW}
+    memory.pods.due = {"a": NOW}
     memory.move(timedelta(seconds=-60))
     assert memory == JobMemory(
         refusals={
@@ -103,7 +103,7 @@ def test_a_step_shifts_all_times_of_a_memory() -> None:
         creations={"a": Creation(2, later(-60), rejected="NodePorts")},
         list_seen={("a", 1): later(-60)},
         reminded={("a", 1): later(-59)},
-        news=News(due={"a": later(-60)}),
+        pods=PodMemory(due={"a": later(-60)}),
         first_seen=later(-60),
     )
 

@@ -14,7 +14,7 @@ from dijob.controller.cache.children import Children
 from dijob.controller.reconcile import Reconciler
 from dijob.core.options import Options
 from dijob.kube.api import Api
-from dijob.kube.availability import Pulse
+from dijob.kube.availability import Availability
 from dijob.kube.throttle import Throttle
 from dijob.process.clock import SYSTEM
 from fakes.fake_api import FakeApi, Over
@@ -38,7 +38,7 @@ class Stub:
     """An apiserver that stores one job, and responds to each write after a moment."""
 
     def __init__(self) -> None:
-        self.pulse, self.throttle, self.clock = Pulse(), Throttle(), SYSTEM
+        self.availability, self.throttle, self.clock = Availability(), Throttle(), SYSTEM
         self._version = 10
         self.job = job_body(
             {"containers": [container(command=["bash", "-c", SCRIPT])]}, replicas=SIZE

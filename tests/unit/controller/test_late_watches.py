@@ -1,4 +1,4 @@
-"""The shell on a simulated cluster with late or silent watches: jobs still recover from losses."""
+"""The controller on a simulated cluster with late or silent watches: jobs recover from losses."""
 
 import pytest
 from dijob import names

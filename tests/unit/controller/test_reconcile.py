@@ -1,4 +1,4 @@
-"""The shell on a simulated cluster, with conflicts, rejections and lost responses."""
+"""The controller on a simulated cluster, with conflicts, rejections and lost responses."""
 
 import pytest
 from dijob import names

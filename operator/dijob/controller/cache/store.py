@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.controller.cache.jobs import version_key
-from dijob.controller.queue.quarantine import Aside, name_of
+from dijob.controller.queue.quarantine import Quarantine, name_of
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Store(Generic[T]):
         self._view = view
         self._merge = merge
         self._paths = paths
-        self._aside = Aside(kind)
+        self._quarantine = Quarantine(kind)
         self._by_owner: dict[str, dict[str, T]] = {}
         self._owners: dict[str, str] = {}
         # By uid: the version of a deletion. Only a newer version can bring the object back.
@@ -145,7 +145,7 @@ class Store(Generic[T]):
         """Forget an object that a watch reports as deleted. Return its owner."""
         uid, view = body["metadata"]["uid"], self._viewed(body)
         owner = self.owner_of(uid) if view is None else view.owner
-        self._aside.clear(name_of(body))
+        self._quarantine.clear(name_of(body))
         self.drop(uid, body["metadata"].get("resourceVersion") or "")
         return {owner}
 
@@ -180,7 +180,7 @@ class Store(Generic[T]):
         try:
             view = self._view(body)
         except Exception as error:
-            self._aside.put(name_of(body), error)
+            self._quarantine.put(name_of(body), error)
             return None
-        self._aside.clear(name_of(body))
+        self._quarantine.clear(name_of(body))
         return view

@@ -21,7 +21,7 @@ AT_ONCE: Final = 20
 REASON: Final = "NamespaceClaimed"
 
 
-class LeftAlone:
+class ClaimEvents:
     """Posts events on jobs in namespaces that other releases claim."""
 
     def __init__(

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from dijob.api.model import Metadata
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.core import pace
 from dijob.core.backoff import doubled_wait
 from dijob.core.observed import patience, pod_events
@@ -42,7 +42,7 @@ class _Closed:
 
 
 class EventReader:
-    """Reads events into a job's news. Failures are logged, and never fail a reconciliation."""
+    """Reads events into a PodMemory. Failures are logged, and never fail a reconciliation."""
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -50,7 +50,7 @@ class EventReader:
         # The namespaces without permission to read events.
         self._closed: dict[str, _Closed] = {}
 
-    async def read(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+    async def read(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
         """Read why pods do not start (FailedMount, sandbox errors), which probe killed a container,
         and why a probe fails.
         """
@@ -58,9 +58,9 @@ class EventReader:
         if closed and closed.until > self._clock.monotonic():
             return
         try:
-            await self._read_warnings(job, pods, news)
-            await self._read_causes(job, pods, news)
-            await self._read_probes(job, pods, news)
+            await self._read_warnings(job, pods, memory)
+            await self._read_causes(job, pods, memory)
+            await self._read_probes(job, pods, memory)
         except RequestError as error:
             if error.status in (401, 403):
                 self._close(job.namespace, error)
@@ -76,37 +76,37 @@ class EventReader:
         until = self._clock.monotonic() + doubled_wait(failures, CLOSED_SECONDS)
         self._closed[namespace] = _Closed(failures, until)
 
-    async def _read_warnings(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+    async def _read_warnings(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
         now, latency = self._clock.now(), self._api.throttle.latency
-        for pod in events_due(pods, news.due, now, latency)[:READ_AT_ONCE]:
+        for pod in events_due(pods, memory.due, now, latency)[:READ_AT_ONCE]:
             again = pace.write_interval(READ_AGAIN_SECONDS, latency)
-            news.due[pod.uid] = now + timedelta(seconds=again)
+            memory.due[pod.uid] = now + timedelta(seconds=again)
             text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
             age = seconds_since(first, now)
             # A young warning may resolve by itself (patience.py), so it is read again before it is
             # reported.
             if not text:
-                news.warnings.pop(pod.uid, None)
+                memory.warnings.pop(pod.uid, None)
             elif age is None or (left := patience.seconds_until_report(age)) <= 0:
-                news.warnings[pod.uid] = text
+                memory.warnings[pod.uid] = text
             else:
-                news.due[pod.uid] = now + timedelta(seconds=left)
+                memory.due[pod.uid] = now + timedelta(seconds=left)
 
-    async def _read_causes(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
-        ends = (each for each in pod_events.ends_by_probe(pods) if each[0] not in news.causes)
+    async def _read_causes(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
+        ends = (each for each in pod_events.ends_by_probe(pods) if each[0] not in memory.causes)
         for key, end, pod in list(ends)[:READ_AT_ONCE]:
             found = await self._events(job, pod)
-            news.causes[key] = pod_events.failed_probe(found, key[1], end)
+            memory.causes[key] = pod_events.failed_probe(found, key[1], end)
 
-    async def _read_probes(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+    async def _read_probes(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
         now = self._clock.now()
-        for probe, pod in probes_due(pods, news.probes, news.due, now)[:READ_AT_ONCE]:
+        for probe, pod in probes_due(pods, memory.probes, memory.due, now)[:READ_AT_ONCE]:
             if text := pod_events.failing_probe(await self._events(job, pod), pod):
                 # Read once, because the output of a probe may change each time.
-                news.probes[probe] = text
+                memory.probes[probe] = text
             else:
                 again = pace.write_interval(READ_AGAIN_SECONDS, self._api.throttle.latency)
-                news.due[pod.uid] = now + timedelta(seconds=again)
+                memory.due[pod.uid] = now + timedelta(seconds=again)
 
     async def _events(self, job: Metadata, pod: Pod) -> list[dict[str, Any]]:
         selector = f"involvedObject.uid={pod.uid}"

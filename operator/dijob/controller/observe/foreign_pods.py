@@ -23,7 +23,7 @@ LOOK_SECONDS = 15.0
 UNPLACED = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "resourceVersion": "0"}
 
 
-class Strangers:
+class ForeignPods:
     """`waiting` is whether the last check found an unscheduled pod that belongs to no DIJob."""
 
     def __init__(self, api: Api, children: Children, clock: Clock) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.controller.observe.reverted import Reverted
 from dijob.core.decide import changes
 from dijob.core.membership.capacity import seconds_until_retry
@@ -29,7 +29,7 @@ class JobMemory:
     Fields that have the same name in Observed (core/observed/views.py) are explained there.
     `reverted` has accepted changes that something reverts (reverted.py). `absent` has the names of
     pods that are known not to exist, `unlabelled` of pods whose labels were removed and are being
-    restored. `news` is what is known about pods besides their status (pod_memory.py). `last_write`
+    restored. `pods` is what is known about pods besides their status (pod_memory.py). `last_write`
     is the time of the last status write in monotonic seconds. `dropped` has the fields of the
     status that the apiserver drops, because its CRD is older than the operator.
     """
@@ -42,7 +42,7 @@ class JobMemory:
     unlabelled: set[str] = field(default_factory=set)
     list_seen: dict[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
-    news: News = field(default_factory=News)
+    pods: PodMemory = field(default_factory=PodMemory)
     first_seen: datetime | None = None
     last_write: float = -1e9  # long ago, so that the first write is not delayed
     dropped: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ class JobMemory:
             key: refusal for key, refusal in self.refusals.items() if changes.pod_uid(key) in there
         }
         self.reverted.saw_pods(there)
-        self.news.saw_pods(pods, now)
+        self.pods.saw_pods(pods, now)
 
     def created(self, name: str, now: datetime) -> None:
         """Count the creation of a pod of this name, or of another object as "service/NAME"."""
@@ -142,7 +142,7 @@ class JobMemory:
         }
         self.list_seen = {key: at + by for key, at in self.list_seen.items()}
         self.reminded = {key: at + by for key, at in self.reminded.items()}
-        self.news.move(by)
+        self.pods.move(by)
         self.first_seen = self.first_seen and self.first_seen + by
 
 

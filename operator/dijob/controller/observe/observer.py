@@ -7,7 +7,7 @@ from datetime import datetime
 
 from dijob.api.model import DIJob
 from dijob.controller.cache.children import Children
-from dijob.controller.observe.foreign_pods import Strangers
+from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
 from dijob.core.observed import patience, pod_events
@@ -22,10 +22,10 @@ class Observer:
     """Builds the `Observed` of a job."""
 
     def __init__(
-        self, children: Children, strangers: Strangers, throttle: Throttle, options: Options
+        self, children: Children, foreign_pods: ForeignPods, throttle: Throttle, options: Options
     ) -> None:
         self._children = children
-        self._strangers = strangers
+        self._foreign_pods = foreign_pods
         self._throttle = throttle
         self._options = options
 
@@ -53,7 +53,7 @@ class Observer:
             room=Room(
                 released=frozenset(memory.released),
                 contended=self._children.contended(owner),
-                strangers=self._strangers.waiting,
+                foreign_pods=self._foreign_pods.waiting,
             ),
             first_seen=memory.first_seen,
             published=dict(memory.reverted.published),
@@ -62,13 +62,13 @@ class Observer:
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
             notes=option_warnings(job, self._options),
             isolation=Isolation(is_isolated(job, self._options), self._children.policies(job)),
-            warnings={uid: text for uid, text in memory.news.warnings.items() if uid in silent},
+            warnings={uid: text for uid, text in memory.pods.warnings.items() if uid in silent},
         )
 
     def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
         """Return the pod with the probe that ended its container or fails, and without a problem
         that is too recent to report.
         """
-        known = pod_events.with_causes(pod, memory.news.causes)
-        known = pod_events.with_probe(known, memory.news.probes)
-        return patience.with_due_complaint(known, memory.news.noticed, now)
+        known = pod_events.with_causes(pod, memory.pods.causes)
+        known = pod_events.with_probe(known, memory.pods.probes)
+        return patience.with_due_complaint(known, memory.pods.noticed, now)

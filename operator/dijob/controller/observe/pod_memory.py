@@ -14,7 +14,7 @@ from dijob.core.observed.views import Pod
 
 
 @dataclass
-class News:
+class PodMemory:
     """Knowledge about the pods of one job, by the pod's uid.
 
     `due` is when the events of a pod are read again, and `warnings` the newest warning among them.

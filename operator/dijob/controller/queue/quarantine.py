@@ -14,7 +14,7 @@ from dijob.controller import metrics
 log = logging.getLogger(__name__)
 
 
-class Aside:
+class Quarantine:
     """The quarantined objects of one kind, with the exception of each."""
 
     def __init__(self, kind: str) -> None:

@@ -43,11 +43,11 @@ class Arrivals:
         for uid in self._reconciler.jobs.uids():
             self._reconciler.forget(uid)
 
-    def aside(self, body: Mapping[str, Any], error: Exception) -> None:
+    def quarantine(self, body: Mapping[str, Any], error: Exception) -> None:
         """Quarantine a job whose event cannot be handled."""
         name = name_of(body)
         logs.JOB.set(name)
-        self._reconciler.aside.put(name, error)
+        self._reconciler.quarantine.put(name, error)
 
     async def release(self) -> None:
         """Wait for the initial lists of the children, then start the background reconciliations."""

@@ -159,7 +159,7 @@ def make_registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
         try:
             arrivals.seen(event["type"], event["object"])
         except Exception as error:
-            arrivals.aside(event["object"], error)
+            arrivals.quarantine(event["object"], error)
 
     kopf.on.login(registry=made)(login)
     return made

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 from dijob.controller.cache.jobs import Jobs
-from dijob.controller.leader.claim_events import AT_ONCE, REPORT_SECONDS, LeftAlone
+from dijob.controller.leader.claim_events import AT_ONCE, REPORT_SECONDS, ClaimEvents
 from dijob.controller.leader.claims import LOOK_SECONDS, Claims
 from dijob.controller.write.recorder import Recorder
 from dijob.kube.api import Api
@@ -27,7 +27,7 @@ class Namespace:
         self.leases, self.api, self.jobs = Server(), FakeApi(), Jobs(clock)
         self.claims = Claims(cast(Api, self.leases), "dijob-system/dijob", (), clock)
         recorder = Recorder(self.api.api(), clock)
-        self.left = LeftAlone(self.claims, self.jobs, recorder, clock)
+        self.left = ClaimEvents(self.claims, self.jobs, recorder, clock)
         self.keys = []
         for number in range(jobs):
             body = job_body()

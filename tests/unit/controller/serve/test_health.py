@@ -11,7 +11,7 @@ from dijob.controller.watch.arrivals import Arrivals
 from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.job_watch import JobWatch
 from dijob.core.options import Options
-from dijob.kube.availability import Pulse
+from dijob.kube.availability import Availability
 from dijob.process.clock import Clock
 from fakes.fake_api import FakeApi
 
@@ -32,7 +32,7 @@ class Lab:
 
     def __init__(self) -> None:
         self.clock = Steady()
-        self.pulse = Pulse(self.clock.monotonic)
+        self.availability = Availability(self.clock.monotonic)
         api = FakeApi().api()
         self.children = Children.of((), self.clock)
         reconciler = Reconciler(api, self.children, Options())
@@ -40,7 +40,7 @@ class Lab:
         queue = WorkQueue(reconciler.reconcile)
         self.watch = JobWatch(api, Arrivals(reconciler, queue, self.children), ())
         self.watchdog = health.Watchdog(
-            self.children, reconciler.jobs, self.audit, self.pulse, self.watch, self.clock
+            self.children, reconciler.jobs, self.audit, self.availability, self.watch, self.clock
         )
         self.streams()
 
@@ -56,7 +56,7 @@ class Lab:
             self.clock.seconds += step
             seconds -= step
             if answers:
-                self.pulse.beat()
+                self.availability.beat()
             if streams:
                 self.streams()
 

@@ -13,7 +13,7 @@ from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.job_watch import JobWatch
 from dijob.core.options import Options
 from dijob.kube.api import Api
-from dijob.kube.availability import Pulse
+from dijob.kube.availability import Availability
 from dijob.server import metrics as server
 from fakes.fake_api import FakeApi
 from prometheus_client import generate_latest
@@ -29,7 +29,7 @@ def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
     queue = WorkQueue(reconciler.reconcile)
     audit = Audit(api, reconciler, queue, ())
     watch = JobWatch(api, Arrivals(reconciler, queue, children), ())
-    return health.Watchdog(children, reconciler.jobs, audit, Pulse(), watch), reconciler
+    return health.Watchdog(children, reconciler.jobs, audit, Availability(), watch), reconciler
 
 
 def test_every_series_is_documented() -> None:

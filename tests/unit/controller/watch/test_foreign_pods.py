@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob.controller.cache.children import Children
-from dijob.controller.observe.foreign_pods import Strangers
+from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.core.observed.views import Pod
 from dijob.process.clock import SYSTEM
 from fakes.fake_api import FakeApi
@@ -26,7 +26,7 @@ def stranger(reason: str = "Unschedulable", **spec: Any) -> Body:
 async def look(ours: Pod, *found: list[Body]) -> tuple[bool, FakeApi]:
     children, api = Children.of(()), FakeApi(lists=[{"items": items} for items in found])
     children.pods.put(ours)
-    return await Strangers(api.api(), children, SYSTEM).look(PATHS), api
+    return await ForeignPods(api.api(), children, SYSTEM).look(PATHS), api
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from dijob import names
 from dijob.api.status import format_time
 from dijob.controller.observe.event_reader import READ_AT_ONCE, EventReader
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.controller.reconcile import Reconciler
 from dijob.core.observed.complaints import event_warning, pod_complaint
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
@@ -63,11 +63,11 @@ def test_the_status_and_event_of_a_rejected_pod_have_the_same_message() -> None:
 
 
 def test_deleted_pods_are_forgotten() -> None:
-    news = News()
-    news.due = {f"uid-{rank}": NOW for rank in range(2)}
-    news.warnings = {f"uid-{rank}": "x" for rank in range(2)}
-    news.saw_pods([view(1)], NOW)
-    assert (set(news.due), set(news.warnings)) == ({"uid-1"}, {"uid-1"})
+    memory = PodMemory()
+    memory.due = {f"uid-{rank}": NOW for rank in range(2)}
+    memory.warnings = {f"uid-{rank}": "x" for rank in range(2)}
+    memory.saw_pods([view(1)], NOW)
+    assert (set(memory.due), set(memory.warnings)) == ({"uid-1"}, {"uid-1"})
 
 
 def event(message: str, reason: str = "Failed", about: str = "") -> Body:
@@ -111,9 +111,9 @@ def test_other_warnings_are_reported_unchanged() -> None:
 async def test_a_warning_that_repeats_another_one_is_skipped(repeats: str) -> None:
     events = [event(NOT_PULLED, about=GATE), event(repeats, about=GATE)]
     told = [each | {"lastTimestamp": f"2026-05-04T12:00:0{at}Z"} for at, each in enumerate(events)]
-    news, pod = News(), changed(SILENT[0], main="main")
-    await EventReader(Events(items=told).api()).read(job().metadata, [pod], news)
-    assert news.warnings == {pod.uid: event_warning(events[0], "main")}
+    memory, pod = PodMemory(), changed(SILENT[0], main="main")
+    await EventReader(Events(items=told).api()).read(job().metadata, [pod], memory)
+    assert memory.warnings == {pod.uid: event_warning(events[0], "main")}
 
 
 @dataclass
@@ -191,10 +191,10 @@ async def test_missing_permission_to_read_events_is_logged_once_and_retried_with
 ) -> None:
     """R17: there was a warning in each reconciliation."""
     no = RequestError(403, "Forbidden", "events is forbidden")
-    api, clock, news = FakeApi(lists=[no] * 99), Steady(), News()
+    api, clock, memory = FakeApi(lists=[no] * 99), Steady(), PodMemory()
     reader = EventReader(api.api(), clock)
     for _ in range(120):
-        await reader.read(job().metadata, SILENT[:1], news)
+        await reader.read(job().metadata, SILENT[:1], memory)
         clock.seconds += 5
     assert [record.getMessage() for record in caplog.records] == [
         "namespace ns: no permission to read events: 403 Forbidden: events is forbidden"

@@ -1,4 +1,4 @@
-"""Rejected changes: what the shell remembers about them, and which other changes continue."""
+"""Rejected changes: what the controller remembers about them, and which other changes continue."""
 
 import pytest
 from dijob.api.status import Status

@@ -37,7 +37,7 @@ HOMELESS: dict[str, Any] = {
     "created": BORN,
 }
 ALONE = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
-FULL = replace(ALONE, room=Room(strangers=True))
+FULL = replace(ALONE, room=Room(foreign_pods=True))
 
 
 def quota(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dijob.controller.observe.event_reader import EventReader
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.core.observed import patience
 from dijob.core.observed.pod_events import newest_warning
 from dijob.process.clock import Clock
@@ -43,14 +43,14 @@ def test_a_problem_that_the_kubelet_retries_is_reported_later(complaint: str, se
 
 
 def test_the_delay_counts_from_when_the_problem_was_noticed() -> None:
-    news, pod = News(), view(1, complaint=PULL)
-    news.saw_pods([pod], later(0))
-    news.saw_pods([pod], later(9))
-    assert news.noticed == {"uid-1": later(0)}
-    assert news.wait(later(3)) == 2
-    news.saw_pods([view(1)], later(10))
-    assert news.noticed == {}
-    assert news.wait(later(10)) == math.inf
+    memory, pod = PodMemory(), view(1, complaint=PULL)
+    memory.saw_pods([pod], later(0))
+    memory.saw_pods([pod], later(9))
+    assert memory.noticed == {"uid-1": later(0)}
+    assert memory.wait(later(3)) == 2
+    memory.saw_pods([view(1)], later(10))
+    assert memory.noticed == {}
+    assert memory.wait(later(10)) == math.inf
 
 
 EVENTS: dict[str, tuple[list[Body], str]] = {
@@ -97,10 +97,10 @@ class Events(FakeApi):
 async def test_a_recent_warning_is_read_again_before_it_is_reported(
     age: int, reported: bool
 ) -> None:
-    news, api = News(), Events()
+    memory, api = PodMemory(), Events()
     api.items = [event(100, "FailedMount", first=100 - age)]
     silent = view(1, ip="", created="2026-05-04T11:00:00Z")
-    await EventReader(api.api(), At(100)).read(job().metadata, [silent], news)
-    assert bool(news.warnings) is reported
+    await EventReader(api.api(), At(100)).read(job().metadata, [silent], memory)
+    assert bool(memory.warnings) is reported
     if not reported:
-        assert news.due == {"uid-1": later(100 + patience.RETRIED_SECONDS - age)}
+        assert memory.due == {"uid-1": later(100 + patience.RETRIED_SECONDS - age)}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob.api.status import Charge
 from dijob.controller.observe.event_reader import EventReader
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.core.membership import failures
 from dijob.core.observed import parse
 from dijob.core.observed.pod_events import ends_by_probe, failed_probe, with_causes
@@ -89,11 +89,11 @@ class Events(FakeApi):
 
 
 async def test_the_message_names_the_probe_and_its_events_are_read_once() -> None:
-    api, news, pod = Events(), News(), ended()
+    api, memory, pod = Events(), PodMemory(), ended()
     for _ in range(2):
-        await EventReader(api.api()).read(job().metadata, [pod], news)
+        await EventReader(api.api()).read(job().metadata, [pod], memory)
     assert api.reads == 1
-    known = with_causes(pod, news.causes)
+    known = with_causes(pod, memory.causes)
     words = f"was killed by the kubelet: its liveness probe failed: {WHY}"
     assert known.complaint.startswith(f"container di-container {words}, and restarts")
     first = failures.first_of(known, Charge(rank=0), NOW)

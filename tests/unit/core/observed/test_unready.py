@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dijob.controller.observe.event_reader import EventReader
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.core.observed import diagnose
 from dijob.core.observed.pod_events import with_probe
 from dijob.core.observed.unexplained import probes_due
@@ -183,23 +183,23 @@ class Events(FakeApi):
 
 
 async def test_the_message_quotes_the_probe_and_its_events_are_read_once() -> None:
-    api, news = Events(), News()
+    api, memory = Events(), PodMemory()
     for _ in range(2):
-        await EventReader(api.api()).read(job().metadata, [FAILING], news)
+        await EventReader(api.api()).read(job().metadata, [FAILING], memory)
     assert api.reads == 1
-    known = with_probe(FAILING, news.probes)
+    known = with_probe(FAILING, memory.probes)
     why = "dial tcp <pod IP>:80: connection refused"
     assert told(known) == f"{PROXY} readinessProbe does not succeed: {why}"
-    news.saw_pods([read(pod_body())], NOW)
-    assert news.probes == {}
+    memory.saw_pods([read(pod_body())], NOW)
+    assert memory.probes == {}
 
 
 async def test_events_without_the_probe_are_read_again_later() -> None:
-    api, news = Events(), News()
+    api, memory = Events(), PodMemory()
     api.message = "Liveness probe failed: no"
     for _ in range(2):
-        await EventReader(api.api()).read(job().metadata, [FAILING], news)
-    assert (api.reads, news.probes, list(news.due)) == (1, {}, [FAILING.uid])
+        await EventReader(api.api()).read(job().metadata, [FAILING], memory)
+    assert (api.reads, memory.probes, list(memory.due)) == (1, {}, [FAILING.uid])
 
 
 @pytest.mark.parametrize(
