@@ -1,11 +1,11 @@
-"""An apiserver in memory for the shell's tests: scripted responses, recorded requests."""
+"""An apiserver in memory for the controller's tests: scripted responses, recorded requests."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from dijob.kube.api import Api, RequestError, Stream
-from dijob.kube.availability import Pulse
+from dijob.kube.availability import Availability
 from dijob.kube.throttle import Throttle
 from dijob.process.clock import SYSTEM, Clock
 
@@ -23,7 +23,7 @@ class FakeApi:
     refusals: list[RequestError | None] = field(default_factory=list)
     calls: list[tuple[str, str, Body]] = field(default_factory=list)
     watched: list[Stream] = field(default_factory=list)
-    pulse: Pulse = field(default_factory=Pulse)
+    availability: Availability = field(default_factory=Availability)
     clock: Clock = SYSTEM
     throttle: Throttle = field(default_factory=Throttle)
     streams: bool = False  # whether it supports streaming lists

@@ -1,4 +1,5 @@
-"""The actions of a plan: frozen data, one class per kind of API call. The shell carries them out.
+"""The actions of a plan: frozen data, one class per kind of API call. The controller carries
+them out.
 
 `changes` names the kind of change; a rejection is stored under it (decide/changes.py). It is "" for
 a creation, whose rejection is stored under the kind and name of the object.
@@ -142,7 +143,7 @@ class DeleteJob:
     changes: ClassVar = "delete dijob"
 
 
-# Grouped by the object that they change, as the shell dispatches them.
+# Grouped by the object that they change, as the controller dispatches them.
 OfPod = (
     PublishAddresses | RemindPod | ConfirmEnds | DeletePod | ReleasePod | ForceDeletePod | EndPod
 )

@@ -1,5 +1,5 @@
-"""Seeded bugs of the controller are found by a test of test_reconcile.py or test_late_watches.py, or
-by a story of the state machine.
+"""Seeded bugs of the controller are found by a test of test_reconcile.py or test_late_watches.py,
+or by a story of the state machine.
 """
 
 from collections.abc import Awaitable, Callable

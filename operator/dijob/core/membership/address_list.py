@@ -139,8 +139,8 @@ def _may_renew(pod: Pod, status: Status) -> bool:
 def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
     """Return the ranks of the newest list that have neither succeeded nor a known pod.
 
-    The shell gets such a pod by its name before the rank counts as lost: somebody may have removed
-    the label by which the watch selects it.
+    The controller gets such a pod by its name before the rank counts as lost: somebody may have
+    removed the label by which the watch selects it.
     """
     if status.address_list is None:
         return ()
