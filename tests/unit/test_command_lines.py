@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from dijob import __main__ as operator
-from dijob.kube import connection
+from dijob.kube import config
 from dijob.kube.connection import OperatorConnection
 from dijob.server import __main__ as server
 
@@ -105,7 +105,7 @@ def test_an_unreadable_service_account_is_named_in_the_error(
     def broken(**_: object) -> None:
         raise TypeError("no token")
 
-    monkeypatch.setattr(connection, "load_incluster_config", broken)
+    monkeypatch.setattr(config, "load_incluster_config", broken)
     assert CliRunner().invoke(main, []).exit_code == 1
     (sentence,) = caplog.messages
     assert sentence == "the pod's service account cannot be read: TypeError('no token')"

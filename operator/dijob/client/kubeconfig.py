@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import yaml
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from dijob.client.errors import Unreachable
+from dijob.kube.config import (
+    ConfigError,
+    MalformedConfigError,
+    load_kubeconfig,
+    load_service_account,
+)
 
 DEFAULT: Final = "~/.kube/config"
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -49,30 +53,19 @@ async def read_kubeconfig(kubeconfig: str | None = None, context: str | None = N
         return _in_pod()
     if not there:
         raise Unreachable(f"there is no kubeconfig at {path}: name one with --kubeconfig")
-    settings = Configuration()
     try:
-        loader = await load_kube_config(
-            config_file=os.pathsep.join(there),
-            context=context,
-            client_configuration=settings,
-            # A refreshed token is not written back: the file belongs to kubectl and to the user.
-            persist_config=False,
-        )
-    except (TimeoutError, ConfigException, OSError, ValueError, yaml.YAMLError) as error:
-        why = " ".join(str(error).split())
-        raise Unreachable(f"the kubeconfig {path} cannot be used: {why}") from error
-    except (TypeError, KeyError, AttributeError) as error:
-        # The kubernetes package does not validate the file before it accesses its fields.
+        # A refreshed token is not written back: the file belongs to kubectl and to the user.
+        found = await load_kubeconfig(os.pathsep.join(there), context, persist=False)
+    except MalformedConfigError as error:
         raise Unreachable(f"the file {path} is not a valid kubeconfig") from error
-    namespace = loader.current_context["context"].get("namespace") or "default"
-    # The loader has no public access to the user's fields.
-    user = loader._user.value if loader._user else {}
+    except ConfigError as error:
+        raise Unreachable(f"the kubeconfig {path} cannot be used: {error}") from error
     return Target(
-        settings,
-        namespace,
+        found.settings,
+        found.namespace,
         f"the kubeconfig {path}",
         partial(read_kubeconfig, kubeconfig, context),
-        impersonation=tuple(impersonation_headers(user)),
+        impersonation=tuple(impersonation_headers(found.user)),
     )
 
 
@@ -98,10 +91,9 @@ def _existing_files(path: str) -> list[str]:
 
 
 def _in_pod() -> Target:
-    settings = Configuration()
     try:
-        load_incluster_config(client_configuration=settings)
+        settings = load_service_account()
         namespace = _POD_NAMESPACE.read_text().strip()
-    except (ConfigException, OSError) as error:
+    except (ConfigError, OSError) as error:
         raise Unreachable(f"the pod's service account cannot be used: {error}") from error
     return Target(settings, namespace, "the pod's service account", read_kubeconfig)

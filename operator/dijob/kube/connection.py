@@ -1,8 +1,8 @@
 """The connection to the apiserver: configuration from the Kubernetes client, requests by aiohttp.
 
-The Kubernetes client reads kubeconfigs, certificates and tokens. Its own request methods are not
-used: they copy each body field by field before they encode it, and look up for each request what is
-the same for all. This was half of the CPU time of a write (docs/performance.md).
+The Kubernetes client reads kubeconfigs (config.py), certificates and tokens. Its own request
+methods are not used: they copy each body field by field before they encode it, and look up for each
+request what is the same for all. This was half of the CPU time of a write (docs/performance.md).
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,18 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from pydantic_core import to_json
 
 from dijob import __version__
+from dijob.kube.config import (
+    ConfigError,
+    MalformedConfigError,
+    config_errors,
+    load_kubeconfig,
+    load_service_account,
+)
 
 USER_AGENT = f"dijob-operator/{__version__}"
 # A watch event is one line, and an object can have 1.5 MiB. aiohttp's default buffer is smaller,
@@ -105,29 +110,26 @@ class OperatorConnection:
 
         Raises CredentialsError, whose message names the file and the error.
         """
-        settings = Configuration()
         try:
             if kubeconfig:
-                await load_kube_config(config_file=kubeconfig, client_configuration=settings)
+                settings = (await load_kubeconfig(kubeconfig)).settings
             else:
-                load_incluster_config(client_configuration=settings)
-            return OperatorConnection(settings, identity)
-        except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
-            reason = " ".join(str(error).split())
-            if kubeconfig:
-                raise CredentialsError(
-                    f"--kubeconfig {kubeconfig} cannot be used: {reason}"
-                ) from error
-            raise CredentialsError(
-                f"the pod's service account cannot be used ({reason}). Outside a cluster, pass"
-                " --kubeconfig FILE"
-            ) from error
-        except (TypeError, KeyError, AttributeError) as error:
-            # The client's reader does not validate the structure of the files.
+                settings = load_service_account()
+            # Certificates are read only now.
+            with config_errors():
+                return OperatorConnection(settings, identity)
+        except MalformedConfigError as error:
             raise CredentialsError(
                 f"--kubeconfig {kubeconfig} is not a valid kubeconfig"
                 if kubeconfig
-                else f"the pod's service account cannot be read: {error!r}"
+                else f"the pod's service account cannot be read: {error}"
+            ) from error
+        except ConfigError as error:
+            raise CredentialsError(
+                f"--kubeconfig {kubeconfig} cannot be used: {error}"
+                if kubeconfig
+                else f"the pod's service account cannot be used ({error}). Outside a cluster, pass"
+                " --kubeconfig FILE"
             ) from error
 
     async def close(self) -> None:
