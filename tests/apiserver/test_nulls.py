@@ -44,7 +44,8 @@ def full(name: str) -> Body:
     made = job(name, replicas=2)
     spec = made["spec"]
     nulls = [path.removeprefix("spec.") for path in NULLS if path.count(".") == 1]
-    made["spec"] = {**dict.fromkeys(nulls), "restart": {"scope": None}, **spec}
+    parts: Body = {"restart": {"scope": None}, "messageQueue": {"host": None, "port": None}}
+    made["spec"] = {**dict.fromkeys(nulls), **parts, **spec}
     made["spec"]["template"]["metadata"] = METADATA
     main = made["spec"]["template"]["spec"]["containers"][0]
     main |= {"env": None, "resources": None}

@@ -5,8 +5,9 @@ these rules need the status as well as the spec (docs/decisions/011 and 016).
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, get_args
 
+from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from dijob import names
@@ -47,7 +48,18 @@ def _are_equal(was: str, now: str) -> str:
     undeclared field replaces another one, both directions are equal, and the operator reports the
     change.
     """
-    return f"({now} == {was} && {was} == {now})"
+    return f"({now} == {was} && {was} == {now} || {_is_not_comparable(now)})"
+
+
+def _is_not_comparable(value: str) -> str:
+    """Return CEL for the condition that an object is not equal to itself.
+
+    Kubernetes 1.30 treats a declared field with null as absent on the right of `==`, but not on the
+    left (k8s.io/apiserver, pkg/cel/common/values.go, unstructuredMap). Without this condition, it
+    would reject each write of such an object, the operator's statuses included. The operator
+    reports a change that this condition lets through.
+    """
+    return f"{value} != {value}"
 
 
 def _stays_same(name: str) -> str:
@@ -62,9 +74,20 @@ def _stays_same(name: str) -> str:
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
     if name in _DEFAULTED:
         return f"{now} == {was}"
-    same = _are_equal(was, now) if name in _OPEN else f"{now} == {was}"
+    same = f"{now} == {was}"
+    if name in _OPEN:
+        same = _are_equal(was, now)
+    elif _is_object(name):
+        same = f"({same} || {_is_not_comparable(now)})"
     # Not `self.spec.?x == oldSelf.spec.?x`, because the apiserver cannot estimate its cost.
     return f"(has({now}) ? has({was}) && {same} : !has({was}))"
+
+
+def _is_object(name: str) -> bool:
+    """Whether a field of the spec is an object with declared fields."""
+    annotation = Spec.model_fields[name].annotation
+    kinds = (annotation, *get_args(annotation))
+    return any(isinstance(each, type) and issubclass(each, BaseModel) for each in kinds)
 
 
 def _may_change(name: str) -> str:
