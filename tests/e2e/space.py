@@ -120,7 +120,7 @@ class Space:
         return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type_), {})
 
     def pods(self, job: str) -> list[Body]:
-        """Return the job's pods in rank order, also those that are being deleted."""
+        """Return the job's pods in rank order, including those that are being deleted."""
         found = self.api.pods(self.name, f"{JOB_LABEL}={job}")
         return sorted(found, key=lambda pod: int(pod["metadata"]["labels"][RANK_LABEL]))
 

@@ -109,7 +109,7 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
     space.until("rank 0 runs again", problem, 30)
     told = first(space, "world-0").env
     assert (told["DI_NUM_NODES"], told["DI_NODES"]) == ("3", ",".join(space.ips("world")))
-    # A process that is started by hand gets the current list, also in a pod that started earlier.
+    # A process that is started by hand gets the current list, even in a pod that started earlier.
     asked = ("/run/dijob/bin/launch", "printenv", "DI_NUM_NODES")
     assert space.execute("world-1", *asked).split() == ["3"]
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)

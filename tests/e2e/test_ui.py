@@ -24,7 +24,7 @@ while [ ! -e /tmp/go ]; do echo step $((step += 1)); sleep 0.3; done
 kill $peer
 echo arrived
 """
-# Records the changes in a tab in order, also short ones.
+# Records the changes in a tab in order, including short ones.
 WATCH = """
 window.seen = [];
 new MutationObserver(() => {
@@ -126,7 +126,7 @@ def ends(space: Space, tab: Tab) -> None:
 
 
 def graves(tab: Tab) -> list[str]:
-    """Return accessibility findings, also on a phone."""
+    """Return accessibility findings, including those on a phone."""
     found = []
     for scheme in SCHEMES:
         tab.page.emulate_media(color_scheme=scheme)

@@ -173,7 +173,7 @@ def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> N
 
 
 def _read_python(name: str, rest: Sequence[str], seen: _Seen) -> None:
-    """Parse `python -m ding.entry.cli_ditask ARGS`, also after torch.distributed.launch and other
+    """Parse `python -m ding.entry.cli_ditask ARGS`, even after torch.distributed.launch and other
     launchers.
     """
     after = rest.index("-m") if "-m" in rest else len(rest)

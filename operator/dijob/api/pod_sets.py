@@ -48,8 +48,8 @@ class PodSet:
     @property
     def main_path(self) -> str:
         """The path of the main container, as `spec.template.spec.containers[0]`."""
-        # The index counts every entry, also those of a wrong type, because it refers to the user's
-        # file.
+        # The index counts every entry, including those of a wrong type, because it refers to the
+        # user's file.
         given = self.pod.get("containers")
         found = enumerate(given if isinstance(given, list) else ())
         at = next((at for at, one in found if one is self.main_container), 0)

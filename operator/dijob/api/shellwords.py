@@ -46,7 +46,7 @@ _SUBSTITUTION: Final = re.compile(r"\$\(|[()`]")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
 # Replaces a substitution. It contains a "$", so that `is_hidden` recognizes it.
 _HIDDEN: Final = "$_"
-# Blanks and comments, or an operator (also the end of a line), or a word with its quotes.
+# Blanks and comments, or an operator (including the end of a line), or a word with its quotes.
 _TOKEN: Final = re.compile(
     r"""[ \t\r]+ | \#[^\n]* | (?P<operator>[;&|()<>\n]+)
     | (?P<word>(?:[^ \t\r\n;&|()<>'"\\]+ | '[^']*' | "[^"\\]*(?:\\.[^"\\]*)*" | \\.)+)""",

@@ -87,8 +87,8 @@ class Spec(Written):
     service: Annotated[ServicePolicy, DEFAULTED, Mutable.UNTIL_ENDED] = ServicePolicy.AUTO
     """When the job has a headless service, which gives each rank a DNS name (JOB-RANK.JOB). Auto:
     if the job itself uses names (addressing: Hostname, runtime: slurm). Always: for programs of
-    yours that look up the names, also in init containers and probes; the service is created before
-    the first pod. A service costs the control plane work at each start and loss."""
+    yours that look up the names, including in init containers and probes; the service is created
+    before the first pod. A service costs the control plane work at each start and loss."""
     launcher: Annotated[Launcher, DEFAULTED, Immutable(default_is_hashed=True)] = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
     finds its peers in any image. Off runs the command as it is."""
@@ -132,7 +132,7 @@ class Spec(Written):
     first saw it. Time spent suspended does not count."""
     startup_deadline_seconds: Annotated[Seconds | None, Mutable.UNTIL_ENDED] = None
     """The job fails if it is not Running within this time after status.startTime, after it was
-    resumed, or after a restart of all ranks. The message names the rank that it waited for."""
+    resumed, or after a restart of all ranks. The message names the rank for which it waited."""
     ttl_seconds_after_finished: Annotated[TtlSeconds | None, Mutable.ALWAYS] = None
     """The DIJob and everything that it owns are deleted this long after it has ended. If it is
     absent, they are kept."""

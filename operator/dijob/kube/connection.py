@@ -141,7 +141,7 @@ class OperatorConnection:
         """Send a request and return the response; its body has not been read yet."""
         headers, settings = call.headers, self._settings
         # Service account tokens expire, and the kubelet replaces the file. This call reads the file
-        # again when it is time.
+        # again when its cached token is too old.
         if token := await settings.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
         return await self._session.request(

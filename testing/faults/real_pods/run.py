@@ -201,7 +201,7 @@ class Run:
         self.result.checked("leftovers after the deletion of the jobs", stays, len(self._shapes))
 
     def _ranks(self) -> None:
-        # The watch has recorded the whole run, also the time between two observations.
+        # The watch has recorded the whole run, including the time between two observations.
         sizes = {shape.name: len(shape.pods) for shape in self.scene.shapes}
         wrong = violations(self.diary.entries, sizes)
         self.result.checked(

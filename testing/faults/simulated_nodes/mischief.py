@@ -138,7 +138,7 @@ class Shifted:
         others.
         """
         if "/pods" in asked.path and (status := pod.get("status")) and "spec" in pod:
-            # All pods on a node must have the same shift, also in later events.
+            # All pods on a node must have the same shift, even in later events.
             ahead = sum(pod["spec"].get("nodeName", "").encode()) % 2
             pod["status"] = _moved(status, self.by if ahead else -self.by)
 

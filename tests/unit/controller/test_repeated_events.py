@@ -1,4 +1,4 @@
-"""Repeated events are counted, also if the apiserver has deleted the event, or if a former leader
+"""Repeated events are counted, even if the apiserver has deleted the event, or if a former leader
 has posted it.
 """
 

@@ -81,7 +81,7 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
 
     applied = call_client(where, act)
     print_applied(applied, given["output"], trial)
-    # A dry run creates nothing that could be waited for.
+    # A dry run creates nothing to wait for.
     if given["wait"] and not trial:
         wait_for_outcomes(
             where, [body for body in applied if body["kind"] == "DIJob"], given["timeout"]

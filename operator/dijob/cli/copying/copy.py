@@ -74,7 +74,7 @@ async def locate_path(
 async def _open_helper_pod(
     client: AsyncClient, body: places.Body
 ) -> AsyncGenerator[ContainerPlace]:
-    """Create a pod, and delete it when the context ends, also after Ctrl-C."""
+    """Create a pod, and delete it when the context ends, even after Ctrl-C."""
     namespace, name = client.namespace, body["metadata"]["name"]
     await client.connection.json(ClientRequest("POST", PODS.path(namespace), body))
     try:

@@ -138,7 +138,7 @@ class Actor:
         path = POLICIES.path(batch.job.metadata.namespace, action.name)
         try:
             # The store has only a hash of the spec, but a merge patch must name each field to
-            # remove, also fields that somebody else added.
+            # remove, including fields that another client has added.
             body = await self._api.get(path)
             meta = body["metadata"]
             if meta["uid"] != action.uid:

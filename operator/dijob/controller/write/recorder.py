@@ -1,7 +1,7 @@
 """Posts events about jobs. Repeats increase the count of one Event object.
 
 The name of an event contains a hash of the job's uid, the reason and the message. So a repeat has
-the name of the first event, also after a takeover, and no search is needed.
+the name of the first event, even after a takeover, and no search is needed.
 """
 
 import hashlib

@@ -253,7 +253,7 @@ def _peers_ready(ctx: Context) -> Fact:
 
 
 def _starting_or_ending(world: World) -> str:
-    """Return why a program that runs may well not be Ready for a moment: it closes its port shortly
+    """Return why a running program may not be Ready for a moment: it closes its port shortly
     before it exits.
     """
     if done := [rank for rank in sorted(world.succeeded) if rank < world.size]:

@@ -37,7 +37,7 @@ def test_an_error_about_a_container_of_the_operator_names_the_main_container(mes
     "why", [RejectionCause.TERMINATING, RejectionCause.TAKEN, RejectionCause.UNAVAILABLE]
 )
 def test_only_an_error_about_the_content_of_a_pod_gets_advice(why: RejectionCause) -> None:
-    """The old pod of a deleted job: the message lists its containers, also those of the
+    """The old pod of a deleted job: the message lists its containers, including those of the
     operator.
     """
     message = "waits for the old pod job-0: its containers dijob-launcher, di-container still run"

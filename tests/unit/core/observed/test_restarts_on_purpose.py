@@ -42,7 +42,7 @@ def seen(shown: Body, first_shape: str) -> Pod:
 
 
 def counted(before: FailureAccount, pod: Pod, now: datetime = NOW) -> FailureAccount:
-    """Return the accounting after one more reconciliation, also by an operator that has just
+    """Return the accounting after one more reconciliation, even by an operator that has just
     started.
     """
     world = world_of(gang(), observed(pod), before.into(Status(list_number=1)), now)
@@ -136,7 +136,7 @@ def test_a_pending_resize_excuses_no_crash() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_job_survives_repeated_resizes() -> None:
-    """C3: four resizes, also with an operator that starts in between."""
+    """C3: four resizes, even with an operator that starts in between."""
     pod: Body = {"containers": [container(**MEMORY, **RESTARTS)]}
     async with simulated(job_body(pod, backoffLimit=0)) as world:
         await world.running()
