@@ -227,7 +227,7 @@ def test_x1_group(field: Field, space: Space) -> None:
     def missing() -> str:
         said = str(space.condition("x01", "PodsCreated").get("message", ""))
         whole = "ranks 0-5" in said and said.count("violates PodSecurity") == 1
-        # After the first tries each rank's rejection is of a time of its own.
+        # After the first attempts, each rank was rejected at a different time.
         return "" if whole and "x01-3" not in said else said or "no condition"
 
     space.until("all ranks are one group", missing, 30)

@@ -109,7 +109,7 @@ class Spec(Written):
     """The join window: how long ranks with an address wait for other ranks, at the start (once
     minReplicas ranks have an address) and when ranks join later. Defaults to 10. 0: no wait."""
     schedule_timeout_seconds: Annotated[StrictInt, Field(ge=5, le=86400), Mutable.UNTIL_ENDED] = 300
-    """The admission timeout: how long a job may hold pods while no rank runs and a rank below
+    """The admission timeout: how long a job may hold pods while no rank is running and a rank below
     minReplicas finds no node, or its pod is rejected (a quota is full). No rank runs before the job
     has started, or while all ranks restart. After the timeout, the job deletes its pods that have a
     node if other pods wait for one, and tries again later. Defaults to 300."""

@@ -1,4 +1,4 @@
-"""Decides what follows from the end of a rank: the operator's policies, applied to processes. Pure.
+"""Decides what happens after a rank has ended: the operator's policies, applied to processes. Pure.
 
 Only the counting is implemented here. The operator's failure accounting is not used, because it is
 for pods that are observed late, and possibly twice (docs/decisions/033).

@@ -45,7 +45,7 @@ def format_running(left: Sequence[RunningRank]) -> str:
 
 
 def report_running(left: Sequence[RunningRank], since: str, seconds: float, then: str = "") -> str:
-    """Return the report; "" if no rank runs any more. `since` happened `seconds` ago."""
+    """Return the report; "" if no rank is running any more. `since` happened `seconds` ago."""
     text = f"{seconds:.0f} s after {since}, {format_running(left)}{f'; {then}' if then else ''}"
     return text if left else ""
 

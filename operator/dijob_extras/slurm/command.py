@@ -169,7 +169,7 @@ def _derive_variables(
 ) -> dict[str, str]:
     """Return the variables that the command reads and Slurm would set, but the runtime does not.
 
-    Only those are returned whose values follow from the script.
+    Only variables whose values can be derived from the script are returned.
     """
     texts = [*words, *body.late.values()]
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}

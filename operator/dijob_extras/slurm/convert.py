@@ -25,7 +25,7 @@ _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node")
 class Wishes:
     """The options of the command.
 
-    `image` and `name` are "" if they follow from the script. `step` and `index` select one of
+    `image` and `name` are "" if the script determines them. `step` and `index` select one of
     several steps, and one job of an array.
     """
 

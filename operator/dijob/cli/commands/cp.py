@@ -38,7 +38,7 @@ def cp_command(where: Where, source: str, target: str) -> None:
     """
     with client_errors():
         from dijob.cli.copying.places import RankPath, parse_ends
-    # As with `kubectl cp`, the direction follows from which end is in a job.
+    # As with `kubectl cp`, the argument that names a job determines the direction.
     first, second = parse_ends(source, target)
     if isinstance(first, RankPath):
         _copy_from(where, first, str(second))

@@ -28,7 +28,7 @@ class Evidence:
     pods: Sequence[RankPod] = ()
     probes: Mapping[int, Probe] = field(default_factory=dict)
     report: Report | None = None
-    """The connections; None if no rank runs."""
+    """The connections; None if no rank is running."""
     policies: Objects | None = ()
     quotas: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)

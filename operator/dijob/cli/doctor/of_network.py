@@ -186,7 +186,7 @@ def check_connections(evidence: Evidence) -> Iterator[Finding]:
     if report is None:
         yield unknown("there are no connections to check")
         return
-    # Other checks explain why a rank does not run. Its missing connections only follow from that.
+    # Other checks explain why a rank does not run. Its missing connections are only a consequence.
     looked_at = [edge for edge in report.edges if _both_run(evidence, edge)]
     missing = [edge for edge in looked_at if edge.missing]
     # Ranks that have just started are still connecting.

@@ -69,7 +69,7 @@ def while_terminating(ctx: Context, status: Status) -> float:
 
 
 def waiting_for_room(ctx: Context, status: Status) -> float:
-    """The job holds no capacity until its next try."""
+    """The job holds no capacity until its next attempt."""
     return min(
         _at_latest(completion.seconds_to_deadline(ctx)),
         capacity.seconds_until_retry(ctx.next_status, ctx.now) + STAMPED_SECONDS,
@@ -229,8 +229,8 @@ def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
     """Return the order in which pods are created.
 
     If the first creation is rejected, the others are not tried (controller/write/batch.py). While
-    old pods still use the names, each try starts with another rank, so that one old pod that never
-    ends does not block all ranks. The ranks nearest to the first one follow.
+    old pods still use the names, each attempt starts with another rank, so that one old pod that
+    never ends does not block all ranks. The ranks nearest to the first one follow.
     """
     refusals = (
         ctx.observed.refusals.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks

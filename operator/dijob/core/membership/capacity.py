@@ -17,7 +17,7 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.grouping import shorten_message
 from dijob.core.observed.views import Observed, Pod, RejectionCause, pod_age
 
-# The pause between two tries: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
+# The pause between two attempts: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
 # factor two jobs that each hold half of the nodes would try again at the same time.
 RETRY_SECONDS = (30.0, 600.0)
 SPREAD = (0.5, 1.5)
@@ -56,17 +56,17 @@ def due_give_back(rendezvous: Rendezvous, status: Status, timeout: int) -> Given
 
 
 def found_node(world: World, given: GivenBack) -> bool:
-    """Whether there is capacity for a job that waits for its next try, because a pod that it has
-    kept was bound to a node. If another job waits too, that pod has only taken the capacity that
-    was released for the other job.
+    """Whether there is capacity for a job that waits for its next attempt, because a pod that it
+    has kept was bound to a node. If another job waits too, that pod has only taken the capacity
+    that was released for the other job.
     """
     kept = (world.pods.get(rank) for rank in parse_ranks(given.kept_ranks))
     return not given.contended and any(pod and pod.scheduled for pod in kept)
 
 
 def to_give_back(world: World, given: GivenBack) -> tuple[Pod, ...]:
-    """Return the pods to delete until the next try: all except the kept ones without a node. These
-    stay, so that a cluster autoscaler adds nodes for them.
+    """Return the pods to delete until the next attempt: all except the kept ones without a node.
+    These stay, so that a cluster autoscaler adds nodes for them.
     """
     kept = parse_ranks(given.kept_ranks)
     pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
@@ -122,7 +122,7 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
 
     Ranks that are not required are ignored, because they can join later. So are pods that are
     rejected for another reason than a quota: no other job can release capacity for them, and the
-    pause after a release would only delay the next try.
+    pause after a release would only delay the next attempt.
     """
     world, now, refusals = rendezvous.world, rendezvous.now, rendezvous.observed.refusals
     # A pod that was kept is older than this try, so its age alone would be too much.
@@ -136,7 +136,7 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
 
 
 def _start_times(status: Status) -> list[datetime]:
-    """Return when the job started its last tries: after a suspension, and after a release."""
+    """Return when the job started its last attempts: after a suspension, and after a release."""
     stamps = (status.resume_time, status.given_back.until if status.given_back else None)
     return [time for time in map(parse_time, stamps) if time]
 

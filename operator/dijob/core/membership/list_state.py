@@ -1,4 +1,4 @@
-"""The state of the newest peer list. It follows from the job's status alone.
+"""The state of the newest peer list. It is derived from the job's status alone.
 
 | from     | to       | when                                                                   |
 |----------|----------|------------------------------------------------------------------------|

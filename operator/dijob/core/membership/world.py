@@ -120,7 +120,7 @@ class World:
 
     @property
     def no_rank_runs(self) -> bool:
-        """Whether no rank runs, or may run, with a correct list."""
+        """Whether no rank is running, or may be running, with a correct list."""
         return not (self.list_is_active or self.survivors)
 
     @cached_property

@@ -48,10 +48,10 @@ class Containers:
     never count.
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
-    is known yet (sandbox.py). `all_ended`: no container runs or will be restarted. `unstarted`:
-    only the container that installs the operator's programs has started, so the pod's image may not
-    be on the node yet (unless another pod of the job uses it there, ranked.py). `gated`: the gate
-    runs. `gate_started` is when it started last.
+    is known yet (sandbox.py). `all_ended`: no container is running or will be restarted.
+    `unstarted`: only the container that installs the operator's programs has started, so the pod's
+    image may not be on the node yet (unless another pod of the job uses it there, ranked.py).
+    `gated`: the gate runs. `gate_started` is when it started last.
 
     The main container: `outlived_sandbox`: the operator has observed that it ended after its
     sandbox had died (sandbox.py). `broken` means that it has failed and is not restarted
@@ -140,8 +140,8 @@ def exit_code(container: Body) -> int | None:
 
 
 def all_ended(status: Body, restart_policy: str) -> bool:
-    """Whether no container runs or will be restarted. The pod's phase shows this only a moment
-    later.
+    """Whether no container is running or will be restarted. The pod's phase shows this only a
+    moment later.
     """
     codes = [exit_code(c) for c in status.get("containerStatuses") or ()]
     if restart_policy == "Never":

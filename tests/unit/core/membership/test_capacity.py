@@ -119,7 +119,7 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
         99,
         False,
     ),
-    "rejected again after the last try": (
+    "rejected again after the last attempt": (
         held(0, 1, refusals=quota(-300)),
         {"given_back": GivenBack(count=1, until=format_time(later(5)))},
         11,
