@@ -36,7 +36,7 @@ a job, a pod or a status claims
     tests/faults/test_hostile.py
 a tenant creates a Lease
     tests/unit/controller/leader/test_claims.py
-    tests/unit/controller/leader/test_left_alone.py
+    tests/unit/controller/leader/test_claim_events.py
 peer lists, revisions and labels
     tests/faults/test_tampering.py
     tests/e2e/test_isolation.py
@@ -49,7 +49,7 @@ objects of any form
     make hostile
     tests/apiserver/test_poison.py
 thousands of sockets
-    tests/unit/controller/serve/test_listening.py
+    tests/unit/process/test_bounded_http.py
 the HTTP server gets 10,000 requests
     tests/faults/test_server_load.py
 """

@@ -20,7 +20,7 @@ from prometheus_client import generate_latest
 from samples.builders import job_body
 from unit.exposed import families, series
 
-DOC = Path(__file__).parents[4] / "docs/metrics.md"
+DOC = Path(__file__).parents[3] / "docs/metrics.md"
 
 
 def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:

@@ -1,4 +1,4 @@
-"""The clock module: the only source of time and randomness in the operator and the server."""
+"""Only the clock module reads the time and randomness, for the controller, kube and process."""
 
 import re
 from pathlib import Path

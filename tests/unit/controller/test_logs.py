@@ -15,7 +15,7 @@ from dijob.controller.logs import JsonLines
 from samples.builders import job_body
 from simulator.simulated import simulated
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 class Lines(logging.Handler):
