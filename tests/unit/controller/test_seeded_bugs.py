@@ -9,7 +9,7 @@ from simulator import controller_bugs as bugs
 from simulator.controller_bugs import Patch
 from simulator.stories import LIVES, play_with_each_kill
 from unit.controller import test_late_watches as watches
-from unit.controller import test_reconcile as shell
+from unit.controller import test_reconcile as cases
 
 Bug = Callable[[Patch], None]
 
@@ -24,7 +24,7 @@ def named(value: object) -> str:
     [
         (
             bugs.a_conflict_is_taken_for_success,
-            shell.test_a_status_write_with_a_conflict_is_retried_at_once,
+            cases.test_a_status_write_with_a_conflict_is_retried_at_once,
         ),
         (
             bugs.an_older_view_replaces_a_newer_one,
@@ -34,10 +34,10 @@ def named(value: object) -> str:
             bugs.a_pod_that_is_gone_stays_in_the_store,
             watches.test_a_lost_pod_is_replaced_even_if_no_watch_reports_it,
         ),
-        (bugs.a_deleted_job_is_not_forgotten, shell.test_a_deleted_job_is_forgotten),
+        (bugs.a_deleted_job_is_not_forgotten, cases.test_a_deleted_job_is_forgotten),
         (
             bugs.a_refusal_is_not_remembered,
-            shell.test_a_creation_that_a_quota_rejects_is_retried_with_back_off,
+            cases.test_a_creation_that_a_quota_rejects_is_retried_with_back_off,
         ),
         (
             bugs.what_was_deleted_is_not_marked,
@@ -51,7 +51,7 @@ def named(value: object) -> str:
             bugs.a_list_does_not_show_what_has_vanished,
             watches.test_an_object_lost_in_a_gap_of_the_watch_is_replaced,
         ),
-        (bugs.what_is_urgent_is_put_off, shell.test_a_job_starts_and_reports_it_at_once),
+        (bugs.what_is_urgent_is_put_off, cases.test_a_job_starts_and_reports_it_at_once),
         (
             bugs.nobody_asks_whether_a_job_is_as_known,
             watches.test_no_pods_are_created_for_a_job_deleted_unnoticed,
@@ -60,7 +60,7 @@ def named(value: object) -> str:
             bugs.the_audit_finds_nothing,
             watches.test_the_audit_finds_the_deletion_of_an_idle_job,
         ),
-        (bugs.everybodys_pod_is_ours, shell.test_a_pod_of_another_owner_is_not_touched),
+        (bugs.everybodys_pod_is_ours, cases.test_a_pod_of_another_owner_is_not_touched),
     ],
     ids=named,
 )
