@@ -11,6 +11,7 @@ from dijob.core import plan
 from dijob.core.addresses import AddressList
 from dijob.core.decide import address_writes, completion, re_rendezvous, redis_server, suspension
 from dijob.core.decide.context import Context
+from dijob.core.decide.context import build_context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
 from dijob.core.membership import address_list, failures, gang_restart, losses, restart
@@ -57,9 +58,9 @@ def a_forged_list_stays_on_its_pod(patch: pytest.MonkeyPatch) -> None:
 
 
 def pods_are_deleted_before_their_failure_is_stored(patch: pytest.MonkeyPatch) -> None:
-    look = plan._build_context
+    look = build_context
     patch.setattr(
-        plan, "_build_context", lambda *given: replace(look(*given), has_unstored_counts=False)
+        plan, "build_context", lambda *given: replace(look(*given), has_unstored_counts=False)
     )
 
 

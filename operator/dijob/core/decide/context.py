@@ -2,19 +2,26 @@
 decide or report take it as `ctx`, so they all see the same state.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
+from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Status
+from dijob.api.status import Status, format_time
+from dijob.core.members import Gang, gang_of
+from dijob.core.membership import capacity, failures
+from dijob.core.membership.address_list import recover_revision
 from dijob.core.membership.losses import Loss, loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
+from dijob.core.observed.silence import with_silence
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.annotations import derived_fingerprints
+from dijob.core.render.pod import template_hash
 from dijob.names import FailureAction
 
 
@@ -79,3 +86,92 @@ def _has_newest(world: World, pod: Pod) -> bool:
         return False  # Without verified addresses no copy can be correct.
     sound = pod.recognized and not copy.tampered and bool(copy.redis_run or not world.redis_run)
     return sound and derived_fingerprints(world.gang, newest, pod.made.reads) <= copy.derived
+
+
+def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
+    """Return the context of the decisions: the pods compared with the peer list, and the status
+    with everything counted so far.
+    """
+    gang, observed = gang_of(job), with_silence(observed, now)
+    stored = recover_revision(gang, observed, job.status)
+    policy, known = Policy.of(job, gang), failures.read_ledger(stored, gang)
+    # Nothing is counted after the end: the clean-up ends the programs that still run.
+    over = job.status.ended
+    counted, world = known, World.of(gang, observed, known.into(stored), now)
+    if not over:
+        counted = failures.with_successes(known, world, policy)
+        world = replace(world, succeeded=counted.succeeded)
+        without_redis = failures.failed_without_redis(gang, observed)
+        counted = failures.with_failures(counted, world, policy, now, without_redis)
+    present = [pod for pod in observed.pods.values() if not pod.deleting]
+    first_seen = observed.first_seen or now
+    status = _observed_status(job, world, present, counted.into(stored), first_seen)
+    waited = capacity.seconds_rejected(world, observed, status, now)
+    timeout = job.spec.schedule_timeout_seconds
+    return Context(
+        job=job,
+        world=world,
+        observed=observed,
+        now=now,
+        rejected_ranks=frozenset(rank for rank, seconds in waited.items() if seconds >= timeout),
+        next_status=status,
+        policy=policy,
+        template_changed=status.template_hash != template_hash(job),
+        has_unstored_counts=counted != known,
+        new_failures=counted.new,
+    )
+
+
+def _observed_status(
+    job: DIJob, world: World, present: list[Pod], counted: Status, first_seen: datetime
+) -> Status:
+    """Return the status with the observed figures. `present` are the pods that are not being
+    deleted.
+    """
+    return counted.model_copy(
+        update={
+            "template_hash": _made_from(job, present),
+            "topology": job.topology.value,
+            "parallel_workers": None if job.workers_assumed else job.workers,
+            "desired": world.gang.size,
+            "tasks": world.gang.task_sizes,
+            "replicas": len(present),
+            "task_status": _phases_by_task(world.gang, present),
+            "ready_replicas": sum(pod.ready for pod in present),
+            "selector": f"{names.LABEL_JOB}={world.gang.job}",
+            "start_time": job.status.start_time or format_time(first_seen),
+            # A job that has started counts the retries of the next wait from 1 again.
+            "given_back": None if world.list_is_active else job.status.given_back,
+        }
+    )
+
+
+def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
+    """Return the fingerprint of the template that the pods were made from. The annotations of the
+    pods count only if the status has none, because the operator was killed before it wrote it.
+    """
+    fingerprint = template_hash(job)
+    annotated = [pod.made.template_hash for pod in present]
+    # Without pods nothing can contradict the spec: a changed template is accepted now.
+    if not annotated:
+        return fingerprint
+    return job.status.template_hash or next(
+        (one for one in annotated if one not in ("", fingerprint)), fingerprint
+    )
+
+
+def _phases_by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+    """Return how many pods of each task are in each phase (status.taskStatus of DI-orchestrator
+    1.1).
+    """
+    if not gang.tasks:
+        return {}
+    phases = (
+        (task.name, pod.phase)
+        for pod in pods
+        if pod.rank >= 0 and (task := gang.member(pod.rank).task)
+    )
+    counted: dict[str, dict[str, int]] = {}
+    for (name, phase), number in sorted(Counter(phases).items()):
+        counted.setdefault(name, {})[phase] = number
+    return counted

@@ -6,6 +6,9 @@ stays accurate, failures count, and the message says what the deletion is waitin
 deletions are immediate, so one that ends within REPORT_SECONDS costs no write.
 """
 
+from datetime import datetime
+
+from dijob.api.model import Metadata
 from dijob.api.status import parse_time
 from dijob.core.actions import Action
 from dijob.core.decide import completion
@@ -16,12 +19,12 @@ from dijob.core.observed import lost_nodes
 REPORT_SECONDS = 3.0
 
 
-def seconds_until_reported(ctx: Context) -> float:
-    """Return the seconds until the deletion has lasted long enough to be reported; 0 or less:
-    now.
+def seconds_until_reported(job: Metadata, now: datetime) -> float:
+    """Return the seconds until a deletion has lasted long enough to be reported; 0 or less: now.
+    It is 0 for a job that is not being deleted.
     """
-    began = parse_time(ctx.job.metadata.deletion_timestamp)
-    return REPORT_SECONDS - (ctx.now - began).total_seconds() if began else 0.0
+    began = parse_time(job.deletion_timestamp)
+    return REPORT_SECONDS - (now - began).total_seconds() if began else 0.0
 
 
 def force_delete_lost_pods(ctx: Context) -> tuple[Action, ...]:

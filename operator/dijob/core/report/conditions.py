@@ -5,9 +5,6 @@ never outlive its cause. The exception is Running: once True it stays True until
 restart, because a job that recovers by itself should not alarm its users (PeersReady reports it).
 """
 
-from collections import Counter
-from collections.abc import Iterable
-
 from dijob.api.problems import SpecError
 from dijob.api.status import Renewal
 from dijob.core.decide.context import Context
@@ -18,13 +15,12 @@ from dijob.core.facts import (
     job_age,
     seconds_until_problem,
 )
-from dijob.core.members import Gang, format_count, format_ranks
+from dijob.core.members import format_count, format_ranks
 from dijob.core.membership import capacity
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.grouping import MESSAGE_LIMIT, shorten_message
-from dijob.core.observed.views import Pod
 from dijob.core.report import redis
 from dijob.core.report.optional import optional_conditions, without_peers
 from dijob.core.report.past_failures import past_failures
@@ -68,23 +64,6 @@ def broken_facts(error: Exception) -> list[Fact]:
         f"the operator failed to reconcile this job ({type(error).__name__}: {error}). {BROKEN}"
     )
     return [Fact(Invalid.OperatorError, message)]
-
-
-def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
-    """Return how many pods of each task are in each phase (status.taskStatus of DI-orchestrator
-    1.1).
-    """
-    if not gang.tasks:
-        return {}
-    phases = (
-        (task.name, pod.phase)
-        for pod in pods
-        if pod.rank >= 0 and (task := gang.member(pod.rank).task)
-    )
-    counted: dict[str, dict[str, int]] = {}
-    for (name, phase), number in sorted(Counter(phases).items()):
-        counted.setdefault(name, {})[phase] = number
-    return counted
 
 
 def describe_obstacle(ctx: Context) -> str:

@@ -1,0 +1,156 @@
+"""Decides what a job needs now: the first rule that applies gives the actions, the new status, and
+when to reconcile again.
+
+A rule either writes a record into the status or acts. What an action follows from is written first,
+and the next reconciliation acts on it. So no crash of the operator can lose the reason for an
+action, or count a failure twice.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any
+
+from dijob.api.status import GivenBack, Status, format_time
+from dijob.core.actions import Action
+from dijob.core.decide import (
+    address_writes,
+    completion,
+    program_starts,
+    re_rendezvous,
+    requeue,
+    steps,
+    suspension,
+    terminating,
+)
+from dijob.core.decide.completion import Verdict
+from dijob.core.decide.context import Context
+from dijob.core.membership import capacity
+
+
+class Report(Enum):
+    """Which conditions explain a decision (core/report)."""
+
+    PROGRESS = auto()
+    END = auto()
+    DELETION = auto()
+    SUSPENSION = auto()
+    # Only those that are not about the start and the end of the job.
+    OPTIONAL = auto()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one reconciliation does.
+
+    `ctx` has the status to write as its `next_status`, still with the old conditions. `actions` is
+    None if this reconciliation only writes the status, and the next one acts on it. `verdict` is
+    how the job ends, if it ends now.
+    """
+
+    ctx: Context
+    report: Report
+    when: requeue.When
+    actions: tuple[Action, ...] | None = None
+    verdict: Verdict | None = None
+    # Pods are deleted as soon as the status has stored what they show.
+    deletes_after_counts: bool = False
+
+    @property
+    def status(self) -> Status:
+        """The status to write, without new conditions."""
+        ctx, ends = self.ctx, self.verdict is not None
+        update = {"completion_time": format_time(ctx.now), "suspend_time": None} if ends else {}
+        return ctx.next_status.model_copy(update=update)
+
+
+def decide(ctx: Context) -> Decision:
+    """Return what this reconciliation does, by the first rule that applies."""
+    if not ctx.job.status.ended and (verdict := completion.find_verdict(ctx)):
+        return Decision(ctx, Report.END, requeue.at_once, verdict=verdict)
+    if ctx.job.metadata.deletion_timestamp:
+        force = terminating.force_delete_lost_pods(ctx)
+        return Decision(ctx, Report.DELETION, requeue.while_terminating, force)
+    if ctx.job.status.ended:
+        return _decide_clean_up(ctx)
+    suspended = suspension.is_suspended(ctx)
+    # The loss and the counted failure go into the same write of the status. The next
+    # reconciliation acts on it, so no failure can be counted without its restart, or twice.
+    if not suspended and (loss := re_rendezvous.restart_job_loss(ctx)):
+        return _write_first(re_rendezvous.record_loss(ctx, loss))
+    # After the rules for the end: a paused job that succeeds or fails is still reported as such.
+    if ctx.job.paused:
+        return Decision(ctx, Report.PROGRESS, requeue.at_next_resync, ())
+    if suspended:
+        return _decide_suspension(ctx)
+    # Pods with another template would not fit those that run. A program that failed in its own pod
+    # may restart there, because that pod stays as it is.
+    if ctx.template_changed:
+        starts = program_starts.confirm_failures(ctx)
+        return Decision(ctx, Report.PROGRESS, requeue.while_watching, starts)
+    return _decide_start_or_run(ctx)
+
+
+def _decide_start_or_run(ctx: Context) -> Decision:
+    """Decide about a job that starts or runs, and follows its spec."""
+    if loss := ctx.loss or re_rendezvous.size_change_loss(ctx):
+        return _write_first(re_rendezvous.record_loss(ctx, loss))
+    if release := _decide_release(ctx):
+        return release
+    if due := address_writes.next_list(ctx):
+        return _write_first(address_writes.with_new_revision(ctx, due))
+    return Decision(ctx, Report.PROGRESS, requeue.while_advancing, steps.next_actions(ctx))
+
+
+def _decide_release(ctx: Context) -> Decision | None:
+    """Decide whether a job that cannot start releases its capacity, and waits; None if not."""
+    timeout = ctx.job.spec.schedule_timeout_seconds
+    if record := capacity.due_give_back(ctx.rendezvous, ctx.next_status, timeout):
+        # Stored before the pods are deleted. Otherwise an operator that is killed in between would
+        # re-create them at once.
+        return _write_first(_with_status(ctx, given_back=record))
+    given = ctx.next_status.given_back
+    if not (given and ctx.world.no_rank_runs and _waits_for_retry(ctx)):
+        return None
+    # A pod that was kept has found a node, so there is capacity: the pause ends now.
+    if capacity.found_node(ctx.world, given):
+        over: GivenBack = given.model_copy(update={"until": format_time(ctx.now)})
+        return _write_first(_with_status(ctx, given_back=over))
+    return Decision(
+        ctx,
+        Report.PROGRESS,
+        requeue.waiting_for_room,
+        steps.give_back(ctx, given),
+        deletes_after_counts=True,
+    )
+
+
+def _waits_for_retry(ctx: Context) -> bool:
+    return capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0
+
+
+def _decide_clean_up(ctx: Context) -> Decision:
+    """Decide about a job that has ended."""
+    if ctx.job.paused:
+        return Decision(ctx, Report.OPTIONAL, requeue.at_next_resync)
+    return Decision(ctx, Report.OPTIONAL, requeue.after_end, completion.clean_up(ctx))
+
+
+def _decide_suspension(ctx: Context) -> Decision:
+    """Decide about a job that is suspended, or was and waits for its old pods."""
+    resumes = suspension.can_resume(ctx)
+    ctx = replace(ctx, next_status=suspension.next_status(ctx))
+    if resumes:
+        return Decision(ctx, Report.OPTIONAL, requeue.at_once)
+    actions = (*steps.default_replicas(ctx), *suspension.delete_all_pods(ctx))
+    return Decision(
+        ctx, Report.SUSPENSION, requeue.while_suspended, actions, deletes_after_counts=True
+    )
+
+
+def _write_first(ctx: Context) -> Decision:
+    """Write the status of this context. The next reconciliation acts on it."""
+    return Decision(ctx, Report.PROGRESS, requeue.at_once)
+
+
+def _with_status(ctx: Context, **update: Any) -> Context:
+    return replace(ctx, next_status=ctx.next_status.model_copy(update=update))
