@@ -10,8 +10,7 @@ import pytest
 from dijob.core import plan
 from dijob.core.addresses import AddressList
 from dijob.core.decide import address_writes, completion, re_rendezvous, redis_server, suspension
-from dijob.core.decide.context import Context
-from dijob.core.decide.context import build_context
+from dijob.core.decide.context import Context, build_context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
 from dijob.core.membership import address_list, failures, gang_restart, losses, restart

@@ -1,15 +1,20 @@
-"""Deletes pods: gracefully, or by force if their node is lost."""
+"""Deletes pods: gracefully, or by force if they stay Terminating on a lost node. That is the only
+case in which the operator deletes a pod by force.
+"""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from dijob.core.actions import DeletePod, ForceDeletePod, ReleasePod
-from dijob.core.observed.views import Pod
+from dijob.core.observed.views import Pod, seconds_since
 
 # Grace period (seconds) of a pod whose program has not started. The kernel drops a signal to the
 # first process of a container while it has no handler, and the kubelet sends SIGTERM only once. So
 # a container that is deleted in the milliseconds of its start would take the full grace period. It
 # is not 0, because the kubelet may have started the program a moment ago.
 IDLE_GRACE_SECONDS = 2
+# Added to the grace period of a pod on a lost node, for a kubelet that is only late.
+LATE_KUBELET_SECONDS = 5.0
 
 
 def delete_pods(pods: Iterable[Pod]) -> tuple[DeletePod, ...]:
@@ -29,6 +34,30 @@ def _short_grace_period(pod: Pod) -> int | None:
     return IDLE_GRACE_SECONDS if shortened else None
 
 
-def force_delete_pods(pods: Iterable[Pod]) -> tuple[ForceDeletePod, ...]:
-    """Force-delete pods whose node will never report their end (lost_nodes.py)."""
-    return tuple(ForceDeletePod(pod.name, pod.uid) for pod in pods)
+def force_delete_lost_pods(pods: Iterable[Pod], now: datetime) -> tuple[ForceDeletePod, ...]:
+    """Force-delete the pods whose kubelet will not end them any more.
+
+    These are only pods that the cluster itself has deleted because it lost their node: a kubelet
+    that is merely slow ends its pods itself. On a node that is disconnected but alive the processes
+    may keep running, but no rank connects to them any more.
+    """
+    return tuple(
+        ForceDeletePod(pod.name, pod.uid)
+        for pod in pods
+        if (left := _seconds_until_lost(pod, now)) is not None and left <= 0
+    )
+
+
+def seconds_until_force(pods: Iterable[Pod], now: datetime) -> float | None:
+    """Return the seconds until the next pod is force-deleted; None if none will be."""
+    return min(
+        (left for pod in pods if (left := _seconds_until_lost(pod, now)) is not None and left > 0),
+        default=None,
+    )
+
+
+def _seconds_until_lost(pod: Pod, now: datetime) -> float | None:
+    if not (pod.deleting and pod.placement.node_lost):
+        return None
+    over = seconds_since(pod.placement.termination.until, now)
+    return None if over is None else LATE_KUBELET_SECONDS - over

@@ -13,9 +13,10 @@ from dijob.core import pace
 from dijob.core.actions import RemindPod
 from dijob.core.decide import completion, redis_server
 from dijob.core.decide.context import Context
+from dijob.core.decide.deletion import seconds_until_force
 from dijob.core.facts import is_true, job_age, seconds_until_problem
 from dijob.core.membership import capacity, restart
-from dijob.core.observed import creations, lost_nodes
+from dijob.core.observed import creations
 from dijob.core.observed.views import RejectionCause
 from dijob.reasons import Running
 
@@ -58,14 +59,14 @@ def after_end(ctx: Context, status: Status) -> float:
 
 def while_suspended(ctx: Context, status: Status) -> float:
     """Pods on lost nodes are force-deleted after their grace period."""
-    return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
+    return _at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now))
 
 
 def while_terminating(ctx: Context, status: Status) -> float:
     """Pods on lost nodes are force-deleted after their grace period. Other changes arrive as
     events.
     """
-    return _at_latest(lost_nodes.seconds_until_next(ctx.observed.all_pods, ctx.now))
+    return _at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now))
 
 
 def waiting_for_room(ctx: Context, status: Status) -> float:
@@ -98,7 +99,7 @@ def _pod_waits(ctx: Context) -> Iterator[float]:
         for rank in (*ctx.rendezvous.needed, *ctx.rendezvous.ranks_to_add[:1]):
             yield wait_to_create(ctx, rank)
     for seconds in (
-        lost_nodes.seconds_until_next(ctx.world.pods.values(), ctx.now),
+        seconds_until_force(ctx.world.pods.values(), ctx.now),
         capacity.until_given_back(
             ctx.rendezvous, ctx.next_status, ctx.job.spec.schedule_timeout_seconds
         ),

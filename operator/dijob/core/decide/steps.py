@@ -13,9 +13,8 @@ from dijob.core.actions import (
 )
 from dijob.core.decide import address_writes, program_starts, redis_server, requeue
 from dijob.core.decide.context import Context
-from dijob.core.decide.deletion import delete_pods, force_delete_pods, release_pod
+from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.membership import capacity
-from dijob.core.observed import lost_nodes
 from dijob.core.observed.policies import spec_digest
 from dijob.core.render import policy, service
 from dijob.core.render import redis as redis_objects
@@ -77,7 +76,7 @@ def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
         # that write.
         return create
     back = (release_pod(pod),) if (pod := rendezvous.pod_to_release) else ()
-    force = force_delete_pods(lost_nodes.abandoned_pods(world.pods.values(), ctx.now))
+    force = force_delete_lost_pods(world.pods.values(), ctx.now)
     return (*delete_pods(world.to_delete), *back, *force, *create)
 
 
@@ -106,7 +105,7 @@ def _redis_actions(ctx: Context) -> tuple[Action, ...]:
     if not name or (pod and objects <= seen.existing and not pod.finished and not pod.deleting):
         return ()
     if pod and (pod.finished or pod.deleting):
-        return (*delete_pods([pod]), *force_delete_pods(lost_nodes.abandoned_pods([pod], ctx.now)))
+        return (*delete_pods([pod]), *force_delete_lost_pods([pod], ctx.now))
     may = all(requeue.may_try(ctx, f"{kind}/{name}") for kind in redis_server.KINDS)
     return (
         (CreateShared(redis_objects.server_manifests),)

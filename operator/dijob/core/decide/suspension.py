@@ -9,11 +9,10 @@ only the pods show are stored before the pods are deleted. The peer list is then
 from dijob.api.status import Renewal, Status, format_time, parse_time
 from dijob.core.actions import Action
 from dijob.core.decide.context import Context
-from dijob.core.decide.deletion import delete_pods, force_delete_pods
+from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods
 from dijob.core.members import compact_ranks
 from dijob.core.membership import gang_restart
 from dijob.core.membership.list_state import SUSPENDED
-from dijob.core.observed import lost_nodes
 
 
 def is_suspended(ctx: Context) -> bool:
@@ -59,4 +58,4 @@ def delete_all_pods(ctx: Context) -> tuple[Action, ...]:
     if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()
     pods = ctx.observed.all_pods
-    return (*delete_pods(pods), *force_delete_pods(lost_nodes.abandoned_pods(pods, ctx.now)))
+    return (*delete_pods(pods), *force_delete_lost_pods(pods, ctx.now))

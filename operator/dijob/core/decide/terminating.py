@@ -13,8 +13,7 @@ from dijob.api.status import parse_time
 from dijob.core.actions import Action
 from dijob.core.decide import completion
 from dijob.core.decide.context import Context
-from dijob.core.decide.deletion import force_delete_pods
-from dijob.core.observed import lost_nodes
+from dijob.core.decide.deletion import force_delete_lost_pods
 
 REPORT_SECONDS = 3.0
 
@@ -27,10 +26,10 @@ def seconds_until_reported(job: Metadata, now: datetime) -> float:
     return REPORT_SECONDS - (now - began).total_seconds() if began else 0.0
 
 
-def force_delete_lost_pods(ctx: Context) -> tuple[Action, ...]:
+def clean_up_deleted(ctx: Context) -> tuple[Action, ...]:
     """Force-delete pods on lost nodes, because a foreground deletion would wait for them. The pods
     of a job that has ended are cleaned up as usual.
     """
     ended = ctx.job.status.ended and not ctx.job.paused
     clean = completion.clean_pods(ctx) if ended else ()
-    return (*clean, *force_delete_pods(lost_nodes.abandoned_pods(ctx.observed.all_pods, ctx.now)))
+    return (*clean, *force_delete_lost_pods(ctx.observed.all_pods, ctx.now))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.api.status import format_time
 from dijob.core.actions import ForceDeletePod
-from dijob.core.observed import lost_nodes
+from dijob.core.decide.deletion import force_delete_lost_pods
 from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import Pod
 from samples.builders import NOW, job, later, listed, observed, plan, pod_body, read, stored
@@ -31,7 +31,8 @@ PODS: dict[str, tuple[Pod, float, bool]] = {
 
 @pytest.mark.parametrize(("pod", "seconds", "force"), PODS.values(), ids=PODS)
 def test_which_pods_are_force_deleted(pod: Pod, seconds: float, force: bool) -> None:
-    assert lost_nodes.abandoned_pods([pod], later(seconds)) == ((pod,) if force else ())
+    forced = (ForceDeletePod(pod.name, pod.uid),) if force else ()
+    assert force_delete_lost_pods([pod], later(seconds)) == forced
 
 
 def test_the_job_is_reconciled_when_the_grace_period_is_over() -> None:
