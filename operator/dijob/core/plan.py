@@ -18,7 +18,7 @@ The rules, in the order in which a job meets them:
    or when there are more failures than backoffLimit, a failure that the failure policy makes fatal,
    or a deadline. Then its pods are cleaned up.
 5. A suspended job has no pods (suspension.py). After it is resumed, rule 1 applies again.
-6. A job that is being deleted is only observed (terminating.py).
+6. A job that is being deleted is only observed (completion.py).
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from datetime import datetime
 from dijob.api.model import DIJob
 from dijob.api.status import Status
 from dijob.core.actions import Action, Event
-from dijob.core.decide import changes, program_starts, requeue, terminating
+from dijob.core.decide import changes, completion, program_starts, requeue
 from dijob.core.decide.context import build_context
 from dijob.core.decide.decision import Decision, Report, decide
 from dijob.core.facts import Fact
@@ -58,7 +58,7 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     Pure: the same arguments give the same plan. Once a job is in its desired state, its plans are
     empty.
     """
-    if (left := terminating.seconds_until_reported(job.metadata, now)) > 0:
+    if (left := completion.seconds_until_deletion_reported(job.metadata, now)) > 0:
         return Plan(status=job.status, requeue_after=left)
     context = build_context(job, observed, now)
     decision = decide(context)

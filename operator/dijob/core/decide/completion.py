@@ -3,19 +3,29 @@ the job itself afterwards.
 
 The log of a failed pod is usually the only explanation that users have. So a failed job keeps the
 pods whose programs failed (unless cleanPodPolicy is All), and ends those that would restart.
+
+A job that is being deleted can still exist for a while: a finalizer keeps it, or the deletion waits
+for its pods (`kubectl delete --cascade=foreground`). Nothing is created then and lost pods are not
+replaced, as for a Deployment in this state. The status stays accurate, failures count, and the
+message says what the deletion waits for.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
+from dijob.api.model import Metadata
 from dijob.api.status import Charge, parse_time
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
 from dijob.core.decide.context import Context
-from dijob.core.decide.deletion import delete_pods
+from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods
 from dijob.core.facts import find_condition, is_true
 from dijob.core.observed.views import Pod
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import Failed, Running, Succeeded
+
+# Most deletions are immediate, so one that ends within this time costs no write of the status.
+REPORT_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -161,3 +171,20 @@ def _startup_left(ctx: Context) -> float | None:
     stopped = running.last_transition_time if running else None
     starts = filter(None, map(parse_time, (status.start_time, status.resume_time, stopped)))
     return limit - (ctx.now - max(starts, default=ctx.now)).total_seconds()
+
+
+def seconds_until_deletion_reported(job: Metadata, now: datetime) -> float:
+    """Return the seconds until a deletion has lasted long enough to be reported; 0 or less: now.
+    It is 0 for a job that is not being deleted.
+    """
+    began = parse_time(job.deletion_timestamp)
+    return REPORT_SECONDS - (now - began).total_seconds() if began else 0.0
+
+
+def clean_up_deleted(ctx: Context) -> tuple[Action, ...]:
+    """Force-delete pods on lost nodes, because a foreground deletion would wait for them. The pods
+    of a job that has ended are cleaned up as usual.
+    """
+    ended = ctx.job.status.ended and not ctx.job.paused
+    clean = clean_pods(ctx) if ended else ()
+    return (*clean, *force_delete_lost_pods(ctx.observed.all_pods, ctx.now))

@@ -20,7 +20,6 @@ from dijob.core.decide import (
     requeue,
     steps,
     suspension,
-    terminating,
 )
 from dijob.core.decide.completion import Verdict
 from dijob.core.decide.context import Context
@@ -68,7 +67,7 @@ def decide(ctx: Context) -> Decision:
     if not ctx.job.status.ended and (verdict := completion.find_verdict(ctx)):
         return Decision(ctx, Report.END, requeue.at_once, verdict=verdict)
     if ctx.job.metadata.deletion_timestamp:
-        force = terminating.clean_up_deleted(ctx)
+        force = completion.clean_up_deleted(ctx)
         return Decision(ctx, Report.DELETION, requeue.while_terminating, force)
     if ctx.job.status.ended:
         return _decide_clean_up(ctx)
