@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from dijob.api.status import Renewal, format_time
 from dijob.core.decide.context import Context
-from dijob.core.decide.failure_words import rule_in_words
 from dijob.core.members import compact_ranks, format_ranks
 from dijob.core.membership import gang_restart
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.losses import Loss
+from dijob.core.observed.endings import describe_failed_part, how_it_ended
 from dijob.names import FailureAction
 from dijob.reasons import AddressesReady
 
@@ -26,8 +26,21 @@ def restart_job_loss(ctx: Context) -> Loss | None:
     ]
     if not asked or ctx.world.no_rank_runs:
         return None
-    message = f"{rule_in_words(ctx, asked[0])} says RestartJob"
+    message = f"{describe_rule(ctx, asked[0])} says RestartJob"
     return Loss(AddressesReady.FailurePolicy, message, gang_restart.all_ranks(ctx.world))
+
+
+def describe_rule(ctx: Context, rank: int) -> str:
+    """Describe a failure and the rule of the failure policy that matches it; without a match, the
+    runtime's default applies.
+    """
+    pod = ctx.world.pods[rank]
+    ending = pod.containers.last_end
+    end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
+    what = describe_failed_part(rank, ending.container if ending else "")
+    at = ctx.policy.rule(pod)
+    rule = f"runtime: {ctx.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
+    return f"{what} {end}, and {rule}"
 
 
 def size_change_loss(ctx: Context) -> Loss | None:

@@ -103,6 +103,11 @@ def _memory_limit(spec: Body, container: Body) -> str:
     return "the container has no memory limit, and its node ran out of memory"
 
 
+def describe_failed_part(rank: int, container: str) -> str:
+    """Return what failed; `container` is "" for the main one."""
+    return f"rank {rank}: container {container}" if container else f"rank {rank}"
+
+
 def how_it_ended(
     exit_code: int | None, signal: int | None, reason: str, message: str, cause: str = ""
 ) -> str:

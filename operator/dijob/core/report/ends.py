@@ -6,10 +6,10 @@ from dijob.api.status import FirstFailure
 from dijob.core.decide import completion
 from dijob.core.decide.completion import Verdict
 from dijob.core.decide.context import Context
-from dijob.core.decide.failure_words import describe_failed_part, rule_in_words
+from dijob.core.decide.re_rendezvous import describe_rule
 from dijob.core.facts import Fact, is_true
 from dijob.core.members import format_count
-from dijob.core.observed.endings import how_it_ended
+from dijob.core.observed.endings import describe_failed_part, how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
 from dijob.core.report.optional import optional_conditions
@@ -32,7 +32,7 @@ def _end_cause(ctx: Context, verdict: Verdict) -> Fact:
         case Succeeded():
             return Fact(reason, _successes_in_words(ctx, reason))
         case Failed.FailurePolicy if rank is not None:
-            text = f"{rule_in_words(ctx, rank)} says FailJob"
+            text = f"{describe_rule(ctx, rank)} says FailJob"
         case Failed.BackoffLimitExceeded:
             failures, limit = ctx.next_status.restarts, spec.backoff_limit
             text = f"{format_count(failures, 'failure')}, backoffLimit is {limit}"
