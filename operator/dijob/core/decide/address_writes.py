@@ -5,18 +5,27 @@ The order makes it safe to kill the operator at any time: the next one finds the
 status and gives all pods the same list.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
-from dijob.core.actions import Action, PublishAddresses
+from dijob.api.status import format_time
+from dijob.core import pace
+from dijob.core.actions import Action, PublishAddresses, RemindPod
 from dijob.core.addresses import AddressList, ListCopy
-from dijob.core.decide import redis_server, requeue
+from dijob.core.decide import redis_server
 from dijob.core.decide.context import Context
 from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
+
+# A kubelet can miss that an annotation must show in the pod's files: in about one of 500 pods, on a
+# busy machine, a gate waited for over a minute although its pod had the list. Any change of the pod
+# makes the kubelet check again. If API writes are quick, kubelets show a list within 1.2 s, also
+# on a busy machine. If they are slow, the reminder comes later (pace.py).
+REMIND_SECONDS = 4.0
 
 
 def next_list(ctx: Context) -> AddressList | None:
@@ -61,8 +70,31 @@ def publish_peer_list(ctx: Context) -> tuple[Action, ...]:
 
 def _due_reminders(ctx: Context) -> tuple[Action, ...]:
     # Bounded, because reminders are extra writes that come just when the API server is slow.
-    due = (reminder for reminder, left in requeue.pending_reminders(ctx) if left <= 0)
+    due = (reminder for reminder, left in pending_reminders(ctx) if left <= 0)
     return tuple(islice(due, ctx.observed.throttling.reminders))
+
+
+def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
+    """Return a reminder for each pod in which the peer list has had no effect yet (it is still at
+    its gate, or its process has not restarted), with the seconds until it is due. The pause doubles
+    with each reminder.
+    """
+    world, now, newest = ctx.world, ctx.now, ctx.world.address_list.number
+    stamped = format_time(now)  # Formatted once, because a job can have 1,500 pods.
+    pause = pace.write_interval(REMIND_SECONDS, ctx.observed.throttling.latency)
+    soonest = -math.inf if ctx.observed.throttling.reminders else pause
+    pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
+    found = []
+    for pod in pods if world.list_is_active else ():
+        at_gate = pod.containers.gated and pod.copy.address_list.number == newest
+        if at_gate or pod.rank in world.restarts.pending:
+            number = newest if at_gate else pod.copy.renew_from
+            seen = ctx.observed.list_seen.get((pod.uid, number), now)
+            last = ctx.observed.reminded.get((pod.uid, number), seen)
+            # The time between the first sight of the list and the last reminder is the last pause.
+            left = pause + (last - seen).total_seconds() - (now - last).total_seconds()
+            found.append((RemindPod(pod.name, pod.uid, number, stamped), max(left, soonest)))
+    return found
 
 
 def _publish_list(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:

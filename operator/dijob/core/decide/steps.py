@@ -1,5 +1,6 @@
 """Returns the actions of a job that runs or starts: the next step towards the desired state."""
 
+from collections.abc import Sequence
 from itertools import takewhile
 
 from dijob.api.status import GivenBack
@@ -11,11 +12,13 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, program_starts, redis_server, requeue
+from dijob.core.decide import address_writes, program_starts, redis_server
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.membership import capacity
+from dijob.core.observed import creations
 from dijob.core.observed.policies import spec_digest
+from dijob.core.observed.views import RejectionCause
 from dijob.core.render import policy, service
 from dijob.core.render import redis as redis_objects
 
@@ -23,6 +26,8 @@ from dijob.core.render import redis as redis_objects
 # creation waits for the response to the one before it, so a larger batch would delay the job's
 # next reconciliation.
 IN_ORDER_AT_ONCE = 32
+# The fractional parts of its multiples are evenly spread, however many there are.
+GOLDEN_RATIO = 0.618034
 
 
 def give_back(ctx: Context, given: GivenBack) -> tuple[Action, ...]:
@@ -62,15 +67,15 @@ def _policy_actions(ctx: Context) -> tuple[Action, ...]:
         for name, spec in wanted.items()
         if (found := there.get(name)) and found.digest != spec_digest(spec)
     )
-    missing = requeue.policy_is_missing(ctx)
-    create = missing and requeue.may_try(ctx, f"networkpolicy/{job.metadata.name}")
+    missing = policy_is_missing(ctx)
+    create = missing and may_try(ctx, f"networkpolicy/{job.metadata.name}")
     return (*change, CreateShared(policy.isolation_manifests)) if create else change
 
 
 def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
     """Create missing pods, and delete those that cannot be part of the next peer list."""
     world, rendezvous = ctx.world, ctx.rendezvous
-    create = () if requeue.pods_wait_for_shared(ctx) else _create_pods(ctx)
+    create = () if pods_wait_for_shared(ctx) else _create_pods(ctx)
     if ctx.has_unstored_counts:
         # A failure that is not stored yet would be lost with its pod, so nothing is deleted before
         # that write.
@@ -82,16 +87,16 @@ def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
 
 def _create_pods(ctx: Context) -> tuple[Action, ...]:
     rendezvous, member = ctx.rendezvous, ctx.world.gang.member
-    due = takewhile(lambda rank: requeue.wait_to_create(ctx, rank) <= 0, rendezvous.ranks_to_add)
+    due = takewhile(lambda rank: wait_to_create(ctx, rank) <= 0, rendezvous.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         return (CreateInOrder(tuple(map(member, ranks))),)
-    free = [rank for rank in rendezvous.needed if requeue.wait_to_create(ctx, rank) <= 0]
-    return tuple(CreatePod(member(rank)) for rank in requeue.creation_order(ctx, free))
+    free = [rank for rank in rendezvous.needed if wait_to_create(ctx, rank) <= 0]
+    return tuple(CreatePod(member(rank)) for rank in creation_order(ctx, free))
 
 
 def _shared_objects(ctx: Context) -> tuple[Action, ...]:
     """Create the objects that the ranks share: the headless Service and the Redis server."""
-    due = requeue.service_is_missing(ctx) and requeue.may_try(ctx, f"service/{ctx.world.gang.job}")
+    due = service_is_missing(ctx) and may_try(ctx, f"service/{ctx.world.gang.job}")
     return (*((CreateShared(service.headless_manifests),) if due else ()), *_redis_actions(ctx))
 
 
@@ -106,9 +111,76 @@ def _redis_actions(ctx: Context) -> tuple[Action, ...]:
         return ()
     if pod and (pod.finished or pod.deleting):
         return (*delete_pods([pod]), *force_delete_lost_pods([pod], ctx.now))
-    may = all(requeue.may_try(ctx, f"{kind}/{name}") for kind in redis_server.KINDS)
+    may = all(may_try(ctx, f"{kind}/{name}") for kind in redis_server.KINDS)
     return (
         (CreateShared(redis_objects.server_manifests),)
-        if may and requeue.wait_for_pod(ctx, name) <= 0
+        if may and wait_for_pod(ctx, name) <= 0
         else ()
     )
+
+
+def service_is_missing(ctx: Context) -> bool:
+    """Whether the job needs its headless Service and does not have it."""
+    missing = f"service/{ctx.world.gang.job}" not in ctx.observed.existing
+    return ctx.job.wants_service and missing
+
+
+def policy_is_missing(ctx: Context) -> bool:
+    """Whether the job needs a NetworkPolicy and does not have it."""
+    isolation = ctx.observed.isolation
+    return isolation.wanted and ctx.world.gang.job not in isolation.policies
+
+
+def pods_wait_for_shared(ctx: Context) -> bool:
+    """Whether pods must wait for a shared object.
+
+    All pods wait for the NetworkPolicy, because a pod without it would be open to everyone. The
+    first pods also wait for the Service: an init container, a probe or the program may look up the
+    name of a peer as soon as it starts, and some do so only once. A job that already has pods
+    recovers without its Service, because most programs use addresses.
+    """
+    return policy_is_missing(ctx) or (service_is_missing(ctx) and not ctx.observed.pods)
+
+
+def may_try(ctx: Context, key: str) -> bool:
+    """Whether the object ("service/x") may be created now, see wait_to_make."""
+    return wait_to_make(ctx, key) <= 0
+
+
+def wait_to_make(ctx: Context, key: str) -> float:
+    """Return the seconds until the object ("pod/x-0") may be created; 0 or less: now. It waits if
+    its creation was rejected, or if it has been deleted repeatedly.
+    """
+    refusal = ctx.observed.refusals.get(key)
+    asked_again = (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
+    lately = ctx.observed.creations.get(key.removeprefix("pod/"))
+    return max(asked_again, creations.seconds_until_creation(lately, ctx.now))
+
+
+def wait_to_create(ctx: Context, rank: int) -> float:
+    """Return the seconds until the rank's pod may be created; 0 or less: now."""
+    return wait_for_pod(ctx, ctx.world.gang.member(rank).name)
+
+
+def wait_for_pod(ctx: Context, name: str) -> float:
+    """Return the seconds until the pod of this name may be created; 0 or less: now."""
+    return wait_to_make(ctx, f"pod/{name}")
+
+
+def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
+    """Return the order in which pods are created.
+
+    If the first creation is rejected, the others are not tried (shell/batch.py). While old pods
+    still use the names, each try starts with another rank, so that one old pod that never ends does
+    not block all ranks. The ranks nearest to the first one follow.
+    """
+    refusals = (
+        ctx.observed.refusals.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks
+    )
+    tried = max(
+        (no.attempts for no in refusals if no and no.why is RejectionCause.TERMINATING), default=0
+    )
+    first = int(len(ranks) * (tried * GOLDEN_RATIO % 1.0))
+    return [
+        ranks[index] for index in sorted(range(len(ranks)), key=lambda index: abs(index - first))
+    ]

@@ -21,7 +21,7 @@ from dijob.pod import RENEWAL_CODE
 # case a new pod is faster.
 CALM_SECONDS = 600.0
 # How much longer than its grace period a restart may take before the pod is re-created. It leaves
-# time to remind a kubelet that has missed the list (requeue.REMIND_SECONDS).
+# time to remind a kubelet that has missed the list (address_writes.REMIND_SECONDS).
 SLACK_SECONDS = 15.0
 # If a process has started after the request and its launcher has not ended it within this time, it
 # has the new list.
