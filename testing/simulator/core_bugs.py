@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dijob.core import plan
 from dijob.core.addresses import AddressList
-from dijob.core.decide import address_writes, completion, re_rendezvous, redis_server, suspension
+from dijob.core.decide import address_writes, completion, re_rendezvous, suspension
 from dijob.core.decide.context import Context, build_context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
@@ -164,7 +164,7 @@ def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def ranks_do_not_wait_for_the_redis_server(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(redis_server, "is_ready", lambda gang, observed: True)
+    patch.setattr(Context, "redis_is_ready", property(lambda ctx: True))
 
 
 def a_new_redis_server_is_mistaken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:

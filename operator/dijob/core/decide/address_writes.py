@@ -14,7 +14,6 @@ from dijob.api.status import format_time
 from dijob.core import pace
 from dijob.core.actions import Action, PublishAddresses, RemindPod
 from dijob.core.addresses import AddressList, ListCopy
-from dijob.core.decide import redis_server
 from dijob.core.decide.context import Context
 from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.world import World
@@ -33,7 +32,7 @@ def next_list(ctx: Context) -> AddressList | None:
     world = ctx.world
     if not ctx.rendezvous.next_size:
         return None
-    if not world.list_is_active and not redis_server.is_ready(world.gang, ctx.observed):
+    if not world.list_is_active and not ctx.redis_is_ready:
         # A program that starts without its Redis server fails after a while, and the failure would
         # be counted.
         return None
@@ -61,7 +60,7 @@ def publish_peer_list(ctx: Context) -> tuple[Action, ...]:
     world = ctx.world
     if not world.list_is_active:
         return ()
-    ready = redis_server.is_ready(world.gang, ctx.observed)
+    ready = ctx.redis_is_ready
     return (
         *_publish_list(world, (pod for pod in ctx.unpublished if pod.has_started or ready)),
         *_due_reminders(ctx),

@@ -18,11 +18,16 @@ from dijob.core.membership.losses import Loss, loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
+from dijob.core.observed.services import changed_fields
 from dijob.core.observed.silence import with_silence
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.annotations import derived_fingerprints
 from dijob.core.render.pod import template_hash
+from dijob.core.render.redis import service_spec
 from dijob.names import FailureAction
+
+# The kinds of the objects of a Redis server, as in the keys of rejections.
+REDIS_KINDS = ("networkpolicy", "service", "pod")
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,29 @@ class Context:
     def unpublished(self) -> tuple[Pod, ...]:
         """The pods to which the active list must be written."""
         return pods_without_list(self.world)
+
+    @cached_property
+    def redis_edits(self) -> tuple[str, ...]:
+        """The fields in which somebody has changed the Service of the job's own Redis server."""
+        gang = self.world.gang
+        port = gang.redis[1] if gang.redis else 0
+        return changed_fields(self.observed, gang.server, service_spec(gang.job, port))
+
+    @cached_property
+    def redis_is_ready(self) -> bool:
+        """Whether the job's own Redis server can be reached; also if the job has none.
+
+        No rank starts before, because a program that cannot connect to it fails after a while, and
+        the job would count that failure. As long as one of its objects is rejected or changed, the
+        server counts as missing.
+        """
+        name, seen = self.world.gang.server, self.observed
+        if not name:
+            return True
+        rejected = any(f"{kind}/{name}" in seen.refusals for kind in REDIS_KINDS)
+        pod, service = seen.unranked_pod(name), f"service/{name}" in seen.existing
+        runs = pod is not None and pod.ready and not pod.deleting
+        return not rejected and service and runs and not self.redis_edits
 
 
 def pods_without_list(world: World) -> tuple[Pod, ...]:

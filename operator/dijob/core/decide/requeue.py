@@ -8,7 +8,7 @@ has missed an annotation.
 from collections.abc import Callable, Iterator
 
 from dijob.api.status import Status
-from dijob.core.decide import address_writes, completion, redis_server, steps
+from dijob.core.decide import address_writes, completion, steps
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import seconds_until_force
 from dijob.core.facts import is_true, job_age, seconds_until_problem
@@ -120,7 +120,7 @@ def _service_waits(ctx: Context) -> Iterator[float]:
     ):
         if missing and (seconds := steps.wait_to_make(ctx, f"{kind}/{ctx.world.gang.job}")) > 0:
             yield seconds
-    if not redis_server.is_ready(ctx.world.gang, ctx.observed):
+    if not ctx.redis_is_ready:
         yield max(LOOK_AGAIN_SECONDS[0], steps.wait_for_pod(ctx, ctx.world.gang.server))
 
 

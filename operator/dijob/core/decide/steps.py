@@ -12,8 +12,8 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, program_starts, redis_server
-from dijob.core.decide.context import Context
+from dijob.core.decide import address_writes, program_starts
+from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.membership import capacity
 from dijob.core.observed import creations
@@ -111,7 +111,7 @@ def _redis_actions(ctx: Context) -> tuple[Action, ...]:
         return ()
     if pod and (pod.finished or pod.deleting):
         return (*delete_pods([pod]), *force_delete_lost_pods([pod], ctx.now))
-    may = all(may_try(ctx, f"{kind}/{name}") for kind in redis_server.KINDS)
+    may = all(may_try(ctx, f"{kind}/{name}") for kind in REDIS_KINDS)
     return (
         (CreateShared(redis_objects.server_manifests),)
         if may and wait_for_pod(ctx, name) <= 0

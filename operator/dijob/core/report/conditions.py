@@ -121,7 +121,7 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten_message(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
     # Reported only when nothing else is missing, since the server usually starts before the ranks.
-    if not lacking and (absent := redis.describe_absence(world.gang, ctx.observed, ctx.now)):
+    if not lacking and (absent := redis.describe_absence(ctx)):
         message = f"all ranks have addresses and wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
     reason = AddressesReady.AddressMissing if _is_stuck(ctx) else AddressesReady.Gathering

@@ -123,7 +123,7 @@ def _redis_facts(ctx: Context) -> list[Fact]:
         return []
     if ctx.job.spec.suspend or ctx.next_status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, so its Redis server is stopped")]
-    return [redis.server_fact(gang, ctx.observed, ctx.now)]
+    return [redis.server_fact(ctx)]
 
 
 def _warning_facts(ctx: Context) -> list[Fact]:

@@ -1,14 +1,12 @@
 """Reports the state of the job's own Redis server."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
-from dijob.core.decide.redis_server import KINDS, changed_service, is_ready
+from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.facts import Fact
-from dijob.core.members import Gang
 from dijob.core.observed import advice
 from dijob.core.observed.creations import lost_until, paused_until
-from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
+from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.reasons import BrokerReady
 
 # Rejections whose message is the API error. The operator writes the messages of the others.
@@ -20,22 +18,22 @@ REASONS = {
 }
 
 
-def server_fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
+def server_fact(ctx: Context) -> Fact:
     """Return whether the job's server is ready, and if not, why."""
-    name = gang.server
-    if is_ready(gang, observed):
+    name, observed = ctx.world.gang.server, ctx.observed
+    if ctx.redis_is_ready:
         return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
     # Rejections come first: as long as one object is missing, the state of the others is no help.
-    for kind in KINDS:
+    for kind in REDIS_KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
             message = not_created(f"{kind}/{name}", refusal)
             if kind == "pod":
                 message = advice.about_redis(message)
             return Fact(REASONS.get(refusal.why, BrokerReady.Refused), message)
-    if changed := changed_service(gang, observed):
-        return Fact(BrokerReady.ServiceChanged, describe_edit(name, changed))
+    if ctx.redis_edits:
+        return Fact(BrokerReady.ServiceChanged, describe_edit(name, ctx.redis_edits))
     pod = observed.unranked_pod(name)
-    if pod is None and (due := paused_until(observed.creations.get(name), now)):
+    if pod is None and (due := paused_until(observed.creations.get(name), ctx.now)):
         return Fact(BrokerReady.NotRunning, f"pod {name} {lost_until(due)}")
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
@@ -62,6 +60,6 @@ def not_created(key: str, refusal: ApiRejection) -> str:
     return refusal.message if names_it else f"{kind} {name} cannot be created: {refusal.message}"
 
 
-def describe_absence(gang: Gang, observed: Observed, now: datetime) -> str:
+def describe_absence(ctx: Context) -> str:
     """Return why the job's own server is not ready; "" if it is, or if the job has none."""
-    return "" if is_ready(gang, observed) else server_fact(gang, observed, now).message
+    return "" if ctx.redis_is_ready else server_fact(ctx).message

@@ -1,11 +1,12 @@
 """Advice for rejected pods whose API errors name containers of the operator (C32, C49)."""
 
 import pytest
+from dijob.core.decide.context import build_context
 from dijob.core.observed import advice, diagnose
 from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.report import redis
 from dijob.reasons import BrokerReady
-from samples.builders import NOW, gang
+from samples.builders import NOW, gang, job
 
 SECURITY = (
     'pods "job-0" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod'
@@ -18,6 +19,7 @@ QUOTA = (
 )
 REDIS = 'pods "job-mq" is forbidden: failed quota: q: must specify limits.cpu for: redis'
 RANGE = 'pods "job-mq" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi'
+WITH_REDIS = job(messageQueue={"type": "redis"})
 
 
 def forbidden(message: str) -> ApiRejection:
@@ -60,7 +62,7 @@ def test_other_errors_are_reported_as_they_are() -> None:
 def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) -> None:
     """C32."""
     seen = Observed(refusals={"pod/job-mq": forbidden(message)})
-    fact = redis.server_fact(gang(server="job-mq"), seen, NOW)
+    fact = redis.server_fact(build_context(WITH_REDIS, seen, NOW))
     assert fact.reason is BrokerReady.Refused
     assert fact.message == f"{advice.REDIS}: {message}"
 
@@ -68,5 +70,5 @@ def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) 
 def test_another_error_about_the_jobs_redis_is_reported_as_it_is() -> None:
     message = 'pods "job-mq" is forbidden: no such priority class'
     seen = Observed(refusals={"pod/job-mq": forbidden(message)})
-    fact = redis.server_fact(gang(server="job-mq"), seen, NOW)
+    fact = redis.server_fact(build_context(WITH_REDIS, seen, NOW))
     assert fact.message == message
