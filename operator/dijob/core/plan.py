@@ -33,7 +33,7 @@ from dijob.core.decide.context import build_context
 from dijob.core.decide.decision import Decision, Report, decide
 from dijob.core.facts import Fact
 from dijob.core.observed.views import Observed
-from dijob.core.report import conditions, deletion, ends, rejections, suspension
+from dijob.core.report import conditions, ends, rejections, stopping
 from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import apply_facts, events
 
@@ -82,9 +82,9 @@ def _report(decision: Decision) -> Iterable[Fact]:
         case Report.END if decision.verdict:
             return ends.end_facts(ctx, decision.verdict)
         case Report.DELETION:
-            return deletion.deletion_facts(ctx)
+            return stopping.deletion_facts(ctx)
         case Report.SUSPENSION:
-            return suspension.suspension_facts(ctx)
+            return stopping.suspension_facts(ctx)
         case _:
             return optional_conditions(ctx)
 

@@ -27,8 +27,8 @@ from dijob.core.facts import Fact
 from dijob.core.observed.refusals import of_change
 from dijob.core.plan import Plan
 from dijob.core.report import summary
-from dijob.core.report.deletion import deletion_wait_fact
 from dijob.core.report.milestones import find_milestones
+from dijob.core.report.stopping import deletion_wait_fact
 from dijob.core.report.summary import Pressure
 from dijob.kube.api import Api, Json, RequestError
 from dijob.kube.kinds import JOBS

@@ -1,5 +1,6 @@
-"""Reports a job that is being deleted: what its pods are doing, and what the deletion is waiting
-for."""
+"""Reports a job whose pods are going away because it is suspended or being deleted: what its pods
+do, and what the deletion waits for.
+"""
 
 from dijob.api.model import Metadata
 from dijob.core.decide.context import Context
@@ -9,10 +10,34 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.termination import held_by
 from dijob.core.report import conditions
 from dijob.core.report.optional import optional_conditions
-from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Terminating
+from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended, Terminating
 
 # Finalizers that the API server sets for the garbage collector; their names would explain nothing.
 OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
+
+SUSPENDED = "the job is suspended: set spec.suspend to false to resume it"
+
+
+def suspension_facts(ctx: Context) -> list[Fact]:
+    """Return the conditions of a job that is suspended, or that waits for its old pods to end
+    before it resumes.
+    """
+    left = ctx.observed.all_pods
+    ending = f"; {diagnose.still_ending(left, ctx.now)}" if left else ""
+    message = (
+        f"{SUSPENDED}{ending}"
+        if ctx.job.spec.suspend
+        else f"the job resumes when its old pods are gone{ending}"
+    )
+    state = Suspended.Suspending if left else Suspended.Suspended
+    conditions = (
+        PodsCreated.Suspended,
+        AddressesReady.Suspended,
+        Running.Suspended,
+        PeersReady.Suspended,
+        state,
+    )
+    return [*(Fact(reason, message) for reason in conditions), *optional_conditions(ctx)]
 
 
 def deletion_facts(ctx: Context) -> list[Fact]:
