@@ -10,7 +10,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.core.members import Gang, format_count
-from dijob.core.observed import advice
+from dijob.core.observed import remedies
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.creations import lost_until, paused_until
 from dijob.core.observed.grouping import group_causes
@@ -173,7 +173,7 @@ def _api_error(refused: ApiRejection) -> str:
     the containers that still run.
     """
     about_content = refused.why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)
-    return advice.about_rank(refused.message) if about_content else refused.message
+    return remedies.about_rank(refused.message) if about_content else refused.message
 
 
 def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expected) -> str:

@@ -1,11 +1,14 @@
-"""Remedies for container errors that name the operator's part of a pod instead of the cause.
+"""Remedies for errors of Kubernetes that name the operator's part of a pod instead of the cause.
 
 The launcher and the gate run before the user's program, so the cluster reports an error for them
-even if the template causes it. Each remedy names the field of the template or the spec.
+even if the template causes it. An API error can name a container that the operator has added, so
+the author of the job cannot find it in the template. Each remedy names the field to set.
 """
 
 import re
 from typing import Final
+
+from dijob import names
 
 # Init systems that refuse to run as any other process: s6-overlay, runit, sysvinit, systemd.
 _NOT_PROCESS_1: Final = re.compile(
@@ -25,6 +28,17 @@ _REMEDIES: Final = (
         "a NUL character in command, args or env of the template",
     ),
 )
+OURS = re.compile(rf"\b(?:{names.LAUNCHER_CONTAINER}|{names.GATE_CONTAINER})\b")
+FOLLOW = (
+    f"set it for the main container: {names.GATE_CONTAINER} and {names.LAUNCHER_CONTAINER} copy its"
+    " resources and securityContext"
+)
+# The wording of quotas and limit ranges.
+RESOURCES = re.compile(r"\bquota\b|\b(?:usage|ratio) per \b")
+REDIS = (
+    "ask an administrator to set the chart's value redis.resources, or set messageQueue.host to a"
+    " server of your own"
+)
 
 
 def find_remedy(text: str) -> str:
@@ -36,3 +50,17 @@ def with_remedy(text: str) -> str:
     """Return the text, followed by its remedy unless the text already contains it."""
     known = find_remedy(text)
     return text if not known or known in text else f"{text} ({known})"
+
+
+def about_rank(message: str) -> str:
+    """Return the API error about the pod of a rank, preceded by advice if it names a container of
+    the operator.
+    """
+    return f"{FOLLOW}: {message}" if OURS.search(message) else message
+
+
+def about_redis(message: str) -> str:
+    """Return the API error about the pod of the job's Redis server, preceded by advice if it is
+    about resources, which no field of the job sets.
+    """
+    return f"{REDIS}: {message}" if RESOURCES.search(message) else message

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.facts import Fact
-from dijob.core.observed import advice
+from dijob.core.observed import remedies
 from dijob.core.observed.creations import lost_until, paused_until
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.reasons import BrokerReady
@@ -28,7 +28,7 @@ def server_fact(ctx: Context) -> Fact:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
             message = not_created(f"{kind}/{name}", refusal)
             if kind == "pod":
-                message = advice.about_redis(message)
+                message = remedies.about_redis(message)
             return Fact(REASONS.get(refusal.why, BrokerReady.Refused), message)
     if ctx.redis_edits:
         return Fact(BrokerReady.ServiceChanged, describe_edit(name, ctx.redis_edits))

@@ -2,7 +2,7 @@
 
 import pytest
 from dijob.core.decide.context import build_context
-from dijob.core.observed import advice, diagnose
+from dijob.core.observed import diagnose, remedies
 from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.report import redis
 from dijob.reasons import BrokerReady
@@ -31,7 +31,7 @@ def test_an_error_about_a_container_of_the_operator_names_the_main_container(mes
     seen = Observed(refusals={"pod/job-0": forbidden(message)})
     found = diagnose.describe_rejections(gang(1), [0], seen)
     assert found is not None
-    assert found[1] == f"rank 0: {advice.FOLLOW}: {message}"
+    assert found[1] == f"rank 0: {remedies.FOLLOW}: {message}"
     assert diagnose.without_address(gang(1), [0], seen, NOW) == found[1]
 
 
@@ -64,7 +64,7 @@ def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) 
     seen = Observed(refusals={"pod/job-mq": forbidden(message)})
     fact = redis.server_fact(build_context(WITH_REDIS, seen, NOW))
     assert fact.reason is BrokerReady.Refused
-    assert fact.message == f"{advice.REDIS}: {message}"
+    assert fact.message == f"{remedies.REDIS}: {message}"
 
 
 def test_another_error_about_the_jobs_redis_is_reported_as_it_is() -> None:
