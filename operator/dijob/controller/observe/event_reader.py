@@ -15,7 +15,7 @@ from dijob.api.model import Metadata
 from dijob.controller.observe.pod_memory import PodMemory
 from dijob.core import pace
 from dijob.core.backoff import doubled_wait
-from dijob.core.observed import patience, pod_events
+from dijob.core.observed import complaints, pod_events
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due, probes_due
 from dijob.core.observed.views import Pod, seconds_since
 from dijob.kube.api import Api, RequestError
@@ -86,9 +86,9 @@ class EventReader:
             # A young warning may resolve by itself (patience.py), so it is read again before it is
             # reported.
             if not text:
-                memory.warnings.pop(pod.uid, None)
-            elif age is None or (left := patience.seconds_until_report(age)) <= 0:
-                memory.warnings[pod.uid] = text
+                news.warnings.pop(pod.uid, None)
+            elif age is None or (left := complaints.seconds_until_report(age)) <= 0:
+                news.warnings[pod.uid] = text
             else:
                 memory.due[pod.uid] = now + timedelta(seconds=left)
 

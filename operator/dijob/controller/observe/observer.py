@@ -10,7 +10,7 @@ from dijob.controller.cache.children import Children
 from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
-from dijob.core.observed import patience, pod_events
+from dijob.core.observed import complaints, pod_events
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.room import Room
 from dijob.core.observed.views import Isolation, Observed, Pod, Throttling
@@ -69,6 +69,6 @@ class Observer:
         """Return the pod with the probe that ended its container or fails, and without a problem
         that is too recent to report.
         """
-        known = pod_events.with_causes(pod, memory.pods.causes)
-        known = pod_events.with_probe(known, memory.pods.probes)
-        return patience.with_due_complaint(known, memory.pods.noticed, now)
+        known = pod_events.with_causes(pod, memory.news.causes)
+        known = pod_events.with_probe(known, memory.news.probes)
+        return complaints.with_due_complaint(known, memory.news.noticed, now)

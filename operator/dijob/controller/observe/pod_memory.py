@@ -7,8 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from dijob.core.observed.complaints import is_retried
-from dijob.core.observed.patience import seconds_until_report
+from dijob.core.observed.complaints import is_retried, seconds_until_report
 from dijob.core.observed.pod_events import End, Probe, probe_of
 from dijob.core.observed.views import Pod
 

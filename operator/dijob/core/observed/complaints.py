@@ -8,6 +8,8 @@ change, and be written, every few seconds.
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from dijob import names
@@ -16,6 +18,7 @@ from dijob.core.observed.containers import renewed_for
 from dijob.core.observed.disruptions import REJECTED
 from dijob.core.observed.endings import read_ending
 from dijob.core.observed.remedies import with_remedy
+from dijob.core.observed.views import Pod
 
 Body = Mapping[str, Any]
 
@@ -33,6 +36,12 @@ _WAITS = re.compile(r"container \S+: (?!CrashLoopBackOff)")
 _ABOUT = re.compile(r"\{(.+)\}$")
 # Waiting reasons of a normal start.
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
+# A kubelet retries what it cannot do yet: a ConfigMap may be created a second after the pods, two
+# nodes may mount a claim at the same time, or a registry may be slow once. A message about it would
+# be outdated by the time it is read, and its event stays for an hour. So it is delayed.
+# A mount is retried after 0.5, 1, 2 and 4 s, so it has failed four times by then. A pull is retried
+# only after 10 s, but the reason why a job cannot start must be reported within 10 s.
+RETRIED_SECONDS = 5.0
 
 
 def pod_complaint(spec: Body, status: Body, main: str = "") -> str:
@@ -137,3 +146,20 @@ def _pull_failure(image: str, message: str) -> str:
 def _join_reason(reason: str | None, message: str | None) -> str:
     parts = map(one_line, (reason or "", message or ""))
     return ": ".join(part for part in parts if part)
+
+
+def seconds_until_report(seconds: float) -> float:
+    """Return the time (seconds) until a complaint of this age (`seconds`) is reported; 0 or less:
+    now.
+    """
+    return RETRIED_SECONDS - seconds
+
+
+def with_due_complaint(pod: Pod, noticed: Mapping[str, datetime], now: datetime) -> Pod:
+    """Return the pod, without its complaint while that is delayed. `noticed` is when the complaint
+    of each pod was first seen, by uid.
+    """
+    since = noticed.get(pod.uid, now)
+    if not is_retried(pod.complaint) or seconds_until_report((now - since).total_seconds()) <= 0:
+        return pod
+    return replace(pod, complaint="")

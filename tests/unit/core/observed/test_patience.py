@@ -5,9 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from dijob.controller.observe.event_reader import EventReader
-from dijob.controller.observe.pod_memory import PodMemory
-from dijob.core.observed import patience
+from dijob.core.observed import complaints
 from dijob.core.observed.pod_events import newest_warning
 from dijob.process.clock import Clock
 from fakes.fake_api import FakeApi
@@ -37,9 +35,9 @@ def event(at: int, reason: str, type_: str = "Warning", first: int | None = None
 )
 def test_a_problem_that_the_kubelet_retries_is_reported_later(complaint: str, seconds: int) -> None:
     pod, noticed = view(1, complaint=complaint), {"uid-1": later(100)}
-    before = patience.with_due_complaint(pod, noticed, later(100 + seconds - 1))
+    before = complaints.with_due_complaint(pod, noticed, later(100 + seconds - 1))
     assert before.complaint == ("" if seconds else complaint)
-    assert patience.with_due_complaint(pod, noticed, later(100 + seconds)).complaint == complaint
+    assert complaints.with_due_complaint(pod, noticed, later(100 + seconds)).complaint == complaint
 
 
 def test_the_delay_counts_from_when_the_problem_was_noticed() -> None:
@@ -103,4 +101,4 @@ async def test_a_recent_warning_is_read_again_before_it_is_reported(
     await EventReader(api.api(), At(100)).read(job().metadata, [silent], memory)
     assert bool(memory.warnings) is reported
     if not reported:
-        assert memory.due == {"uid-1": later(100 + patience.RETRIED_SECONDS - age)}
+        assert news.due == {"uid-1": later(100 + complaints.RETRIED_SECONDS - age)}
