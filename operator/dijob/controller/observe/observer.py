@@ -12,8 +12,7 @@ from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
 from dijob.core.observed import complaints, pod_events
 from dijob.core.observed.ranked import by_rank
-from dijob.core.observed.room import Room
-from dijob.core.observed.views import Isolation, Observed, Pod, Throttling
+from dijob.core.observed.views import Isolation, Observed, Pod, Room, Throttling
 from dijob.core.options import Options, is_isolated, option_warnings
 from dijob.kube.throttle import Throttle
 

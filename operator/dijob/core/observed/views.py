@@ -13,7 +13,6 @@ from enum import StrEnum
 from dijob.api.problems import Problem
 from dijob.core.addresses import ListCopy
 from dijob.core.observed.containers import Containers
-from dijob.core.observed.room import Room
 from dijob.core.observed.termination import NOT_DELETED, Termination
 
 # The prefix of the complaint about a pod with scheduling gates.
@@ -285,6 +284,25 @@ class Throttling:
 
     latency: float = 0.0
     reminders: int = 1
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is known about the capacity of the cluster.
+
+    `released` are the names of pods that were deleted to free a node for a lower rank (from the
+    operator's memory). `contended`: pods of this job and of other jobs wait for a node.
+    `strangers`: pods that belong to no job wait for one.
+    """
+
+    released: frozenset[str] = frozenset()
+    contended: bool = False
+    strangers: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether other pods could use the capacity that a job releases."""
+        return self.contended or self.strangers
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from dijob.core.members import compact_ranks
 from dijob.core.membership import capacity
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.observed.refusals import of_creation
-from dijob.core.observed.room import Room
-from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
+from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, Room
 from dijob.core.plan import Plan
 from samples.builders import (
     NOW,

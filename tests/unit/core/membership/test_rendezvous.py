@@ -9,8 +9,7 @@ from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, ReleasePod
 from dijob.core.membership.rendezvous import Rendezvous
-from dijob.core.observed.room import Room
-from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause
+from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, Room
 from samples.builders import (
     LIST,
     NOW,
