@@ -13,7 +13,7 @@ from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, GangMember, gang_of
 from dijob.core.options import Options
-from dijob.core.render import launcher, metadata, server, tolerations, variables
+from dijob.core.render import launcher, metadata, server, variables
 from dijob.core.render.fields import Manifest, as_mapping, extend_list, objects_in
 from dijob.names import DIALLING, Addressing, Launcher
 
@@ -49,7 +49,7 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
     _fit_main(spec, main, job, member, gang)
     main["volumeMounts"] = extend_list(main.get("volumeMounts"), *launcher.launcher_mounts(options))
     _fit_priority(spec, job, options)
-    tolerations.limit_toleration(spec, job, options)
+    limit_toleration(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
         # With ClusterFirst, a pod with hostNetwork could not resolve the names of the cluster.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
@@ -228,3 +228,29 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
             **as_mapping(given),
             "searches": [*(searches if isinstance(searches, list) else ()), domain],
         }
+
+
+def limit_toleration(spec: Manifest, job: DIJob, options: Options) -> None:
+    """Limit how long the pod tolerates a lost node, unless its template does.
+
+    That is how long the pod stays on it before Kubernetes evicts it (docs/decisions/041). Without
+    these tolerations, the API server adds 300 s for each taint (admission plugin
+    DefaultTolerationSeconds, which checks the template in the same way).
+    """
+    own = job.spec.lost_node_seconds
+    seconds = options.lost_node_seconds if own is None else own
+    given = objects_in(spec.get("tolerations"))
+    bounded = {
+        one.get("key") or "" for one in given if (one.get("effect") or "NoExecute") == "NoExecute"
+    }
+    ours = (
+        {
+            "key": taint,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": seconds,
+        }
+        for taint in (names.TAINT_NOT_READY, names.TAINT_UNREACHABLE)
+        if not bounded & {taint, ""}
+    )
+    spec["tolerations"] = extend_list(spec.get("tolerations"), *ours)

@@ -11,9 +11,9 @@ import copy
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.options import Options, on_host
-from dijob.core.render import metadata, policy, tolerations
+from dijob.core.render import metadata, policy
 from dijob.core.render.fields import Manifest
-from dijob.core.render.pod import PROBE_PERIOD_SECONDS
+from dijob.core.render.pod import PROBE_PERIOD_SECONDS, limit_toleration
 
 # The fields of the ranks' pods that the server's pod copies: where it may run, and how its image is
 # pulled.
@@ -111,7 +111,7 @@ def _redis_pod(job: DIJob, port: int, options: Options) -> Manifest:
         },
         "containers": [redis],
     }
-    tolerations.limit_toleration(spec, job, options)
+    limit_toleration(spec, job, options)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata.of_server(job), "spec": spec}
 
 
