@@ -15,11 +15,9 @@ from dijob.kube.api import RequestError
 from dijob.process.clock import SYSTEM, Clock
 from dijob.server import metrics
 from dijob.server.callers import Callers, JobName, Rank
-from dijob.server.limits import Limit, Rate
 from dijob.server.openapi import OPENAPI_PATH, ROUTES, build_document
-from dijob.server.refusal import RequestRejection
 from dijob.server.reports import Reports
-from dijob.server.requests import Posted, ProgressRequest, Replicas
+from dijob.server.requests import Limit, Posted, ProgressRequest, Rate, Replicas, RequestRejection
 from dijob.server.sizes import Sizes
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,7 @@ from dijob.kube.kinds import JOBS
 from dijob.process.clock import SYSTEM, Clock
 from dijob.server import metrics
 from dijob.server.callers import JobName
-from dijob.server.limits import Limit, Rate
-from dijob.server.refusal import RequestRejection
+from dijob.server.requests import Limit, Rate, RequestRejection
 from dijob.server.sizes import MANAGER, TRIES, Sizes
 
 log = logging.getLogger(__name__)

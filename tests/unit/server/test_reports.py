@@ -10,10 +10,11 @@ from dijob.kube.api import Api, RequestError
 from dijob.kube.kinds import JOBS
 from dijob.server.__main__ import run_server
 from dijob.server.callers import JobName
-from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY, SILENT_SECONDS
 from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
-from dijob.server.requests import ProgressRequest
+from dijob.server.requests import Limit, ProgressRequest, Rate
+from dijob.shell.api import Api, RequestError
+from dijob.shell.kinds import JOBS
 from fakes.server_lab import JOB, UID, Apiserver, Body, Lab, lab
 
 

@@ -14,9 +14,10 @@ from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
 from dijob.kube.kinds import PODS
 from dijob.server.callers import ACCESS, REVIEWS
-from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY
 from dijob.server.openapi import ROUTES, build_document
+from dijob.server.requests import Limit, Rate
+from dijob.shell.kinds import PODS
 from fakes.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
 
 
