@@ -4,7 +4,7 @@ it."""
 import warnings
 
 import pytest
-from dijob.api.fingerprint import spec_fingerprint
+from dijob.api.model import spec_fingerprint
 from dijob.api.spec import Spec
 from dijob.api.traits import Immutable, Mutable, traits_by_field
 from dijob.crd import crd_schema
