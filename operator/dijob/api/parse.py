@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from dijob.api import checks, depth
+from dijob.api import checks, limits
 from dijob.api.model import DIJob, Metadata
 from dijob.api.problems import SpecError, from_validation
 from dijob.api.spec import Spec
@@ -81,7 +81,7 @@ def _read_job(body: Body) -> DIJob:
 
 
 def _refuse_depth(body: Body) -> None:
-    if found := tuple(depth.depth_problems(body.get("spec"), "spec")):
+    if found := tuple(limits.depth_problems(body.get("spec"), "spec")):
         raise SpecError(found)
 
 

@@ -27,7 +27,7 @@ _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
 # Longer than a rule allows (template_checks.LONGEST_STRING), so that the rule's message is shown
 # rather than the schema's, which does not say what to do.
 _LONG: Final = 2**20
-# Bounds for lists in a template. depth.VALUES limits the object anyway. For tasks the bound is
+# Bounds for lists in a template. limits.VALUES limits the object anyway. For tasks the bound is
 # smaller, because the apiserver estimates the cost of a rule over all tasks and rejects a CRD above
 # its budget.
 _WORDS: Final = 8192

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json  # a quarter faster than json.loads, and installed anyway
 
-from dijob.api.depth import cut_depth, cut_size, is_wide
+from dijob.api.limits import cut_depth, cut_size, is_wide
 
 # pydantic_core has no exception of its own for its depth limit, only this text.
 _TOO_DEEP = "recursion limit exceeded"
@@ -21,7 +21,7 @@ _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
 async def parse_document(document: bytes) -> Any:
-    """Parse a document, without parts that are too deep or too large (api/depth.py). Raises
+    """Parse a document, without parts that are too deep or too large (api/limits.py). Raises
     ValueError if it is not JSON.
     """
     if _is_large(document):

@@ -9,7 +9,7 @@ import kopf
 import pytest
 from aiohttp import web
 from dijob import names
-from dijob.api import depth
+from dijob.api import limits
 from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
 from dijob.controller.cache.children import Children
@@ -45,7 +45,7 @@ async def test_one_document_that_is_too_deep_does_not_hide_other_documents(
     with pytest.raises(SpecError) as refused:
         parse_job(poisoned)
     assert str(refused.value).startswith("spec.template.spec.x")
-    assert depth.DEEP_MESSAGE in str(refused.value)
+    assert limits.DEEP_MESSAGE in str(refused.value)
     assert len(str(refused.value)) < 300
 
 
@@ -59,7 +59,7 @@ async def test_kopf_can_parse_every_document_that_it_gets(
 
 
 async def test_a_document_that_is_not_too_deep_is_unchanged() -> None:
-    text = listed(depth.LEVELS - 10)
+    text = listed(limits.LEVELS - 10)
     assert await limit_document(text) is text
     assert await parse_document(text) == json.loads(text)
     parse_job((await parse_document(text))["items"][0])
@@ -78,14 +78,14 @@ JSON = st.recursive(
 @settings(max_examples=50, deadline=None)
 def test_a_shallow_document_is_kept_completely(value: object, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii).encode()
-    assert depth.cut_depth(text) == text
+    assert limits.cut_depth(text) == text
 
 
 @given(value=JSON)
 @settings(max_examples=50, deadline=None)
 def test_only_the_deep_part_of_a_document_is_removed(value: object) -> None:
     text = f"[{nested(300)},{json.dumps(value)}]".encode()
-    assert json.loads(depth.cut_depth(text))[1] == value
+    assert json.loads(limits.cut_depth(text))[1] == value
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"<html>", b'{"a": tru}', b"[" * 300 + b"x"])
@@ -96,7 +96,7 @@ async def test_invalid_json_raises_a_value_error(data: bytes) -> None:
 
 def test_a_job_with_too_many_values_is_rejected() -> None:
     with pytest.raises(SpecError, match="spec: has more than 10,000 values"):
-        parse_job(job_body(pod={"x": [[] for _ in range(depth.VALUES)]}))
+        parse_job(job_body(pod={"x": [[] for _ in range(limits.VALUES)]}))
 
 
 # A third of what an apiserver stores.
@@ -146,14 +146,14 @@ async def test_a_huge_job_is_cut_before_parsing_and_still_rejected(
 @settings(max_examples=50, deadline=None)
 def test_a_document_with_few_values_is_kept_completely(value: object, levels: int) -> None:
     text = json.dumps(value).encode()
-    assert depth.cut_size(text, levels) == text
+    assert limits.cut_size(text, levels) == text
 
 
 @given(value=JSON, levels=st.integers(0, 3), most=st.integers(0, 6))
 @settings(max_examples=50, deadline=None)
 def test_a_cut_leaves_a_marker_and_keeps_the_rest(value: object, levels: int, most: int) -> None:
     text = json.dumps(value)
-    assert json.loads(depth.cut_size(text.encode(), levels, most)) == marked(
+    assert json.loads(limits.cut_size(text.encode(), levels, most)) == marked(
         json.loads(text), levels, most
     )
 
@@ -165,7 +165,7 @@ def marked(value: object, levels: int, most: int) -> object:
     if not isinstance(value, dict | list):
         return value
     if not levels and tokens(value) - 1 > most:
-        return [depth.CUT] if isinstance(value, list) else {depth.CUT: depth.CUT}
+        return [limits.CUT] if isinstance(value, list) else {limits.CUT: limits.CUT}
     if not levels:
         return value
     if isinstance(value, list):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from dijob import names, reasons
-from dijob.api.size import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
+from dijob.api.limits import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
 from dijob.api.status import Condition, FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown

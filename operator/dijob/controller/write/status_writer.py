@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from dijob import __version__, names
+from dijob.api.limits import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
 from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_status
-from dijob.api.size import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
 from dijob.api.status import Status
 from dijob.controller import metrics
 from dijob.controller.cache.jobs import Jobs

@@ -8,7 +8,7 @@ remains is rejected by validation (docs/decisions/014).
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -39,6 +39,14 @@ DEEP_MESSAGE: Final = (
 LARGE_MESSAGE: Final = (
     f"has more than {VALUES:,} values, and each pod would get all of them: make it smaller, for"
     " example with a ConfigMap that the template mounts or references in envFrom"
+)
+# etcd stores at most about 1.5 MB for an object with its status. A job above this size may be too
+# large for a status, which has at most some 100 KB.
+LARGE_BYTES: Final = 1024 * 1024
+TOO_LARGE_MESSAGE: Final = (
+    "the job is too large: the API server cannot store its status next to the spec (a job with its"
+    " status may have about 1.5 MB). Move long arguments and variables into a ConfigMap, mount it"
+    " as a volume or use envFrom, and create the job again"
 )
 
 
@@ -128,3 +136,8 @@ def _next_level(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 def _join_path(path: str, step: str) -> str:
     """Return the path of a field or entry, cut to what a message can show."""
     return path if len(path) > _PATH_LENGTH else path + step[: _PATH_LENGTH + 1]
+
+
+def size_of(body: Mapping[str, Any]) -> int:
+    """Return the size of an object as JSON, in bytes."""
+    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
