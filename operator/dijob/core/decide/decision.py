@@ -8,9 +8,8 @@ action, or count a failure twice.
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any
 
-from dijob.api.status import GivenBack, Status, format_time
+from dijob.api.status import Status, format_time
 from dijob.core.actions import Action
 from dijob.core.decide import (
     address_writes,
@@ -23,6 +22,7 @@ from dijob.core.decide import (
 )
 from dijob.core.decide.completion import Verdict
 from dijob.core.decide.context import Context
+from dijob.core.decide.deletion import delete_pods
 from dijob.core.membership import capacity
 
 
@@ -103,28 +103,18 @@ def _decide_start_or_run(ctx: Context) -> Decision:
 def _decide_release(ctx: Context) -> Decision | None:
     """Decide whether a job that cannot start releases its capacity, and waits; None if not."""
     timeout = ctx.job.spec.schedule_timeout_seconds
-    if record := capacity.due_give_back(ctx.rendezvous, ctx.next_status, timeout):
+    if record := capacity.due_record(ctx.rendezvous, ctx.next_status, timeout):
         # Stored before the pods are deleted. Otherwise an operator that is killed in between would
         # re-create them at once.
-        return _write_first(_with_status(ctx, given_back=record))
-    given = ctx.next_status.given_back
-    if not (given and ctx.world.no_rank_runs and _waits_for_retry(ctx)):
+        status = ctx.next_status.model_copy(update={"given_back": record})
+        return _write_first(replace(ctx, next_status=status))
+    pods = capacity.pods_to_release(ctx.rendezvous, ctx.next_status)
+    if pods is None:
         return None
-    # A pod that was kept has found a node, so there is capacity: the pause ends now.
-    if capacity.found_node(ctx.world, given):
-        over: GivenBack = given.model_copy(update={"until": format_time(ctx.now)})
-        return _write_first(_with_status(ctx, given_back=over))
-    return Decision(
-        ctx,
-        Report.PROGRESS,
-        requeue.waiting_for_room,
-        steps.give_back(ctx, given),
-        deletes_after_counts=True,
-    )
-
-
-def _waits_for_retry(ctx: Context) -> bool:
-    return capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0
+    # They are deleted once the status has counted how the others ended.
+    due = () if ctx.has_unstored_counts else delete_pods(pods)
+    when = requeue.waiting_for_room
+    return Decision(ctx, Report.PROGRESS, when, due, deletes_after_counts=True)
 
 
 def _decide_clean_up(ctx: Context) -> Decision:
@@ -149,7 +139,3 @@ def _decide_suspension(ctx: Context) -> Decision:
 def _write_first(ctx: Context) -> Decision:
     """Write the status of this context. The next reconciliation acts on it."""
     return Decision(ctx, Report.PROGRESS, requeue.at_once)
-
-
-def _with_status(ctx: Context, **update: Any) -> Context:
-    return replace(ctx, next_status=ctx.next_status.model_copy(update=update))

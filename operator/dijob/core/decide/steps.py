@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from dijob.api.status import GivenBack
 from dijob.core.actions import (
     Action,
     ChangePolicy,
@@ -15,7 +14,6 @@ from dijob.core.actions import (
 from dijob.core.decide import address_writes, program_starts
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
-from dijob.core.membership import capacity
 from dijob.core.observed import creations
 from dijob.core.observed.policies import spec_digest
 from dijob.core.observed.views import RejectionCause
@@ -28,11 +26,6 @@ from dijob.core.render import redis as redis_objects
 IN_ORDER_AT_ONCE = 32
 # The fractional parts of its multiples are evenly spread, however many there are.
 GOLDEN_RATIO = 0.618034
-
-
-def give_back(ctx: Context, given: GivenBack) -> tuple[Action, ...]:
-    """Delete the pods that hold capacity, once the status has counted how the others ended."""
-    return () if ctx.has_unstored_counts else delete_pods(capacity.to_give_back(ctx.world, given))
 
 
 def next_actions(ctx: Context) -> tuple[Action, ...]:

@@ -23,12 +23,15 @@ RETRY_SECONDS = (30.0, 600.0)
 SPREAD = (0.5, 1.5)
 
 
-def due_give_back(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBack | None:
-    """Return the record to store if the job must release its capacity now; else None.
+def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBack | None:
+    """Return the record to store if the job releases its capacity now, or may try again earlier
+    than planned; else None.
 
     `timeout` (seconds) is the admission timeout: how long a rank may wait for a node, or for room
     in a quota, while other ranks of a job that does not run hold theirs.
     """
+    if over := _end_of_pause(rendezvous, status):
+        return over
     world, observed, now = rendezvous.world, rendezvous.observed, rendezvous.now
     if (
         seconds_until_retry(status, now) > 0
@@ -55,22 +58,30 @@ def due_give_back(rendezvous: Rendezvous, status: Status, timeout: int) -> Given
     )
 
 
-def found_node(world: World, given: GivenBack) -> bool:
-    """Whether there is capacity for a job that waits for its next attempt, because a pod that it
-    has kept was bound to a node. If another job waits too, that pod has only taken the capacity
-    that was released for the other job.
+def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] | None:
+    """Return the pods to delete until the next try of a job that has released its capacity: all
+    except the kept ones without a node, so that a cluster autoscaler adds nodes for these. None if
+    the job does not wait for a try.
     """
-    kept = (world.pods.get(rank) for rank in parse_ranks(given.kept_ranks))
-    return not given.contended and any(pod and pod.scheduled for pod in kept)
-
-
-def to_give_back(world: World, given: GivenBack) -> tuple[Pod, ...]:
-    """Return the pods to delete until the next attempt: all except the kept ones without a node.
-    These stay, so that a cluster autoscaler adds nodes for them.
-    """
+    world, given = rendezvous.world, status.given_back
+    if not (given and world.no_rank_runs and seconds_until_retry(status, rendezvous.now) > 0):
+        return None
     kept = parse_ranks(given.kept_ranks)
     pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
     return tuple(pod for pod in pods if pod.scheduled or pod.rank not in kept)
+
+
+def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
+    """Return the record to store if a job that waits for its next try can start it now, because a
+    pod that it has kept was bound to a node, so there is capacity; else None. If another job waits
+    too, that pod has only taken the capacity that was released for the other job.
+    """
+    world, now, given = rendezvous.world, rendezvous.now, status.given_back
+    if not given or not world.no_rank_runs or seconds_until_retry(status, now) <= 0:
+        return None
+    kept = (world.pods.get(rank) for rank in parse_ranks(given.kept_ranks))
+    found = not given.contended and any(pod and pod.scheduled for pod in kept)
+    return given.model_copy(update={"until": format_time(now)}) if found else None
 
 
 def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> float | None:

@@ -158,7 +158,7 @@ def test_when_a_job_releases_its_capacity(
         stored.model_copy(update={"succeeded_ranks": compact_ranks(done)}),
         NOW,
     )
-    given = capacity.due_give_back(Rendezvous(world, seen, 10, later(seconds)), stored, 10)
+    given = capacity.due_record(Rendezvous(world, seen, 10, later(seconds)), stored, 10)
     assert (given is not None) == gives
     if given:
         assert (
