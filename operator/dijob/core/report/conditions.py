@@ -21,7 +21,7 @@ from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.grouping import MESSAGE_LIMIT, shorten_message
-from dijob.core.report import redis
+from dijob.core.report import shared_objects
 from dijob.core.report.optional import optional_conditions, without_peers
 from dijob.core.report.past_failures import past_failures
 from dijob.reasons import (
@@ -121,7 +121,7 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten_message(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
     # Reported only when nothing else is missing, since the server usually starts before the ranks.
-    if not lacking and (absent := redis.describe_absence(ctx)):
+    if not lacking and (absent := shared_objects.describe_absence(ctx)):
         message = f"all ranks have addresses and wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
     reason = AddressesReady.AddressMissing if _is_stuck(ctx) else AddressesReady.Gathering

@@ -20,8 +20,8 @@ from dijob.core.observed.creations import paused_until
 from dijob.core.observed.services import changed_fields
 from dijob.core.observed.views import RejectionCause
 from dijob.core.render import service as render_service
-from dijob.core.report import redis
-from dijob.core.report.redis import describe_edit, not_created
+from dijob.core.report import shared_objects
+from dijob.core.report.shared_objects import describe_edit, not_created
 from dijob.reasons import (
     BrokerReady,
     Invalid,
@@ -123,7 +123,7 @@ def _redis_facts(ctx: Context) -> list[Fact]:
         return []
     if ctx.job.spec.suspend or ctx.next_status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, so its Redis server is stopped")]
-    return [redis.server_fact(ctx)]
+    return [shared_objects.server_fact(ctx)]
 
 
 def _warning_facts(ctx: Context) -> list[Fact]:

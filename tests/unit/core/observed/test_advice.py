@@ -4,7 +4,7 @@ import pytest
 from dijob.core.decide.context import build_context
 from dijob.core.observed import diagnose, remedies
 from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
-from dijob.core.report import redis
+from dijob.core.report import shared_objects
 from dijob.reasons import BrokerReady
 from samples.builders import NOW, gang, job
 
@@ -62,7 +62,7 @@ def test_other_errors_are_reported_as_they_are() -> None:
 def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) -> None:
     """C32."""
     seen = Observed(refusals={"pod/job-mq": forbidden(message)})
-    fact = redis.server_fact(build_context(WITH_REDIS, seen, NOW))
+    fact = shared_objects.server_fact(build_context(WITH_REDIS, seen, NOW))
     assert fact.reason is BrokerReady.Refused
     assert fact.message == f"{remedies.REDIS}: {message}"
 
@@ -70,5 +70,5 @@ def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) 
 def test_another_error_about_the_jobs_redis_is_reported_as_it_is() -> None:
     message = 'pods "job-mq" is forbidden: no such priority class'
     seen = Observed(refusals={"pod/job-mq": forbidden(message)})
-    fact = redis.server_fact(build_context(WITH_REDIS, seen, NOW))
+    fact = shared_objects.server_fact(build_context(WITH_REDIS, seen, NOW))
     assert fact.message == message
