@@ -10,26 +10,17 @@ from collections.abc import Callable
 from dijob import names
 from dijob.api import checks
 from dijob.api.bypass import bypass_problems
-from dijob.api.status import format_time
 from dijob.api.warnings import job_warnings
 from dijob.core.decide.context import Context
-from dijob.core.facts import Fact, find_condition, is_true
+from dijob.core.facts import Fact, is_true
 from dijob.core.members import format_ranks
 from dijob.core.observed.containers import Containers
-from dijob.core.observed.creations import paused_until
-from dijob.core.observed.services import changed_fields
-from dijob.core.observed.views import RejectionCause
-from dijob.core.render import service as render_service
-from dijob.core.report import shared_objects
-from dijob.core.report.shared_objects import describe_edit, not_created
+from dijob.core.report.shared_objects import shared_object_facts
 from dijob.reasons import (
-    BrokerReady,
     Invalid,
-    Isolated,
     LauncherBypassed,
     Paused,
     Reason,
-    ServiceReady,
     SpecWarning,
     Suspended,
 )
@@ -68,62 +59,8 @@ def optional_conditions(ctx: Context) -> list[Fact]:
     return [
         *facts,
         *_warning_facts(ctx),
-        *_service_facts(ctx),
-        *_policy_facts(ctx),
-        *_redis_facts(ctx),
+        *shared_object_facts(ctx),
     ]
-
-
-def _service_facts(ctx: Context) -> list[Fact]:
-    service, known = f"service/{ctx.world.gang.job}", find_condition(ctx.job.status, ServiceReady)
-    if not ctx.job.wants_service:
-        return [Fact(ServiceReady.NotWanted)] if known else []
-    if refusal := ctx.observed.refusals.get(service):
-        taken = refusal.why is RejectionCause.TAKEN
-        reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
-        return [Fact(reason, not_created(service, refusal))]
-    # While it is being created for the first time, there is nothing to report.
-    if service in ctx.observed.existing:
-        spec = render_service.headless_spec(ctx.world.gang.job)
-        # The ranks of an ended job need no names.
-        name = ctx.world.gang.job
-        if not ctx.job.status.ended and (changed := changed_fields(ctx.observed, name, spec)):
-            return [Fact(ServiceReady.ServiceChanged, describe_edit(name, changed))]
-        return [Fact(ServiceReady.Created)] if known else []
-    removed = _describe_removal(ctx, service)
-    return [Fact(ServiceReady.ServiceRemoved, removed)] if removed else []
-
-
-def _policy_facts(ctx: Context) -> list[Fact]:
-    known = find_condition(ctx.job.status, Isolated)
-    if not ctx.observed.isolation.wanted:
-        return [Fact(Isolated.NotWanted)] if known else []
-    policy = f"networkpolicy/{ctx.world.gang.job}"
-    if refusal := ctx.observed.refusals.get(policy):
-        reason = Isolated.NameTaken if refusal.why is RejectionCause.TAKEN else Isolated.Refused
-        return [Fact(reason, not_created(policy, refusal))]
-    if ctx.world.gang.job in ctx.observed.isolation.policies:
-        return [Fact(Isolated.Created)] if known else []
-    removed = _describe_removal(ctx, policy)
-    return [Fact(Isolated.Removed, removed)] if removed else []
-
-
-def _describe_removal(ctx: Context, key: str) -> str:
-    """Describe a missing object ("service/x") that is deleted repeatedly; "" if it is not."""
-    due = paused_until(ctx.observed.creations.get(key), ctx.now)
-    if due is None:
-        return ""
-    what = key.replace("/", " ")
-    return f"{what} was deleted repeatedly, and will be re-created at {format_time(due)}"
-
-
-def _redis_facts(ctx: Context) -> list[Fact]:
-    gang = ctx.world.gang
-    if not gang.server or ctx.job.status.ended:
-        return []
-    if ctx.job.spec.suspend or ctx.next_status.suspend_time:
-        return [Fact(BrokerReady.Suspended, "the job is suspended, so its Redis server is stopped")]
-    return [shared_objects.server_fact(ctx)]
 
 
 def _warning_facts(ctx: Context) -> list[Fact]:
