@@ -40,8 +40,8 @@ LARGE_MESSAGE: Final = (
     f"has more than {VALUES:,} values, and each pod would get all of them: make it smaller, for"
     " example with a ConfigMap that the template mounts or references in envFrom"
 )
-# etcd stores at most about 1.5 MB for an object with its status. A job above this size may be too
-# large for a status, which has at most some 100 KB.
+# etcd stores at most about 1.5 MB for an object with its status. A job above this size may leave
+# no room for a status, which has at most some 100 KB.
 LARGE_BYTES: Final = 1024 * 1024
 TOO_LARGE_MESSAGE: Final = (
     "the job is too large: the API server cannot store its status next to the spec (a job with its"

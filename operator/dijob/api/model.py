@@ -156,7 +156,7 @@ class DIJob(Stored):
 def spec_fingerprint(spec: Spec) -> str:
     """Return a hash of the immutable fields, which shows whether a pod was created from this spec.
 
-    The hash covers what the user wrote and not the pod that the operator makes of it. Otherwise an
+    The hash covers what the user wrote, not the pod that the operator makes of it. Otherwise an
     upgrade of the operator would mark every running pod as outdated. For the same reason most
     fields are hashed only if they differ from their default: a pod that is older than the field
     keeps its hash.

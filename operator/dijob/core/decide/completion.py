@@ -7,7 +7,7 @@ pods whose programs failed (unless cleanPodPolicy is All), and ends those that w
 A job that is being deleted can still exist for a while: a finalizer keeps it, or the deletion waits
 for its pods (`kubectl delete --cascade=foreground`). Nothing is created then and lost pods are not
 replaced, as for a Deployment in this state. The status stays accurate, failures count, and the
-message says what the deletion waits for.
+message says what the deletion is waiting for.
 """
 
 from dataclasses import dataclass

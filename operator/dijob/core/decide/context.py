@@ -168,7 +168,7 @@ def _observed_status(
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={world.gang.job}",
             "start_time": job.status.start_time or format_time(first_seen),
-            # A job that has started counts the retries of the next wait from 1 again.
+            # Once a job has started, the retries of its next wait are counted from 1 again.
             "given_back": None if world.list_is_active else job.status.given_back,
         }
     )

@@ -36,7 +36,7 @@ FOLLOW = (
 # The wording of quotas and limit ranges.
 RESOURCES = re.compile(r"\bquota\b|\b(?:usage|ratio) per \b")
 REDIS = (
-    "ask an administrator to set the chart's value redis.resources, or set messageQueue.host to a"
+    "ask an administrator to set the chart value redis.resources, or set messageQueue.host to a"
     " server of your own"
 )
 

@@ -1,5 +1,5 @@
 """Reports a job whose pods are going away because it is suspended or being deleted: what its pods
-do, and what the deletion waits for.
+are doing, and what the deletion is waiting for.
 """
 
 from dijob.api.model import Metadata
