@@ -30,7 +30,7 @@ from dijob.api.status import Status
 from dijob.core.actions import Action, Event
 from dijob.core.decide import changes, completion, program_starts, requeue
 from dijob.core.decide.context import build_context
-from dijob.core.decide.decision import Decision, Report, decide
+from dijob.core.decide.decision import JobDecision, ReportKind, decide
 from dijob.core.facts import Fact
 from dijob.core.observed.views import Observed
 from dijob.core.report import conditions, ends, rejections, stopping
@@ -73,23 +73,23 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     )
 
 
-def _report(decision: Decision) -> Iterable[Fact]:
+def _report(decision: JobDecision) -> Iterable[Fact]:
     """Return the conditions that explain a decision."""
     ctx = decision.ctx
     match decision.report:
-        case Report.PROGRESS:
+        case ReportKind.PROGRESS:
             return conditions.progress_facts(ctx)
-        case Report.END if decision.verdict:
+        case ReportKind.END if decision.verdict:
             return ends.end_facts(ctx, decision.verdict)
-        case Report.DELETION:
+        case ReportKind.DELETION:
             return stopping.deletion_facts(ctx)
-        case Report.SUSPENSION:
+        case ReportKind.SUSPENSION:
             return stopping.suspension_facts(ctx)
         case _:
             return optional_conditions(ctx)
 
 
-def _seconds_until_next(decision: Decision, status: Status) -> float:
+def _seconds_until_next(decision: JobDecision, status: Status) -> float:
     """Return the seconds until the next reconciliation. A rejected action is retried when its
     back-off is over.
     """
@@ -98,7 +98,7 @@ def _seconds_until_next(decision: Decision, status: Status) -> float:
     return seconds if retry is None else max(min(seconds, retry), 0.1)
 
 
-def _must_write_now(decision: Decision) -> bool:
+def _must_write_now(decision: JobDecision) -> bool:
     """Whether an action waits until the status has stored what this reconciliation has counted."""
     return decision.ctx.has_unstored_counts and (
         decision.deletes_after_counts

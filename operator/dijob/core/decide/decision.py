@@ -26,7 +26,7 @@ from dijob.core.decide.deletion import delete_pods
 from dijob.core.membership import capacity
 
 
-class Report(Enum):
+class ReportKind(Enum):
     """Which conditions explain a decision (core/report)."""
 
     PROGRESS = auto()
@@ -38,7 +38,7 @@ class Report(Enum):
 
 
 @dataclass(frozen=True)
-class Decision:
+class JobDecision:
     """What one reconciliation does.
 
     `ctx` has the status to write as its `next_status`, still with the old conditions. `actions` is
@@ -47,7 +47,7 @@ class Decision:
     """
 
     ctx: Context
-    report: Report
+    report: ReportKind
     when: requeue.When
     actions: tuple[Action, ...] | None = None
     verdict: Verdict | None = None
@@ -62,13 +62,13 @@ class Decision:
         return ctx.next_status.model_copy(update=update)
 
 
-def decide(ctx: Context) -> Decision:
+def decide(ctx: Context) -> JobDecision:
     """Return what this reconciliation does, by the first rule that applies."""
     if not ctx.job.status.ended and (verdict := completion.find_verdict(ctx)):
-        return Decision(ctx, Report.END, requeue.at_once, verdict=verdict)
+        return JobDecision(ctx, ReportKind.END, requeue.at_once, verdict=verdict)
     if ctx.job.metadata.deletion_timestamp:
         force = completion.clean_up_deleted(ctx)
-        return Decision(ctx, Report.DELETION, requeue.while_terminating, force)
+        return JobDecision(ctx, ReportKind.DELETION, requeue.while_terminating, force)
     if ctx.job.status.ended:
         return _decide_clean_up(ctx)
     suspended = suspension.is_suspended(ctx)
@@ -78,18 +78,18 @@ def decide(ctx: Context) -> Decision:
         return _write_first(re_rendezvous.record_loss(ctx, loss))
     # After the rules for the end: a paused job that succeeds or fails is still reported as such.
     if ctx.job.paused:
-        return Decision(ctx, Report.PROGRESS, requeue.at_next_resync, ())
+        return JobDecision(ctx, ReportKind.PROGRESS, requeue.at_next_resync, ())
     if suspended:
         return _decide_suspension(ctx)
     # Pods with another template would not fit those that run. A program that failed in its own pod
     # may restart there, because that pod stays as it is.
     if ctx.template_changed:
         starts = program_starts.confirm_failures(ctx)
-        return Decision(ctx, Report.PROGRESS, requeue.while_watching, starts)
+        return JobDecision(ctx, ReportKind.PROGRESS, requeue.while_watching, starts)
     return _decide_start_or_run(ctx)
 
 
-def _decide_start_or_run(ctx: Context) -> Decision:
+def _decide_start_or_run(ctx: Context) -> JobDecision:
     """Decide about a job that starts or runs, and follows its spec."""
     if loss := ctx.loss or re_rendezvous.size_change_loss(ctx):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
@@ -97,10 +97,10 @@ def _decide_start_or_run(ctx: Context) -> Decision:
         return release
     if due := address_writes.next_list(ctx):
         return _write_first(address_writes.with_new_revision(ctx, due))
-    return Decision(ctx, Report.PROGRESS, requeue.while_advancing, steps.next_actions(ctx))
+    return JobDecision(ctx, ReportKind.PROGRESS, requeue.while_advancing, steps.next_actions(ctx))
 
 
-def _decide_release(ctx: Context) -> Decision | None:
+def _decide_release(ctx: Context) -> JobDecision | None:
     """Decide whether a job that cannot start releases its capacity, and waits; None if not."""
     timeout = ctx.job.spec.schedule_timeout_seconds
     if record := capacity.due_record(ctx.rendezvous, ctx.next_status, timeout):
@@ -114,28 +114,28 @@ def _decide_release(ctx: Context) -> Decision | None:
     # They are deleted once the status has counted how the others ended.
     due = () if ctx.has_unstored_counts else delete_pods(pods)
     when = requeue.waiting_for_room
-    return Decision(ctx, Report.PROGRESS, when, due, deletes_after_counts=True)
+    return JobDecision(ctx, ReportKind.PROGRESS, when, due, deletes_after_counts=True)
 
 
-def _decide_clean_up(ctx: Context) -> Decision:
+def _decide_clean_up(ctx: Context) -> JobDecision:
     """Decide about a job that has ended."""
     if ctx.job.paused:
-        return Decision(ctx, Report.OPTIONAL, requeue.at_next_resync)
-    return Decision(ctx, Report.OPTIONAL, requeue.after_end, completion.clean_up(ctx))
+        return JobDecision(ctx, ReportKind.OPTIONAL, requeue.at_next_resync)
+    return JobDecision(ctx, ReportKind.OPTIONAL, requeue.after_end, completion.clean_up(ctx))
 
 
-def _decide_suspension(ctx: Context) -> Decision:
+def _decide_suspension(ctx: Context) -> JobDecision:
     """Decide about a job that is suspended, or was and waits for its old pods."""
     resumes = suspension.can_resume(ctx)
     ctx = replace(ctx, next_status=suspension.next_status(ctx))
     if resumes:
-        return Decision(ctx, Report.OPTIONAL, requeue.at_once)
+        return JobDecision(ctx, ReportKind.OPTIONAL, requeue.at_once)
     actions = (*steps.default_replicas(ctx), *suspension.delete_all_pods(ctx))
-    return Decision(
-        ctx, Report.SUSPENSION, requeue.while_suspended, actions, deletes_after_counts=True
+    return JobDecision(
+        ctx, ReportKind.SUSPENSION, requeue.while_suspended, actions, deletes_after_counts=True
     )
 
 
-def _write_first(ctx: Context) -> Decision:
+def _write_first(ctx: Context) -> JobDecision:
     """Write the status of this context. The next reconciliation acts on it."""
-    return Decision(ctx, Report.PROGRESS, requeue.at_once)
+    return JobDecision(ctx, ReportKind.PROGRESS, requeue.at_once)
