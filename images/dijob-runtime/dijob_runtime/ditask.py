@@ -12,7 +12,7 @@ from typing import Any
 import click
 from ding.entry.cli_ditask import cli_ditask
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 from dijob_runtime.torchrpc import devices, runner
 
 # DI-engine's documentation passes a device map in --attach-to.

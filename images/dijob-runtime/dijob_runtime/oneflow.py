@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 
 ALONE = '[{"addr":"127.0.0.1"}]'
 # The port in OneFlow's documentation.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 from dijob_runtime.world import FOLDER, PodWorld, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).

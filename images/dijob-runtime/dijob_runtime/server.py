@@ -22,7 +22,7 @@ from typing import Any, SupportsFloat
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 
 URL = "DI_SERVER_URL"
 TOKEN = "DI_SERVER_TOKEN_FILE"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from dijob_runtime.hook.kept import OWN_WIRING
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 from dijob_runtime.topology import are_connected
 from dijob_runtime.world import FOLDER, PodWorld
 

@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 
 EXIT_CODE = 128 + signal.SIGTERM
 # Python runs signal handlers only between bytecodes of the main thread. During a call to a C

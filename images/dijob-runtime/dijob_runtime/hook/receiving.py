@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Tuple
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 
 PAUSE_SECONDS = 0.2
 

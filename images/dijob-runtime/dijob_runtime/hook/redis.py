@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from dijob_runtime.hook.receiving import Message, make_recv
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 from dijob_runtime.world import PodWorld
 
 # How long after its start a process receives all events, including those without a listener, which

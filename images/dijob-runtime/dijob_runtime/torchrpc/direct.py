@@ -13,7 +13,7 @@ from typing import Any, Callable
 from ding.framework import Parallel
 
 from dijob_runtime.hook.kept import FINISH
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 from dijob_runtime.torchrpc.packed import Packed, pack_arguments
 
 

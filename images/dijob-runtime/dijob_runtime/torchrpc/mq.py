@@ -15,7 +15,7 @@ import torch
 from ding.framework.message_queue.mq import MQ
 from ding.utils import MQ_REGISTRY
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 from dijob_runtime.torchrpc import devices, direct
 from dijob_runtime.torchrpc.agent import Agent, inbox
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of, split_address

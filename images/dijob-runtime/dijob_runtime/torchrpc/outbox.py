@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 from typing import Any, Callable, Tuple
 
-from dijob_runtime.said import log_message
+from dijob_runtime.messages import log_message
 
 # The limits for messages that wait or are in transit. A faster publisher is blocked, so that memory
 # does not grow without bounds.

@@ -11,7 +11,7 @@ from typing import Any, Callable
 from ding.framework import Parallel
 from mpire.pool import WorkerPool
 
-from dijob_runtime.said import exit_with_error
+from dijob_runtime.messages import exit_with_error
 from dijob_runtime.torchrpc import devices
 from dijob_runtime.world import PodWorld
 
