@@ -1,4 +1,8 @@
-"""Returns the actions of a job that runs or starts: the next step towards the desired state."""
+"""Returns the actions of a job that runs or starts: the next step towards the desired state.
+
+An object whose creation was rejected, or that is deleted repeatedly, is created again only after a
+back-off. The functions below say how long; requeue.py uses them to set the next reconciliation.
+"""
 
 from collections.abc import Sequence
 from itertools import takewhile
