@@ -29,6 +29,7 @@ from dijob.api.model import DIJob
 from dijob.api.status import Status
 from dijob.core.actions import Action, Event
 from dijob.core.decide import changes, completion, program_starts, requeue
+from dijob.core.decide.completion import Verdict
 from dijob.core.decide.context import build_context
 from dijob.core.decide.decision import JobDecision, ReportKind, decide
 from dijob.core.facts import Fact
@@ -79,8 +80,8 @@ def _report(decision: JobDecision) -> Iterable[Fact]:
     match decision.report:
         case ReportKind.PROGRESS:
             return conditions.progress_facts(ctx)
-        case ReportKind.END if decision.verdict:
-            return ends.end_facts(ctx, decision.verdict)
+        case Verdict() as verdict:
+            return ends.end_facts(ctx, verdict)
         case ReportKind.DELETION:
             return stopping.deletion_facts(ctx)
         case ReportKind.SUSPENSION:

@@ -15,11 +15,11 @@ from typing import Any, Final
 from dijob import names
 from dijob.api.job_names import NAME_PATTERN
 from dijob.core.render.server import AUDIENCE
+from dijob.kube.api import Api, RequestError
+from dijob.kube.connection import OperatorRequest
+from dijob.kube.kinds import PODS
+from dijob.process.clock import SYSTEM, Clock
 from dijob.server.requests import Limit, Rate, RequestRejection
-from dijob.shell.api import Api, RequestError
-from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import OperatorRequest
-from dijob.shell.kinds import PODS
 
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

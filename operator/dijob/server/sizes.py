@@ -16,9 +16,6 @@ from dijob.kube.connection import OperatorRequest
 from dijob.kube.kinds import JOBS, PODS
 from dijob.server.callers import JobName
 from dijob.server.requests import RequestRejection
-from dijob.shell.api import Api, Json, RequestError
-from dijob.shell.connection import OperatorRequest
-from dijob.shell.kinds import JOBS, PODS
 
 MANAGER: Final = {"fieldManager": "dijob-server"}
 # How often a change is attempted if other clients change the job in between.

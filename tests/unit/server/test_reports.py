@@ -13,8 +13,6 @@ from dijob.server.callers import JobName
 from dijob.server.metrics import REGISTRY, SILENT_SECONDS
 from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
 from dijob.server.requests import Limit, ProgressRequest, Rate
-from dijob.shell.api import Api, RequestError
-from dijob.shell.kinds import JOBS
 from fakes.server_lab import JOB, UID, Apiserver, Body, Lab, lab
 
 

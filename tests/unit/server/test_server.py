@@ -17,7 +17,6 @@ from dijob.server.callers import ACCESS, REVIEWS
 from dijob.server.metrics import REGISTRY
 from dijob.server.openapi import ROUTES, build_document
 from dijob.server.requests import Limit, Rate
-from dijob.shell.kinds import PODS
 from fakes.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
 
 

@@ -27,10 +27,9 @@ from dijob.core.membership import capacity
 
 
 class ReportKind(Enum):
-    """Which conditions explain a decision (core/report)."""
+    """Which conditions explain a decision (core/report) that does not end the job."""
 
     PROGRESS = auto()
-    END = auto()
     DELETION = auto()
     SUSPENSION = auto()
     # Only those that are not about the start and the end of the job.
@@ -42,22 +41,24 @@ class JobDecision:
     """What one reconciliation does.
 
     `ctx` has the status to write as its `next_status`, still with the old conditions. `actions` is
-    None if this reconciliation only writes the status, and the next one acts on it. `verdict` is
-    how the job ends, if it ends now.
+    None if this reconciliation only writes the status, and the next one acts on it. `report` is the
+    verdict if the job ends now.
     """
 
     ctx: Context
-    report: ReportKind
+    report: ReportKind | Verdict
     when: requeue.When
     actions: tuple[Action, ...] | None = None
-    verdict: Verdict | None = None
-    # Pods are deleted as soon as the status has stored what they show.
-    deletes_after_counts: bool = False
+
+    @property
+    def deletes_after_counts(self) -> bool:
+        """Whether pods are deleted as soon as the status has stored what they show."""
+        return self.when in (requeue.while_suspended, requeue.waiting_for_room)
 
     @property
     def status(self) -> Status:
         """The status to write, without new conditions."""
-        ctx, ends = self.ctx, self.verdict is not None
+        ctx, ends = self.ctx, isinstance(self.report, Verdict)
         update = {"completion_time": format_time(ctx.now), "suspend_time": None} if ends else {}
         return ctx.next_status.model_copy(update=update)
 
@@ -65,7 +66,7 @@ class JobDecision:
 def decide(ctx: Context) -> JobDecision:
     """Return what this reconciliation does, by the first rule that applies."""
     if not ctx.job.status.ended and (verdict := completion.find_verdict(ctx)):
-        return JobDecision(ctx, ReportKind.END, requeue.at_once, verdict=verdict)
+        return JobDecision(ctx, verdict, requeue.at_once)
     if ctx.job.metadata.deletion_timestamp:
         force = completion.clean_up_deleted(ctx)
         return JobDecision(ctx, ReportKind.DELETION, requeue.while_terminating, force)
@@ -114,7 +115,7 @@ def _decide_release(ctx: Context) -> JobDecision | None:
     # They are deleted once the status has counted how the others ended.
     due = () if ctx.has_unstored_counts else delete_pods(pods)
     when = requeue.waiting_for_room
-    return JobDecision(ctx, ReportKind.PROGRESS, when, due, deletes_after_counts=True)
+    return JobDecision(ctx, ReportKind.PROGRESS, when, due)
 
 
 def _decide_clean_up(ctx: Context) -> JobDecision:
@@ -131,9 +132,7 @@ def _decide_suspension(ctx: Context) -> JobDecision:
     if resumes:
         return JobDecision(ctx, ReportKind.OPTIONAL, requeue.at_once)
     actions = (*steps.default_replicas(ctx), *suspension.delete_all_pods(ctx))
-    return JobDecision(
-        ctx, ReportKind.SUSPENSION, requeue.while_suspended, actions, deletes_after_counts=True
-    )
+    return JobDecision(ctx, ReportKind.SUSPENSION, requeue.while_suspended, actions)
 
 
 def _write_first(ctx: Context) -> JobDecision:

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from dijob.controller.observe.event_reader import EventReader
+from dijob.controller.observe.pod_memory import News
 from dijob.core.observed import complaints
 from dijob.core.observed.pod_events import newest_warning
 from dijob.process.clock import Clock
