@@ -84,11 +84,11 @@ class EventReader:
             text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
             age = seconds_since(first, now)
             # A young warning may resolve by itself (complaints.py), so it is read again before it
-            # is reported.
+            # reported.
             if not text:
-                news.warnings.pop(pod.uid, None)
+                memory.warnings.pop(pod.uid, None)
             elif age is None or (left := complaints.seconds_until_report(age)) <= 0:
-                news.warnings[pod.uid] = text
+                memory.warnings[pod.uid] = text
             else:
                 memory.due[pod.uid] = now + timedelta(seconds=left)
 

@@ -68,6 +68,6 @@ class Observer:
         """Return the pod with the probe that ended its container or fails, and without a problem
         that is too recent to report.
         """
-        known = pod_events.with_causes(pod, memory.news.causes)
-        known = pod_events.with_probe(known, memory.news.probes)
-        return complaints.with_due_complaint(known, memory.news.noticed, now)
+        known = pod_events.with_causes(pod, memory.pods.causes)
+        known = pod_events.with_probe(known, memory.pods.probes)
+        return complaints.with_due_complaint(known, memory.pods.noticed, now)

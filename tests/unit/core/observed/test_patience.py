@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dijob.controller.observe.event_reader import EventReader
-from dijob.controller.observe.pod_memory import News
+from dijob.controller.observe.pod_memory import PodMemory
 from dijob.core.observed import complaints
 from dijob.core.observed.pod_events import newest_warning
 from dijob.process.clock import Clock
@@ -103,4 +103,4 @@ async def test_a_recent_warning_is_read_again_before_it_is_reported(
     await EventReader(api.api(), At(100)).read(job().metadata, [silent], memory)
     assert bool(memory.warnings) is reported
     if not reported:
-        assert news.due == {"uid-1": later(100 + complaints.RETRIED_SECONDS - age)}
+        assert memory.due == {"uid-1": later(100 + complaints.RETRIED_SECONDS - age)}
