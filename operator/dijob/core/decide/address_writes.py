@@ -90,7 +90,8 @@ def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
             number = newest if at_gate else pod.copy.renew_from
             seen = ctx.observed.list_seen.get((pod.uid, number), now)
             last = ctx.observed.reminded.get((pod.uid, number), seen)
-            # The time between the first sight of the list and the last reminder is the last pause.
+            # Pauses double: the next one is as long as the time from the list's first observation
+            # to the last reminder, plus the minimum.
             left = pause + (last - seen).total_seconds() - (now - last).total_seconds()
             found.append((RemindPod(pod.name, pod.uid, number, stamped), max(left, soonest)))
     return found
