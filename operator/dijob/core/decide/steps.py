@@ -168,8 +168,8 @@ def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
     """Return the order in which pods are created.
 
     If the first creation is rejected, the others are not tried (controller/write/batch.py). While
-    old pods still use the names, each try starts with another rank, so that one old pod that never
-    ends does not block all ranks. The ranks nearest to the first one follow.
+    old pods still use the names, each attempt starts with another rank, so that one old pod that
+    never ends does not block all ranks. The ranks nearest to the first one follow.
     """
     refusals = (
         ctx.observed.refusals.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks

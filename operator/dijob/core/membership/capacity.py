@@ -59,9 +59,9 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
 
 
 def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] | None:
-    """Return the pods to delete until the next try of a job that has released its capacity: all
+    """Return the pods to delete until the next attempt of a job that has released its capacity: all
     except the kept ones without a node, so that a cluster autoscaler adds nodes for these. None if
-    the job does not wait for a try.
+    the job does not wait for an attempt.
     """
     world, given = rendezvous.world, status.given_back
     if not (given and world.no_rank_runs and seconds_until_retry(status, rendezvous.now) > 0):
@@ -72,9 +72,9 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 
 
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
-    """Return the record to store if a job that waits for its next try can start it now, because a
-    pod that it has kept was bound to a node, so there is capacity; else None. If another job waits
-    too, that pod has only taken the capacity that was released for the other job.
+    """Return the record to store if a job that waits for its next attempt can start it now, because
+    a pod that it has kept was bound to a node, so there is capacity; else None. If another job
+    waits too, that pod has only taken the capacity that was released for the other job.
     """
     world, now, given = rendezvous.world, rendezvous.now, status.given_back
     if not given or not world.no_rank_runs or seconds_until_retry(status, now) <= 0:
@@ -136,7 +136,7 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
     pause after a release would only delay the next attempt.
     """
     world, now, refusals = rendezvous.world, rendezvous.now, rendezvous.observed.refusals
-    # A pod that was kept is older than this try, so its age alone would be too much.
+    # A pod that was kept is older than this attempt, so its age alone would be too much.
     tried = min(((now - time).total_seconds() for time in _start_times(status)), default=math.inf)
     without_node = (rank for rank in rendezvous.unschedulable if rank in world.pods)
     waited = {rank: min(tried, pod_age(world.pods[rank], now)) for rank in without_node}
