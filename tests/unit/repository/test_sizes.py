@@ -13,12 +13,16 @@ MAX_POSITIONAL = 4
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def trees(folder: Path) -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for path in sorted(folder.rglob("*.py"))}
+    return {path: tree(path) for path in sorted(folder.rglob("*.py"))}
 
 
 def classes(folder: Path = OPERATOR) -> Iterator[ast.ClassDef]:
-    nodes = (node for tree in trees(folder).values() for node in ast.walk(tree))
+    nodes = (node for each in trees(folder).values() for node in ast.walk(each))
     return (node for node in nodes if isinstance(node, ast.ClassDef))
 
 
@@ -44,9 +48,9 @@ def by_position(folder: Path, built: set[str], at_most: int) -> list[str]:
     """FILE:LINE of each construction of these classes with more arguments without a name."""
     return [
         f"{file.name}:{node.lineno}"
-        for file, tree in trees(folder).items()
-        for node in ast.walk(tree)
+        for file, read in trees(folder).items()
+        for node in ast.walk(read)
         if isinstance(node, ast.Call)
-        and ast.unparse(node.func) in built
         and len(node.args) > at_most
+        and ast.unparse(node.func) in built
     ]
