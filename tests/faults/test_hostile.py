@@ -68,6 +68,6 @@ async def test_hostile_objects_of_a_tenant_affect_no_other_tenant(
         waits = {f"list events {tenants.theirs}/", f"create pods {tenants.theirs}/"}
         assert not needless.keys() - waits - {"list dijobs /"}
         assert tenants.operator.died() == ""
-        assert await tenants.operator.metric("dijob_set_aside") == 0, tenants.operator.tail()
+        assert await tenants.operator.metric("dijob_quarantined") == 0, tenants.operator.tail()
         assert took <= allowed(STRETCH_SECONDS), "\n".join(words)
         assert not ALONE or ratio <= SLOWER, f"{among} after {alone}"

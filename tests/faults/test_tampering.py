@@ -174,7 +174,7 @@ async def test_a_pod_of_another_namespace_is_not_a_rank(
             await made.apply("a", RANKS)
             await made.reaches("a", "Running")
             before = await told(made)
-            passes = await made.operator.metric("dijob_passes_total")
+            passes = await made.operator.metric("dijob_reconciliations_total")
             uid = (await kube.get(jobs(ours, "a")))["metadata"]["uid"]
             await kube.create(pods(theirs), impostor(theirs, uid, **owner))
             # When another job has come and gone, the operator has observed the pod.

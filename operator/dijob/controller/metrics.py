@@ -6,8 +6,12 @@ not grow with the number of jobs.
 """
 
 import platform
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from dijob import __version__, reasons
 from dijob.core.report.milestones import CAUSES, Milestones
@@ -38,8 +42,8 @@ JOBS = Gauge(
     registry=REGISTRY,
 )
 PODS = Gauge("dijob_pods", "Number of pods that belong to DIJobs.", registry=REGISTRY)
-SET_ASIDE = Gauge(
-    "dijob_set_aside",
+QUARANTINED = Gauge(
+    "dijob_quarantined",
     "Number of quarantined objects by kind. Processing them raised an unexpected exception, so the"
     " operator skips them until they change. Its log has a traceback for each.",
     ["kind"],
@@ -77,14 +81,14 @@ FINISHED = Counter(
     registry=REGISTRY,
 )
 
-PASSES = Counter(
-    "dijob_passes_total",
+RECONCILIATIONS = Counter(
+    "dijob_reconciliations_total",
     "Reconciliations of DIJobs by outcome.",
     ["outcome"],
     registry=REGISTRY,
 )
-PASS_SECONDS = Histogram(
-    "dijob_pass_duration_seconds",
+RECONCILE_SECONDS = Histogram(
+    "dijob_reconcile_duration_seconds",
     "Duration of a reconciliation, including its requests to the apiserver.",
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60),
     registry=REGISTRY,
@@ -132,7 +136,47 @@ for _cause in CAUSES:
 for _reason in (*reasons.Succeeded, *reasons.Failed):
     FINISHED.labels(_reason.condition, _reason.name)
 for _outcome in ("done", "failed"):
-    PASSES.labels(_outcome)
+    RECONCILIATIONS.labels(_outcome)
+
+
+class _FormerName(Collector):
+    """A metric under the name that it had in version 0.1.0, with the same series."""
+
+    def __init__(self, former: str, metric: MetricWrapperBase) -> None:
+        self._former, self._metric = former, metric
+        # As in the library's own metrics, for the page docs/metrics.md.
+        self._labelnames = metric._labelnames
+        self._upper_bounds = getattr(metric, "_upper_bounds", ())
+        REGISTRY.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the metric without series; the registry reserves its name."""
+        for metric in self._metric.describe():
+            yield self._renamed(metric)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric with its series."""
+        for metric in self._metric.collect():
+            yield self._renamed(metric)
+
+    def _renamed(self, metric: Metric) -> Metric:
+        current = f"{metric.name}_total" if metric.type == "counter" else metric.name
+        text = f"Former name of {current}, until version 1.0."
+        old = Metric(self._former, text, metric.type)
+        for sample in metric.samples:
+            name = self._former + sample.name.removeprefix(metric.name)
+            old.add_sample(name, sample.labels, sample.value, exemplar=sample.exemplar)
+        return old
+
+
+# Both names exist until version 1.0, so that dashboards and alerts can be changed one by one.
+FORMER_NAMES = {
+    "dijob_set_aside": QUARANTINED,
+    "dijob_passes": RECONCILIATIONS,
+    "dijob_pass_duration_seconds": RECONCILE_SECONDS,
+}
+for _former, _metric in FORMER_NAMES.items():
+    _FormerName(_former, _metric)
 
 
 def count_milestones(happened: Milestones) -> None:

@@ -105,7 +105,7 @@ class Lane:
         """Wait until the running operator has made `least` reconciliations."""
 
         async def missing() -> str:
-            done = await self.operator.metric("dijob_passes_total")
+            done = await self.operator.metric("dijob_reconciliations_total")
             return "" if done >= least else f"{done:g} passes of {least}"
 
         await self.until("passes", missing, seconds)

@@ -12,13 +12,13 @@ from dijob.controller import metrics
 def main() -> None:
     """Install the recorder and run the operator."""
     file, module = sys.argv[1:3]
-    out, observe = open(file, "a", buffering=1), metrics.PASS_SECONDS.observe  # noqa: SIM115
+    out, observe = open(file, "a", buffering=1), metrics.RECONCILE_SECONDS.observe  # noqa: SIM115
 
     def noted(seconds: float, *more: Any) -> None:
         out.write(f"{seconds:.6f}\n")
         observe(seconds, *more)
 
-    metrics.PASS_SECONDS.observe = noted  # type: ignore[method-assign,assignment]
+    metrics.RECONCILE_SECONDS.observe = noted  # type: ignore[method-assign,assignment]
     sys.argv[:] = sys.argv[2:]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -86,7 +86,7 @@ class Crowd:
         name = f"new{number}"
 
         async def missing() -> str:
-            passes = await self.operator.metric("dijob_passes_total")
+            passes = await self.operator.metric("dijob_reconciliations_total")
             found = await self.kube.get(jobs(self.namespace, name))
             phase = (found.get("status") or {}).get("phase")
             service = await self.kube.find(services(self.namespace, name))

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from dijob.controller import health, metrics
 from dijob.controller.cache.children import Children
 from dijob.controller.queue.workqueue import WorkQueue
@@ -94,3 +95,17 @@ def test_the_number_of_namespaces_with_series_is_limited() -> None:
     assert len({namespace for namespace, _ in shown}) == most + 1
     assert shown[health.OTHERS, "Running"] == 2
     assert shown.total() == phases.total()
+
+
+@pytest.mark.parametrize("former", metrics.FORMER_NAMES)
+def test_metrics_of_version_0_1_0_keep_their_names(former: str) -> None:
+    metrics.QUARANTINED.labels("pods")
+    metrics.RECONCILE_SECONDS.observe(0.3)
+    metric = metrics.FORMER_NAMES[former]
+    (new,) = metric.describe()
+    lines = generate_latest(metrics.REGISTRY).decode().splitlines()
+
+    def series(name: str) -> list[str]:
+        return [line.removeprefix(name) for line in lines if line.startswith(name)]
+
+    assert series(former) == series(new.name) != []

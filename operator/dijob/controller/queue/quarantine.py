@@ -20,7 +20,7 @@ class Quarantine:
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._why: dict[str, str] = {}
-        metrics.SET_ASIDE.labels(kind)  # create the series, so that it starts at 0
+        metrics.QUARANTINED.labels(kind)  # create the series, so that it starts at 0
 
     def put(self, name: str, error: Exception) -> None:
         """Quarantine an object."""
@@ -36,7 +36,7 @@ class Quarantine:
                 exc_info=error,
             )
         self._why[name] = why
-        metrics.SET_ASIDE.labels(self._kind).set(len(self._why))
+        metrics.QUARANTINED.labels(self._kind).set(len(self._why))
 
     def why(self, name: str) -> str:
         """Return the error of a quarantined object, or "" if the object is not quarantined."""
@@ -45,7 +45,7 @@ class Quarantine:
     def clear(self, name: str) -> None:
         """Release an object that was processed, or that is gone."""
         if self._why.pop(name, None) is not None:
-            metrics.SET_ASIDE.labels(self._kind).set(len(self._why))
+            metrics.QUARANTINED.labels(self._kind).set(len(self._why))
 
 
 def name_of(body: Mapping[str, Any]) -> str:

@@ -161,16 +161,16 @@ class WorkQueue:
 
     async def _pass(self, key: Key) -> float | None:
         try:
-            with metrics.PASS_SECONDS.time():
+            with metrics.RECONCILE_SECONDS.time():
                 again = await self._work(key)
         except Exception as error:
             return self._failed(key, error)
         self._failures.pop(key, None)
-        metrics.PASSES.labels("done").inc()
+        metrics.RECONCILIATIONS.labels("done").inc()
         return again
 
     def _failed(self, key: Key, error: Exception) -> float:
-        metrics.PASSES.labels("failed").inc()
+        metrics.RECONCILIATIONS.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = self._clock.spread(doubled_wait(count, BACKOFF_SECONDS))
         # Log the traceback for the first failure only; repeats are one line each.

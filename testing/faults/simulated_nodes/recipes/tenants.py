@@ -84,7 +84,7 @@ async def hostile(stage: Stage) -> Outcome:
             started = await tenants.start("after")
             touched = [n for n, rank in (await tenants.ranks()).items() if rank != before.get(n)]
             # A quarantined object means that an unexpected exception was raised.
-            aside = await tenants.operator.metric("dijob_set_aside")
+            aside = await tenants.operator.metric("dijob_quarantined")
             wrong = [f"{name} is not as it was" for name in touched]
             if died := tenants.operator.died():
                 wrong.append(died)

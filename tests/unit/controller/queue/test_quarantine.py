@@ -44,7 +44,7 @@ def break_(*_: object) -> None:
 
 
 def set_aside(kind: str) -> float:
-    return metrics.REGISTRY.get_sample_value("dijob_set_aside", {"kind": kind}) or 0.0
+    return metrics.REGISTRY.get_sample_value("dijob_quarantined", {"kind": kind}) or 0.0
 
 
 @pytest.fixture
