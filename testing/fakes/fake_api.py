@@ -20,7 +20,7 @@ class FakeApi:
 
     lists: list[Body | RequestError] = field(default_factory=list)
     watches: list[list[Body | RequestError]] = field(default_factory=list)
-    refusals: list[RequestError | None] = field(default_factory=list)
+    rejections: list[RequestError | None] = field(default_factory=list)
     calls: list[tuple[str, str, Body]] = field(default_factory=list)
     watched: list[Stream] = field(default_factory=list)
     availability: Availability = field(default_factory=Availability)
@@ -64,8 +64,8 @@ class FakeApi:
 
     def _write(self, method: str, path: str, body: Body) -> Body:
         self.calls.append((method, path, body))
-        if self.refusals and (refusal := self.refusals.pop(0)):
-            raise refusal
+        if self.rejections and (rejection := self.rejections.pop(0)):
+            raise rejection
         return body
 
 

@@ -10,8 +10,8 @@ BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}
 
 class Server:
     """Watches say one bookmark and stay open; writes in namespaces with names that begin with
-    "slow" never end; each of `refusals` is the answer to one write, with the wish to be asked again
-    after `again` seconds. `writes` is when the others came.
+    "slow" never end; each of `rejections` is the answer to one write, with the wish to be asked
+    again after `again` seconds. `writes` is when the others came.
     """
 
     again = 1
@@ -19,7 +19,7 @@ class Server:
     def __init__(self) -> None:
         self.watches = 0
         self.hanging = 0
-        self.refusals: list[dict[str, str]] = []
+        self.rejections: list[dict[str, str]] = []
         self.writes: list[float] = []
         self._over = asyncio.Event()
 
@@ -31,9 +31,9 @@ class Server:
             await self._over.wait()
         if request.method != "GET":
             self.writes.append(asyncio.get_running_loop().time())
-            if self.refusals:
+            if self.rejections:
                 again = {"Retry-After": str(self.again)}
-                return web.json_response(self.refusals.pop(), status=429, headers=again)
+                return web.json_response(self.rejections.pop(), status=429, headers=again)
         return web.json_response({"metadata": {"name": "x"}})
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dijob.controller.cache.children import Children
-from dijob.core.observed.refusals import of_change
+from dijob.core.observed.rejections import of_change
 from dijob.core.observed.views import ApiRejection, Pod
 from dijob.kube.api import RequestError
 from samples.builders import NOW, Body, later

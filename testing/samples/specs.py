@@ -51,7 +51,7 @@ def named(name: str) -> Body:
     return made
 
 
-def refusal(made: Body) -> tuple[tuple[str, str], ...]:
+def rejection(made: Body) -> tuple[tuple[str, str], ...]:
     """Return the problems of an object from a file: pairs of a field and a message."""
     made = {**made, "metadata": {k: v for k, v in made["metadata"].items() if k != "uid"}}
     with pytest.raises(SpecError) as caught:

@@ -14,7 +14,7 @@ from dijob.controller.write.creation import Creator
 from dijob.controller.write.pod_writes import PodWrites
 from dijob.controller.write.status_writer import StatusWriter
 from dijob.core.decide.requeue import RESYNC_SECONDS
-from dijob.core.observed import refusals
+from dijob.core.observed import rejections
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.core.report import summary
 from dijob.kube.api import Api, Json
@@ -84,11 +84,11 @@ def a_deleted_job_is_not_forgotten(patch: Patch) -> None:
 
 def a_refusal_is_not_remembered(patch: Patch) -> None:
     def blind(status: int, message: str, before: ApiRejection | None, now: Any) -> ApiRejection:
-        return refusals.name_in_use(
+        return rejections.name_in_use(
             RejectionCause.FORBIDDEN, message, now.replace(year=now.year - 1)
         )
 
-    patch.setattr(refusals, "of_creation", blind)
+    patch.setattr(rejections, "of_creation", blind)
 
 
 def what_was_deleted_is_not_marked(patch: Patch) -> None:

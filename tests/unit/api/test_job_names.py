@@ -5,7 +5,7 @@ import pytest
 from dijob.api.job_names import NAME_LENGTH, is_allowed, nearest_allowed, room_for_task
 from dijob.api.parse import parse_job
 from samples.builders import Body, container, job_body
-from samples.specs import named, refusal
+from samples.specs import named, rejection
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from samples.specs import named, refusal
 def test_the_message_suggests_the_nearest_allowed_name(name: str, near: str) -> None:
     assert nearest_allowed(name) == near
     assert is_allowed(near)
-    ((field, message),) = refusal(named(name))
+    ((field, message),) = rejection(named(name))
     assert field == "metadata.name"
     assert message.endswith(f"choose another name, such as {near}")
 
@@ -34,7 +34,7 @@ def test_the_message_suggests_the_nearest_allowed_name(name: str, near: str) -> 
 @pytest.mark.parametrize("name", ["...", "-", "训练"])
 def test_a_name_of_which_nothing_can_be_kept_gets_no_suggestion(name: str) -> None:
     assert nearest_allowed(name) == ""
-    ((_, message),) = refusal(named(name))
+    ((_, message),) = rejection(named(name))
     assert message.endswith("choose another name")
 
 
@@ -52,7 +52,7 @@ def test_a_task_name_that_is_too_long_is_rejected_with_the_length_that_fits(
 ) -> None:
     assert room_for_task("a" * 26, replicas) == room
     parse_job(with_task("a" * 26, "t" * room, replicas))
-    ((field, message),) = refusal(with_task("a" * 26, "t" * (room + 1), replicas))
+    ((field, message),) = rejection(with_task("a" * 26, "t" * (room + 1), replicas))
     assert field == "spec.tasks[0].name"
     assert message.startswith(f"has {room + 1} characters, and there is room for {room}: ")
     assert "at most 63 characters in all" in message

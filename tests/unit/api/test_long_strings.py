@@ -8,7 +8,7 @@ from dijob.api.parse import parse_job
 from dijob.crd import crd_schema
 from dijob.crd.schema import schema_at
 from samples.builders import container, job_body
-from samples.specs import refusal
+from samples.specs import rejection
 
 Body = dict[str, Any]
 
@@ -48,7 +48,7 @@ def test_strings_that_linux_accepts_are_accepted(fields: Body) -> None:
     ids=["argument", "command", "bytes count", "variable with its name"],
 )
 def test_a_longer_string_is_rejected_with_a_remedy(key: str, fields: Body, place: str) -> None:
-    ((field, message),) = refusal(having(key, **fields))
+    ((field, message),) = rejection(having(key, **fields))
     assert field == f"spec.template.spec.{key}[0].{place}"
     assert "put it into a ConfigMap, mount that as a volume" in message
 
@@ -65,5 +65,5 @@ def test_the_bounds_of_the_schema_leave_room_for_the_rules(path: str, key: str) 
 
 
 def test_an_object_with_too_many_values_is_rejected_with_a_remedy() -> None:
-    ((_, message),) = refusal(having(args=["x"] * 10_001))
+    ((_, message),) = rejection(having(args=["x"] * 10_001))
     assert "a ConfigMap that the template mounts or references in envFrom" in message

@@ -10,7 +10,7 @@ from dijob.client.documents import check
 from dijob.crd import crd_schema
 from dijob.crd.schema import schema_at
 from samples.builders import container, job_body, manifest
-from samples.specs import refusal
+from samples.specs import rejection
 
 Body = dict[str, Any]
 
@@ -58,7 +58,7 @@ def test_a_value_without_an_effect_is_accepted_with_a_warning(field: str, value:
 
 
 def test_a_misspelt_field_of_metadata_is_still_rejected() -> None:
-    ((field, message),) = refusal(having({"lables": {"a": "b"}}))
+    ((field, message),) = rejection(having({"lables": {"a": "b"}}))
     assert field == "spec.template.metadata.lables"
     assert "did you mean labels?" in message
 

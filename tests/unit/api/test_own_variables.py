@@ -6,7 +6,7 @@ import pytest
 from dijob.api.parse import parse_job
 from dijob.api.warnings import job_warnings
 from samples.builders import container, job_body
-from samples.specs import refusal
+from samples.specs import rejection
 
 Body = dict[str, Any]
 
@@ -37,7 +37,7 @@ CONTRADICTIONS = [
 def test_a_value_that_contradicts_the_job_is_rejected(
     name: str, value: str, spec: Body, expected: str, field: str
 ) -> None:
-    ((path, message),) = refusal(having(name, value, **spec))
+    ((path, message),) = rejection(having(name, value, **spec))
     assert path == ENV
     assert message == (
         f"{name} is {value!r}, but the job has {expected}: remove the variable, and set {field} if"

@@ -11,7 +11,7 @@ from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
 from dijob.api.warnings import job_warnings
 from samples import builders
-from samples.specs import Body, body, named, refusal, with_command, with_env, with_pod
+from samples.specs import Body, body, named, rejection, with_command, with_env, with_pod
 from speed import allowed
 
 # The YAML of the seed as printed: `containers` is next to `spec`, so `spec` is null.
@@ -199,14 +199,14 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
 def test_an_invalid_spec_has_one_problem_with_the_field_and_what_is_allowed(
     made: Body, field: str, words: str
 ) -> None:
-    ((at, message),) = refusal(made)
+    ((at, message),) = rejection(made)
     assert at == field
     assert words in message
 
 
 @pytest.mark.parametrize("name", names.RESERVED_ENV)
 def test_variables_of_the_topology_are_rejected(name: str) -> None:
-    ((at, message),) = refusal(with_env(name))
+    ((at, message),) = rejection(with_env(name))
     assert at == "spec.template.spec.containers[0].env"
     assert message.startswith(name)
 
@@ -218,7 +218,7 @@ def test_users_can_set_other_variables() -> None:
 def test_all_problems_are_reported_together() -> None:
     made = with_pod(restartPolicy="Always", hostname="x")
     made["metadata"]["name"] = "9"
-    fields = [field for field, _ in refusal(made)]
+    fields = [field for field, _ in rejection(made)]
     assert fields == [
         "metadata.name",
         "spec.template.spec.restartPolicy",

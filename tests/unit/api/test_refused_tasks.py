@@ -6,7 +6,7 @@ import pytest
 from dijob.api.parse import parse_job
 from dijob.api.parts import Task
 from samples.builders import Body, container, tasks_body
-from samples.specs import refusal
+from samples.specs import rejection
 
 
 def with_tasks(*edits: Body, **spec: Any) -> Body:
@@ -185,7 +185,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
 def test_an_invalid_spec_with_tasks_names_the_field_and_the_reason(
     made: Body, field: str, words: str
 ) -> None:
-    found = dict(refusal(made))
+    found = dict(rejection(made))
     assert words in found.get(field, f"no problem with {field}: {found}")
 
 

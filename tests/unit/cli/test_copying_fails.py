@@ -52,7 +52,7 @@ def a_tar_that_sends(stream: bytes, folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-async def refusal(folder: Path, to: Path) -> str:
+async def rejection(folder: Path, to: Path) -> str:
     """Return the error with which a copy of /x/ckpt fails."""
     async with kubelets(folder) as (made, kubeconfig):
         await made.start(0)
@@ -114,7 +114,7 @@ async def test_a_target_that_cannot_be_written(
     sent = archive(member(), content=bytes(LARGE))
     a_tar_that_sends(sent, tmp_path / "bin", monkeypatch)
     with where(tmp_path) as to:
-        assert words in await refusal(tmp_path, to)
+        assert words in await rejection(tmp_path, to)
     assert left_in(tmp_path) == []
 
 
@@ -162,7 +162,7 @@ async def test_a_stream_that_is_not_a_whole_archive(
     """H30: garbage hung, and a truncated stream was a success with 0 files."""
     a_tar_that_sends(stream, tmp_path / "bin", monkeypatch)
     to = tmp_path / "out"
-    assert words in await refusal(tmp_path, to)
+    assert words in await rejection(tmp_path, to)
     assert not to.is_file()
     assert left_in(tmp_path) == []
 
@@ -174,7 +174,7 @@ async def test_a_broken_stream_leaves_the_file_that_was_there(
     sent = archive(member(), content=b"1" * 2**20)
     a_tar_that_sends(sent[: 2**19], tmp_path / "bin", monkeypatch)
     (tmp_path / "out").write_text("kept")
-    await refusal(tmp_path, tmp_path / "out")
+    await rejection(tmp_path, tmp_path / "out")
     assert (tmp_path / "out").read_text() == "kept"
 
 

@@ -60,14 +60,14 @@ async def followed(client: AsyncClient) -> list[str]:
 
 @asynccontextmanager
 async def answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: list[web.Response]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rejections: list[web.Response]
 ) -> AsyncGenerator[tuple[Kubelets, AsyncClient]]:
     """Reject requests for the logs of rank 1 with these errors in turn, then serve them."""
     log = Kubelets.log
 
     async def refused(self: Kubelets, request: web.Request) -> web.StreamResponse:
-        if request.match_info["name"] == "test-1" and refusals:
-            return refusals.pop()
+        if request.match_info["name"] == "test-1" and rejections:
+            return rejections.pop()
         return await log(self, request)
 
     monkeypatch.setattr(logs, "_PAUSE_SECONDS", (0.01, 0.01))
@@ -82,21 +82,23 @@ async def answered(
 async def test_a_kubelet_without_a_response_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusals = [web.json_response({"message": "connection refused"}, status=500) for _ in range(3)]
-    async with answered(tmp_path, monkeypatch, refusals) as (made, client):
+    rejections = [
+        web.json_response({"message": "connection refused"}, status=500) for _ in range(3)
+    ]
+    async with answered(tmp_path, monkeypatch, rejections) as (made, client):
         for rank in (0, 1):
             await made.stop(rank)
         await made.finish()
         assert await asyncio.wait_for(followed(client), BOUND) == ["0 hello", "1 hello"]
-    assert not refusals
+    assert not rejections
 
 
 async def test_forbidden_logs_end_with_the_apiservers_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no = {"message": 'pods "test-1" is forbidden: cannot get "pods/log"', "reason": "Forbidden"}
-    refusals = [web.json_response(no, status=403)]
-    async with answered(tmp_path, monkeypatch, refusals) as (_, client):
+    rejections = [web.json_response(no, status=403)]
+    async with answered(tmp_path, monkeypatch, rejections) as (_, client):
         with pytest.raises(Refused, match="pods/log"):
             await asyncio.wait_for(followed(client), BOUND)
 

@@ -73,7 +73,7 @@ async def test_rejected_ranks_are_reported_as_one_group() -> None:
             said |= {created.message} if created else set()
         assert said == {'ranks 0-5: pods "job-0" is forbidden: exceeded quota'}
         memory = world.operator.reconciler._memories.of(UID)
-        assert {key: no.message for key, no in memory.refusals.items()} == {
+        assert {key: no.message for key, no in memory.rejections.items()} == {
             f"pod/job-{rank}": f'pods "job-{rank}" is forbidden: exceeded quota'
             for rank in range(6)
         }

@@ -79,7 +79,7 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
     hands = Actor(api.api(), children, Options(), Told(api))
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
         pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))
-        seen = Observed(pods, refusals=dict(memory.refusals), creations=dict(memory.creations))
+        seen = Observed(pods, rejections=dict(memory.rejections), creations=dict(memory.creations))
         decided = make_plan(owner, seen, api.now)
         await hands.carry_out(
             owner, tuple(a for a in decided.actions if isinstance(a, CreatePod)), memory

@@ -155,22 +155,22 @@ async def test_a_shared_object_that_is_deleted_repeatedly_is_created_with_back_o
 NO = ApiRejection(RejectionCause.REJECTED, "denied by a webhook", later(60))
 REJECTED: dict[str, tuple[Observed, Body, str]] = {
     "the network policy": (
-        observed(refusals={"networkpolicy/job": NO}),
+        observed(rejections={"networkpolicy/job": NO}),
         {},
         "networkpolicy job cannot be created: denied by a webhook",
     ),
     "the service": (
-        observed(services=(), refusals={"service/job": NO}),
+        observed(services=(), rejections={"service/job": NO}),
         {},
         "service job cannot be created: denied by a webhook",
     ),
     "the pod of its Redis server": (
-        observed(refusals={"pod/job-mq": NO}),
+        observed(rejections={"pod/job-mq": NO}),
         {"messageQueue": {"type": "redis"}},
         "pod job-mq cannot be created: denied by a webhook",
     ),
     "the service of its Redis server": (
-        observed(refusals={"service/job-mq": NO}),
+        observed(rejections={"service/job-mq": NO}),
         {"messageQueue": {"type": "redis"}},
         "service job-mq cannot be created: denied by a webhook",
     ),
@@ -182,7 +182,7 @@ def test_the_message_of_a_job_names_the_rejected_shared_object(
     seen: Observed, spec: Body, said: str
 ) -> None:
     """H34: kubectl get and watch show this message."""
-    isolation = Isolation(wanted="networkpolicy/job" in seen.refusals)
+    isolation = Isolation(wanted="networkpolicy/job" in seen.rejections)
     decided = plan(job(**spec), replace(seen, isolation=isolation), later(1))
     assert decided.status.message == said
 

@@ -104,9 +104,9 @@ def test_the_first_pods_wait_for_a_rejected_service_without_further_requests(
     would count.
     """
     no = {"service/job": ApiRejection(why, "no", later(15))}
-    waits = plan(job(), observed(services=(), refusals=no), NOW)
+    waits = plan(job(), observed(services=(), rejections=no), NOW)
     assert (waits.actions, waits.requeue_after) == ((), 4.0)
-    again = plan(job(), observed(services=(), refusals=no), later(15))
+    again = plan(job(), observed(services=(), rejections=no), later(15))
     assert again.actions == (CreateShared(service.headless_manifests),)
 
 
@@ -114,8 +114,8 @@ def test_a_lost_rank_is_recreated_without_the_service() -> None:
     """C1: most programs use addresses, so a running job recovers without names."""
     no = {"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(15))}
     owner, ranks = running(), [listed(0), listed(2)]
-    _, lost = then(owner, observed(*ranks, services=(), refusals=no))
-    decided, _ = then(lost, observed(*ranks, services=(), refusals=no), 1)
+    _, lost = then(owner, observed(*ranks, services=(), rejections=no))
+    decided, _ = then(lost, observed(*ranks, services=(), rejections=no), 1)
     assert created(decided) == [1]
 
 
@@ -191,8 +191,8 @@ REFUSALS = {
 def test_a_rejected_pod_is_reported_and_retried_after_its_back_off(
     why: RejectionCause, reason: str
 ) -> None:
-    refusals = {"pod/job-1": ApiRejection(why, "no, because", later(7))}
-    seen = observed(view(0), view(2), refusals=refusals)
+    rejections = {"pod/job-1": ApiRejection(why, "no, because", later(7))}
+    seen = observed(view(0), view(2), rejections=rejections)
     decided, _ = then(job(), seen)
     assert created(decided) == []
     assert says(decided)["PodsCreated"] == ("False", reason)
@@ -264,7 +264,7 @@ def test_a_rejected_service_is_retried_after_its_back_off() -> None:
     seen = observed(
         *(listed(rank) for rank in range(3)),
         services=(),
-        refusals={"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(15))},
+        rejections={"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(15))},
     )
     assert plan(running(), seen, later(14.9)).actions == ()
     assert plan(running(), seen, later(15)).actions == (CreateShared(service.headless_manifests),)

@@ -114,7 +114,7 @@ async def test_writes_of_many_namespaces_share_one_limit(
 
 
 async def test_no_write_is_sent_before_retry_after(api: Api, server: tuple[Server, str]) -> None:
-    server[0].refusals.append({"reason": "TooManyRequests", "message": "too many requests"})
+    server[0].rejections.append({"reason": "TooManyRequests", "message": "too many requests"})
     with pytest.raises(RequestError):
         await api.create(pods("quick"), {})
     refused = server[0].writes[-1]
@@ -126,7 +126,7 @@ async def test_no_write_is_sent_before_retry_after(api: Api, server: tuple[Serve
 async def test_a_429_of_a_webhook_does_not_delay_other_writes(
     api: Api, server: tuple[Server, str]
 ) -> None:
-    server[0].refusals.append({"message": 'admission webhook "x" denied the request: not now'})
+    server[0].rejections.append({"message": 'admission webhook "x" denied the request: not now'})
     with pytest.raises(RequestError):
         await api.create(pods("quick"), {})
     assert api._slots.window.size >= FIRST_WINDOW
@@ -246,7 +246,7 @@ async def test_requests_and_errors_are_measured_and_watches_are_not(
     api: Api, server: tuple[Server, str]
 ) -> None:
     before = {method: measured(method) for method in ("GET", "LIST", "POST")}
-    server[0].refusals.append({"message": "no"})
+    server[0].rejections.append({"message": "no"})
     server[0].again = 0
     with pytest.raises(RequestError):
         await api.create(pods("a"), {})

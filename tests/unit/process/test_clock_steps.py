@@ -86,7 +86,7 @@ async def test_after_a_step_a_new_job_has_its_first_status_in_time(step: float) 
 
 def test_a_step_shifts_all_times_of_a_memory() -> None:
     memory = JobMemory(first_seen=NOW)
-    memory.refusals = {
+    memory.rejections = {
         "pod/a": ApiRejection(RejectionCause.FORBIDDEN, "no", later(4), since=NOW),
         "pod/b": ApiRejection(RejectionCause.TAKEN, "no", later(5)),
     }
@@ -96,7 +96,7 @@ def test_a_step_shifts_all_times_of_a_memory() -> None:
     memory.pods.due = {"a": NOW}
     memory.move(timedelta(seconds=-60))
     assert memory == JobMemory(
-        refusals={
+        rejections={
             "pod/a": ApiRejection(RejectionCause.FORBIDDEN, "no", later(-56), since=later(-60)),
             "pod/b": ApiRejection(RejectionCause.TAKEN, "no", later(-55)),
         },

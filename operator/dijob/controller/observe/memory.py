@@ -34,7 +34,7 @@ class JobMemory:
     status that the apiserver drops, because its CRD is older than the operator.
     """
 
-    refusals: dict[str, ApiRejection] = field(default_factory=dict)
+    rejections: dict[str, ApiRejection] = field(default_factory=dict)
     reverted: Reverted = field(default_factory=Reverted)
     creations: dict[str, Creation] = field(default_factory=dict)
     released: set[str] = field(default_factory=set)
@@ -56,10 +56,10 @@ class JobMemory:
         job = self._parsed.job
         if before is not None and before.job.metadata.generation != job.metadata.generation:
             # The spec has changed, so requests that were rejected as invalid may succeed now.
-            self.refusals = {
-                k: refusal
-                for k, refusal in self.refusals.items()
-                if refusal.why is not RejectionCause.REJECTED
+            self.rejections = {
+                k: rejection
+                for k, rejection in self.rejections.items()
+                if rejection.why is not RejectionCause.REJECTED
             }
             self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
         if before is not None and before.job.status.list_number != job.status.list_number:
@@ -115,8 +115,10 @@ class JobMemory:
                 self.creations[pod.name] = replace(creation, rejected="")
         # "" is for rejections that concern no existing pod, such as creations.
         there = {"", *(pod.uid for pod in pods)}
-        self.refusals = {
-            key: refusal for key, refusal in self.refusals.items() if changes.pod_uid(key) in there
+        self.rejections = {
+            key: rejection
+            for key, rejection in self.rejections.items()
+            if changes.pod_uid(key) in there
         }
         self.reverted.saw_pods(there)
         self.pods.saw_pods(pods, now)
@@ -134,9 +136,9 @@ class JobMemory:
     def move(self, by: timedelta) -> None:
         """Shift all remembered times after the clock was set, so that durations stay the same."""
         self.reverted.move(by)
-        for key, refusal in self.refusals.items():
-            since = refusal.since and refusal.since + by
-            self.refusals[key] = replace(refusal, retry_at=refusal.retry_at + by, since=since)
+        for key, rejection in self.rejections.items():
+            since = rejection.since and rejection.since + by
+            self.rejections[key] = replace(rejection, retry_at=rejection.retry_at + by, since=since)
         self.creations = {
             name: replace(one, at=one.at + by) for name, one in self.creations.items()
         }

@@ -46,7 +46,7 @@ class Observer:
             unranked=unranked,
             existing=self._children.existing(owner),
             routes=self._children.routes(owner),
-            refusals=memory.reverted.refusals | memory.refusals,
+            rejections=memory.reverted.rejections | memory.rejections,
             # Copies: the plan must not see changes that are made while it runs.
             creations=dict(memory.creations),
             room=Room(

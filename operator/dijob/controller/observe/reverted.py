@@ -11,20 +11,20 @@ from datetime import datetime, timedelta
 
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.decide import changes
-from dijob.core.observed import refusals
+from dijob.core.observed import rejections
 from dijob.core.observed.views import ApiRejection
 
 
 @dataclass
 class Reverted:
-    """The changes that were written for one job. `refusals` has those that were reverted, by
+    """The changes that were written for one job. `rejections` has those that were reverted, by
     `changes.key`.
 
     `published` maps a pod's uid to the revision of the newest peer list that was written to it.
     `written` has the last other change of each object.
     """
 
-    refusals: dict[str, ApiRejection] = field(default_factory=dict)
+    rejections: dict[str, ApiRejection] = field(default_factory=dict)
     published: dict[str, int] = field(default_factory=dict)
     written: dict[str, Action] = field(default_factory=dict)
 
@@ -34,7 +34,7 @@ class Reverted:
         """
         number = action.copy.address_list.number
         again = self.published.get(action.uid) == number
-        self._note(changes.rejection_key(action), refusals.of_pods(what) if again else "", now)
+        self._note(changes.rejection_key(action), rejections.of_pods(what) if again else "", now)
         self.published[action.uid] = number
 
     def wrote(self, action: Action, now: datetime) -> None:
@@ -43,33 +43,33 @@ class Reverted:
         # The plan asks only for changes that are missing. If it asks for the same one again, the
         # object no longer has it.
         again = self.written.get(key) == action
-        self._note(key, refusals.REVERTED if again else "", now)
+        self._note(key, rejections.REVERTED if again else "", now)
         self.written[key] = action
 
     def new_list(self) -> None:
         """Forget reverted writes of older peer lists, so that a new one is not delayed by them."""
-        self.refusals = {
-            key: refusal for key, refusal in self.refusals.items() if not changes.pod_uid(key)
+        self.rejections = {
+            key: rejection for key, rejection in self.rejections.items() if not changes.pod_uid(key)
         }
 
     def saw_pods(self, uids: Collection[str]) -> None:
         """Forget pods that are gone."""
         # "" is for changes of the job itself and of its NetworkPolicy, which belong to no pod.
         kept = {"", *uids}
-        self.refusals = {
-            k: refusal for k, refusal in self.refusals.items() if changes.pod_uid(k) in kept
+        self.rejections = {
+            k: rejection for k, rejection in self.rejections.items() if changes.pod_uid(k) in kept
         }
         self.written = {k: one for k, one in self.written.items() if changes.pod_uid(k) in kept}
         self.published = {uid: n for uid, n in self.published.items() if uid in kept}
 
     def move(self, by: timedelta) -> None:
         """Shift all remembered times after the clock was set."""
-        for key, refusal in self.refusals.items():
-            since = refusal.since and refusal.since + by
-            self.refusals[key] = replace(refusal, retry_at=refusal.retry_at + by, since=since)
+        for key, rejection in self.rejections.items():
+            since = rejection.since and rejection.since + by
+            self.rejections[key] = replace(rejection, retry_at=rejection.retry_at + by, since=since)
 
     def _note(self, key: str, message: str, now: datetime) -> None:
         if message:
-            self.refusals[key] = refusals.reverted(message, self.refusals.get(key), now)
+            self.rejections[key] = rejections.reverted(message, self.rejections.get(key), now)
         else:
-            self.refusals.pop(key, None)
+            self.rejections.pop(key, None)

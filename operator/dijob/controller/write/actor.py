@@ -62,7 +62,7 @@ class Actor:
         Rejections are noted in `memory`.
         """
         batch = Batch(job, memory)
-        executor = Executor(memory.refusals, lambda action: self._one(batch, action), self._clock)
+        executor = Executor(memory.rejections, lambda action: self._one(batch, action), self._clock)
         return await executor.outcome(actions)
 
     def _one(self, batch: Batch, action: Action) -> Awaitable[Json | None]:

@@ -10,7 +10,7 @@ import asyncio
 from dijob.api.model import DIJob
 from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
-from dijob.core.observed import refusals
+from dijob.core.observed import rejections
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.kube.api import CONCURRENT_WRITES
 
@@ -29,8 +29,8 @@ class Batch:
         self._refused: tuple[str, ApiRejection] | None = None
         self._score = 0
         refused = any(
-            refusal.why is not RejectionCause.TAKEN
-            for key, refusal in memory.refusals.items()
+            rejection.why is not RejectionCause.TAKEN
+            for key, rejection in memory.rejections.items()
             if key.startswith("pod/")
         )
         self._withheld = CONCURRENT_WRITES - 1 if refused else 0
@@ -39,29 +39,31 @@ class Batch:
     def refusal_of(self, name: str) -> ApiRejection | None:
         """Return the rejection that applies to the pod of this name, or None to try it."""
         return (
-            refusals.of_sibling(self._refused[1], self._refused[0], name) if self._refused else None
+            rejections.of_sibling(self._refused[1], self._refused[0], name)
+            if self._refused
+            else None
         )
 
-    def answered(self, name: str, refusal: ApiRejection | None) -> None:
+    def answered(self, name: str, rejection: ApiRejection | None) -> None:
         """Note the result of one creation, and let the others go if it does not apply to all.
 
         Names that old pods still hold are a special case: some of them may be free already. Only if
         more than two of three tried names are taken, the remaining ones are not tried.
         """
-        ending = refusal is not None and refusal.why is RejectionCause.TERMINATING
+        ending = rejection is not None and rejection.why is RejectionCause.TERMINATING
         # A taken name subtracts 1 and a created pod adds 2, so the score is negative if more than
         # two of three tried names were taken.
-        if ending or not refusal:
+        if ending or not rejection:
             self._score = min(CONCURRENT_WRITES, self._score + (-1 if ending else 2))
-        if refusal and (self._score < 0 if ending else _for_all(refusal)):
-            self._refused = name, refusal
+        if rejection and (self._score < 0 if ending else _for_all(rejection)):
+            self._refused = name, rejection
             return
         for _ in range(self._withheld):
             self.permits.release()
         self._withheld = 0
 
 
-def _for_all(refusal: ApiRejection) -> bool:
+def _for_all(rejection: ApiRejection) -> bool:
     """Whether the other pods of the job would be rejected for the same reason."""
     # TAKEN: another object has this pod's name, which says nothing about other names.
-    return refusal.why is not RejectionCause.TAKEN
+    return rejection.why is not RejectionCause.TAKEN

@@ -15,7 +15,7 @@ from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
 from dijob.core.actions import CreateShared
 from dijob.core.members import GangMember
-from dijob.core.observed import refusals
+from dijob.core.observed import rejections
 from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
@@ -74,11 +74,11 @@ class Creator:
         for member in members:
             async with batch.permits:
                 # Another creation was rejected while this one waited for its permit.
-                if refusal := batch.refusal_of(member.name):
-                    batch.memory.refusals[f"pod/{member.name}"] = refusal
+                if rejection := batch.refusal_of(member.name):
+                    batch.memory.rejections[f"pod/{member.name}"] = rejection
                     return
                 made = await self._create(batch, pod_manifest(batch.job, member, self._options))
-                batch.answered(member.name, batch.memory.refusals.get(f"pod/{member.name}"))
+                batch.answered(member.name, batch.memory.rejections.get(f"pod/{member.name}"))
                 if not made:
                     return
 
@@ -94,7 +94,7 @@ class Creator:
         """
         kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
         key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
-        noted = batch.memory.refusals
+        noted = batch.memory.rejections
         try:
             # The response has metadata only. The manifest is close enough until the watch delivers
             # the full object with the defaults of the apiserver and its webhooks.
@@ -105,7 +105,7 @@ class Creator:
                 return False  # the namespace is being deleted, and the job with it
             if not error.conflict:
                 before, now = noted.get(key), self._clock.now()
-                noted[key] = refusals.of_creation(
+                noted[key] = rejections.of_creation(
                     error.status, error.message, before, now, self._clock.spread
                 )
                 return False
@@ -124,13 +124,13 @@ class Creator:
         """Return the existing object with this name. Return None if it belongs to someone else, has
         another port, is gone, or cannot be read.
         """
-        noted = batch.memory.refusals
+        noted = batch.memory.rejections
         try:
             return await self._found(batch, key, path, manifest)
         except RequestError as error:
             if not error.not_found:
                 before, now = noted.get(key), self._clock.now()
-                noted[key] = refusals.of_change(error.status, error.message, before, now)
+                noted[key] = rejections.of_change(error.status, error.message, before, now)
             return None
 
     async def _found(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
@@ -141,7 +141,7 @@ class Creator:
         another port.
         """
         body, labels = await self._api.get(path), manifest["metadata"]["labels"]
-        noted, now = batch.memory.refusals, self._clock.now()
+        noted, now = batch.memory.rejections, self._clock.now()
         if why := classify_namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
             about = (
                 parse_termination(body).reason(now)
@@ -149,11 +149,11 @@ class Creator:
                 else owner_in_words(body)
             )
             what = key.replace("/", " ")
-            noted[key] = refusals.name_in_use(why, what, now, noted.get(key), about)
+            noted[key] = rejections.name_in_use(why, what, now, noted.get(key), about)
             return None
         if ports := other_port(body, manifest):
             name = manifest["metadata"]["name"]
-            noted[key] = refusals.of_port(name, *ports, now, noted.get(key))
+            noted[key] = rejections.of_port(name, *ports, now, noted.get(key))
             return None
         noted.pop(key, None)
         present = body["metadata"].get("labels") or {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from dijob.core.actions import Action
 from dijob.core.decide import changes
-from dijob.core.observed import refusals
+from dijob.core.observed import rejections
 from dijob.core.observed.views import ApiRejection
 from dijob.kube.api import CONCURRENT_WRITES, Json, RequestError
 from dijob.process.clock import Clock
@@ -69,10 +69,10 @@ class Executor:
         """
         first, *others = actions
         results = await self._all((first,))
-        if (refusal := self.noted.get(changes.rejection_key(first))) is None:
+        if (rejection := self.noted.get(changes.rejection_key(first))) is None:
             return results + await self._all(others)
         for key in map(changes.rejection_key, others):
-            self.noted[key] = replace(self.noted[key], retry_at=refusal.retry_at)
+            self.noted[key] = replace(self.noted[key], retry_at=rejection.retry_at)
         return results
 
     async def _one(self, action: Action) -> Json | None:
@@ -83,7 +83,7 @@ class Executor:
             if not key:  # a creation
                 raise
             before, now = self.noted.get(key), self.clock.now()
-            self.noted[key] = refusals.of_change(error.status, error.message, before, now)
+            self.noted[key] = rejections.of_change(error.status, error.message, before, now)
             return None
         # If something reverts the change, `act` has noted that in another place (reverted.py).
         self.noted.pop(key, None)

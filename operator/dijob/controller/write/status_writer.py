@@ -24,7 +24,7 @@ from dijob.core.actions import Event
 from dijob.core.decide.changes import STATUS
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.facts import Fact
-from dijob.core.observed.refusals import of_change
+from dijob.core.observed.rejections import of_change
 from dijob.core.plan import Plan
 from dijob.core.report import summary
 from dijob.core.report.milestones import find_milestones
@@ -169,7 +169,7 @@ class StatusWriter:
         }
 
     def _until_asked(self, memory: JobMemory) -> float:
-        stale = memory.refusals.get(STATUS)
+        stale = memory.rejections.get(STATUS)
         return (stale.retry_at - self._clock.now()).total_seconds() if stale else 0.0
 
     def _check_kept(
@@ -178,11 +178,11 @@ class StatusWriter:
         """Note the fields that the apiserver has dropped. Raises StaleCrdError if there are any."""
         memory.dropped = (memory.dropped - again.keys()) | lost
         if lost:
-            stale, before = StaleCrdError(sorted(lost)), memory.refusals.get(STATUS)
-            memory.refusals[STATUS] = of_change(422, str(stale), before, self._clock.now())
+            stale, before = StaleCrdError(sorted(lost)), memory.rejections.get(STATUS)
+            memory.rejections[STATUS] = of_change(422, str(stale), before, self._clock.now())
             raise stale
         if not memory.dropped:
-            memory.refusals.pop(STATUS, None)
+            memory.rejections.pop(STATUS, None)
 
     def _put_off(self, pressure: Pressure, old: Status, memory: JobMemory) -> float:
         """Return the seconds by which a write that is not urgent is delayed; 0 or less to write it

@@ -12,7 +12,7 @@ from dijob.core.actions import Action, ChangePolicy, PodAction
 from dijob.core.decide.context import Context
 from dijob.core.observed.views import ApiRejection
 
-Refusals = Mapping[str, ApiRejection]
+Rejections = Mapping[str, ApiRejection]
 
 # The key of a status that the API server has not stored as written, because its CRD is too old.
 STATUS = "patch dijob/status"
@@ -45,7 +45,7 @@ def seconds_until_next(ctx: Context, actions: Iterable[Action]) -> float | None:
 
 
 def split_retries(
-    actions: Iterable[Action], refusals: Refusals
+    actions: Iterable[Action], rejections: Rejections
 ) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:
     """Split actions into new ones and retries; retries are grouped by kind of change.
 
@@ -55,20 +55,20 @@ def split_retries(
     """
     plain, retries = list[Action](), dict[str, list[Action]]()
     for action in actions:
-        if rejection_key(action) in refusals:
+        if rejection_key(action) in rejections:
             retries.setdefault(kind_of(rejection_key(action)), []).append(action)
         else:
             plain.append(action)
     ordered = (
-        sorted(group, key=lambda action: refusals[rejection_key(action)].attempts)
+        sorted(group, key=lambda action: rejections[rejection_key(action)].attempts)
         for group in retries.values()
     )
     return tuple(plain), tuple(map(tuple, ordered))
 
 
 def _seconds_until_due(ctx: Context, action: Action) -> float:
-    refusal = ctx.observed.refusals.get(rejection_key(action))
-    return (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
+    rejection = ctx.observed.rejections.get(rejection_key(action))
+    return (rejection.retry_at - ctx.now).total_seconds() if rejection else 0.0
 
 
 def kind_of(remembered: str) -> str:

@@ -91,7 +91,7 @@ class Context:
         name, seen = self.world.gang.server, self.observed
         if not name:
             return True
-        rejected = any(f"{kind}/{name}" in seen.refusals for kind in REDIS_KINDS)
+        rejected = any(f"{kind}/{name}" in seen.rejections for kind in REDIS_KINDS)
         pod, service = seen.unranked_pod(name), f"service/{name}" in seen.existing
         runs = pod is not None and pod.ready and not pod.deleting
         return not rejected and service and runs and not self.redis_edits

@@ -148,8 +148,8 @@ def wait_to_make(ctx: Context, key: str) -> float:
     """Return the seconds until the object ("pod/x-0") may be created; 0 or less: now. It waits if
     its creation was rejected, or if it has been deleted repeatedly.
     """
-    refusal = ctx.observed.refusals.get(key)
-    asked_again = (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
+    rejection = ctx.observed.rejections.get(key)
+    asked_again = (rejection.retry_at - ctx.now).total_seconds() if rejection else 0.0
     lately = ctx.observed.creations.get(key.removeprefix("pod/"))
     return max(asked_again, creations.seconds_until_creation(lately, ctx.now))
 
@@ -171,11 +171,11 @@ def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
     old pods still use the names, each attempt starts with another rank, so that one old pod that
     never ends does not block all ranks. The ranks nearest to the first one follow.
     """
-    refusals = (
-        ctx.observed.refusals.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks
+    rejections = (
+        ctx.observed.rejections.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks
     )
     tried = max(
-        (no.attempts for no in refusals if no and no.why is RejectionCause.TERMINATING), default=0
+        (no.attempts for no in rejections if no and no.why is RejectionCause.TERMINATING), default=0
     )
     first = int(len(ranks) * (tried * GOLDEN_RATIO % 1.0))
     return [

@@ -106,17 +106,17 @@ def seconds_rejected(
     because of a quota or a policy. Time in which the job did not try to create the pod does not
     count.
     """
-    if not observed.refusals:
+    if not observed.rejections:
         return {}
     begun = _start_times(status)
     known = (
-        (rank, observed.refusals.get(f"pod/{world.gang.member(rank).name}"))
+        (rank, observed.rejections.get(f"pod/{world.gang.member(rank).name}"))
         for rank in world.missing
     )
     return {
-        rank: max(0.0, (now - max([refusal.since, *begun])).total_seconds())
-        for rank, refusal in known
-        if refusal and refusal.since and refusal.why is RejectionCause.FORBIDDEN
+        rank: max(0.0, (now - max([rejection.since, *begun])).total_seconds())
+        for rank, rejection in known
+        if rejection and rejection.since and rejection.why is RejectionCause.FORBIDDEN
     }
 
 
@@ -135,14 +135,14 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
     rejected for another reason than a quota: no other job can release capacity for them, and the
     pause after a release would only delay the next attempt.
     """
-    world, now, refusals = rendezvous.world, rendezvous.now, rendezvous.observed.refusals
+    world, now, rejections = rendezvous.world, rendezvous.now, rendezvous.observed.rejections
     # A pod that was kept is older than this attempt, so its age alone would be too much.
     tried = min(((now - time).total_seconds() for time in _start_times(status)), default=math.inf)
     without_node = (rank for rank in rendezvous.unschedulable if rank in world.pods)
     waited = {rank: min(tried, pod_age(world.pods[rank], now)) for rank in without_node}
     rejected = seconds_rejected(world, rendezvous.observed, status, now)
     names = {rank: f"pod/{world.gang.member(rank).name}" for rank in rejected}
-    waited |= {rank: time for rank, time in rejected.items() if refusals[names[rank]].of_quota}
+    waited |= {rank: time for rank, time in rejected.items() if rejections[names[rank]].of_quota}
     return {rank: seconds for rank, seconds in waited.items() if rank < rendezvous.required_size}
 
 

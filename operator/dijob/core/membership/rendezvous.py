@@ -216,6 +216,6 @@ def _is_creating(rendezvous: Rendezvous) -> bool:
     """Whether the pod of the next rank is being created: it was not rejected, or only because an
     old pod of its name is still ending.
     """
-    refusals, member = rendezvous.observed.refusals, rendezvous.world.gang.member
-    first = (refusals.get(f"pod/{member(rank).name}") for rank in rendezvous.ranks_to_add[:1])
+    rejections, member = rendezvous.observed.rejections, rendezvous.world.gang.member
+    first = (rejections.get(f"pod/{member(rank).name}") for rank in rendezvous.ranks_to_add[:1])
     return any(no is None or no.why is RejectionCause.TERMINATING for no in first)

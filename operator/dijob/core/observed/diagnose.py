@@ -104,7 +104,7 @@ def describe_rejections(
     refused = {
         rank: no
         for rank in ranks
-        if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None
+        if (no := observed.rejections.get(f"pod/{gang.member(rank).name}")) is not None
         # "Waiting for the old pod" explains less than why the node did not admit that pod.
         and not (no.why is RejectionCause.TERMINATING and not_admitted(gang, rank, observed))
     }
@@ -148,7 +148,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     pod, name = observed.pods.get(rank), gang.member(rank).name
     rejected = not_admitted(gang, rank, observed)
     if pod is None:
-        refused = observed.refusals.get(f"pod/{name}")
+        refused = observed.rejections.get(f"pod/{name}")
         if refused and not (rejected and refused.why is RejectionCause.TERMINATING):
             return _api_error(refused)
         if name in observed.room.released:

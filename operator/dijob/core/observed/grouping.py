@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from dijob.api.printed import one_line
 from dijob.core.members import Gang, format_ranks
-from dijob.core.observed.refusals import replace_name
+from dijob.core.observed.rejections import replace_name
 
 MESSAGE_LIMIT = 1024
 # Room for the text of a condition besides the ranks and their causes.

@@ -314,7 +314,7 @@ class Observed:
     its other watched objects, as "service/x". `routes` are where its Services lead, by name.
 
     From the operator's memory (controller/observe/memory.py), which a new operator fills again:
-    `refusals` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last
+    `rejections` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last
     rejection. `creations` maps the name of a pod to its recent creations, `warnings` the uid of a
     pod to its newest warning event. `room` is about capacity. `first_seen` is when the job was
     first reconciled (None: now). `list_seen` maps the uid of a pod that must act on a peer list,
@@ -331,7 +331,7 @@ class Observed:
     unranked: tuple[Pod, ...] = ()
     existing: frozenset[str] = frozenset()
     routes: Mapping[str, Route] = field(default_factory=dict)
-    refusals: Mapping[str, ApiRejection] = field(default_factory=dict)
+    rejections: Mapping[str, ApiRejection] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
     room: Room = field(default_factory=Room)
     first_seen: datetime | None = None

@@ -80,8 +80,8 @@ def _pods_created(ctx: Context) -> Fact:
         finished = "" if there == size else ", the other ranks have finished"
         return Fact(PodsCreated.AllCreated, f"{there} of {size} pods exist{finished}")
     # An API error explains more than any state that the operator knows itself.
-    if refusal := diagnose.describe_rejections(ctx.world.gang, missing, ctx.observed):
-        return Fact(*refusal)
+    if rejection := diagnose.describe_rejections(ctx.world.gang, missing, ctx.observed):
+        return Fact(*rejection)
     existing = f"{there} of {size} pods exist"
     if not (paused := diagnose.describe_pauses(ctx.world.gang, missing, ctx.observed, ctx.now)):
         return Fact(PodsCreated.Creating, existing)

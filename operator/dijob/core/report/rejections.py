@@ -31,35 +31,36 @@ def rejection_facts(ctx: Context, actions: tuple[Action, ...] | None) -> list[Fa
     not stored yet, the actions are not known, so the condition is not set to False.
     """
     refused = [
-        (each, refusal)
+        (each, rejection)
         for each in actions or ()
-        if (refusal := ctx.observed.refusals.get(changes.rejection_key(each))) and _is_news(refusal)
+        if (rejection := ctx.observed.rejections.get(changes.rejection_key(each)))
+        and _is_news(rejection)
     ]
     if refused:
-        action, refusal = refused[0]
+        action, rejection = refused[0]
         what = changes.kind_of(changes.rejection_key(action))
         reason = (
             ChangesRefused.ApiUnavailable
-            if refusal.why is RejectionCause.UNAVAILABLE
+            if rejection.why is RejectionCause.UNAVAILABLE
             else REASONS[what]
         )
-        return [Fact(reason, _describe_rejection(action, refusal, len(refused) - 1))]
-    if stale := ctx.observed.refusals.get(changes.STATUS):
+        return [Fact(reason, _describe_rejection(action, rejection, len(refused) - 1))]
+    if stale := ctx.observed.rejections.get(changes.STATUS):
         return [Fact(ChangesRefused.CrdOutdated, stale.message)]
     if actions is None or ctx.has_unstored_counts or not is_true(ctx.job.status, ChangesRefused):
         return []
     return [Fact(ChangesRefused.Accepted)]
 
 
-def _is_news(refusal: ApiRejection) -> bool:
+def _is_news(rejection: ApiRejection) -> bool:
     """Whether a rejection is reported. A single call without a response is not: it usually succeeds
     the next time.
     """
-    return refusal.why is not RejectionCause.UNAVAILABLE or refusal.attempts > 1
+    return rejection.why is not RejectionCause.UNAVAILABLE or rejection.attempts > 1
 
 
-def _describe_rejection(action: Action, refusal: ApiRejection, others: int) -> str:
+def _describe_rejection(action: Action, rejection: ApiRejection, others: int) -> str:
     what, _, one = changes.rejection_key(action).partition("/")
     kind = what.partition(" ")[2]
     about = f"{kind} {one.partition(' ')[0]} {CANNOT[what]}" if one else CANNOT[what]
-    return f"{about}: {refusal.message}" + (f" (and {others} more)" if others else "")
+    return f"{about}: {rejection.message}" + (f" (and {others} more)" if others else "")

@@ -32,10 +32,10 @@ def _service_facts(ctx: Context) -> list[Fact]:
     service, known = f"service/{ctx.world.gang.job}", find_condition(ctx.job.status, ServiceReady)
     if not ctx.job.wants_service:
         return [Fact(ServiceReady.NotWanted)] if known else []
-    if refusal := ctx.observed.refusals.get(service):
-        taken = refusal.why is RejectionCause.TAKEN
+    if rejection := ctx.observed.rejections.get(service):
+        taken = rejection.why is RejectionCause.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
-        return [Fact(reason, not_created(service, refusal))]
+        return [Fact(reason, not_created(service, rejection))]
     # While it is being created for the first time, there is nothing to report.
     if service in ctx.observed.existing:
         spec = render_service.headless_spec(ctx.world.gang.job)
@@ -53,9 +53,9 @@ def _policy_facts(ctx: Context) -> list[Fact]:
     if not ctx.observed.isolation.wanted:
         return [Fact(Isolated.NotWanted)] if known else []
     policy = f"networkpolicy/{ctx.world.gang.job}"
-    if refusal := ctx.observed.refusals.get(policy):
-        reason = Isolated.NameTaken if refusal.why is RejectionCause.TAKEN else Isolated.Refused
-        return [Fact(reason, not_created(policy, refusal))]
+    if rejection := ctx.observed.rejections.get(policy):
+        reason = Isolated.NameTaken if rejection.why is RejectionCause.TAKEN else Isolated.Refused
+        return [Fact(reason, not_created(policy, rejection))]
     if ctx.world.gang.job in ctx.observed.isolation.policies:
         return [Fact(Isolated.Created)] if known else []
     removed = _describe_removal(ctx, policy)
@@ -87,11 +87,11 @@ def server_fact(ctx: Context) -> Fact:
         return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
     # Rejections come first: as long as one object is missing, the state of the others is no help.
     for kind in REDIS_KINDS:
-        if refusal := observed.refusals.get(f"{kind}/{name}"):
-            message = not_created(f"{kind}/{name}", refusal)
+        if rejection := observed.rejections.get(f"{kind}/{name}"):
+            message = not_created(f"{kind}/{name}", rejection)
             if kind == "pod":
                 message = remedies.about_redis(message)
-            return Fact(REASONS.get(refusal.why, BrokerReady.Refused), message)
+            return Fact(REASONS.get(rejection.why, BrokerReady.Refused), message)
     if ctx.redis_edits:
         return Fact(BrokerReady.ServiceChanged, describe_edit(name, ctx.redis_edits))
     pod = observed.unranked_pod(name)
@@ -113,13 +113,15 @@ def describe_edit(name: str, fields: Iterable[str]) -> str:
     )
 
 
-def not_created(key: str, refusal: ApiRejection) -> str:
+def not_created(key: str, rejection: ApiRejection) -> str:
     """Return why a shared object ("service/x") could not be created. The object is named unless
     the message names it: the message of a webhook may not.
     """
     kind, _, name = key.partition("/")
-    names_it = refusal.why not in FROM_API or f'"{name}"' in refusal.message
-    return refusal.message if names_it else f"{kind} {name} cannot be created: {refusal.message}"
+    names_it = rejection.why not in FROM_API or f'"{name}"' in rejection.message
+    return (
+        rejection.message if names_it else f"{kind} {name} cannot be created: {rejection.message}"
+    )
 
 
 def describe_absence(ctx: Context) -> str:

@@ -47,9 +47,9 @@ async def cut(lane: Lane) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def told(error: dict[str, object], refusals: int, lane: Lane) -> AsyncIterator[None]:
-    """End all watches with this error, and answer `refusals` new watch requests with it."""
-    left = refusals
+async def told(error: dict[str, object], rejections: int, lane: Lane) -> AsyncIterator[None]:
+    """End all watches with this error, and answer `rejections` new watch requests with it."""
+    left = rejections
 
     def first(asked: Asked) -> Fault | None:
         nonlocal left

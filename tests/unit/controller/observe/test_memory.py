@@ -18,11 +18,11 @@ def test_a_rejected_request_is_retried_when_the_spec_changes() -> None:
         ApiRejection(why, "no", later(300))
         for why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)
     )
-    memory.refusals = {"pod/job-0": rejected, "pod/job-1": forbidden}
+    memory.rejections = {"pod/job-0": rejected, "pod/job-1": forbidden}
     memory.parse(version(2, 1))
-    assert set(memory.refusals) == {"pod/job-0", "pod/job-1"}
+    assert set(memory.rejections) == {"pod/job-0", "pod/job-1"}
     memory.parse(version(3, 2))
-    assert set(memory.refusals) == {"pod/job-1"}
+    assert set(memory.rejections) == {"pod/job-1"}
 
 
 def refused(rank: int) -> Pod:

@@ -99,8 +99,8 @@ async def test_a_rejection_that_applies_to_all_pods_costs_few_requests(
     await actor.carry_out(OWNER, actions, memory)
     assert len(api.calls) == asked
     assert len(children.pods) == made
-    assert len(memory.refusals) == SIZE - made
-    assert {refusal.message for refusal in memory.refusals.values()} <= {"exceeded quota"}
+    assert len(memory.rejections) == SIZE - made
+    assert {rejection.message for rejection in memory.rejections.values()} <= {"exceeded quota"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_a_pod_is_changed_only_in_the_known_version(action: OfPod) -> None
     newer["metadata"]["resourceVersion"] = "9"
     conflict = RequestError(409, "Conflict", "the object has been modified")
     api, children, memory = (
-        FakeApi(lists=[newer], refusals=[conflict]),
+        FakeApi(lists=[newer], rejections=[conflict]),
         Children.of(()),
         JobMemory(),
     )
@@ -133,7 +133,7 @@ async def test_a_pod_is_changed_only_in_the_known_version(action: OfPod) -> None
 )
 async def test_a_failed_release_is_forgotten(status: int, kept: bool) -> None:
     """R13: without a response, the pod may have been deleted."""
-    api = FakeApi(refusals=[RequestError(status, "", "no")])
+    api = FakeApi(rejections=[RequestError(status, "", "no")])
     children, memory = Children.of(()), JobMemory()
     children.pods.show(pod_body(0))
     actor = Actor(api.api(), children, Options())

@@ -65,7 +65,7 @@ async def test_different_events_are_not_merged(job: Metadata, event: Event) -> N
 
 @pytest.mark.parametrize("status", [403, 0, 404], ids=["forbidden", "no-answer", "no-namespace"])
 async def test_a_failure_to_post_an_event_fails_nothing_else(status: int) -> None:
-    api = FakeApi(refusals=[RequestError(status, "", "")])
+    api = FakeApi(rejections=[RequestError(status, "", "")])
     recorder = Recorder(api.api())
     await recorder.tell(JOB, LOST)
     await recorder.tell(JOB, LOST)
@@ -88,12 +88,12 @@ async def told(api: FakeApi, times: int = 1) -> list[tuple[str, int | None]]:
 
 
 async def test_an_event_that_the_apiserver_deleted_is_posted_again() -> None:
-    api = FakeApi(refusals=[None, GONE])
+    api = FakeApi(rejections=[None, GONE])
     assert await told(api, 3) == [("POST", 1), ("PATCH", 2), ("POST", 1), ("PATCH", 2)]
 
 
 async def test_the_count_of_a_former_leaders_event_is_continued() -> None:
-    api = FakeApi(refusals=[THERE], lists=[{"count": 5}])
+    api = FakeApi(rejections=[THERE], lists=[{"count": 5}])
     assert await told(api, 2) == [("POST", 1), ("GET", None), ("PATCH", 6), ("PATCH", 7)]
     name = api.calls[0][2]["metadata"]["name"]
     assert api.calls[1][1] == f"/api/v1/namespaces/ns/events/{name}"
@@ -101,10 +101,10 @@ async def test_the_count_of_a_former_leaders_event_is_continued() -> None:
 
 
 async def test_an_event_that_is_deleted_during_a_post_is_posted_the_next_time() -> None:
-    api = FakeApi(refusals=[THERE], lists=[GONE])
+    api = FakeApi(rejections=[THERE], lists=[GONE])
     assert await told(api, 2) == [("POST", 1), ("GET", None), ("POST", 1)]
 
 
 async def test_an_event_that_was_not_counted_is_counted_the_next_time() -> None:
-    api = FakeApi(refusals=[None, RequestError(0, "", "no answer")])
+    api = FakeApi(rejections=[None, RequestError(0, "", "no answer")])
     assert await told(api, 3) == [("POST", 1), ("PATCH", 2), ("PATCH", 2)]

@@ -20,7 +20,7 @@ async def test_a_rejected_change_is_remembered_until_it_is_accepted() -> None:
     actor = Actor(api.api(), known, Options())
     actions = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
     assert (await actor.carry_out(job(), actions, memory)).error is None
-    assert {key: (no.why, no.message) for key, no in memory.refusals.items()} == {
+    assert {key: (no.why, no.message) for key, no in memory.rejections.items()} == {
         "delete pod/job-1 uid-1": (RejectionCause.FORBIDDEN, POLICY)
     }
     assert {pod.name: pod.deleting for pod in known.pods.of(OWNER)} == {
@@ -30,7 +30,7 @@ async def test_a_rejected_change_is_remembered_until_it_is_accepted() -> None:
     }
     api.protected.clear()
     await actor.carry_out(job(), actions[1:2], memory)
-    assert memory.refusals == {}
+    assert memory.rejections == {}
 
 
 MANY = 200
@@ -46,15 +46,15 @@ async def test_one_of_many_rejected_changes_is_retried_first() -> None:
     api.calls.clear()
     await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
     assert api.asked("DELETE") == ["job-0"]
-    assert {no.retry_at for no in memory.refusals.values()} == {
-        memory.refusals["delete pod/job-0 uid-0"].retry_at
+    assert {no.retry_at for no in memory.rejections.values()} == {
+        memory.rejections["delete pod/job-0 uid-0"].retry_at
     }
     # One pod may be protected permanently, so the others must not wait for it.
     api.protected = {"job-0"}
     api.calls.clear()
     await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
     assert api.asked("DELETE") == [action.name for action in (*DELETIONS[1:], DELETIONS[0])]
-    assert set(memory.refusals) == {"delete pod/job-0 uid-0"}
+    assert set(memory.rejections) == {"delete pod/job-0 uid-0"}
 
 
 async def test_a_rejected_kind_of_change_does_not_delay_other_kinds() -> None:
@@ -134,4 +134,4 @@ async def test_a_namesake_that_cannot_be_read_is_a_rejection_too() -> None:
     actor = Actor(api.api(), known, Options())
     outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)
     assert outcome.error is None
-    assert memory.refusals["pod/job-0"].message == "try later"
+    assert memory.rejections["pod/job-0"].message == "try later"

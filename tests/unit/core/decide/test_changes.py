@@ -23,7 +23,7 @@ from dijob.core.actions import (
 )
 from dijob.core.decide import changes
 from dijob.core.members import gang_of
-from dijob.core.observed.refusals import of_change
+from dijob.core.observed.rejections import of_change
 from dijob.core.observed.views import ApiRejection, Observed, RejectionCause
 from dijob.core.plan import Plan, make_plan
 from dijob.core.report import rejections
@@ -152,7 +152,7 @@ def test_a_rejected_change_is_reported_and_waits_for_its_back_off(
     owner: DIJob, seen: Observed, key: str, reason: str
 ) -> None:
     assert key in keys(make_plan(owner, seen, NOW))
-    seen = replace(seen, refusals={key: refused()})
+    seen = replace(seen, rejections={key: refused()})
     waits = make_plan(owner, seen, NOW)
     assert key not in keys(waits)
     fact = said(waits)
@@ -169,7 +169,7 @@ def test_a_rejected_change_is_reported_and_waits_for_its_back_off(
 
 def test_the_message_of_the_job_is_that_of_the_rejection() -> None:
     owner, seen, key, _ = WISHES["a list is published"]
-    decided = make_plan(owner, replace(seen, refusals={key: refused()}), NOW)
+    decided = make_plan(owner, replace(seen, rejections={key: refused()}), NOW)
     assert decided.status.message == f"pod job-1 cannot be changed: {POLICY}"
     assert [event.reason for event in decided.events] == ["PodUpdateRefused"]
 
@@ -177,14 +177,14 @@ def test_the_message_of_the_job_is_that_of_the_rejection() -> None:
 def test_many_rejected_changes_share_one_message() -> None:
     owner, seen, _, _ = WISHES["a list is published"]
     every = {f"patch pod/job-{rank} uid-{rank}": refused() for rank in range(3)}
-    fact = said(make_plan(owner, replace(seen, refusals=every), NOW))
+    fact = said(make_plan(owner, replace(seen, rejections=every), NOW))
     assert fact is not None
     assert fact.message == f"pod job-0 cannot be changed: {POLICY} (and 2 more)"
 
 
 def test_the_condition_is_false_once_nothing_is_rejected() -> None:
     owner, seen, key, _ = WISHES["a list is published"]
-    owner = stored(owner, make_plan(owner, replace(seen, refusals={key: refused()}), NOW))
+    owner = stored(owner, make_plan(owner, replace(seen, rejections={key: refused()}), NOW))
     fact = said(make_plan(owner, seen, later(9)))
     assert fact is not None
     assert (fact.status, fact.reason) == ("False", "Accepted")
@@ -196,7 +196,7 @@ def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condit
     is accepted.
     """
     owner, seen, key, _ = WISHES["a list is published"]
-    seen = replace(seen, refusals={key: refused()})
+    seen = replace(seen, rejections={key: refused()})
     owner = stored(owner, make_plan(owner, seen, NOW))
     fails = replace(seen, pods={**seen.pods, 0: view(0, phase="Failed", failures=1)})
     fact = said(make_plan(owner, fails, NOW))
@@ -207,7 +207,7 @@ def test_a_reconciliation_that_only_writes_the_status_does_not_change_the_condit
 @pytest.mark.parametrize(("attempts", "told"), [(1, False), (2, True)], ids=["once", "twice"])
 def test_a_single_call_without_a_response_is_not_reported(attempts: int, told: bool) -> None:
     owner, seen, key, _ = WISHES["a list is published"]
-    decided = make_plan(owner, replace(seen, refusals={key: refused(503, attempts)}), NOW)
+    decided = make_plan(owner, replace(seen, rejections={key: refused(503, attempts)}), NOW)
     assert key not in keys(decided)
     fact = said(decided)
     assert (fact.reason if fact else "") == ("ApiUnavailable" if told else "")
@@ -221,7 +221,7 @@ def test_a_rejected_reminder_is_retried_after_its_back_off_without_reconciliatio
         *pods,
         **SERVED,
         list_seen={("uid-1", 1): NOW},
-        refusals={"patch pod/job-1 uid-1": refused(seconds=20)},
+        rejections={"patch pod/job-1 uid-1": refused(seconds=20)},
     )
     decided = make_plan(running(), seen, later(9))
     assert decided.actions == ()
@@ -239,13 +239,15 @@ def test_a_paused_job_reports_no_rejections() -> None:
         }
     )
     body["metadata"]["annotations"] = {"diengine.opendilab.org/paused": "true"}
-    fact = said(make_plan(parse_job(body), replace(seen, refusals={key: refused()}), NOW))
+    fact = said(make_plan(parse_job(body), replace(seen, rejections={key: refused()}), NOW))
     assert fact is not None
     assert fact.status == "False"
 
 
 def test_rejections_about_a_deleted_pod_are_forgotten() -> None:
     memory = JobMemory()
-    memory.refusals = {key: refused() for key in (*KEYS, "pod/job-7", "patch pod/job-1 old") if key}
+    memory.rejections = {
+        key: refused() for key in (*KEYS, "pod/job-7", "patch pod/job-1 old") if key
+    }
     memory.saw_pods([view(0, name="x-0", uid="u"), view(1)], NOW)
-    assert set(memory.refusals) == {*(key for key in KEYS if key), "pod/job-7"}
+    assert set(memory.rejections) == {*(key for key in KEYS if key), "pod/job-7"}

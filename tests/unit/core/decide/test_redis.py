@@ -203,7 +203,7 @@ def test_a_server_that_is_lost_repeatedly_is_recreated_with_back_off() -> None:
         ),
         (
             {
-                "refusals": {
+                "rejections": {
                     "service/job-mq": ApiRejection(RejectionCause.TAKEN, "is taken", later(15))
                 }
             },
@@ -212,7 +212,7 @@ def test_a_server_that_is_lost_repeatedly_is_recreated_with_back_off() -> None:
         ),
         (
             {
-                "refusals": {
+                "rejections": {
                     "networkpolicy/job-mq": ApiRejection(RejectionCause.FORBIDDEN, "no", later(9))
                 }
             },

@@ -33,11 +33,11 @@ TOLD = {("uid-1", 1): LONG_AGO, ("uid-1", 2): LONG_AGO}
 WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),
     "its rejected service, due for a retry": (
-        {"services": frozenset(), "refusals": {"service/job": refused(-9)}},
+        {"services": frozenset(), "rejections": {"service/job": refused(-9)}},
         {},
     ),
     "its service, rejected just now": (
-        {"services": frozenset(), "refusals": {"service/job": refused(0.3)}},
+        {"services": frozenset(), "rejections": {"service/job": refused(0.3)}},
         {},
     ),
     "a gate whose kubelet has missed the list": (
@@ -56,7 +56,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"list_seen": {("uid-1", 2): NOW}},
         {"renew_from": 2, "restartable": True, "started": format_time(later(-900))},
     ),
-    "a lost pod that is rejected": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),
+    "a lost pod that is rejected": ({"rejections": {"pod/job-1": refused(-9)}}, {"gone": True}),
     "a pod that is lost repeatedly": (
         {"creations": {"job-1": Creation(3, later(-2))}},
         {"gone": True},

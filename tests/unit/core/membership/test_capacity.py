@@ -10,7 +10,7 @@ from dijob.core.actions import CreatePod, DeletePod
 from dijob.core.members import compact_ranks
 from dijob.core.membership import capacity
 from dijob.core.membership.rendezvous import Rendezvous
-from dijob.core.observed.refusals import of_creation
+from dijob.core.observed.rejections import of_creation
 from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, Room
 from dijob.core.plan import Plan
 from samples.builders import (
@@ -50,7 +50,7 @@ def held(*ranks: int, **known: Any) -> Observed:
     return observed(*(view(rank, **HOME) for rank in ranks), **known)
 
 
-UNPLACED = observed(*(view(r, **HOMELESS | {"complaint": ""}) for r in (0, 1)), refusals=quota(0))
+UNPLACED = observed(*(view(r, **HOMELESS | {"complaint": ""}) for r in (0, 1)), rejections=quota(0))
 CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     "a rank finds no node": (FULL, {}, 11, True),
     "not for long": (FULL, {}, 9, False),
@@ -83,55 +83,55 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
         True,
     ),
     "one above the minimum": (FULL, {"minimum": 2}, 99, False),
-    "a rank is rejected": (held(0, 1, refusals=quota(0)), {}, 11, True),
+    "a rank is rejected": (held(0, 1, rejections=quota(0)), {}, 11, True),
     "only because of a quota": (
-        held(0, 1, refusals={"pod/job-2": replace(quota(0)["pod/job-2"], message="no account")}),
+        held(0, 1, rejections={"pod/job-2": replace(quota(0)["pod/job-2"], message="no account")}),
         {},
         99,
         False,
     ),
-    "rejected for too short a time": (held(0, 1, refusals=quota(2)), {}, 11, False),
+    "rejected for too short a time": (held(0, 1, rejections=quota(2)), {}, 11, False),
     "because of an invalid spec": (
-        held(0, 1, refusals=quota(0, RejectionCause.REJECTED)),
+        held(0, 1, rejections=quota(0, RejectionCause.REJECTED)),
         {},
         99,
         False,
     ),
     "by an apiserver that is away": (
-        held(0, 1, refusals=quota(0, RejectionCause.UNAVAILABLE)),
+        held(0, 1, rejections=quota(0, RejectionCause.UNAVAILABLE)),
         {},
         99,
         False,
     ),
     "a pod without a node fills a quota too": (UNPLACED, {}, 11, True),
-    "all ranks are rejected": (held(refusals=quota(0) | quota(0, rank=0)), {}, 99, False),
-    "it was rejected once, and exists now": (held(0, 1, 2, refusals=quota(0)), {}, 99, False),
+    "all ranks are rejected": (held(rejections=quota(0) | quota(0, rank=0)), {}, 99, False),
+    "it was rejected once, and exists now": (held(0, 1, 2, rejections=quota(0)), {}, 99, False),
     "a rank above the minimum is rejected": (
-        held(0, 1, refusals=quota(0)),
+        held(0, 1, rejections=quota(0)),
         {"minimum": 2},
         99,
         False,
     ),
     "rejected while the others run": (
-        observed(listed(0), listed(1), refusals=quota(0)),
+        observed(listed(0), listed(1), rejections=quota(0)),
         {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2")},
         99,
         False,
     ),
     "rejected again after the last attempt": (
-        held(0, 1, refusals=quota(-300)),
+        held(0, 1, rejections=quota(-300)),
         {"given_back": GivenBack(count=1, until=format_time(later(5)))},
         11,
         False,
     ),
     "rejected again for long": (
-        held(0, 1, refusals=quota(-300)),
+        held(0, 1, rejections=quota(-300)),
         {"given_back": GivenBack(count=1, until=format_time(later(5)))},
         16,
         True,
     ),
     "rejected before the job was resumed": (
-        held(0, 1, refusals=quota(-300)),
+        held(0, 1, rejections=quota(-300)),
         {"resume_time": format_time(later(5))},
         11,
         False,
@@ -162,7 +162,9 @@ def test_when_a_job_releases_its_capacity(
     assert (given is not None) == gives
     if given:
         assert (
-            "rank 2: exceeded quota: pods" if seen.refusals else "rank 2: Unschedulable: 0/2 nodes"
+            "rank 2: exceeded quota: pods"
+            if seen.rejections
+            else "rank 2: Unschedulable: 0/2 nodes"
         ) in given.message
 
 

@@ -2,7 +2,7 @@
 
 from dijob.api.parse import parse_job
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
-from dijob.core.observed.refusals import of_creation
+from dijob.core.observed.rejections import of_creation
 from dijob.core.observed.views import ApiRejection, Creation, Observed, Pod
 from samples.builders import job_body, later, plan, stored, view
 
@@ -19,13 +19,13 @@ class Tenant:
         body["metadata"] |= {"name": name, "uid": name}
         self.job, self.quota = parse_job(body), quota
         self.pods: dict[int, Pod] = {}
-        self.refusals: dict[str, ApiRejection] = {}
+        self.rejections: dict[str, ApiRejection] = {}
         self.creations: dict[str, Creation] = {}
         self.begun = False
         quota.tenants.append(self)
 
     def passes(self, seconds: float) -> None:
-        seen = Observed(self.pods, refusals=dict(self.refusals), creations=dict(self.creations))
+        seen = Observed(self.pods, rejections=dict(self.rejections), creations=dict(self.creations))
         decided = plan(self.job, seen, later(seconds))
         self.job = stored(self.job, decided)
         for action in decided.actions:
@@ -39,11 +39,11 @@ class Tenant:
 
     def _create(self, rank: int, key: str, seconds: float) -> None:
         if self.quota.used >= self.quota.pods:
-            self.refusals[key] = of_creation(
-                403, "exceeded quota", self.refusals.get(key), later(seconds)
+            self.rejections[key] = of_creation(
+                403, "exceeded quota", self.rejections.get(key), later(seconds)
             )
             return
-        self.refusals.pop(key, None)
+        self.rejections.pop(key, None)
         name, born = key.removeprefix("pod/"), later(seconds).isoformat()
         self.creations[name] = Creation(1, later(seconds))
         self.pods[rank] = view(

@@ -53,7 +53,7 @@ def rendezvous(
     pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any
 ) -> Rendezvous:
     """The rendezvous of a job of `minimum` to 4 ranks. The pods of missing ranks are rejected."""
-    seen = observed(*pods, refusals=REFUSED)
+    seen = observed(*pods, rejections=REFUSED)
     world = world_of(gang(size=4, minimum=minimum), seen, Status(**status), NOW)
     return Rendezvous(world, seen, 10, later(seconds))
 
@@ -149,10 +149,10 @@ def test_an_elastic_job_starts_without_ranks_that_a_quota_rejects() -> None:
     """The pods after the first rejected one are not even tried."""
     owner = job(minReplicas=1, maxReplicas=4, replicas=4)
     for why in (RejectionCause.FORBIDDEN, RejectionCause.TAKEN, RejectionCause.UNAVAILABLE):
-        seen = observed(home(0), refusals=refused(1, why=why))
+        seen = observed(home(0), rejections=refused(1, why=why))
         assert lists(owner, seen, 9) == set()
         assert lists(owner, seen, 10) == {"10.0.0.0"}
-    ending = observed(home(0), refusals=refused(1, why=RejectionCause.TERMINATING))
+    ending = observed(home(0), rejections=refused(1, why=RejectionCause.TERMINATING))
     assert lists(owner, ending, 10) == set()
 
 
@@ -167,10 +167,10 @@ def test_a_re_rendezvous_continues_without_a_rank_that_is_rejected_for_long() ->
         scheduleTimeoutSeconds=30,
         status={"listNumber": 1, "lastRenewal": last},
     )
-    seen = observed(runs(0), home(1), refusals=refused(2, seconds=5))
+    seen = observed(runs(0), home(1), rejections=refused(2, seconds=5))
     assert lists(owner, seen, 34) == set()
     assert lists(owner, seen, 35) == {"10.0.0.0,10.0.0.1"}
-    lower = observed(runs(0), home(2), refusals=refused(1, seconds=5))
+    lower = observed(runs(0), home(2), rejections=refused(1, seconds=5))
     assert not [
         action for action in plan(owner, lower, later(34)).actions if isinstance(action, ReleasePod)
     ]

@@ -28,7 +28,7 @@ def forbidden(message: str) -> ApiRejection:
 
 @pytest.mark.parametrize("message", [SECURITY, QUOTA], ids=["C49", "quota"])
 def test_an_error_about_a_container_of_the_operator_names_the_main_container(message: str) -> None:
-    seen = Observed(refusals={"pod/job-0": forbidden(message)})
+    seen = Observed(rejections={"pod/job-0": forbidden(message)})
     found = diagnose.describe_rejections(gang(1), [0], seen)
     assert found is not None
     assert found[1] == f"rank 0: {remedies.FOLLOW}: {message}"
@@ -43,7 +43,7 @@ def test_only_an_error_about_the_content_of_a_pod_gets_advice(why: RejectionCaus
     operator.
     """
     message = "waits for the old pod job-0: its containers dijob-launcher, di-container still run"
-    seen = Observed(refusals={"pod/job-0": ApiRejection(why, message, NOW)})
+    seen = Observed(rejections={"pod/job-0": ApiRejection(why, message, NOW)})
     found = diagnose.describe_rejections(gang(1), [0], seen)
     assert found is not None
     assert found[1] == f"rank 0: {message}"
@@ -52,7 +52,7 @@ def test_only_an_error_about_the_content_of_a_pod_gets_advice(why: RejectionCaus
 
 def test_other_errors_are_reported_as_they_are() -> None:
     message = 'pods "job-0" is forbidden: exceeded quota: q, requested: pods=1'
-    seen = Observed(refusals={"pod/job-0": forbidden(message)})
+    seen = Observed(rejections={"pod/job-0": forbidden(message)})
     found = diagnose.describe_rejections(gang(1), [0], seen)
     assert found is not None
     assert found[1] == f"rank 0: {message}"
@@ -61,7 +61,7 @@ def test_other_errors_are_reported_as_they_are() -> None:
 @pytest.mark.parametrize("message", [REDIS, RANGE], ids=["a quota", "a limit range"])
 def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) -> None:
     """C32."""
-    seen = Observed(refusals={"pod/job-mq": forbidden(message)})
+    seen = Observed(rejections={"pod/job-mq": forbidden(message)})
     fact = shared_objects.server_fact(build_context(WITH_REDIS, seen, NOW))
     assert fact.reason is BrokerReady.Refused
     assert fact.message == f"{remedies.REDIS}: {message}"
@@ -69,6 +69,6 @@ def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) 
 
 def test_another_error_about_the_jobs_redis_is_reported_as_it_is() -> None:
     message = 'pods "job-mq" is forbidden: no such priority class'
-    seen = Observed(refusals={"pod/job-mq": forbidden(message)})
+    seen = Observed(rejections={"pod/job-mq": forbidden(message)})
     fact = shared_objects.server_fact(build_context(WITH_REDIS, seen, NOW))
     assert fact.message == message

@@ -27,10 +27,10 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     ),
     "not admitted, and its name is taken now": (
         None,
-        {"creations": NOT_ADMITTED, "refusals": {"pod/job-1": refused("taken")}},
+        {"creations": NOT_ADMITTED, "rejections": {"pod/job-1": refused("taken")}},
         "taken",
     ),
-    "rejected": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
+    "rejected": (None, {"rejections": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
     "old one ends": (view(1, deleting=True), {}, "its old pod is still ending"),
     "T2: the pod that its node did not admit ends": (
         view(1, deleting=True),
@@ -92,7 +92,7 @@ def test_why_a_rank_is_not_ready_grouped_by_cause(pods: tuple[Pod, ...], text: s
 
 
 def test_a_rejection_has_its_reason_and_the_api_error() -> None:
-    seen = Observed(refusals={f"pod/job-{rank}": refused("exceeded quota") for rank in (0, 2)})
+    seen = Observed(rejections={f"pod/job-{rank}": refused("exceeded quota") for rank in (0, 2)})
     assert diagnose.describe_rejections(gang(), [0, 1, 2], seen) == (
         PodsCreated.PodForbidden,
         "ranks 0,2: exceeded quota",
@@ -103,7 +103,7 @@ def test_a_rejection_has_its_reason_and_the_api_error() -> None:
 def test_the_same_rejection_of_several_pods_is_one_cause() -> None:
     words = {rank: f'pods "job-{rank}" is forbidden: no service account' for rank in range(3)}
     words[2] = 'pods "job-2" is forbidden: exceeded quota'
-    seen = Observed(refusals={f"pod/job-{rank}": refused(text) for rank, text in words.items()})
+    seen = Observed(rejections={f"pod/job-{rank}": refused(text) for rank, text in words.items()})
     said = diagnose.describe_rejections(gang(), [0, 1, 2], seen)
     assert said == (PodsCreated.PodForbidden, f"ranks 0-1: {words[0]}; rank 2: {words[2]}")
     assert diagnose.without_address(gang(), [0, 1, 2], seen, NOW) == said[1]
@@ -117,6 +117,6 @@ def test_every_kind_of_rejection_of_a_pod_has_a_reason() -> None:
 def test_the_reason_of_a_rejecting_node_stays_while_the_old_pod_ends() -> None:
     """T2: the old pod keeps the name for a moment."""
     waits = refused("waiting for the old pod job-1 to end", RejectionCause.TERMINATING)
-    seen = Observed(refusals={"pod/job-1": waits}, creations=NOT_ADMITTED)
+    seen = Observed(rejections={"pod/job-1": waits}, creations=NOT_ADMITTED)
     assert diagnose.describe_rejections(gang(), [1], seen) is None
     assert diagnose.without_address(gang(), [1], seen, NOW) == "rank 1: NodePorts: no"

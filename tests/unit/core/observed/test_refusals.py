@@ -1,7 +1,7 @@
 """The meaning of rejections by the API server, and when they are retried."""
 
 import pytest
-from dijob.core.observed.refusals import name_in_use, of_creation
+from dijob.core.observed.rejections import name_in_use, of_creation
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from samples.builders import NOW
 
@@ -24,10 +24,10 @@ def test_a_rejection_is_retried_when_its_cause_may_be_gone(
     status: int, attempts: int, why: RejectionCause, seconds: float
 ) -> None:
     before = ApiRejection(why, "", NOW, attempts) if attempts else None
-    refusal = of_creation(status, "in its own words", before, NOW)
-    assert (refusal.why, refusal.message) == (why, "in its own words")
-    assert (refusal.retry_at - NOW).total_seconds() == seconds
-    assert refusal.attempts == attempts + 1
+    rejection = of_creation(status, "in its own words", before, NOW)
+    assert (rejection.why, rejection.message) == (why, "in its own words")
+    assert (rejection.retry_at - NOW).total_seconds() == seconds
+    assert rejection.attempts == attempts + 1
 
 
 POLICY = (
@@ -60,10 +60,10 @@ def test_a_rejection_by_admission_is_not_final(
 
 def test_a_creation_rejected_by_admission_is_retried_within_30_s() -> None:
     """C45: this includes the maximum of jitter."""
-    refusal = None
+    rejection = None
     for _ in range(20):
-        refusal = of_creation(403, "no", refusal, NOW, spread=lambda seconds: seconds * 1.2)
-        assert (refusal.retry_at - NOW).total_seconds() <= 30
+        rejection = of_creation(403, "no", rejection, NOW, spread=lambda seconds: seconds * 1.2)
+        assert (rejection.retry_at - NOW).total_seconds() <= 30
 
 
 def test_a_taken_name_has_a_remedy_and_an_ending_object_is_waited_for() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob.core.observed.parse import owner_in_words
-from dijob.core.observed.refusals import name_in_use
+from dijob.core.observed.rejections import name_in_use
 from dijob.core.observed.termination import NOT_DELETED, parse_termination
 from dijob.core.observed.views import RejectionCause
 from dijob.names import LABEL_JOB, LABEL_SERVER
@@ -116,8 +116,10 @@ def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
 def test_the_deletion_of_a_former_jobs_pod_is_explained() -> None:
     """C25: the pods of a deleted job of the same name."""
     why = parse_termination(body("example.com/hold")).reason(NOW)
-    refusal = name_in_use(RejectionCause.TERMINATING, "pod job-1", NOW, None, why)
-    assert refusal.message.startswith("waiting for the old pod job-1 to end: finalizer example.com")
+    rejection = name_in_use(RejectionCause.TERMINATING, "pod job-1", NOW, None, why)
+    assert rejection.message.startswith(
+        "waiting for the old pod job-1 to end: finalizer example.com"
+    )
 
 
 @pytest.mark.parametrize(

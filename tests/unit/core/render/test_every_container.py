@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob import names
 from samples.builders import Body, container, job, manifest
-from samples.specs import refusal, with_env
+from samples.specs import rejection, with_env
 
 SIDE: Body = {"name": "side", "image": "x"}
 INIT: Body = {"name": "stage", "image": "x"}
@@ -61,7 +61,7 @@ def test_an_env_that_is_not_a_list_is_left_to_the_apiserver(env: object) -> None
 
 @pytest.mark.parametrize("key", ["containers", "initContainers"])
 def test_the_rejection_of_a_reserved_variable_names_a_remedy(key: str) -> None:
-    ((_, message),) = refusal(with_env("DI_RANK", key))
+    ((_, message),) = rejection(with_env("DI_RANK", key))
     assert message.startswith("DI_RANK is set by the operator and cannot be overridden")
     assert "Every container has DI_RANK" in message
     assert f"metadata.annotations[{names.ANNOTATION_IPS}]" in message

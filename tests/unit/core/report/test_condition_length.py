@@ -19,13 +19,13 @@ NO = ApiRejection(RejectionCause.REJECTED, LONG, later(300))
 SEEN = {
     "NetworkPolicy": (
         "Isolated",
-        Observed(refusals={"networkpolicy/job": NO}, isolation=Isolation(True)),
+        Observed(rejections={"networkpolicy/job": NO}, isolation=Isolation(True)),
     ),
-    "Service": ("ServiceReady", Observed(refusals={"service/job": NO})),
-    "pods": ("PodsCreated", Observed(refusals={f"pod/job-{rank}": NO for rank in range(3)})),
+    "Service": ("ServiceReady", Observed(rejections={"service/job": NO})),
+    "pods": ("PodsCreated", Observed(rejections={f"pod/job-{rank}": NO for rank in range(3)})),
     "a pod that stays": (
         "ChangesRefused",
-        observed(view(3, BY_NAME), refusals={"delete pod/job-3 uid-3": NO}),
+        observed(view(3, BY_NAME), rejections={"delete pod/job-3 uid-3": NO}),
     ),
 }
 

@@ -31,7 +31,7 @@ def test_a_service_that_cannot_be_created_is_reported_until_it_exists(
 ) -> None:
     owner = running()
     no = {"service/job": ApiRejection(why, "no, because", later(60))}
-    seen = observed(*ALL, services=(), refusals=no)
+    seen = observed(*ALL, services=(), rejections=no)
     decided = plan(owner, seen, later(1))
     said = conditions_of(decided)
     assert decided.actions == ()
@@ -50,9 +50,9 @@ def test_a_service_that_cannot_be_created_is_reported_until_it_exists(
 def test_a_service_that_is_no_longer_needed_is_not_a_problem() -> None:
     refused = {"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(60))}
     owner = running()
-    owner = stored(owner, plan(owner, observed(*ALL, refusals=refused), later(1)))
+    owner = stored(owner, plan(owner, observed(*ALL, rejections=refused), later(1)))
     spec = owner.spec.model_copy(update={"service": ServicePolicy.AUTO})
-    healed = say(observed(*ALL, refusals=refused), owner.model_copy(update={"spec": spec}))
+    healed = say(observed(*ALL, rejections=refused), owner.model_copy(update={"spec": spec}))
     assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "NotWanted")
 
 
@@ -62,6 +62,6 @@ def test_a_rejected_service_that_is_not_needed_causes_no_reconciliations() -> No
         view(0, ip=""),
         view(1),
         view(2),
-        refusals={"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(-60))},
+        rejections={"service/job": ApiRejection(RejectionCause.TAKEN, "no", later(-60))},
     )
     assert plan(job(), seen, NOW).requeue_after >= 1
