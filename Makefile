@@ -85,10 +85,16 @@ recording: venv ## record docs/pictures/watch.svg: kubectl dijob watch during th
 .PHONY: check
 check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated files, links in the docs, Vale, shellcheck (~70 s, then ~8 s)
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
+	@$(MAKE) --no-print-directory -j2 -Otarget check-code check-docs
+
+.PHONY: check-code check-docs
+check-code:
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
+
+check-docs:
 	$(PY) -m dijob.crd --check
 	$(PY) docs/site/commands.py --check
 	$(PY) docs/site/lookup.py --check
@@ -101,28 +107,40 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 prose: venv ## check docs, comments and messages with Vale and the rules in .vale (~2 s; LEVEL=suggestion shows more)
 	@$(PY) -m prose $(LEVEL:%=--level %)
 
-# The unit tests run as three independent groups that share two cores. The tests of the launcher and of the command line mostly wait
-# for processes, so they run with four workers. A few modules that go through many states or values (MANY) take as long as all other
-# tests of the operator. MANY and the remaining tests run in one process each: with pytest workers, every worker imports and collects
-# all tests and reports each result to the controller, which takes a fifth of the time.
+# The unit tests run as independent groups that share two cores. `make unit` is for each change, so it leaves out two groups that take
+# longer than all others: modules that go through many states or values (MANY), and the tests that start the launcher or a program as a
+# process. `make unit-all` and `make test` run all of them. The tests of the command line mostly wait, so they run with two workers. The
+# others run in one process each: with pytest workers, every worker imports and collects all tests and reports each result to the
+# controller, which takes a fifth of the time.
 MANY := $(patsubst %,tests/unit/%.py,api/test_depth controller/test_machine controller/test_seeded_bugs controller/leader/test_lease_stories \
 	controller/write/test_undone_changes)
+CORE := $(addprefix tests/unit/,core api crd reasons)
 COMMANDS := tests/unit/cli tests/unit/client tests/unit/extras
 
 .PHONY: unit
-unit: venv tools ## unit tests: core, launcher, state machine, command line; needs no cluster (~40 s)
-	@$(MAKE) --no-print-directory -j3 -Otarget unit-operator unit-many unit-processes
+unit: venv tools ## unit tests for each change: core, controller, server, command line; needs no cluster (~35 s)
+	@$(MAKE) --no-print-directory -j3 -Otarget unit-core unit-operator unit-commands
 
-.PHONY: unit-operator unit-many unit-processes
+.PHONY: unit-all
+unit-all: venv tools ## all unit tests: make unit, the launcher and the hook as processes, the state machine (~75 s)
+	@$(MAKE) --no-print-directory -j3 -Otarget unit-core unit-operator unit-commands unit-many unit-processes
+	$(PY) -m pytest tests/unit -q -m timed
+
+.PHONY: unit-core unit-operator unit-commands unit-many unit-processes
+unit-core:
+	$(PY) -m pytest $(CORE) -q -m "not timed" $(patsubst %,--ignore=%,$(MANY))
+
 unit-operator:
-	$(PY) -m pytest tests/unit -q $(patsubst %,--ignore=%,$(MANY) $(COMMANDS))
-	$(PY) -m pytest $(COMMANDS) -q -m timed
+	$(PY) -m pytest tests/unit -q -m "not timed" $(patsubst %,--ignore=%,$(CORE) $(MANY) $(COMMANDS))
+
+unit-commands:
+	$(PY) -m pytest $(COMMANDS) -q -n 2 --dist worksteal -m "not timed"
 
 unit-many:
 	$(PY) -m pytest $(MANY) -q
 
 unit-processes:
-	$(PY) -m pytest tests/pod tests/runtime $(if $(COVERED),,$(COMMANDS)) -q -n 4 --dist worksteal -m "not timed"
+	$(PY) -m pytest tests/pod tests/runtime -q -n 4 --dist worksteal -m "not timed"
 
 # Tracing doubles the duration of the tests. Therefore coverage is part of `make test`, but not of `make unit`.
 .PHONY: coverage
@@ -132,8 +150,8 @@ coverage: venv tools ## line and branch coverage of the unit tests by package; f
 	@$(PY) tests/coverage_table.py
 
 .PHONY: unit-covered
-unit-covered: venv tools ## make unit and make coverage in one run, as a stage of make test (~2 min)
-	@$(MAKE) --no-print-directory -j2 -Otarget coverage unit-processes COVERED=1
+unit-covered: venv tools ## make unit-all and make coverage in one run, as a stage of make test (~2 min)
+	@$(MAKE) --no-print-directory -j2 -Otarget coverage unit-processes
 	$(PY) -m pytest tests/unit -q -m timed
 
 .PHONY: figures
@@ -327,7 +345,7 @@ matrix: venv ## tests on the oldest and newest Kubernetes, IPv6 and dual-stack (
 	@$(PY) tests/matrix.py $(ROWS) $(if $(COLD),--cold)
 
 .PHONY: stress
-stress: venv ## find flaky tests: make unit 20 times next to 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=) (~3 h)
+stress: venv ## find flaky tests: make unit-all 20 times next to 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=) (~3 h)
 	@$(PY) tests/stress.py
 
 # schemathesis, which only make fuzz needs.

@@ -66,7 +66,7 @@ def main() -> int:
     logs = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob/stress"
     logs.mkdir(parents=True, exist_ok=True)
     with load(int(os.environ.get("LOAD", "4"))):
-        failed = repeat("unit", int(os.environ.get("UNIT", "20")), logs)
+        failed = repeat("unit-all", int(os.environ.get("UNIT", "20")), logs)
     failed += repeat("e2e", int(os.environ.get("E2E", "3")), logs)
     return int(failed > 0)
 

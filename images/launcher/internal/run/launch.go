@@ -24,20 +24,20 @@ const (
 
 // run is one run of the user's command.
 type run struct {
-	child     int
-	signals   chan os.Signal
-	done      chan syscall.WaitStatus
-	watcher   *watcher
-	signalled      []int     // the processes that have been sent a terminating signal
-	endAt     time.Time // when the container received SIGTERM; zero if it has not
+	child       int
+	signals     chan os.Signal
+	done        chan syscall.WaitStatus
+	watcher     *watcher
+	signalled   []int     // the processes that have been sent a terminating signal
+	endAt       time.Time // when the container received SIGTERM; zero if it has not
 	startedWith string    // the revision of the peer list with which the program started
-	renewing  string    // the revision for which the program is being restarted; "" if it is not
-	listed    string    // the revision of the peer list in topology.json
-	unlisted  string    // the newest revision for which the log has reported that topology.json cannot be written
-	kill      <-chan time.Time
-	own       bool      // whether this is the container's own launcher rather than one that `kubectl exec` started
+	renewing    string    // the revision for which the program is being restarted; "" if it is not
+	listed      string    // the revision of the peer list in topology.json
+	unlisted    string    // the newest revision for which the log has reported that topology.json cannot be written
+	kill        <-chan time.Time
+	own         bool      // whether this is the container's own launcher rather than one that `kubectl exec` started
 	record      *lastRun  // what the next launcher of this container will read; nil if none follows
-	output    *recorder // nil if the program's output is not recorded
+	output      *recorder // nil if the program's output is not recorded
 }
 
 // Launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like it: it shares
