@@ -15,7 +15,8 @@ from coverage import Coverage
 # Minimum in percent, for lines and for branches.
 FLOORS = {
     "core": 98,
-    "controller": 90,
+    # Its main module starts everything, which the tests with a real API server run.
+    "controller": 87,
     "kube": 90,
     "process": 90,
     "cli": 74,
