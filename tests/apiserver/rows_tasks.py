@@ -6,6 +6,7 @@ from typing import Any
 
 from apiserver.plane import Body, job
 from apiserver.rows import EditRefused, Refused, Reported, patch
+from dijob.names import Runtime
 
 
 def tasks_job(name: str, *tasks: Body, **spec: Any) -> Body:
@@ -80,7 +81,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "an unknown runtime": Refused(
         job("bad", runtime="mpi"),
-        ("spec.runtime", '"ditask", "torch", "slurm", "oneflow"'),
+        ("spec.runtime", ", ".join(f'"{each}"' for each in Runtime)),
         lines=0,
     ),
     "no task": Refused(

@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "no such runtime": (
         body(runtime="mpi"),
         "spec.runtime",
-        "'ditask', 'torch', 'slurm' or 'oneflow'",
+        "'ditask', 'torch'",  # and the others
     ),
     "hostname": (with_pod(hostname="a"), "spec.template.spec.hostname", "remove it"),
     "subdomain": (with_pod(subdomain="a"), "spec.template.spec.subdomain", "remove it"),

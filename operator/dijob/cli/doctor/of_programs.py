@@ -11,7 +11,7 @@ from dijob.cli.doctor.verdict import CheckStatus, Finding, ok, problem, unknown
 from dijob.cli.printing import format_duration
 from dijob.cli.topology.expected import world_of
 from dijob.core.members import format_count, format_ranks, gang_of
-from dijob.names import Queue, Runtime
+from dijob.names import Queue
 
 # The loopback, and interfaces that kernel modules create in every network namespace.
 _VIRTUAL = re.compile(r"^(lo|tunl\d|sit\d|ip6tnl\d|ip6_vti\d|ip_vti\d|gre|erspan|bonding_masters)")
@@ -208,9 +208,10 @@ def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
 def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
     """Check that NCCL and gloo use the interface that reaches the other pods."""
     model, bad = evidence.model, False
-    # Only torch, OneFlow and GPU jobs use NCCL or gloo, so others need no interface set.
+    # Only process groups with a fixed membership (torch, OneFlow) and GPU jobs use NCCL or gloo, so
+    # other jobs need no interface set.
     wants = model is not None and (
-        model.spec.runtime in (Runtime.TORCH, Runtime.ONEFLOW) or bool(gang_of(model).gpus)
+        model.spec.runtime.traits.fixed_membership or bool(gang_of(model).gpus)
     )
     for rank, probe in evidence.answered.items():
         real = [name for name in probe.interfaces if not _VIRTUAL.match(name)]

@@ -108,7 +108,7 @@ def _expected_world(job: DIJob) -> ExpectedWorld:
         dials = [Dials(rank, all_workers, to) for rank in alive]
         return ExpectedWorld(gang.size, gang.workers, tuple(dials), "redis")
     # ditask makes DI-engine's connections under every runtime.
-    if gang.runtime in (Runtime.TORCH, Runtime.ONEFLOW) and not _runs_ditask(job):
+    if gang.runtime.traits.fixed_membership and not _runs_ditask(job):
         return _rendezvous_world(job, gang, alive)
     return ExpectedWorld(
         gang.size,
@@ -138,8 +138,8 @@ def _rendezvous_world(job: DIJob, gang: Gang, alive: Sequence[int]) -> ExpectedW
 
     Others exist, but their ports are chosen at run time.
     """
-    if gang.runtime is Runtime.ONEFLOW:
-        note = "the connections between OneFlow's processes are not known"
+    if gang.runtime is not Runtime.TORCH:
+        note = f"the connections between the processes of runtime {gang.runtime} are not known"
         return ExpectedWorld(gang.size, gang.workers, (), gang.runtime.value, note=note)
     to = Listener(0, 0, _master_port(job))
     dials = [Dials(rank, (0,), to) for rank in alive if rank and 0 in alive]
