@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dijob
 # Prefer the distribution's Python if it is new enough. It is compiled with profile-guided optimization, which makes it a quarter faster
-# than a build without (measured: Debian's 3.11 and pyenv's).
+# than a build without it (measured: Debian's 3.11 and pyenv's).
 PYTHON := $(shell for p in /usr/bin/python3 python3; do \
 	$$p -IS -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 # The name contains a hash of the lock file, so that all clones with the same locked dependencies share one environment.
@@ -237,7 +237,7 @@ $(AUDIT)/ready: $(VENV)/ready
 bills: $(AUDIT)/ready ## validate the SBOMs of make sbom against CycloneDX's schema (~20 s)
 	@PYTHONPATH=$(AUDIT) $(PY) images/check_bills.py $$($(PY) images/sbom.py)
 
-# --strict: fail, and do not only warn, if PyPI has no vulnerability data about a package.
+# --strict: fail instead of only warning if PyPI has no vulnerability data about a package.
 .PHONY: audit
 audit: bills ## query PyPI for known vulnerabilities of the locked packages, and run make bills (needs PyPI's JSON API)
 	@PYTHONPATH=$(AUDIT) $(PY) -m pip_audit --strict --disable-pip --require-hashes -r requirements-dev.txt -r images/stacks/requirements.txt -r tests/e2e/notebook.txt -r docs/site/requirements.txt --vulnerability-service pypi

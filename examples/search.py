@@ -86,8 +86,8 @@ def generation(known, env, tries, answers):
     told = [one["tried"] for one in dict(answers).values() if one["generation"] == number]
     tried = sorted(sum(told, mine), reverse=True)
     best = np.array([policy for _, policy in tried[: max(2, len(tried) // 5)]])
-    # A policy acts the same at any length. At length 1, a spread of 0.2 is always large enough to
-    # leave a policy that fails. A longer one could stay where it is.
+    # Only the direction of a policy's vector matters. Scaled to length 1, a spread of 0.2 is always
+    # large enough to leave a policy that fails. A longer vector could hardly change direction.
     length = np.linalg.norm(best.mean(axis=0))
     mean, spread = best.mean(axis=0) / length, best.std(axis=0) / length + 0.2
     found = float(np.mean([episode(env, mean) for _ in range(20)]))
