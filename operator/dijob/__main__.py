@@ -49,7 +49,7 @@ log = logging.getLogger("dijob")
     default=Delivery.INIT_CONTAINER.value,
     show_default=True,
     callback=lambda _context, _option, value: Delivery(value),
-    help="How it gets into the pods. ImageVolume needs Kubernetes 1.35 and containerd 2.1.",
+    help="How this image gets into the pods. ImageVolume needs Kubernetes 1.35 and containerd 2.1.",
 )
 @click.option(
     "--cluster-domain",
@@ -102,7 +102,7 @@ log = logging.getLogger("dijob")
     "isolates",
     default=False,
     show_default=True,
-    help="Create a NetworkPolicy for each job: only its ranks and the peers it names reach it.",
+    help="Create a NetworkPolicy for each job: only its ranks and peers that it names may connect.",
 )
 @click.option(
     "--lost-node-seconds",

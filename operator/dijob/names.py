@@ -2,7 +2,7 @@
 values of fields. The reasons of conditions are in reasons/.
 
 These strings are the operator's interface: running pods, users' selectors and other versions of the
-operator depend on them. They are in one module so that a change of one of them is noticed.
+operator depend on them. They are in one module so that a change to one of them is noticed.
 """
 
 from dataclasses import dataclass
@@ -48,8 +48,8 @@ ANNOTATION_TASK_NODES: Final = f"{GROUP}/nodes-"
 # The oldest revision with which the pod's process may run. If the process has an older list, the
 # launcher in the pod restarts it.
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
-# The pod's IP when it got its list, for lists of names. If the IP is another one now, the pod has a
-# new sandbox. A list of IPs shows this itself.
+# The pod's IP when it got its list, for lists of names. If the pod has a different IP now, it has a
+# new sandbox. (With a list of IPs, the list itself shows this.)
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
 # The run of the job's own Redis server for which the pod got its list. After the server is lost,
 # this shows which pods still belong to the old run.
@@ -65,7 +65,7 @@ ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # for this, so that the program does not run again after its last permitted failure
 # (docs/decisions/046).
 ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
-# When the operator last reminded a kubelet that did not pass on a peer list. Any change of a pod
+# When the operator last reminded a kubelet that did not pass on a peer list. Any change to a pod
 # makes its kubelet look at the pod again.
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 # Why the operator ended a pod that it keeps for its logs, for readers of `kubectl describe pod`.
@@ -113,7 +113,7 @@ MOUNT_FOLDER: Final = "/run/dijob"
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT: Final = 50515
 
-# The taints that Kubernetes sets on nodes that are not Ready or unreachable.
+# The taints that Kubernetes sets on nodes that are unreachable or not Ready.
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 # How long the pods of jobs tolerate these taints by default. Kubernetes' own default of 300 s would
@@ -125,7 +125,8 @@ MAX_REPLICAS: Final = 1500
 # The Lease with which a release claims a namespace. The chart grants permissions for this name
 # only.
 CLAIM: Final = "dijob-operator"
-# The Redis server is named JOB-mq. Two letters, so that it fits even with the longest job name.
+# The Redis server is named JOB-mq. The suffix has only two letters, so that the name fits even with
+# the longest job name.
 SERVER_SUFFIX: Final = "mq"
 # Redis' default port.
 REDIS_PORT: Final = 6379
@@ -200,7 +201,9 @@ class RuntimeTraits:
 
 
 class Runtime(StrEnum):
-    """Whose variables a process gets in addition to the DI_ variables (core/render/runtimes)."""
+    """The runtime whose variables a process gets in addition to the DI_ variables
+    (core/render/runtimes).
+    """
 
     traits: RuntimeTraits
 

@@ -1,13 +1,13 @@
 """Which process connects to which.
 
 DI-engine 0.5.3 applies one rule twice: to the ranks of a job (ding/entry/cli_parsers/k8s_parser.py,
-_get_attach_to), where each process of a rank connects to all processes of another one, and to the
+_get_attach_to), where each process of a rank connects to all processes of another rank, and to the
 processes of one pod (ding/framework/parallel.py, topology_network). A position below is a rank in
 the first case, and the number of a process in its pod in the second.
 
 All parts of the operator and of the command line take the rule from here. The runtime in the pods
-cannot: it runs with Python 3.7 and without this package. It has the rule once more
-(dijob_runtime/topology.py), and a test compares the two.
+cannot: it runs with Python 3.7 and without this package. So dijob_runtime/topology.py repeats the
+rule, and a test compares the two.
 """
 
 from collections.abc import Collection
@@ -58,7 +58,8 @@ def count_connections(topology: Topology, ranks: Collection[int], workers: int) 
 
 
 def _count_pairs(topology: Topology, positions: Collection[int]) -> int:
-    # A job can have thousands of ranks, and the page counts after each event: no walk over pairs.
+    # A job can have 1,500 ranks, and the web page counts after each event, so pairs are not
+    # enumerated.
     number = len(positions)
     match topology:
         case Topology.MESH:

@@ -38,10 +38,10 @@ def bypass_problems(job: DIJob) -> tuple[Problem, ...]:
 def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
     """Return why the programs of these pods do not know their peers.
 
-    Returns None if they know them, or if they have none.
+    Returns None if the programs know their peers, or if they have none.
     """
     spec = job.spec
-    # One process has no peers, and with this topology the processes ignore theirs.
+    # A single process has no peers. With topology alone, processes ignore their peers.
     if spec.maximum * job.workers == 1 or job.topology is Topology.ALONE:
         return None
     main = pod_set.main_container

@@ -24,8 +24,8 @@ from dijob.api.template_checks import (
 )
 from dijob.names import Addressing, Queue, Runtime, TaskType
 
-# {} is replaced by Succeeded or Failed. Such a job is immutable, because its name refers to its
-# outcome (docs/decisions/016).
+# {} is replaced by Succeeded or Failed. A job that has ended is immutable, because its name refers
+# to its outcome (docs/decisions/016).
 ENDED_MESSAGE: Final = (
     "the job has ended ({}): delete it and apply again (kubectl dijob restart NAME -f FILE does"
     " both), or use a new name"

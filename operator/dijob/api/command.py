@@ -4,8 +4,8 @@ The operator must know some options, such as the number of workers, before it cr
 The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. Their effect with `--platform
 k8s` is in ding/entry/cli_parsers/k8s_parser.py.
 
-The parser does not guess: if a value is in a variable or in a script file, it is None, and
-`dynamic` is true. It does not raise exceptions either, because a command can be any text.
+The parser does not guess: for a value in a variable or a script file it returns None, and sets
+`dynamic`. It raises no exceptions, because a command can be any text.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class Command:
     """What can be read from a container's command line.
 
     An option is None if it is absent or if its value cannot be read. In the second case, `hidden`
-    has its name without dashes, or "*" if any option may be hidden, as in `ditask "$@"`.
+    has the option's name without dashes, or "*" if any option may be hidden, as in `ditask "$@"`.
     """
 
     runs_ditask: bool = False
@@ -68,7 +68,7 @@ class Command:
         return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _merge_calls(seen)
 
     def hides(self, option: str) -> bool:
-        """Whether an option, by its long name without dashes, may have a value that cannot be
+        """Whether the option with this long name (without dashes) may have a value that cannot be
         read.
         """
         return option in self.hidden or "*" in self.hidden

@@ -37,7 +37,7 @@ def is_allowed(name: str) -> bool:
 def nearest_allowed(name: str) -> str:
     """Return the allowed name that is most similar to this one, or "" if no part of it can be kept.
 
-    crd/naming.py builds the same name in CEL, or none.
+    crd/naming.py builds the same name in CEL. For a few long names, it suggests none.
     """
     plain = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
     begun = plain if plain[:1].isalpha() or not plain else f"{PREFIX}{plain}"

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from dijob.api.problems import Problem
 
-# Validation rejects more than LEVELS levels, and no field of Kubernetes comes near. Documents are
-# cut only at KEPT_LEVELS, so a job never runs from a part of its spec. pydantic stops at 200
-# levels, and the list or the event around an object needs some of them.
+# Validation rejects more than LEVELS levels, and no field of Kubernetes is nearly as deep.
+# Documents are cut only at KEPT_LEVELS, so a job never runs from a truncated spec. pydantic stops
+# at 200 levels, and the list or the event around an object needs some of them.
 LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred values, and each pod gets all of them. The largest
@@ -40,13 +40,13 @@ LARGE_MESSAGE: Final = (
     f"has more than {VALUES:,} values, and each pod would get all of them: make it smaller, for"
     " example with a ConfigMap that the template mounts or references in envFrom"
 )
-# etcd stores at most about 1.5 MB for an object with its status. A job above this size may leave
-# no room for a status, which has at most some 100 KB.
+# etcd stores an object, including its status, only up to about 1.5 MB. A job above this size may
+# leave no room for a status, which takes up at most about 100 KB.
 LARGE_BYTES: Final = 1024 * 1024
 TOO_LARGE_MESSAGE: Final = (
-    "the job is too large: the API server cannot store its status next to the spec (a job with its"
-    " status may have about 1.5 MB). Move long arguments and variables into a ConfigMap, mount it"
-    " as a volume or use envFrom, and create the job again"
+    "the job is too large: the API server cannot store its status next to the spec (a job and its"
+    " status together may be at most about 1.5 MB). Move long arguments and variables into a"
+    " ConfigMap, mount it as a volume or use envFrom, and create the job again"
 )
 
 

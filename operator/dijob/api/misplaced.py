@@ -65,8 +65,9 @@ _KEYS: Final = {
 
 
 def misplaced_key_warnings(job: DIJob) -> Iterator[Problem]:
-    """Yield a warning for each key of the DIJob that only has an effect on pods, if they lack
-    it."""
+    """Yield a warning for each key of the DIJob that only has an effect on pods, if the pods lack
+    it.
+    """
     for field, given in (
         ("labels", job.metadata.labels),
         ("annotations", job.metadata.annotations),

@@ -39,7 +39,7 @@ class Metadata(Stored):
 
     @property
     def owner_key(self) -> str:
-        """The key by which the object's children name it as their owner."""
+        """The key under which the operator groups the object's children (names.owner_key)."""
         return names.owner_key(self.namespace, self.name, self.uid)
 
 
@@ -81,13 +81,13 @@ class DIJob(Stored):
     def workers(self) -> int:
         """Worker processes per pod: the field, else the command's --parallel-workers, else 1.
 
-        The program may start another number (see `workers_assumed`).
+        The program may start a different number (see `workers_assumed`).
         """
         return self.stated_workers or 1
 
     @property
     def stated_workers(self) -> int | None:
-        """Worker processes per pod as far as the spec or the command states them, else None."""
+        """Worker processes per pod if the spec or the command states them, else None."""
         options = (pod_set.command.parallel_workers for pod_set in self.pod_sets)
         return self.spec.explicit("parallel_workers") or next(filter(None, options), None)
 

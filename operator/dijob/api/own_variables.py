@@ -23,7 +23,7 @@ _FIELDS: Final = {
     "DI_REDIS_HOST": "spec.messageQueue.host",
     "DI_REDIS_PORT": "spec.messageQueue.port",
 }
-# These variables matter only to the rank itself, so that another value is at most a warning.
+# These variables matter only to the rank itself, so a different value causes at most a warning.
 _NAMES: Final = ("DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE")
 
 
@@ -64,7 +64,7 @@ def variable_warnings(job: DIJob) -> Iterator[Problem]:
 
 
 def _known_values(job: DIJob) -> dict[str, str]:
-    """Return the values that the variables of `_FIELDS` have, as far as the job decides them."""
+    """Return the values that the job determines for the variables of `_FIELDS`."""
     queue = job.spec.message_queue
     found = {
         "DI_TOPOLOGY": job.topology.value,

@@ -32,7 +32,7 @@ def parse_job(body: Body) -> DIJob:
     because an object can be older than a rule. Fields of the status that cannot be read count as
     absent.
     """
-    # First, because pydantic recurses.
+    # This check comes first, because pydantic recurses.
     _refuse_depth(body)
     try:
         job = DIJob(
@@ -86,7 +86,7 @@ def _refuse_depth(body: Body) -> None:
 
 
 def _drop_unreadable(model: type[Part], given: Mapping[str, Any]) -> Part:
-    """Return the object without those of its fields that cannot be read."""
+    """Return the object without the fields that cannot be read."""
     kept = dict(given)
     # Without its wrong fields the object should be valid. If it is not, all of it counts as absent.
     for _ in range(2):

@@ -116,7 +116,7 @@ class Task(Written):
 
 
 class EngineFields(Written):
-    """Where DI-orchestrator 1.0 has topology and parallelWorkers."""
+    """topology and parallelWorkers, in the place where DI-orchestrator 1.0 has them."""
 
     topology: Topology | None = None
     """Same as spec.topology. Defaults to the command's --topology, else star, as in
@@ -181,8 +181,8 @@ class FailureRule(Written):
 
     action: FailureAction
     """FailJob fails the job immediately. RestartJob restarts all ranks. Restart restarts the failed
-    rank, and the ranks that connect to it if its pod is lost. Both count against backoffLimit.
-    Ignore does the same as Restart, but does not count."""
+    rank, and the ranks that connect to it if its pod is lost. RestartJob and Restart count against
+    backoffLimit. Ignore does the same as Restart, but does not count."""
     task: TaskName = ""
     """The rule matches only failures of this task's ranks. If it is absent, failures of any rank
     match."""
@@ -193,7 +193,7 @@ class FailureRule(Written):
     on_pod_conditions: (
         Annotated[tuple[OnPodCondition, ...], Field(min_length=1, max_length=20)] | None
     ) = None
-    """Conditions of the failed pod, of which one must match."""
+    """Conditions of the failed pod. At least one of them must match."""
 
 
 class FailurePolicy(Written):

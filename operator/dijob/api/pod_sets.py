@@ -1,7 +1,7 @@
 """The pod sets of a job: one for its template, or one for each of its tasks.
 
-Most code works on ranks and does not distinguish the two forms of a job. This module is where they
-become the same.
+Most code works on ranks and does not distinguish the two forms of a job. This module converts both
+forms into pod sets.
 """
 
 from collections.abc import Mapping

@@ -13,16 +13,16 @@ import re
 from typing import Final
 
 # Escape sequences (ECMA-48), in the form that begins with ESC and in the form of one byte. They are
-# colours and cursor movements (CSI), strings such as a window title (DCS, SOS, OSC, PM, APC) up to
-# their terminator, within a line, and all shorter ones.
-# Not 8, which hides the text that follows.
+# colors and cursor movements (CSI), strings such as a window title (DCS, SOS, OSC, PM, APC) with a
+# terminator in the same line, and all shorter sequences. _COLOUR does not match attribute 8, which
+# hides the text that follows.
 _COLOUR: Final = r"\x1b\[(?![0-9;:]*(?<![0-9])0*8(?![0-9]))[0-9;:]*m"
 _CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _STRING: Final = (
     r"(?:\x1b[PX\]^_]|[\x90\x98\x9d-\x9f])[^\x00-\x08\n-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)"
 )
 _SHORT: Final = r"\x1b[ -/]*[0-~]"
-# The flag of a region (England, Texas): the only use of tag characters that is seen.
+# Flags of regions (England, Texas): the only visible use of tag characters.
 _FLAG: Final = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
 # Format characters that reorder text (bidirectional controls), have no width, or mark other text as
 # hidden. The joiners U+200C and U+200D stay: emoji, Persian and Indic scripts need them. Surrogates
@@ -31,7 +31,7 @@ _FORMAT: Final = (
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f\ud800-\udfff"
 )
-# What starts a new line: in a terminal, in an editor, or for str.splitlines.
+# Characters that start a new line in a terminal, in an editor, or for str.splitlines.
 _BREAK: Final = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 _REMOVED: Final = rf"{_CSI}|{_STRING}|{_SHORT}|[\x00-\x08\x0b-\x1f\x7f-\x9f{_FORMAT}]"
@@ -42,22 +42,23 @@ _RESET: Final = "\x1b[0m"
 
 
 def plain_text(text: str) -> str:
-    """Return a text without escape sequences, control characters, characters that reorder or hide
-    others. Tabs stay, and every kind of line break becomes a line feed.
+    """Return a text without escape sequences, control characters, and characters that reorder or
+    hide others. Tabs stay, and every kind of line break becomes a line feed.
     """
     return _PLAIN.sub(r"\1", _BREAK.sub("\n", text))
 
 
 def one_line(text: str) -> str:
-    """Return the same in one line, with a space for each line break and tab."""
+    """Return the plain text as one line, with a space for each line break and tab."""
     lines = (line.strip() for line in plain_text(text).replace("\t", " ").split("\n"))
     return " ".join(line for line in lines if line)
 
 
 def coloured_line(line: str) -> str:
-    """Return a line of a log for a terminal: plain, but with its colours, which end with it.
+    """Return a line of a log for a terminal: plain text with its colors, which are reset at its
+    end.
 
-    Of a progress bar, which overwrites itself, the last state remains.
+    Of a progress bar, which overwrites itself, only the last state is kept.
     """
     last = _BREAK.sub("\n", line).rstrip().rpartition("\n")[2]
     shown = _COLOURED.sub(r"\1", last)
@@ -65,7 +66,7 @@ def coloured_line(line: str) -> str:
 
 
 def escape_json(document: str) -> str:
-    """Return a JSON document with the characters escaped that `plain` would remove. Programs read
-    the same values from it.
+    """Return a JSON document in which the characters that `plain_text` would remove are escaped.
+    Programs read the same values from it.
     """
     return _ESCAPED.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], document)

@@ -51,7 +51,7 @@ class Reported(Stored):
 
 
 def in_words(progress: Progress) -> str:
-    """Return the values of a progress report in one line, without those that are absent."""
+    """Return the values of a progress report in one line. Absent values are left out."""
     parts = (
         ("iter {}", progress.iteration),
         ("step {}", progress.env_step),

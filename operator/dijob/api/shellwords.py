@@ -78,7 +78,9 @@ def is_hidden(word: str) -> bool:
 
 
 def is_known_program(word: str) -> bool:
-    """Whether a word is a program that `unwrap` would stop at: ditask, a shell or a python."""
+    """Whether a word is a program at which `unwrap_command` would stop: ditask, a shell or a
+    python.
+    """
     name = program_name(word)
     return name == "ditask" or name in SHELLS or name.startswith("python")
 
@@ -176,8 +178,8 @@ def _without_documents(script: str) -> str:
     if "<<" not in script:
         return script
     lines = script.split("\n")
-    # The line numbers at which each text occurs, in falling order. So the end of a here-document is
-    # found without another search through all lines, which would take quadratic time.
+    # The line numbers at which each text occurs, in descending order. So the end of a here-document
+    # is found without another search through all lines, which would take quadratic time.
     ends: dict[str, list[int]] = {}
     for number in range(len(lines) - 1, -1, -1):
         ends.setdefault(lines[number].strip(" \t"), []).append(number)
@@ -201,8 +203,9 @@ def _next_above(falling: list[int], least: int) -> int:
 
 
 def _without_substitutions(script: str) -> str:
-    """Return the script with one word for each `$(...)`, also nested, and each pair of
-    backticks."""
+    """Return the script with one word in place of each `$(...)`, including nested ones, and of each
+    pair of backticks.
+    """
     # `open_` has, for each open parenthesis, its position in `kept` and whether it is a "$(".
     kept, open_, at = list[str](), list[tuple[int, bool]](), 0
     for found in _SUBSTITUTION.finditer(script):

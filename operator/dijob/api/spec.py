@@ -2,7 +2,7 @@
 
 This model is the only definition of the API. The CRD with its rules and defaults, the fingerprint
 of a pod and docs/reference.md are generated from it: the type and bounds of a field from its
-annotation, its description from its docstring, and its behaviour from its traits (traits.py).
+annotation, its description from its docstring, and its behavior from its traits (traits.py).
 """
 
 from typing import Annotated, Any, Final
@@ -49,9 +49,9 @@ CONNECT_SECONDS: Final = 120
 class Spec(Written):
     """The desired job: pods of one template, or of several tasks."""
 
-    # Not DEFAULTED, like the next two: a default in the CRD is a constant, and these depend on each
-    # other. The operator writes the result of `desired` once, because the scale subresource needs a
-    # value.
+    # This field and the next two are not DEFAULTED: a default in the CRD is a constant, and these
+    # defaults depend on each other. The operator writes the result of `desired` once, because the
+    # scale subresource needs a value.
     replicas: Annotated[Replicas | None, Mutable.ALWAYS] = None
     """Number of pods that the job wants, one for each rank. `kubectl scale` writes it. If it is
     absent, the operator sets it once, to maxReplicas (else minReplicas)."""
@@ -86,8 +86,8 @@ class Spec(Written):
     the cluster's DNS. runtime: slurm always uses names."""
     service: Annotated[ServicePolicy, DEFAULTED, Mutable.UNTIL_ENDED] = ServicePolicy.AUTO
     """When the job has a headless service, which gives each rank a DNS name (JOB-RANK.JOB). Auto:
-    if the job itself uses names (addressing: Hostname, runtime: slurm). Always: for programs of
-    yours that look up the names, including in init containers and probes; the service is created
+    if the job itself uses names (addressing: Hostname, runtime: slurm). Always: for your own
+    programs that look up the names, including in init containers and probes; the service is created
     before the first pod. A service costs the control plane work at each start and loss."""
     launcher: Annotated[Launcher, DEFAULTED, Immutable(default_is_hashed=True)] = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
@@ -144,13 +144,13 @@ class Spec(Written):
     """The pods' priority class if the template has none: the one that the operator is configured to
     use for normal or high."""
     preemptible: Annotated[bool, Mutable.UNTIL_ENDED] = False
-    """Whether exit code 143 (SIGTERM) does not count as a failure, as in DI-orchestrator. Evictions
-    never count."""
+    """If true, exit code 143 (SIGTERM) does not count as a failure, as in DI-orchestrator.
+    Evictions never count."""
     group: Annotated[str, Field(max_length=63), Immutable()] = ""
     """A name that several DIJobs can share. It becomes the pods' label diengine/group, for
     selectors."""
     engine_fields: Annotated[EngineFields | None, Immutable()] = None
-    """Where DI-orchestrator 1.0 has topology and parallelWorkers."""
+    """topology and parallelWorkers, in the place where DI-orchestrator 1.0 has them."""
     volumes: Annotated[Volumes | None, Immutable()] = None
     """Volumes that every pod gets in addition to those of its template."""
     tasks: Annotated[Tasks | None, Immutable(in_part=True)] = None
@@ -172,8 +172,8 @@ class Spec(Written):
         """Return the value that the user set for `parallel_workers` or `topology`, here or in
         engineFields, and None if neither has it.
 
-        A model's own value would not do: `topology` has a default, and only a value that the user
-        set takes precedence over the command's option.
+        The model's attribute is not enough: `topology` has a default, and only a value that the
+        user set takes precedence over the command's option.
         """
         given = getattr(self, field) if field in self.model_fields_set else None
         return given if given is not None else getattr(self.engine_fields, field, None)

@@ -161,7 +161,7 @@ class GivenBack(Stored):
     message: Message = ""
     """Which rank found no node, and the scheduler's message."""
     kept_ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks whose pods had no node and are kept, as ranges such as 2-3, so that a cluster
+    """The ranks, as ranges such as 2-3, whose pods had no node and are kept so that a cluster
     autoscaler adds nodes for them. Empty: none, because a quota was full."""
     contended: bool = False
     """Whether another job was also waiting for a node. If so, a kept pod that finds a node before
@@ -191,7 +191,8 @@ class Status(Stored):
     ready_replicas: Annotated[Count, DEFAULTED] = 0
     """Number of pods that are Ready, which means that their process listens."""
     task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
-    """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Only with tasks."""
+    """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Present only if the job
+    has tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
     """The label selector of the job's pods (read by autoscalers)."""
     observed_generation: Number = 0

@@ -125,7 +125,8 @@ def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
 
 
 def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
-    # In all containers, because each of them gets the variables that do not change with the list.
+    # All containers are checked, because each of them gets the variables that do not change with
+    # the list.
     for at, container in enumerate(containers_in(pod_set.pod, key)):
         env = container.get("env")
         for entry in env if isinstance(env, list) else []:

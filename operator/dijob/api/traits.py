@@ -24,7 +24,7 @@ class Immutable:
 
     `why` is part of the error message. A field that is immutable `in_part` has its own rules in
     crd/rules.py, and its docstring says what can be changed. With `default_is_hashed`, the field is
-    part of the pods' fingerprint even if it has its default value (fingerprint.py).
+    part of the pods' fingerprint even if it has its default value (model.spec_fingerprint).
     """
 
     why: str = "the running pods were created with it"
@@ -38,7 +38,8 @@ class Mutable(Enum):
     """Marks a field from which no pod is created, and says until when it can be changed."""
 
     UNTIL_ENDED = auto()
-    # For fields that the operator reads after the end too, or that autoscalers write at any time.
+    # For fields that the operator still reads after the job has ended, or that autoscalers write at
+    # any time.
     ALWAYS = auto()
 
 

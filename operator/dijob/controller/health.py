@@ -26,9 +26,9 @@ from dijob.process.clock import SYSTEM, Clock
 log = logging.getLogger(__name__)
 
 # Bookmarks arrive once a minute, and a silent watch is restarted after 70 s (api.Stream.silence).
-# So one that is silent for longer has failed to restart more than once.
+# So a watch that is silent for longer has failed to restart more than once.
 SILENCE_SECONDS = 180.0
-# The phase in the metrics of a job that has none yet.
+# The phase that the metrics show for a job without a phase.
 NO_PHASE = "New"
 # The namespaces with the most jobs have their own series; OTHERS is the sum of the rest. Without a
 # limit, users who can create namespaces could make Prometheus store any number of series.
@@ -50,8 +50,8 @@ class Watchdog:
     def problems(self) -> list[str]:
         """Return a message for each watch that has stopped; [] if the operator is healthy."""
         # While the apiserver is unreachable, a new process would receive no more events than this
-        # one. So a watch may be silent for as long as the apiserver has not responded without a
-        # gap.
+        # one. So a watch counts as stopped only if the apiserver has responded without a gap for
+        # SILENCE_SECONDS.
         answered = self.availability.presence
         found = [
             f"the watch of {store.kind} has received nothing for {store.silence:.0f} s"
@@ -102,7 +102,7 @@ def limit_namespaces(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str
 
 
 async def serve_health(port: int, watchdog: Watchdog) -> None:
-    """Serve until cancelled. Port 0 disables the server."""
+    """Serve until canceled. Port 0 disables the server."""
     if port == 0:
         return
 

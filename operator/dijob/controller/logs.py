@@ -17,7 +17,7 @@ from dijob.api.printed import plain_text
 from dijob.process.safe_lines import make_safe
 
 # The job (NAMESPACE/NAME) that the current task works on. It is added to each line, so that lines
-# about one job can be found also if their text does not name it.
+# about one job can be found even if their text does not name it.
 JOB: ContextVar[str] = ContextVar("job", default="")
 
 

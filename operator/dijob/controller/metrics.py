@@ -117,7 +117,7 @@ REGISTRY.register(API_REQUESTS)
 REGISTRY.register(API_SECONDS)
 RELISTS = Counter(
     "dijob_relists_total",
-    "Lists that the operator made because a watch began or broke.",
+    "LIST requests that the operator sent because a watch began or broke.",
     ["kind"],
     registry=REGISTRY,
 )
@@ -180,7 +180,7 @@ for _former, _metric in FORMER_NAMES.items():
 
 
 def count_milestones(happened: Milestones) -> None:
-    """Count what a status write that the apiserver has stored says about the job."""
+    """Count the transitions of a job in a status that the apiserver has stored."""
     if happened.started is not None:
         START_SECONDS.observe(happened.started)
     if happened.recovered is not None:

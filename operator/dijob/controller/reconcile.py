@@ -95,7 +95,7 @@ class Reconciler:
             if await self._status.write_first(body, job, decided, memory):
                 return 0.0
             if not await self._as_known(key, job, asked):
-                # The job has changed, or another one has its name: plan again from the new state.
+                # The job has changed, or another job has its name: plan again from the new state.
                 return 0.0 if self.jobs.get(key) else None
             outcome = await self._actor.carry_out(job, asked, memory)
             if outcome.body is not None:
@@ -114,9 +114,10 @@ class Reconciler:
             raise outcome.error
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
-        # The second plan still has actions. An action that is planned again failed with a conflict;
-        # its watch event usually arrives within the pause. A new action was made possible by the
-        # others, such as pods after their Service, and runs at once.
+        # The second plan still has actions. If an action is planned again, it failed with a
+        # conflict, and the watch event about that usually arrives within the pause. A new action,
+        # such as creating pods after their Service, became possible through the others, so it must
+        # not wait.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:

@@ -45,7 +45,7 @@ class CreateInOrder:
 
 @dataclass(frozen=True)
 class CreateShared:
-    """Create the missing ones of the objects that the job's ranks share, in this order.
+    """Create those of the objects shared by the job's ranks that are missing, in this order.
 
     `manifests` returns them, for example render/service.py:manifests.
     """
@@ -89,7 +89,7 @@ class PublishAddresses(PodAction):
 @dataclass(frozen=True)
 class RemindPod(PodAction):
     """Remind the kubelet of a pod in which this revision of the peer list has had no effect yet.
-    `at` is any new text: every change of the pod makes the kubelet sync it.
+    `at` is any new text: every change to the pod makes the kubelet sync it.
     """
 
     number: int
@@ -99,7 +99,7 @@ class RemindPod(PodAction):
 @dataclass(frozen=True)
 class ConfirmEnds(PodAction):
     """Confirm to the launcher in a pod that this many terminations of its program are counted.
-    After a failure it restarts the program only then.
+    After a failure, the launcher restarts the program only once it has this confirmation.
     """
 
     ends: int
@@ -136,8 +136,8 @@ class EndPod(PodAction):
 
 @dataclass(frozen=True)
 class DeleteJob:
-    """Delete the DIJob and everything that belongs to it, because its time to live after the end is
-    over.
+    """Delete the DIJob and everything that belongs to it, because its ttlSecondsAfterFinished has
+    expired.
     """
 
     changes: ClassVar = "delete dijob"

@@ -45,11 +45,11 @@ class ListCopy:
     `pod_ip` is the address that the pod had when it got the list, if the list has names instead of
     addresses. `redis_run` identifies the run of the job's own Redis server that belongs to the
     list. `renew_from` is the oldest revision that the pod's process may have: a process with an
-    older one restarts (0: any revision). `first_shape` is the shape of the pod's containers when it
-    got its first list (observed/shape.py; "": unknown). `ends_counted` is the number of
+    older revision restarts (0: any revision). `first_shape` is the shape of the pod's containers
+    when it got its first list (observed/shape.py; "": unknown). `ends_counted` is the number of
     terminations of its program that were confirmed as counted. `derived` are the fingerprints of
-    the annotations that are derived from the list. `tampered`: somebody else has written some of
-    this (address_list.py).
+    the annotations that are derived from the list. `tampered`: somebody else has edited some of
+    these annotations (address_list.py).
     """
 
     address_list: AddressList = NO_LIST

@@ -1,4 +1,4 @@
-"""Facts, of which conditions are made, and what the stored conditions say.
+"""Facts, from which conditions are built, and queries of the stored conditions.
 
 Decisions read stored conditions, and reports write new ones, so both need this.
 """

@@ -104,7 +104,7 @@ class Gang:
         """
         if not self.tasks:
             return GangMember(rank, f"{self.job}-{rank}", rank)
-        # Ranks of tasks are consecutive, so the first task that ends after the rank has it.
+        # Ranks of tasks are consecutive, so the rank belongs to the first task that ends after it.
         ends = (task for task in self.tasks if rank < task.first + task.size)
         task = next(ends, self.tasks[-1])
         index = rank - task.first

@@ -52,8 +52,8 @@ class Options:
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:
-    """Whether the job gets a NetworkPolicy. Policies do not apply to pods with hostNetwork, and one
-    would block such ranks from the ranks that have their own network.
+    """Whether the job gets a NetworkPolicy. Policies do not apply to pods with hostNetwork, and a
+    policy would cut such ranks off from the ranks that have their own network.
     """
     return options.isolates and not on_host(job)
 
@@ -65,7 +65,8 @@ def option_warnings(job: DIJob, options: Options) -> tuple[Problem, ...]:
 
 def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
     """Warn if no priority class is configured for the job's priority."""
-    # Without a class for Normal, pods have the cluster's default priority, which is what it means.
+    # Without a class for Normal, pods have the cluster's default priority, which is what Normal
+    # means.
     priority = job.spec.priority
     if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
         return

@@ -38,8 +38,8 @@ class Window:
     """How many writes may be in flight at once: one more after a round of quick writes, half as
     many after a rejected or slow one (additive increase, multiplicative decrease, as in TCP).
 
-    `cut` is the monotonic time of the last decrease. Writes that were sent before are ignored,
-    because they suffered from the old, larger window.
+    `cut` is the monotonic time of the last decrease. Writes that were sent before that time are
+    ignored, because they suffered from the old, larger window.
     """
 
     size: float = FIRST_WINDOW

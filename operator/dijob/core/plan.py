@@ -15,8 +15,8 @@ The rules, in the order in which a job meets them:
    ranks keep running. Once all have addresses, rule 2 applies again. Failures and successes are
    stored before the pods that show them are deleted.
 4. The job ends (completion.py) when all ranks, or those that successPolicy names, have succeeded,
-   or when there are more failures than backoffLimit, a failure that the failure policy makes fatal,
-   or a deadline. Then its pods are cleaned up.
+   when there are more failures than backoffLimit, when the failure policy makes a failure fatal, or
+   when a deadline has passed. Then its pods are cleaned up.
 5. A suspended job has no pods (suspension.py). After it is resumed, rule 1 applies again.
 6. A job that is being deleted is only observed (completion.py).
 """
@@ -49,7 +49,8 @@ class Plan:
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     requeue_after: float = requeue.RESYNC_SECONDS
-    # An action waits until this status is stored, so the write must not be delayed (pressure).
+    # An action waits until this status is stored, so the write must not be delayed
+    # (summary.Pressure).
     write_now: bool = False
 
 

@@ -1,8 +1,8 @@
 """Generates docs/conditions.md: every condition and reason, what to do about it, and which of them
 are published as events.
 
-The page is generated from the catalogue of reasons, so that it cannot miss a reason that the
-operator writes.
+The page is generated from the catalog of reasons, so that it cannot miss a reason that the operator
+writes.
 """
 
 from dijob.reasons import CATALOGUE, Reason

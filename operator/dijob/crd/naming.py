@@ -1,6 +1,6 @@
 """CEL rules for the names of jobs and tasks. Their messages suggest a name or a length that fits.
 
-A user whose job is rejected for its name should not have to guess another one.
+A user whose job is rejected for its name should not have to guess another name.
 """
 
 from typing import Final
@@ -18,9 +18,9 @@ _ALLOWED: Final = (
 def _nearest_name() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
-    It builds the same name as job_names.nearest, or none. CEL has no variables, so each part is
-    repeated wherever it is used, and the apiserver of 1.30 bounds the estimated cost of the whole.
-    So a name of more than 54 characters that begins with a digit has no suggestion.
+    It builds the same name as job_names.nearest_allowed, or no name. CEL has no variables, so each
+    part is repeated wherever it is used, and the apiserver of 1.30 bounds the estimated cost of the
+    whole. So a name of more than 54 characters that begins with a digit has no suggestion.
     """
     most = job_names.NAME_LENGTH
     # Cut before anything is added: the estimated cost of all that follows depends on the length.
@@ -28,7 +28,7 @@ def _nearest_name() -> str:
     cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
     prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
     near = f"({prefix} + {cut}.replace('.', '-'))"
-    # One use less than _ALLOWED, which asks for the size as well.
+    # This uses the name once less than _ALLOWED, which checks the size as well.
     allowed = f"{near}.matches('^[a-z]([-a-z0-9]{{0,{most - 2}}}[a-z0-9])?$')"
     return f"({allowed} ? ', such as ' + {near} : '')"
 
@@ -51,7 +51,7 @@ def of_job() -> tuple[Rule, ...]:
     """Return the rules for a job's name.
 
     If the name was generated and is too long, only the second rule reports it: the user cannot
-    choose another name, but a shorter prefix.
+    choose another name, only a shorter prefix.
     """
     return (
         Rule(

@@ -26,7 +26,8 @@ def reference_page(schema: Schema) -> str:
         rows = "\n".join(_field_rows(schema["properties"][name], name))
         parts.append(f"## {name}\n\n{_TABLE}{rows}\n")
     parts.append(
-        "## Rules beyond types and bounds\n\nThe apiserver rejects a DIJob with these messages.\n"
+        "## Rules beyond types and bounds\n\nThe apiserver rejects a DIJob that breaks one of these"
+        " rules, with the message shown.\n"
     )
     sentences = (
         f"- {_format_place(path)}: {_escape_patterns(rule.message)}"

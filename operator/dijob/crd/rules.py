@@ -29,8 +29,8 @@ _BEYOND: Final = 2**62
 def _at_most(few: str, many: str) -> str:
     """Return CEL for the condition that one number of the spec is at most another.
 
-    It holds if one of the two is absent. The other one can then have any value here, because the
-    schema rejects a value that is out of bounds with its own message.
+    It holds if one of the two is absent. The other can then have any value here, because the schema
+    rejects a value that is out of bounds with its own message.
     """
     return f"self.?{few}.orValue({-_BEYOND}) <= self.?{many}.orValue({_BEYOND})"
 
@@ -41,8 +41,8 @@ def _replicas_rule(rule: str, other: str) -> Rule:
         rule=rule,
         message=(
             f"replicas must be from minReplicas to maxReplicas: change replicas and {other} in one"
-            " edit (if your file has no replicas, the operator or kubectl scale set it: add it to"
-            " the file)"
+            " edit (if replicas is not in your file, the operator or kubectl scale has set it: add"
+            " it to the file)"
         ),
         field=".replicas",
     )
@@ -136,7 +136,7 @@ def _of_container(path: str) -> dict[str, tuple[Rule, ...]]:
     return {f"{path}.command[]": _WORD, f"{path}.args[]": _WORD, f"{path}.env[]": _ENV}
 
 
-# The rules by the path of the part of the schema to which they belong (see schema.at).
+# The rules by the path of the part of the schema to which they belong (see schema.schema_at).
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     # Rules for the whole object: those that need its name or its status.
     "": (

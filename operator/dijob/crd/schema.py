@@ -60,7 +60,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
     _let_null_pass(schema_at(root, "spec"))
     volume = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
     schema_at(root, "spec.volumes")["items"] = volume
-    # Unknown keys are kept, so that the operator sees a misspelt key and rejects it. If the
+    # Unknown keys are kept, so that the operator sees a misspelled key and rejects it. If the
     # apiserver pruned it, the remaining rule or selector could allow all peers.
     rule = {"type": "object", "description": "A rule, as in a NetworkPolicy.", **_OPEN}
     schema_at(root, "spec.networkPolicy.ingress")["items"] = rule

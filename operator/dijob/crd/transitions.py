@@ -1,4 +1,4 @@
-"""CEL rules for changes of a job: fields that are immutable while it has pods, and after its end.
+"""CEL rules for changes to a job: fields that are immutable while it has pods, and after its end.
 
 The rules are at the root of the object. A CEL rule sees only fields below its own position, and
 these rules need the status as well as the spec (docs/decisions/011 and 016).
@@ -45,7 +45,7 @@ def _are_equal(was: str, now: str) -> str:
 
     If a part may have any content, the apiserver skips an undeclared field on the left of `==` that
     the right does not have. So `args` replaced by `arg` would be equal in one direction. If one
-    undeclared field replaces another one, both directions are equal, and the operator reports the
+    undeclared field replaces another, both directions are equal, and the operator reports the
     change.
     """
     return f"({now} == {was} && {was} == {now} || {_is_not_comparable(now)})"

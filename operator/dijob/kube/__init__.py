@@ -1,4 +1,6 @@
-"""What talks to the apiserver: the connection, requests and their limits, kinds, its clock.
+"""Access to the apiserver: the connection, requests and their limits, kinds of objects, the
+apiserver's clock.
 
-The controller and the HTTP server use it. It imports neither of them, and does not need kopf.
+The controller and the HTTP server use it. This package imports neither of them, and does not need
+kopf.
 """

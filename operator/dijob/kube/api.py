@@ -1,4 +1,4 @@
-"""Requests to the apiserver: paths and JSON bodies in, JSON or an ApiError out.
+"""Requests to the apiserver: paths and JSON bodies in, JSON or a RequestError out.
 
 All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So this is the
 place where writes are limited in number, held back while another replica is the leader, and
@@ -69,8 +69,8 @@ class RequestError(Exception):
     @property
     def too_large(self) -> bool:
         """Whether the object would be larger than etcd or the apiserver allows."""
-        # The apiserver passes etcd's limit on as a 500, and answers 413 above its own limit. The
-        # last text is of the apiserver's client for etcd.
+        # The apiserver answers 500 above etcd's limit, and 413 above its own limit. The second text
+        # is that of its etcd client.
         return self.status == 413 or (
             self.status == 500
             and ("request is too large" in self.message or "larger than max" in self.message)
@@ -79,8 +79,8 @@ class RequestError(Exception):
     @property
     def conflict(self) -> bool:
         """Whether another object has the name, or the object has another version."""
-        # The apiserver answers 409, except that it takes a PATCH with another uid for an attempt to
-        # change the immutable uid (422).
+        # The apiserver answers 409. It treats a PATCH with another uid as an attempt to change the
+        # immutable uid, and answers 422.
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
 
@@ -169,7 +169,7 @@ class Api:
         grace: int | None = None,
         version: str | Callable[[], str] = "",
     ) -> None:
-        """Delete the object with this uid, never another one of the same name.
+        """Delete the object with this uid, never another object of the same name.
 
         `grace` is the grace period in seconds: None for the object's own, 0 to remove the object
         without waiting for its node. With `version`, delete it only in this resourceVersion.
@@ -186,14 +186,16 @@ class Api:
         await self._write(path, call)
 
     async def _write(self, path: str, call: Callable[[], OperatorRequest]) -> Json:
-        # Wait before a slot is taken: while the apiserver is away, writes that wait for the lease
-        # would hold all slots. `_send` checks again, since the wait for a slot can be long.
+        # Wait before a slot is taken: while the apiserver is unreachable, writes that wait for the
+        # lease would hold all slots. `_send` checks again, since the wait for a slot can be long.
         await self._permission()
         async with self._slots.of(_path_namespace(path)):
             return await self.call(call())
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
-        """Yield the events of a watch until the apiserver ends it. Raise ApiError if it breaks."""
+        """Yield the events of a watch until the apiserver ends it. Raise RequestError if it
+        breaks.
+        """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",

@@ -28,7 +28,7 @@ class Availability:
 
     @property
     def absence(self) -> float:
-        """Seconds since the last response, or 0 if it is no longer ago than ABSENT_SECONDS."""
+        """Seconds since the last response, or 0 if that was at most ABSENT_SECONDS ago."""
         silent = self._clock() - self._last
         return silent if silent > ABSENT_SECONDS else 0.0
 

@@ -26,8 +26,8 @@ from dijob.kube.config import (
 )
 
 USER_AGENT = f"dijob-operator/{__version__}"
-# A watch event is one line, and an object can have 1.5 MiB. aiohttp's default buffer is smaller,
-# and a line that does not fit raises an error.
+# A watch event is one line, and an object can be 1.5 MiB in size. aiohttp's default buffer is
+# smaller, and a line that does not fit raises an error.
 BUFFER_BYTES = 2**21
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -94,9 +94,10 @@ class OperatorConnection:
 
     def __init__(self, settings: Configuration, identity: str = "") -> None:
         self._settings = settings
-        # There is no limit of connections: each watch needs one, with two or three watches per
-        # namespace, and writes must not wait for them. The proxy is looked up once: with
-        # `trust_env`, aiohttp does it for each request, which took a fifth of the operator's CPU.
+        # There is no limit on the number of connections: each watch needs one, with two or three
+        # watches per namespace, and writes must not wait for them. The proxy is looked up once:
+        # with `trust_env`, aiohttp does it for each request, which took a fifth of the operator's
+        # CPU.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(settings).ssl_context),
             headers={"User-Agent": f"{USER_AGENT} ({identity})" if identity else USER_AGENT},

@@ -15,8 +15,8 @@ from dijob.api.limits import cut_depth, cut_size, is_wide
 
 # pydantic_core has no exception of its own for its depth limit, only this text.
 _TOO_DEEP = "recursion limit exceeded"
-# The start of a watch event, and a text within the first bytes of each list. Only a list has it
-# there: fields that users can choose come later in a document.
+# The start of a watch event, and a text within the first bytes of each list. Only a list has this
+# text there: fields that users can choose come later in a document.
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 

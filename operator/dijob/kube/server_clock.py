@@ -1,9 +1,10 @@
 """The apiserver's clock, estimated from the Date header of its responses.
 
 All times of a job are written and compared by this clock. The clocks of two operators' machines can
-differ by minutes. If one of them wrote the start time of a job, and the other one compared it with
-its own clock after a takeover, the job would fail before its deadline. The apiserver also writes
-the creationTimestamps, and its clock is the only one that all replicas share (docs/decisions/040).
+differ by minutes. If one operator wrote the start time of a job, and the other operator compared it
+with its own clock after a takeover, the job could fail before its deadline. The apiserver also
+writes the creationTimestamps, and its clock is the only one that all replicas share
+(docs/decisions/040).
 """
 
 import logging

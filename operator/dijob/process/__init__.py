@@ -1,1 +1,3 @@
-"""What the operator and the HTTP server need as processes: time, safe log lines, an HTTP port."""
+"""Code that both processes, the operator and the HTTP server, use: clock, safe log lines, HTTP
+port.
+"""

@@ -51,7 +51,7 @@ class StepClock(Clock):
         now = self._clock.now()
         step = self._offset_of(now) - self._offset
         if abs(step) > STEP:
-            # Remember the step before the callback: it may ask for the time too.
+            # Remember the step before the callback, because the callback may ask for the time too.
             log.info("the clock stepped by %+.0f s", step.total_seconds())
             self._offset += step
             self._on_step(step)

@@ -1,4 +1,4 @@
-"""The catalogue of reasons: every reason that a condition can have, what it means, what to do about
+"""The catalog of reasons: every reason that a condition can have, what it means, what to do about
 it, and which event reports it.
 
 docs/conditions.md is generated from it.
@@ -61,8 +61,8 @@ __all__ = [
 def find_reason(condition: str, name: str) -> Reason | None:
     """Return the reason for a stored condition's type and reason.
 
-    Returns None if the catalogue has no such entry. That happens in a cluster whose operator is
-    newer or older than this program, so callers must not treat it as an error.
+    Returns None if the catalog has no such entry. That happens in a cluster whose operator is newer
+    or older than this program, so callers must not treat it as an error.
     """
     return _BY_TYPE[condition].__members__.get(name) if condition in _BY_TYPE else None
 

@@ -1,4 +1,4 @@
-"""The form of an entry in the catalogue of reasons.
+"""The form of an entry in the catalog of reasons.
 
 Every condition that the operator writes is made from one of these entries. docs/conditions.md, the
 events and `kubectl dijob doctor` read the same entry, so they cannot disagree about what a reason
@@ -30,7 +30,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """The catalogue's entry for one reason.
+    """The catalog's entry for one reason.
 
     `status` is the status of the condition that has the reason. `means` and `remedy` are shown to
     users; an empty `remedy` means that no action is needed.

@@ -49,15 +49,15 @@ class SpecWarning(Reason):
     """
 
     SpecWarning = problem(
-        "the message says what, and what the operator does instead",
+        "the message says what it is, and what the operator does instead",
         "do what the message says",
         status=True,
     )
     # A program's own arguments win over the job's, so the ranks might not be connected as the
     # status says.
     ProgramSaysOtherwise = problem(
-        "a program that has succeeded passed DI-engine other workers, another topology or another"
-        " queue than the job has; the program's values were used",
+        "a program that has succeeded passed DI-engine a number of workers, a topology or a queue"
+        " that differs from the job's; the program's values were used",
         "use the same values in the program and in the job, as the message says",
         status=True,
     )

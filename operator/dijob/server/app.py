@@ -172,7 +172,9 @@ def error_response(
 
 
 async def body_of(request: web.Request, model: type[T]) -> T:
-    """Return the body of a request, parsed and validated. Raises Refusal for an invalid body."""
+    """Return the body of a request, parsed and validated. Raises RequestRejection for an invalid
+    body.
+    """
     try:
         body = await request.read()
     except ConnectionError as error:

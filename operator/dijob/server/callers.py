@@ -88,8 +88,8 @@ class Callers:
     async def of(self, authorization: str, address: str) -> Caller:
         """Return the caller with this Authorization header and network address.
 
-        Raises Refusal if the API server does not recognize the token, or if the address has sent
-        too many new ones.
+        Raises RequestRejection if the API server does not recognize the token, or if the address
+        has sent too many new ones.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -112,7 +112,8 @@ class Callers:
         return known
 
     async def job(self, caller: Caller, given: str, verb: str) -> JobName:
-        """Return the job that a path names. Raises Refusal if the caller may not use it this way.
+        """Return the job that a path names. Raises RequestRejection if the caller may not use it
+        this way.
 
         `verb` is get or update, and applies to the job's scale subresource.
         """

@@ -77,7 +77,8 @@ class Reports:
     async def progress(self, job: JobName, report: Progress) -> None:
         """Accept a report. Values that it does not have keep their last value.
 
-        Raises Refusal if the job does not exist, or if too many jobs have unwritten reports.
+        Raises RequestRejection if the job does not exist, or if too many jobs have unwritten
+        reports.
         """
         if self._known(job) is None:
             if len(self._waiting) >= MOST_WAITING:
@@ -105,7 +106,7 @@ class Reports:
         return waiting if waiting and job.uid in ("", waiting.job.uid) else None
 
     async def run(self) -> None:
-        """Write reports when they are due, until cancelled."""
+        """Write reports when they are due, until canceled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.write_due()
@@ -163,7 +164,8 @@ class Reports:
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:
         """Append a profiling to the job's status, which keeps the last MOST_PROFILINGS.
 
-        Raises Refusal if it is too large, if the job posts too often, or if the job does not exist.
+        Raises RequestRejection if it is too large, if the job posts too often, or if the job does
+        not exist.
         """
         if len(json.dumps(data).encode()) > PROFILING_BYTES:
             raise RequestRejection(

@@ -30,8 +30,8 @@ class Sizes:
         self._api = api
 
     async def read(self, job: JobName) -> Json:
-        """Return the DIJob. Raises Refusal if it does not exist, or if its name now belongs to
-        another job.
+        """Return the DIJob. Raises RequestRejection if it does not exist, or if its name now
+        belongs to another job.
         """
         try:
             body = await self._api.get(JOBS.path(job.namespace, job.name))
@@ -101,7 +101,7 @@ class Sizes:
 
 
 def _check_size(body: Json, job: JobName, size: int) -> None:
-    """Raise Refusal if the job cannot have this size.
+    """Raise RequestRejection if the job cannot have this size.
 
     The API server would reject it too. These messages name the job and its limits.
     """

@@ -33,7 +33,7 @@ class Children:
         for kind in CHILDREN.values():
             if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
-                # Only pods have a past that matters.
+                # Only for pods, an older view can show what matters later.
                 merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
         return Children(stores)
@@ -82,7 +82,7 @@ class Children:
             store.on_change = changed
 
     async def run(self, api: Api) -> None:
-        """List and watch until cancelled."""
+        """List and watch until canceled."""
         await asyncio.gather(*(store.run(api) for store in self.stores.values()))
 
     def renew(self) -> None:

@@ -28,7 +28,7 @@ class Informer(Store[T]):
         self.reflectors = tuple(Reflector(stream, self, clock) for stream in streams)
 
     async def run(self, api: Api) -> None:
-        """List and watch until cancelled."""
+        """List and watch until canceled."""
         await asyncio.gather(*(reflector.run(api) for reflector in self.reflectors))
 
     async def read(self, api: Api, path: str, selector: str) -> None:

@@ -102,8 +102,8 @@ class Jobs:
         return key
 
     def shown(self, uid: str) -> int:
-        """Return the newest version of a job that the watch has delivered, or -1. The version from
-        a response, also to the operator's own write, may be newer.
+        """Return the newest version of a job that the watch has delivered, or -1. A version from a
+        response, including a response to the operator's own write, may be newer.
         """
         return self._shown.get(uid, -1)
 

@@ -1,7 +1,7 @@
 """Keeps a store up to date with one list and watch (client-go's Reflector).
 
 kopf's own watch has no such store. It also does not report which objects disappeared while the
-watch was interrupted; a new list here is compared with what the previous ones showed.
+watch was interrupted. The Reflector compares a new list with what the previous lists showed.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = (0.2, 6.0)
 # A watch that lasted this long counts as a success, however it ended: the next one starts at once.
 LASTING_SECONDS = 5.0
-# Objects that are processed before other tasks get a turn. To process a list of thousands without a
+# Objects that are processed before other tasks get a turn. Processing a list of thousands without a
 # pause would block the event loop.
 AT_ONCE = 100
 # The annotation of the bookmark that ends a streaming list (KEP-3157).
@@ -91,7 +91,7 @@ class Reflector:
             self._watching.cancel()
 
     async def run(self, api: Api) -> None:
-        """List and watch until cancelled. Raise WentBackError if etcd was restored."""
+        """List and watch until canceled. Raise WentBackError if etcd was restored."""
         version, failures = "", 0
         while True:
             began, watched, why = self._clock.monotonic(), bool(version), "it ended early"
@@ -101,8 +101,8 @@ class Reflector:
                 version, why = "", str(error)
             if version and (not watched or self._renewed):
                 self._renewed = False
-                # A list is not a success: with a watch that always ends at once, there would be a
-                # list after each of them, without any pause.
+                # A list does not count as a success: if every watch ended at once, there would be a
+                # list after each one, without any pause.
                 continue
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1

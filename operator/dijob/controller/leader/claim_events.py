@@ -43,7 +43,7 @@ class ClaimEvents:
         elif now - self._reported.get(key, float("-inf")) >= REPORT_SECONDS and self._takes(now):
             self._reported[key] = now
             job = Metadata.model_validate(body["metadata"])
-            # Not a warning: in a cluster with two releases, this is how it should be.
+            # Not a warning: in a cluster with two releases, this is the normal state.
             event = Event(REASON, self._claims.notice(key[0]), warning=False)
             await self._recorder.tell(job, event)
         return LOOK_SECONDS

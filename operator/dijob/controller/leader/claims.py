@@ -70,7 +70,7 @@ class Claims:
             await asyncio.sleep(SEEN_SECONDS)
 
     async def run(self) -> None:
-        """Renew and read claims until cancelled."""
+        """Renew and read claims until canceled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self._look()

@@ -73,7 +73,7 @@ class Record:
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> "Record":
-        """Read a Lease from a response. Raises ApiError if it is not a Lease."""
+        """Read a Lease from a response. Raises RequestError if it is not a Lease."""
         # A proxy in between can return any document with the status 200.
         try:
             spec = body.get("spec") or {}
@@ -163,7 +163,7 @@ class Lease:
         return self._clock.monotonic() < self._act_until
 
     async def permission(self) -> None:
-        """Wait until this replica may write. Raises ApiError if that took longer than
+        """Wait until this replica may write. Raises RequestError if that took longer than
         PAUSE_SECONDS: the write must be planned again.
         """
         began = self._clock.monotonic()

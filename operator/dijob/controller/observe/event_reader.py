@@ -84,7 +84,7 @@ class EventReader:
             text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
             age = seconds_since(first, now)
             # A young warning may resolve by itself (complaints.py), so it is read again before it
-            # reported.
+            # is reported.
             if not text:
                 memory.warnings.pop(pod.uid, None)
             elif age is None or (left := complaints.seconds_until_report(age)) <= 0:

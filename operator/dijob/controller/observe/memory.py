@@ -69,9 +69,9 @@ class JobMemory:
     def wants(self, job: DIJob, now: datetime) -> None:
         """Reset the back-off of pod creations if the operator itself removed pods.
 
-        It does so if the job is suspended or resized, or if it released its capacity. (After a
-        resize, all ranks of programs that cannot change their size are restarted.) These pods were
-        not lost, so their replacement must not be delayed.
+        The operator removes pods if the job is suspended or resized, or has released its capacity.
+        (After a resize, all ranks of programs that cannot change their size are restarted.) These
+        pods were not lost, so their replacement must not be delayed.
         """
         resized, self._size = job.spec.desired != self._size, job.spec.desired
         if resized or job.status.suspend_time or seconds_until_retry(job.status, now) > 0:

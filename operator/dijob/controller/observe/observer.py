@@ -47,7 +47,7 @@ class Observer:
             existing=self._children.existing(owner),
             routes=self._children.routes(owner),
             rejections=memory.reverted.rejections | memory.rejections,
-            # Copies: the plan must not see changes that are made while it runs.
+            # Copies: the plan must not see changes that are made after the observation.
             creations=dict(memory.creations),
             room=Room(
                 released=frozenset(memory.released),
@@ -65,8 +65,8 @@ class Observer:
         )
 
     def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
-        """Return the pod with the probe that ended its container or fails, and without a problem
-        that is too recent to report.
+        """Return the pod with the probe that ended its container or is failing, and without a
+        problem that is too recent to report.
         """
         known = pod_events.with_causes(pod, memory.pods.causes)
         known = pod_events.with_probe(known, memory.pods.probes)

@@ -17,7 +17,7 @@ class PodMemory:
     """Knowledge about the pods of one job, by the pod's uid.
 
     `due` is when the events of a pod are read again, and `warnings` the newest warning among them.
-    `noticed` is since when the status of a pod reports a problem that may resolve by itself.
+    `noticed` is when the status of a pod began to report a problem that may resolve by itself.
     `causes` maps the end of a container to the probe that caused it, or to "" if no probe did.
     `probes` has the results of the probes that keep pods of the job from being Ready.
     """

@@ -21,7 +21,7 @@ class Reverted:
     `changes.key`.
 
     `published` maps a pod's uid to the revision of the newest peer list that was written to it.
-    `written` has the last other change of each object.
+    `written` has the last change of another kind to each object.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Reverted:
 
     def saw_pods(self, uids: Collection[str]) -> None:
         """Forget pods that are gone."""
-        # "" is for changes of the job itself and of its NetworkPolicy, which belong to no pod.
+        # "" is for changes to the job itself and to its NetworkPolicy, which belong to no pod.
         kept = {"", *uids}
         self.rejections = {
             k: rejection for k, rejection in self.rejections.items() if changes.pod_uid(k) in kept

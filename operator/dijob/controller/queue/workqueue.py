@@ -99,7 +99,7 @@ class WorkQueue:
             timer.cancel()
 
     async def run(self) -> None:
-        """Run the work until cancelled."""
+        """Run the work until canceled."""
         async with asyncio.TaskGroup() as group:
             self._start = group.create_task
             self._line.take_over()

@@ -25,9 +25,9 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 class Audit:
     """Finds deletions that kopf's watch missed, and a watch that has stopped.
 
-    `behind` is the time (monotonic seconds) since when the watch lags behind the list, or None.
-    Only events of the watch count for it: the operator may know a version from the response to its
-    own write, which does not show that the watch works.
+    `behind` is when the watch began to lag behind the list (monotonic seconds), or None. Only
+    events of the watch count for it: the operator may know a version from the response to its own
+    write, which does not show that the watch works.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Audit:
         self._reconciler = reconciler
         self._queue = queue
         # By the job's uid: a version that the watch had not delivered at the last audit, and since
-        # when it is missing.
+        # when it has been missing.
         self._unshown: dict[str, tuple[int, float]] = {}
         self.behind: float | None = None
 
     async def run(self) -> None:
-        """Audit every minute (with jitter) until cancelled. Raise WentBackError if etcd was
-        restored from a backup.
+        """Audit every minute (with jitter) until canceled. Raise WentBackError if etcd was restored
+        from a backup.
         """
         while True:
             await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))

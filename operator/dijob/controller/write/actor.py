@@ -158,7 +158,8 @@ class Actor:
         before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
         response = await self._writes.patch(batch.job, action.name, patch)
         if response is not None:
-            # The patch writes both. If the labels were wrong before it, they are what was reverted.
+            # The patch writes labels and annotations. If the labels were wrong before the patch,
+            # something reverted the labels; otherwise, it was the annotations.
             what = "annotations" if before is None or before.recognized else "labels"
             batch.memory.reverted.wrote_list(action, what, self._clock.now())
             # Reminders are extra writes, so their budget grows with the lists that are published.

@@ -1,8 +1,8 @@
 """The state that the creations of one reconciliation share.
 
 A job can have 1,500 pods. If the apiserver rejects the first one, because of a quota or a missing
-service account for example, it rejects the others for the same reason. They are not tried, and take
-over its error.
+service account for example, it rejects the others for the same reason. They are not tried, and get
+the same error.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from dijob.kube.api import CONCURRENT_WRITES
 class Batch:
     """The job, its memory, and the rejection that applies to all remaining pods.
 
-    If the previous reconciliation was rejected, a single request goes first. The others are sent
-    when it succeeds.
+    If a creation of the previous reconciliation was rejected, a single request goes first. The
+    others are sent when it succeeds.
     """
 
     def __init__(self, job: DIJob, memory: JobMemory) -> None:
@@ -45,14 +45,14 @@ class Batch:
         )
 
     def answered(self, name: str, rejection: ApiRejection | None) -> None:
-        """Note the result of one creation, and let the others go if it does not apply to all.
+        """Note the result of one creation. The others may be sent unless the result applies to all.
 
-        Names that old pods still hold are a special case: some of them may be free already. Only if
-        more than two of three tried names are taken, the remaining ones are not tried.
+        Names that old pods still hold are a special case: some of them may be free already. If more
+        than two thirds of the tried names are taken, the remaining names are not tried.
         """
         ending = rejection is not None and rejection.why is RejectionCause.TERMINATING
         # A taken name subtracts 1 and a created pod adds 2, so the score is negative if more than
-        # two of three tried names were taken.
+        # two thirds of the tried names were taken.
         if ending or not rejection:
             self._score = min(CONCURRENT_WRITES, self._score + (-1 if ending else 2))
         if rejection and (self._score < 0 if ending else _for_all(rejection)):

@@ -45,8 +45,8 @@ class Creator:
         await asyncio.gather(*(self._find(batch, member) for member in members))
 
     async def _find(self, batch: Batch, member: GangMember) -> None:
-        """Look up one pod. An ApiError ends the reconciliation: without a response, it is unknown
-        whether the pod is lost.
+        """Look up one pod. A RequestError ends the reconciliation: without a response, it is
+        unknown whether the pod is lost.
         """
         meta = batch.job.metadata
         path = PODS.path(meta.namespace, member.name)
@@ -163,7 +163,7 @@ class Creator:
         return await self._relabelled(path, body, labels)
 
     def _relabelled(self, path: str, body: Json, labels: Mapping[str, str]) -> Awaitable[Json]:
-        """Restore the labels of this pod (not of another one with its name), and return it."""
+        """Restore the labels of this pod (not of another pod with its name), and return it."""
         version = body["metadata"]["resourceVersion"]
         meta = {"uid": body["metadata"]["uid"], "resourceVersion": version, "labels": labels}
         return self._api.patch(path, {"metadata": meta}, whole=True)

@@ -51,8 +51,8 @@ class Executor:
 
     async def _all(self, actions: Iterable[Action]) -> Results:
         """Run actions, at most CONCURRENT_WRITES at a time."""
-        # To start 1,500 actions at once would block the event loop, and the peer lists in all their
-        # request bodies together would not fit into memory.
+        # Starting 1,500 actions at once would block the event loop, and their request bodies, each
+        # with a peer list, would not all fit into memory.
         results: Results = []
         left = iter(actions)
 

@@ -80,7 +80,9 @@ class PodWrites:
             self._pods.put(replace(view, copy=replace(view.copy, ends_counted=action.ends)))
 
     def _version(self, uid: str) -> str:
-        """Return the newest known resourceVersion of a pod. Raises ApiError if the pod is gone."""
+        """Return the newest known resourceVersion of a pod. Raises RequestError if the pod is
+        gone.
+        """
         if (view := self._pods.find(uid)) is None:
             raise RequestError(404, "NotFound", "the pod is gone")
         return view.version

@@ -20,7 +20,7 @@ from dijob.process.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
-# Events whose count is remembered. For others, the count is read again.
+# Number of events whose count is remembered. The counts of other events are read again.
 REMEMBERED = 4096
 
 

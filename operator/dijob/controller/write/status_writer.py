@@ -41,11 +41,11 @@ Forget = Callable[[str], None]
 # Shortest interval between two status writes of a job that are not urgent. When many jobs start,
 # the CPU of the apiserver is the bottleneck, and a small job is Running before the first interval
 # is over (docs/decisions/022). A slow apiserver gets even fewer writes (core/pace.py). But each job
-# has a first status after FIRST_AT_LATEST_SECONDS.
+# gets its first status within FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
-# The reason of the event about a job that is too large for its status. A condition could not be
-# stored.
+# The reason of the event about a job that is too large for its status. It is an event, because a
+# condition could not be stored.
 TOO_LARGE_REASON = "TooLarge"
 
 
@@ -71,8 +71,8 @@ class TooLargeError(KnownError):
 
 
 class StatusWriter:
-    """Writes changes of a status, and delays those that are not urgent. `forget` is called if the
-    job is gone.
+    """Writes status changes, and delays those that are not urgent. `forget` is called if the job is
+    gone.
     """
 
     def __init__(
@@ -152,8 +152,8 @@ class StatusWriter:
             await self._recorder.tell(meta, event)
         absent = again.keys() - (response.get("status") or {}).keys()
         self._check_kept(frozenset(_status_changes(kept, decided.status)) | absent, again, memory)
-        # The next action may depend on the stored status, and the watch event about this write has
-        # a version that the store has already, so it triggers nothing.
+        # The next action may depend on the stored status, and the watch event about this write
+        # triggers nothing, because the store already has its version.
         return 0.0
 
     def _dropped_before(self, decided: Plan, memory: JobMemory) -> dict[str, Any]:

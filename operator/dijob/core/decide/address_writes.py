@@ -20,10 +20,10 @@ from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
 
-# A kubelet can miss that an annotation must show in the pod's files: in about one of 500 pods, on a
-# busy machine, a gate waited for over a minute although its pod had the list. Any change of the pod
-# makes the kubelet check again. If API writes are quick, kubelets show a list within 1.2 s, also
-# on a busy machine. If they are slow, the reminder comes later (pace.py).
+# A kubelet can fail to write a changed annotation into the pod's files: on a busy machine, the
+# gates of about one in 500 pods waited for over a minute although their pods had the list. Any
+# change to the pod makes the kubelet check again. If API writes are quick, kubelets write a list
+# within 1.2 s, even on a busy machine. If API writes are slow, the reminder comes later (pace.py).
 REMIND_SECONDS = 4.0
 
 

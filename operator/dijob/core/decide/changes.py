@@ -1,4 +1,4 @@
-"""Handles changes of existing objects that the API server rejects: which of them must wait, and
+"""Handles changes to existing objects that the API server rejects: which of them must wait, and
 which is retried first.
 
 The rejection of a creation is stored under the kind and name of the object. The rejection of a
@@ -28,7 +28,9 @@ def rejection_key(action: Action) -> str:
 
 
 def pod_uid(remembered: str) -> str:
-    """Return the uid of the pod in the key of a rejected change; "" if it is about another kind."""
+    """Return the uid of the pod in the key of a rejected change; "" if the change is not about a
+    pod.
+    """
     return remembered.partition(" pod/")[2].partition(" ")[2]
 
 
@@ -49,9 +51,10 @@ def split_retries(
 ) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:
     """Split actions into new ones and retries; retries are grouped by kind of change.
 
-    What rejects one change usually rejects all changes of its kind, so the first retry of a group
-    is tried for all of them. The one with the fewest attempts comes first: each gets its turn, and
-    a change that is rejected for a reason of its own does not block the others.
+    A policy that rejects one change usually rejects all changes of its kind, so the first retry of
+    a group is sent before the others. The change with the fewest attempts comes first. So each
+    change gets its turn, and a change that is rejected for a reason of its own does not block the
+    others.
     """
     plain, retries = list[Action](), dict[str, list[Action]]()
     for action in actions:

@@ -5,9 +5,9 @@ The log of a failed pod is usually the only explanation that users have. So a fa
 pods whose programs failed (unless cleanPodPolicy is All), and ends those that would restart.
 
 A job that is being deleted can still exist for a while: a finalizer keeps it, or the deletion waits
-for its pods (`kubectl delete --cascade=foreground`). Nothing is created then and lost pods are not
-replaced, as for a Deployment in this state. The status stays accurate, failures count, and the
-message says what the deletion is waiting for.
+for its pods (`kubectl delete --cascade=foreground`). The operator then creates nothing and does not
+replace lost pods, as for a Deployment in this state. The status stays accurate, failures count, and
+the message says what the deletion is waiting for.
 """
 
 from dataclasses import dataclass
@@ -126,7 +126,7 @@ def clean_pods(ctx: Context) -> tuple[Action, ...]:
 
 def failed_pods(ctx: Context) -> frozenset[str]:
     """Return the uids of the pods that keep their logs when the job has failed: those with a
-    counted failure, and those whose program failed before the end but was not counted any more.
+    counted failure, and those whose program failed before the job ended, too late to be counted.
     """
     seen = {charge.uid: charge for charge in ctx.next_status.restarts_seen}
     charged = {uid for uid, charge in seen.items() if charge.failures}
@@ -159,8 +159,8 @@ def _active_left(ctx: Context) -> float | None:
 
 
 def _startup_left(ctx: Context) -> float | None:
-    """Return the seconds until the startup deadline. It applies to each start: the first one,
-    one after a suspension, and one after all ranks have restarted.
+    """Return the seconds until the startup deadline. It applies to each start: the first start, a
+    start after a suspension, and a restart of all ranks.
     """
     limit, status = ctx.job.spec.startup_deadline_seconds, ctx.next_status
     if limit is None:

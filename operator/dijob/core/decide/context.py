@@ -84,9 +84,9 @@ class Context:
     def redis_is_ready(self) -> bool:
         """Whether the job's own Redis server can be reached; also if the job has none.
 
-        No rank starts before, because a program that cannot connect to it fails after a while, and
-        the job would count that failure. As long as one of its objects is rejected or changed, the
-        server counts as missing.
+        No rank starts before that, because a program that cannot connect to the server fails after
+        a while, and the job would count that failure. As long as one of its objects is rejected or
+        changed, the server counts as missing.
         """
         name, seen = self.world.gang.server, self.observed
         if not name:
@@ -100,8 +100,8 @@ class Context:
 def pods_without_list(world: World) -> tuple[Pod, ...]:
     """Return the pods to which the active list must be written.
 
-    It has not been written yet (an operator can be killed halfway), somebody has edited it or the
-    pod's labels, or it was written while the job's Redis server was not running.
+    These pods lack the list (an operator can be killed halfway), somebody has edited the list or
+    the pod's labels, or the list was written while the job's Redis server was not running.
     """
     pods = (world.pods.get(rank) for rank in world.unfinished)
     return tuple(pod for pod in pods if pod and not _has_newest(world, pod))
@@ -123,7 +123,7 @@ def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
     gang, observed = gang_of(job), with_silence(observed, now)
     stored = recover_revision(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read_ledger(stored, gang)
-    # Nothing is counted after the end: the clean-up ends the programs that still run.
+    # Nothing is counted after the end: the clean-up ends the programs that are still running.
     over = job.status.ended
     counted, world = known, World.of(gang, observed, known.into(stored), now)
     if not over:
@@ -168,7 +168,7 @@ def _observed_status(
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={world.gang.job}",
             "start_time": job.status.start_time or format_time(first_seen),
-            # Once a job has started, the retries of its next wait are counted from 1 again.
+            # Once a job has started, its attempts to get capacity are counted from 1 again.
             "given_back": None if world.list_is_active else job.status.given_back,
         }
     )
@@ -176,7 +176,8 @@ def _observed_status(
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
     """Return the fingerprint of the template that the pods were made from. The annotations of the
-    pods count only if the status has none, because the operator was killed before it wrote it.
+    pods count only if the status has no fingerprint, because the operator was killed before it
+    wrote one.
     """
     fingerprint = template_hash(job)
     annotated = [pod.made.template_hash for pod in present]

@@ -1,7 +1,7 @@
 """Decides what a job needs now: the first rule that applies gives the actions, the new status, and
 when to reconcile again.
 
-A rule either writes a record into the status or acts. What an action follows from is written first,
+A rule either writes a record into the status or acts. The reason for an action is written first,
 and the next reconciliation acts on it. So no crash of the operator can lose the reason for an
 action, or count a failure twice.
 """
@@ -32,7 +32,7 @@ class ReportKind(Enum):
     PROGRESS = auto()
     DELETION = auto()
     SUSPENSION = auto()
-    # Only those that are not about the start and the end of the job.
+    # Only the conditions that are not about the job's start or end.
     OPTIONAL = auto()
 
 
@@ -77,13 +77,14 @@ def decide(ctx: Context) -> JobDecision:
     # reconciliation acts on it, so no failure can be counted without its restart, or twice.
     if not suspended and (loss := re_rendezvous.restart_job_loss(ctx)):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
-    # After the rules for the end: a paused job that succeeds or fails is still reported as such.
+    # This rule comes after the rules for the end: a paused job that succeeds or fails is still
+    # reported as such.
     if ctx.job.paused:
         return JobDecision(ctx, ReportKind.PROGRESS, requeue.at_next_resync, ())
     if suspended:
         return _decide_suspension(ctx)
-    # Pods with another template would not fit those that run. A program that failed in its own pod
-    # may restart there, because that pod stays as it is.
+    # Pods with another template would not fit the running ones. A program that failed in its own
+    # pod may restart there, because that pod stays as it is.
     if ctx.template_changed:
         starts = program_starts.confirm_failures(ctx)
         return JobDecision(ctx, ReportKind.PROGRESS, requeue.while_watching, starts)
@@ -102,7 +103,9 @@ def _decide_start_or_run(ctx: Context) -> JobDecision:
 
 
 def _decide_release(ctx: Context) -> JobDecision | None:
-    """Decide whether a job that cannot start releases its capacity, and waits; None if not."""
+    """Decide whether a job that cannot start releases its capacity and waits; None if it does
+    not.
+    """
     timeout = ctx.job.spec.schedule_timeout_seconds
     if record := capacity.due_record(ctx.rendezvous, ctx.next_status, timeout):
         # Stored before the pods are deleted. Otherwise an operator that is killed in between would
@@ -112,7 +115,7 @@ def _decide_release(ctx: Context) -> JobDecision | None:
     pods = capacity.pods_to_release(ctx.rendezvous, ctx.next_status)
     if pods is None:
         return None
-    # They are deleted once the status has counted how the others ended.
+    # The pods are deleted only once the status has stored all counts.
     due = () if ctx.has_unstored_counts else delete_pods(pods)
     when = requeue.waiting_for_room
     return JobDecision(ctx, ReportKind.PROGRESS, when, due)
@@ -126,7 +129,7 @@ def _decide_clean_up(ctx: Context) -> JobDecision:
 
 
 def _decide_suspension(ctx: Context) -> JobDecision:
-    """Decide about a job that is suspended, or was and waits for its old pods."""
+    """Decide about a job that is suspended, or that was suspended and waits for its old pods."""
     resumes = suspension.can_resume(ctx)
     ctx = replace(ctx, next_status=suspension.next_status(ctx))
     if resumes:

@@ -2,8 +2,8 @@
 
 The kubelet restarts a failed container at once. It does not know whether the job allows another
 failure. So the launcher waits before it restarts the program, until the operator confirms that the
-failure is counted (docs/decisions/046). A job that has failed confirms nothing, so no program runs
-again after the last failure and the log of that failure stays the newest one.
+failure is counted (docs/decisions/046). For a job that has failed, the operator confirms nothing,
+so no program runs again after the last failure and the log of that failure stays the newest one.
 """
 
 from dijob.core.actions import ConfirmEnds
@@ -21,7 +21,7 @@ def confirm_failures(ctx: Context) -> tuple[ConfirmEnds, ...]:
 
 
 def pods_to_confirm(ctx: Context) -> list[Pod]:
-    """Return the pods whose launcher waits and that are not about to be re-created."""
+    """Return the pods whose launcher is waiting and that are not about to be re-created."""
     replaced = {pod.uid for pod in ctx.world.to_delete}
     renewed = {charge.uid: charge.renewed for charge in ctx.next_status.restarts_seen}
     return [
@@ -32,8 +32,8 @@ def pods_to_confirm(ctx: Context) -> list[Pod]:
 
 
 def _launcher_waits(pod: Pod, renewed: int) -> bool:
-    """Whether the launcher waits in the pod. It does not after a restart that the operator has
-    requested; `renewed` is the newest revision for which one was counted.
+    """Whether the pod's launcher is waiting. It does not wait after a restart that the operator has
+    requested; `renewed` is the newest revision for which such a restart was counted.
     """
     if not pod.made.confirmable or pod.deleting or pod.containers.succeeded:
         return False

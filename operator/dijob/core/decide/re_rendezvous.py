@@ -55,7 +55,7 @@ def size_change_loss(ctx: Context) -> Loss | None:
 
 
 def record_loss(ctx: Context, loss: Loss) -> Context:
-    """Return the context with the loss recorded in its status, and the world as it is then."""
+    """Return the context with the loss recorded in its status, and with the resulting world."""
     world = ctx.world
     # Ranks that are scaled down and still have the list are included: a scale-up may need them
     # before their pods are gone.

@@ -15,50 +15,53 @@ from dijob.core.facts import is_true, job_age, seconds_until_problem
 from dijob.core.membership import capacity, restart
 from dijob.reasons import Running
 
-# Bounds the time that a missed change stays unnoticed. It writes nothing if nothing differs.
+# Bounds how long a missed change stays unnoticed. Such a reconciliation writes nothing if nothing
+# differs.
 RESYNC_SECONDS = 300.0
-# While a job is not running yet. Reasons such as FailedMount are reported only as events, which are
-# not watched. The interval is a quarter of the job's age within these bounds, because a job that
-# has waited for long rarely starts in the next seconds.
+# The interval while a job is not running yet. Reasons such as FailedMount are reported only as
+# events, which are not watched. The interval is a quarter of the job's age within these bounds,
+# because a job that has waited for a long time rarely starts in the next seconds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # Added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
 
 
-# Returns the seconds until the next reconciliation of a branch of the plan, from its context and
-# the status that it writes.
+# Returns, for one branch of the plan, the seconds until the next reconciliation. The arguments are
+# the context, and the status that the branch writes.
 When = Callable[[Context, Status], float]
 
 
 def at_once(ctx: Context, status: Status) -> float:
-    """The next reconciliation acts on what this one writes."""
+    """Do not wait: the next reconciliation acts on what this one writes."""
     return 0.0
 
 
 def at_next_resync(ctx: Context, status: Status) -> float:
-    """The operator does nothing until the job is edited."""
+    """Wait for the resync: the operator does nothing until the job is edited."""
     return RESYNC_SECONDS
 
 
 def after_end(ctx: Context, status: Status) -> float:
-    """Pods arrive as events; the job itself is deleted after its time to live."""
+    """Wait until the job is deleted after its time to live. Changes to its pods arrive as
+    events.
+    """
     return _at_latest(completion.time_to_live(ctx))
 
 
 def while_suspended(ctx: Context, status: Status) -> float:
-    """Pods on lost nodes are force-deleted after their grace period."""
+    """Wait until pods on lost nodes are force-deleted after their grace period."""
     return _at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now))
 
 
 def while_terminating(ctx: Context, status: Status) -> float:
-    """Pods on lost nodes are force-deleted after their grace period. Other changes arrive as
-    events.
-    """
+    """Wait until pods on lost nodes are force-deleted. Other changes arrive as events."""
     return _at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now))
 
 
 def waiting_for_room(ctx: Context, status: Status) -> float:
-    """The job holds no capacity until its next attempt."""
+    """Wait until the next attempt of a job that has released its capacity, or until its
+    deadline.
+    """
     return min(
         _at_latest(completion.seconds_to_deadline(ctx)),
         capacity.seconds_until_retry(ctx.next_status, ctx.now) + STAMPED_SECONDS,
@@ -66,16 +69,16 @@ def waiting_for_room(ctx: Context, status: Status) -> float:
 
 
 def while_watching(ctx: Context, status: Status) -> float:
-    """The operator leaves the pods as they are, but a deadline may end the job, and conditions may
-    change.
+    """Wait until a deadline may end the job, or conditions may change. The operator leaves the pods
+    as they are.
     """
     return min([_at_latest(completion.seconds_to_deadline(ctx)), *_status_waits(ctx, status)])
 
 
 def while_advancing(ctx: Context, status: Status) -> float:
-    """The job is reconciled again when the first of its waits is over."""
+    """Wait until the first of the job's waits is over."""
     waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
-    # Never at once, because this very plan does what is due.
+    # Never 0, because this plan already does what is due.
     return max(min([while_watching(ctx, status), *waits]), 0.1)
 
 
@@ -134,8 +137,8 @@ def _status_waits(ctx: Context, status: Status) -> Iterator[float]:
 
 
 def _at_latest(left: float | None) -> float:
-    """Return the seconds until a time that is `left` seconds away, at most until the next resync.
-    None means that there is no such time, 0 or less that it is over.
+    """Return the seconds to wait for a time that is `left` seconds away, at most until the next
+    resync. None means that there is no such time; 0 or less means that it has passed.
     """
     return (
         RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)

@@ -33,7 +33,7 @@ GOLDEN_RATIO = 0.618034
 
 
 def next_actions(ctx: Context) -> tuple[Action, ...]:
-    """Return the next step towards running in the desired size."""
+    """Return the next step towards running at the desired size."""
     return (
         *default_replicas(ctx),
         *program_starts.confirm_failures(ctx),

@@ -1,9 +1,10 @@
 """Finds and verifies the newest peer list by its revision and digest in the job's status.
 
-Anyone who may patch pods can write their annotations. So these are copies and never the source. A
-list is genuine if it has the digest in the status (and active until lastRenewal names it,
-list_state.py). It is rebuilt from the addresses that the kubelets report. A pod's copy is used only
-if it has that digest, too, which shows that the operator has created it (docs/decisions/015).
+Anyone who may patch pods can write their annotations. So the annotations are only copies, never the
+source. A list is genuine if its digest is the one in the status. (It is active until lastRenewal
+names it, list_state.py.) It is rebuilt from the addresses that the kubelets report. A pod's copy is
+used only if it has that digest, too, which shows that the operator has created it
+(docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ def proof_of(made: AddressList) -> ListProof:
 
 
 def newest_list(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
-    """Return the newest list; without addresses if nothing that is known now has its digest."""
+    """Return the newest list; without addresses if no known addresses have its digest."""
     number, proof = status.list_number, status.address_list
     if proof is not None:
         copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
@@ -99,7 +100,7 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
     # A program can write the launcher's termination message, with a revision that never existed.
     ended_for = pod.containers.ended_for if pod.containers.ended_for <= newest.number else 0
     if not tampered and ended_for == pod.containers.ended_for:
-        return pod  # No copy without need, because a job can have 1,500 pods.
+        return pod  # Not copied without need, because a job can have 1,500 pods.
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
     return replace(pod, copy=copy, containers=replace(pod.containers, ended_for=ended_for))
 
@@ -108,8 +109,8 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
     """Return the revision that the pod really has, whatever its annotations claim; 0 if it has no
     list.
 
-    If a claim is false and nothing else is known, a pod that runs is assumed to have the newest
-    list, since no program starts without one. Then the operator only writes the list again.
+    If a claim is false and nothing else is known, a running pod is assumed to have the newest list,
+    since no program starts without one. Then the operator only writes the list again.
     """
     claimed = pod.copy.address_list
     if newest.text and claimed == newest:
@@ -154,7 +155,7 @@ def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tu
 def all_verified(
     gang: Gang, pods: Mapping[int, Pod], given: Mapping[str, int], status: Status
 ) -> tuple[dict[int, Pod], AddressList]:
-    """Return the pods by rank as `verified`, and the newest list."""
+    """Return the verified pods by rank, and the newest list."""
     listed = newest_list(gang, pods, status)
     return {
         rank: verify_pod(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()

@@ -60,8 +60,8 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
 
 def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] | None:
     """Return the pods to delete until the next attempt of a job that has released its capacity: all
-    except the kept ones without a node, so that a cluster autoscaler adds nodes for these. None if
-    the job does not wait for an attempt.
+    except the kept pods without a node, for which a cluster autoscaler can add nodes. None if the
+    job does not wait for an attempt.
     """
     world, given = rendezvous.world, status.given_back
     if not (given and world.no_rank_runs and seconds_until_retry(status, rendezvous.now) > 0):
@@ -136,7 +136,7 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
     pause after a release would only delay the next attempt.
     """
     world, now, rejections = rendezvous.world, rendezvous.now, rendezvous.observed.rejections
-    # A pod that was kept is older than this attempt, so its age alone would be too much.
+    # A pod that was kept is older than this attempt, so its age would be too long.
     tried = min(((now - time).total_seconds() for time in _start_times(status)), default=math.inf)
     without_node = (rank for rank in rendezvous.unschedulable if rank in world.pods)
     waited = {rank: min(tried, pod_age(world.pods[rank], now)) for rank in without_node}

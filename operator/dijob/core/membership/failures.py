@@ -41,7 +41,7 @@ class FailureAccount:
     new: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
-        """Return the status with this ledger in it."""
+        """Return the status with this account in it."""
         return status.model_copy(
             update={
                 "succeeded_ranks": compact_ranks(self.succeeded),
@@ -53,8 +53,8 @@ class FailureAccount:
 
 
 def read_ledger(status: Status, gang: Gang) -> FailureAccount:
-    """Return the stored ledger. If the tasks have changed (which is possible during a suspension),
-    a rank is another one now, so no rank has succeeded.
+    """Return the stored account. If the tasks have changed (which is possible during a suspension),
+    the rank numbers have a new meaning, so no rank counts as succeeded.
     """
     same = gang.task_sizes == status.tasks
     charges = {charge.rank: charge for charge in status.restarts_seen if same}
@@ -68,7 +68,7 @@ def read_ledger(status: Status, gang: Gang) -> FailureAccount:
 
 
 def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
-    """Return the ledger with the ranks that have succeeded according to their pods."""
+    """Return the account with the ranks that have succeeded according to their pods."""
     done = frozenset(
         rank for rank in gang_restart.succeeded_ranks(world) if policy.is_counted(world.pods[rank])
     )
@@ -82,10 +82,11 @@ def with_failures(
     now: datetime,
     failed_without_redis: frozenset[int] = frozenset(),
 ) -> FailureAccount:
-    """Return the ledger with the failures that the pods show and the ledger does not have yet.
+    """Return the account with the failures that the pods show and that the account does not have
+    yet.
 
-    A failure is an end with an error of a pod that is neither being deleted nor about to be deleted
-    because of its stale peer list. These are not counted:
+    A failure is a termination with an error in a pod that is neither being deleted nor about to be
+    deleted because of its stale peer list. These are not counted:
     - failures that a rule of the failure policy ignores (policy.py);
     - failures of a pod whose address has changed, because its sandbox died (a reboot of its node);
       a pod whose sandbox has just died is judged when it has a new one;
@@ -108,7 +109,8 @@ def with_failures(
         new = _count_new_failures(pod, before, policy)
         if new <= 0:
             continue
-        # An ignored failure is entered, too, or the next reconciliation would judge it again.
+        # An ignored failure is recorded, too. Otherwise, the next reconciliation would judge it
+        # again.
         action = policy.action(pod)
         without = rank in failed_without_redis and policy.rule(pod) is None
         forgiven = without or has_moved(world, pod) or action is FailureAction.IGNORE
@@ -178,9 +180,9 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
     """Return how many of a pod's `new` container terminations were restarts by the kubelet,
     whatever their exit codes.
 
-    That is one end for each container whose image, or whose resources with a restarting resize
-    policy, have changed since it started or since such a change was last counted. It is one end for
-    each container if a rule of one container restarts all of them.
+    That is one termination for each container whose image, or whose resources under the resize
+    policy RestartContainer, changed since it started or since such a change was last counted. If a
+    rule of one container restarts all containers, it is one termination for each of them.
     """
     now = shape.split_shape(pod.made.shape)
     was = shape.split_shape(before.shape or pod.copy.first_shape)
@@ -198,7 +200,7 @@ def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     """Return how many failures of a pod are new.
 
     For a disrupted pod that has not succeeded it is 1 if a rule matches the disruption and has not
-    counted it yet, else 0. For another pod that is being deleted it is 0. Otherwise it is the
+    counted it yet, else 0. For any other pod that is being deleted it is 0. Otherwise it is the
     number of failures of its containers that have not been counted. Init containers are counted
     separately, because once they succeed their status no longer shows how often they had failed.
     """

@@ -2,14 +2,14 @@
 torchrun (docs/decisions/025-gang-restart.md).
 
 If one rank of such a job must restart, all must, including those that have succeeded. So a success
-is valid only as long as the peer list under which it happened.
+counts only as long as the peer list under which it happened is active.
 """
 
 from dijob.core.membership.world import World
 
 
 def all_ranks(world: World) -> frozenset[int]:
-    """Return the ranks that restart if all must."""
+    """Return the ranks that a restart of all ranks includes."""
     if world.gang.has_gang_restart:
         return frozenset(range(min(world.size, world.gang.size)))
     return frozenset(world.unfinished)

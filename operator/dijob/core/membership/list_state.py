@@ -21,8 +21,8 @@ from enum import Enum
 from dijob.api.status import Status
 from dijob.reasons import AddressesReady
 
-# The reason in lastRenewal for a suspension. No pod is left that had the list, so it is not stale
-# for anyone, and the job starts as if there had been none.
+# The reason in lastRenewal for a suspension. All pods that had the list are gone, so the list does
+# not count as stale, and the job starts as if there had been none.
 SUSPENDED = AddressesReady.Suspended.name
 
 

@@ -125,7 +125,8 @@ def _not_restarted(world: World, pod: Pod) -> Loss | None:
 
 def _without_its_redis(world: World, pod: Pod) -> Loss | None:
     """The job's own Redis server was replaced. The ranks restart, because redis-py may never notice
-    that a connection is dead, and a connection attempt to the old server can take TCP two minutes.
+    that a connection is dead, and TCP may give up a connection attempt to the old server only after
+    two minutes.
     """
     began, now = pod.copy.redis_run, world.redis_run
     if now and began not in ("", now) and pod.rank not in world.restarts.unrequested:

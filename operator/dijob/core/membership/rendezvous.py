@@ -54,16 +54,16 @@ class Rendezvous:
 
     @cached_property
     def required_size(self) -> int:
-        """How many ranks the job needs. A running job needs only those that it has: if it sets only
-        `replicas`, minReplicas is the same number, and grows when the job is scaled up.
+        """How many ranks the job needs. A running job needs only the ranks that it has.
+        (minReplicas defaults to `replicas`, so it may grow when the job is scaled up.)
         """
         world = self.world
         return world.size if world.list_is_active else min(world.gang.minimum, world.size)
 
     @cached_property
     def minimum_size(self) -> int:
-        """The smallest size of the next list: one more than that of the active list, or without an
-        active list, the required size and all ranks that run.
+        """The smallest size of the next list: one more than that of the active list. Without an
+        active list, it is the required size, or more if higher ranks are running.
         """
         world = self.world
         return (
@@ -96,8 +96,8 @@ class Rendezvous:
         if not self._enough or complete or world.possible_size == world.gang.size:
             return 0.0
         if world.list_is_stale:
-            # The first rank that is missing finds no node: the window counts from the creation of
-            # its pod. If its pod was rejected instead, the window is over.
+            # The first missing rank finds no node, so the window counts from the creation of its
+            # pod. If its pod was rejected instead, the window is over.
             pod = world.pods.get(world.possible_size)
             waited = pod_age(pod, self.now) if pod else self.window
         else:
@@ -190,9 +190,9 @@ def is_outdated(world: World) -> bool:
 
 
 def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
-    """Return the seconds since a pod has arrived; the join window if the time is unknown, because
-    then it was long ago. The clock of its node may be minutes ahead of the operator's, so the time
-    counts at least since the operator first saw it.
+    """Return the seconds since a pod arrived; the join window if the time is unknown, because the
+    pod then arrived long ago. The clock of the pod's node may be minutes ahead of the operator's,
+    so the result is at least the time since the operator first saw the pod.
     """
     seconds, now = seconds_since(_arrival_time(pod), rendezvous.now), rendezvous.now
     if seconds is None:
@@ -202,8 +202,9 @@ def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
 
 
 def _arrival_time(pod: Pod) -> str:
-    """Return when its image was on the node. All nodes pull a large image at once, for minutes. The
-    window must start after that, or ranks whose nodes take a little longer would miss it.
+    """Return when the pod's image was on the node. All nodes pull a large image at the same time,
+    which takes minutes. The join window must start after that. Otherwise, ranks whose nodes take a
+    little longer would miss it.
     """
     return pod.containers.gate_started or pod.placement.placed
 

@@ -1,10 +1,10 @@
-"""In-place restart: which ranks that connect to a lost rank restart in their own pods, and how far
-each of them is. These restarts do not count as failures (failures.py).
+"""In-place restart: which of the ranks that connect to a lost rank restart in their own pods, and
+how far each of them has got. These restarts do not count as failures (failures.py).
 
-A process that must restart is requested to do so by the annotation `renew-from`, which its pod gets
-together with the next peer list. Its launcher ends the program and exits with 85. Then the kubelet
-restarts the container, with the new list in its environment. The pod keeps its node, its devices
-and its emptyDirs, and saves the time of a new pod (docs/decisions/009-in-place-restart.md).
+The annotation `renew-from`, which a pod gets together with the next peer list, requests a restart
+of its process. Its launcher ends the program and exits with 85. Then the kubelet restarts the
+container, with the new list in its environment. The pod keeps its node, its devices and its
+emptyDirs, and the job does not wait for a new pod (docs/decisions/009-in-place-restart.md).
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ CALM_SECONDS = 600.0
 # How much longer than its grace period a restart may take before the pod is re-created. It leaves
 # time to remind a kubelet that has missed the list (address_writes.REMIND_SECONDS).
 SLACK_SECONDS = 15.0
-# If a process has started after the request and its launcher has not ended it within this time, it
-# has the new list.
+# If a process has started after the request and its launcher has not ended it within this time, the
+# process has the new list.
 SETTLED_SECONDS = 5.0
 
 
@@ -54,7 +54,7 @@ def restarts_of(
         rank for rank, pod in pods.items() if is_pending(pod, observed, status, now)
     )
     # With torch and OneFlow, a rendezvous must not meet a process of the old world that is still
-    # ending. So their pods are re-created, which start only when all old pods are gone.
+    # ending. So their pods are re-created, and the new pods start only when all old pods are gone.
     able = (
         ()
         if gang.runtime.traits.fixed_membership
@@ -136,8 +136,8 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     Each request excuses one end. The launcher's message alone excuses none, because a program can
     write the same message. Only a container's last termination is visible, and sometimes not even
     that. So if there are several new ends, or the last one is not recorded, one of them is assumed
-    to be the requested restart. So is an end with the launcher's exit code but without its message,
-    which cannot be written if the disk is full.
+    to be the requested restart. The same is assumed for an end with the launcher's exit code but
+    without its message, because the message cannot be written if the disk is full.
     """
     if pod.copy.renew_from <= before.renewed:
         return 0
@@ -150,7 +150,7 @@ def answered_request(pod: Pod, before: Charge) -> int:
 
     That is not always the newest request. If another rank is lost after the launcher has read a
     request and before its end is observed, the pod gets the next request in between. The program
-    may have started with the list of the first one, and then ends for the second one as well.
+    may have started with the list of the first request, and then also ends for the second.
     """
     ended_for, renew_from = pod.containers.ended_for, pod.copy.renew_from
     return min(ended_for, renew_from) if ended_for > before.renewed else renew_from

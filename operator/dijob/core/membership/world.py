@@ -22,9 +22,9 @@ class World:
     nothing is left that verifies it. `listed_size` is its length according to the status, `state`
     whether it is active or stale, and `stale_revision` that of the last stale list (-1: none).
     `renewing` are the ranks that must restart while the list is stale: the lost ranks and those
-    that connect to them, because NNG never finds a peer under another address
-    (docs/decisions/006). All others keep running and get the next list, too. `redis_run` identifies
-    the run of the job's own Redis server (its pod's uid and restart count); "" if it does not run.
+    that connect to them, because NNG never finds a peer under another address (docs/decisions/006).
+    All others keep running and get the next list, too. `redis_run` identifies the run of the job's
+    own Redis server (its pod's uid and restart count); "" if the server is not running.
     """
 
     gang: Gang
@@ -40,8 +40,8 @@ class World:
 
     @staticmethod
     def of(gang: Gang, observed: Observed, status: Status, now: datetime) -> "World":
-        """Return the world according to the pods and the status. The status must be `recovered`
-        (address_list.py).
+        """Return the world according to the pods and the status. The status must have its revision
+        (address_list.recover_revision).
         """
         pods, newest = all_verified(gang, observed.pods, observed.published, status)
         last, proof, state = status.last_renewal, status.address_list, list_state(status)
@@ -80,7 +80,8 @@ class World:
         if self.list_is_active:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
         if self.state is ListState.NONE:
-            # At least one rank that has not succeeded, or a resumed job would have nothing to run.
+            # The world includes at least one rank that has not succeeded. Otherwise, a resumed job
+            # would have nothing to run.
             return max(self.gang.minimum, self.wanted[0] + 1) if self.wanted else self.gang.minimum
         return min(self.gang.size, max({*self.renewing, *self.survivors}) + 1)
 
@@ -153,9 +154,9 @@ class World:
             return False
         if rank in self.succeeded:
             return rank >= self.gang.size and not pod.finished
-        # The pod of a success that does not count must be deleted, because the next one needs its
+        # The pod of a success that does not count must be deleted, because the next pod needs its
         # name.
         over = pod.failed or pod.containers.succeeded
-        # The operator creates the pod of this name itself, with a gate.
+        # A foreign pod must be deleted, because the operator creates the pod of this name itself.
         over = over or pod.made.foreign
         return over or rank in self.ranks_to_recreate or rank >= self.gang.size

@@ -1,5 +1,5 @@
-"""Extracts why a pod does not start or run, in the words of the cluster, from its raw status and
-from warning events about it.
+"""Extracts why a pod does not start or run, as the cluster reports it, from its raw status and from
+warning events about it.
 
 The message is stable: a kubelet alternates between reasons for the same problem, and an event and
 the status report it at different times. Both must give the same text, or the job's conditions would
@@ -22,7 +22,7 @@ from dijob.core.observed.views import Pod
 
 Body = Mapping[str, Any]
 
-# The kubelet alternates between these two.
+# The kubelet alternates between these two reasons.
 PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
 # Parts of a pull error that do not explain it.
 PULL_NOISE = (*PULL_REASONS, "rpc error")
@@ -37,16 +37,17 @@ _ABOUT = re.compile(r"\{(.+)\}$")
 # Waiting reasons of a normal start.
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 # A kubelet retries what it cannot do yet: a ConfigMap may be created a second after the pods, two
-# nodes may mount a claim at the same time, or a registry may be slow once. A message about it would
-# be outdated by the time it is read, and its event stays for an hour. So it is delayed.
-# A mount is retried after 0.5, 1, 2 and 4 s, so it has failed four times by then. A pull is retried
-# only after 10 s, but the reason why a job cannot start must be reported within 10 s.
+# nodes may mount a claim at the same time, or a registry may be slow once. A message about such a
+# problem would be outdated by the time it is read, and its event would stay for an hour. So the
+# message is delayed. A mount is retried after 0.5, 1, 2 and 4 s, so it has failed four times by
+# then. A pull is retried only after 10 s, but the reason why a job cannot start must be reported
+# within 10 s.
 RETRIED_SECONDS = 5.0
 
 
 def pod_complaint(spec: Body, status: Body, main: str = "") -> str:
-    """Return why the pod does not start or run, in the words of the cluster; "" if nothing is
-    wrong. `main` is the name of the main container.
+    """Return why the pod does not start or run, as the cluster reports it; "" if nothing is wrong.
+    `main` is the name of the main container.
     """
     if status.get("phase") == "Failed":
         # The event about the same rejection does not have this prefix.
@@ -127,7 +128,7 @@ def _container_complaint(spec: Body, container: Body, main: str) -> str:
 
 def wanted_image(spec: Body, container: Body) -> str:
     """Return the image that the kubelet tries to pull. After `kubectl set image`, the status of the
-    container still has the image with which it ran before, so the spec counts.
+    container still has the image with which it ran before, so the image comes from the spec.
     """
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     wanted = (c.get("image") for c in every if c.get("name") == container.get("name"))

@@ -51,7 +51,7 @@ class Containers:
     is known yet (sandbox.py). `all_ended`: no container is running or will be restarted.
     `unstarted`: only the container that installs the operator's programs has started, so the pod's
     image may not be on the node yet (unless another pod of the job uses it there, ranked.py).
-    `gated`: the gate runs. `gate_started` is when it started last.
+    `gated`: the gate is running. `gate_started` is when it started last.
 
     The main container: `outlived_sandbox`: the operator has observed that it ended after its
     sandbox had died (sandbox.py). `broken` means that it has failed and is not restarted
@@ -129,7 +129,7 @@ def gate_started(status: Body) -> str:
 
 
 def is_at_gate(status: Body) -> bool:
-    """Whether the gate runs."""
+    """Whether the gate is running."""
     return "running" in (_gate_status(status).get("state") or {})
 
 
@@ -216,7 +216,7 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container ended last. If it has never ended with an error, return the
-    last termination of the first other container that has and whose terminations count.
+    last termination of the first other container that has, if its terminations count.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)
@@ -242,7 +242,7 @@ def renewal_of(main: Body) -> int:
 
 
 def start_time(main: Body) -> str:
-    """Return when the running container was started; "" if it does not run."""
+    """Return when the running container was started; "" if it is not running."""
     return str(((main.get("state") or {}).get("running") or {}).get("startedAt") or "")
 
 

@@ -41,8 +41,8 @@ REFUSED_REASONS = {
 @dataclass(frozen=True)
 class Expected:
     """What explains that ranks are not Ready. `restarting` are the ranks whose process has been
-    requested to restart. `usual` is why a program that runs may well not be Ready now; "" if this
-    is unusual, so that its log should be read.
+    requested to restart. `usual` is a normal reason why a running program may not be Ready now; ""
+    if there is none, so that its log should be read.
     """
 
     restarting: Container[int] = ()
@@ -170,7 +170,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
 def _api_error(refused: ApiRejection) -> str:
     """Return the API error about the pod of a rank. Only an error about the pod's content gets
     advice. The message about an old pod may name the operator's containers, too, because it lists
-    the containers that still run.
+    the containers that are still running.
     """
     about_content = refused.why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)
     return remedies.about_rank(refused.message) if about_content else refused.message

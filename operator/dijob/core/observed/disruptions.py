@@ -1,7 +1,7 @@
 """Classifies the end of a pod as a disruption by the cluster or as its own failure, from its raw
 status.
 
-Disruptions do not count against backoffLimit, like in a Kubernetes Job. The condition
+Disruptions do not count against backoffLimit, as in a Kubernetes Job. The condition
 DisruptionTarget covers most of them, but a kubelet that rejects a pod does not set it.
 """
 

@@ -16,7 +16,7 @@ from dijob.core.observed.remedies import find_remedy
 
 Body = Mapping[str, Any]
 
-# Below this header the frames are indented; the first line that is not is the exception.
+# Below this header the frames are indented; the first line that is not indented is the exception.
 TRACEBACK = "Traceback (most recent call last):"
 # torchrun's summary. Its traceback is that of torchrun, not of the worker that failed
 # (torch/distributed/elastic/multiprocessing/errors).

@@ -57,7 +57,7 @@ def main_name(spec: Body) -> str:
 
     Nothing else is reliable. The webhook of a service mesh may put its proxy first, annotations can
     be forged, and the job's template may have changed. But the mounts of a pod are immutable, and
-    an injected container does not get ours. A pod without these mounts (that of the Redis server)
+    an injected container does not get them. A pod without these mounts (that of the Redis server)
     has no launcher; then it is di-container, else the first container.
     """
     given = spec.get("containers") or ()
@@ -155,8 +155,8 @@ def starts_launcher(spec: Body, name: str) -> bool:
 def _needed_image(spec: Body, name: str) -> str:
     """Return the image that the pod's gate and main container need.
 
-    Return "" if it cannot be inferred from another pod that the pod can start: each start asks the
-    registry, or an init container of the template needs its own image first.
+    Return "" if another pod with this image on the node does not prove that this pod can start:
+    each start asks the registry, or an init container of the template needs its own image first.
     """
     main, before = _find_container(spec, name), spec.get("initContainers") or ()
     own = any(c.get("name") not in OURS for c in before)

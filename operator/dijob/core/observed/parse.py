@@ -85,9 +85,9 @@ def owner_in_words(body: Body) -> str:
 
 
 def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
-    """Return the port of an existing Service and the one that it needs; None if it has that port,
-    or is not a Service. The port of a headless Service does not matter, because its names resolve
-    to the pods themselves.
+    """Return the port of an existing Service and the port that it needs; None if both are the same,
+    or if the object is not a Service. The port of a headless Service does not matter, because its
+    names resolve to the pods themselves.
     """
     if manifest["kind"] != "Service" or manifest["spec"].get("clusterIP") == "None":
         return None
@@ -213,8 +213,8 @@ def _has_succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool
         return False
     if sandbox.ended_with_it(status, main, in_front):
         return False
-    # A pod that is selected to be ended and still runs may succeed by itself or be ended, so its
-    # main container's exit code does not count yet.
+    # A pod that is selected to be ended and is still running may succeed by itself or be ended, so
+    # its main container's exit code does not count yet.
     return status.get("phase") == "Succeeded" or (
         containers.exit_code(main) == 0 and not disruptions.is_targeted(status)
     )

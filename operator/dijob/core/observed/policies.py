@@ -27,7 +27,7 @@ def spec_digest(spec: Mapping[str, Any]) -> str:
 
 
 def _canonical_value(value: Any, key: str = "") -> Any:
-    """Normalize a spec like the API server does: without nulls, empty lists and empty matchLabels,
+    """Normalize a spec as the API server does: without nulls, empty lists and empty matchLabels,
     and with the default protocol of ports. Other empty objects have a meaning and stay: an empty
     selector selects everything.
     """

@@ -17,7 +17,7 @@ from dijob.core.observed.views import ApiRejection, RejectionCause
 
 # 400 and 422 stay the same while the object is the same, so a retry is rarely useful.
 FINAL_SECONDS = 300.0
-# Messages of admission controllers, whose rejections can end without a change of the object.
+# Messages of admission controllers, whose rejections can end without a change to the object.
 # Policies respond with 422, webhooks with any code.
 ADMISSION = re.compile(r"AdmissionPolicy '|^admission webhook ")
 # The watch shows only the operator's own objects, so the deletion of a foreign object that has our
@@ -60,7 +60,7 @@ def name_in_use(
 
 
 def replace_name(text: str, name: str, other: str) -> str:
-    """Return a text with an object's name replaced by another one."""
+    """Return a text with an object's name replaced by another name."""
     return re.sub(rf"(?<![-.\w]){re.escape(name)}(?![-\w])", other, text)
 
 
@@ -98,7 +98,7 @@ def of_creation(
 
     With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. Such a
     rejection, 403 (a missing service account, priority class or runtime class, or a quota), 429 and
-    5xx can end without a change of the object. They are retried after 1, 2, 4 ... seconds, to which
+    5xx can end without a change to the object. They are retried after 1, 2, 4 ... seconds, to which
     `spread` adds jitter.
     """
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
@@ -147,7 +147,7 @@ def of_pods(what: str) -> str:
 
 def reverted(message: str, before: ApiRejection | None, now: datetime) -> ApiRejection:
     """Return a rejection for a change that the API server accepted but something reverts. Without
-    it, the operator and that controller would overwrite each other without end.
+    it, the operator and that controller would overwrite each other endlessly.
     """
     lately = before and now - before.retry_at < timedelta(seconds=FORGET_SECONDS)
     return _for_now(RejectionCause.FORBIDDEN, message, before if lately else None, now)

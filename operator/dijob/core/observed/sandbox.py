@@ -9,8 +9,8 @@ first. These stamps have whole seconds. So the launcher does not exit before the
 SIGTERM (the launcher's run/delay.go).
 
 A container without a launcher can end in the second in which its sandbox died. The operator usually
-observes both states one after the other, and remembers the order (`remembered`). Otherwise, an end
-by SIGTERM or SIGKILL counts as an end with the sandbox, and so does an exit 0 that the kubelet
+observes both states one after the other, and remembers the order (`with_remembered`). Otherwise, an
+end by SIGTERM or SIGKILL counts as an end with the sandbox, and so does an exit 0 that the kubelet
 reported within that second (`_reported_at_once`).
 """
 
@@ -58,7 +58,7 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
 def with_remembered(before: Pod, now: Pod) -> Pod:
     """Return the newer view of a pod, with what only the older view shows: that the sandbox died
     while the main container still ran. Whatever exit code that container then ends with, it has
-    neither succeeded nor failed. This ends when the container starts again.
+    neither succeeded nor failed. This holds until the container starts again.
     """
     then, after = before.containers, now.containers
     died_first = then.outlived_sandbox or (not then.sandbox and then.started)

@@ -1,4 +1,4 @@
-"""Infers the state of a pod's scheduler and node from the pod, where they report nothing."""
+"""Infers the state of a pod's scheduler and node from the pod itself, if they report nothing."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -71,7 +71,7 @@ def _describe_required(what: str, name: str) -> str:
 
 
 def silent_since(status: Body) -> str:
-    """Return since when the pod's node is unreachable; "" if it is not.
+    """Return since when the pod's node has been unreachable; "" if it is reachable.
 
     The node controller then sets only the condition Ready to False, without a reason. A kubelet
     that sets it to False always gives a reason.

@@ -1,7 +1,7 @@
 """Reads Services, and compares where they lead.
 
 A Service whose spec was edited still exists, so nothing would be reported until a rank looks up the
-name of another one and does not find it.
+name of another rank and does not find it.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 from dijob.core.observed.parse import parse_child
 from dijob.core.observed.views import Child, Observed, Route
 
-# Unlike any other type, it has no pods behind it.
+# Unlike Services of any other type, it has no pods behind it.
 _EXTERNAL = "ExternalName"
 
 

@@ -1,5 +1,5 @@
-"""Explains why a pod that is being deleted still exists: which container still runs, until when it
-may, and which finalizers block the deletion.
+"""Explains why a pod that is being deleted still exists: which container is still running, until
+when it may run, and which finalizers block the deletion.
 
 The operator waits for such pods after a loss, a scale-down, a suspension and a deletion, and
 `kubectl dijob doctor` reports them. Both use the same messages.
@@ -25,7 +25,7 @@ class Termination:
     """Why a pod that is being deleted still exists.
 
     `until` is when its grace period of `grace_seconds` ends, in Kubernetes' format ("": the pod is
-    not being deleted). `running` are the containers that still run, on `node`.
+    not being deleted). `running` are the containers that are still running, on `node`.
     """
 
     until: str = ""

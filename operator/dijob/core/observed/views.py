@@ -87,7 +87,7 @@ class Unready:
 
     `text` is the message. `container` is the container that is not ready ("": a readiness gate),
     `probe` the kind of its probe that does not succeed ("": it has none). `since` is when this
-    began, as far as the status shows it.
+    began ("": the status does not show it).
     """
 
     text: str
@@ -101,10 +101,9 @@ class Pod:
     """One pod of the job as last observed.
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
-    view. `complaint` is why it has no address or does not run, in the words of the cluster.
-    `unready` is what keeps it from being Ready, other than its program.
-    `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is its copy of the
-    peer list.
+    view. `complaint` is why it has no address or does not run, as the cluster reports it. `unready`
+    is what keeps it from being Ready, other than its program. `ending_soon`: it has the deadline
+    that ends it and keeps its logs. `copy` is its copy of the peer list.
     """
 
     rank: int
@@ -197,8 +196,8 @@ class RejectionCause(StrEnum):
 
 @dataclass(frozen=True)
 class ApiRejection:
-    """The API server's last rejection of the creation or a change of one object: its message, when
-    to retry, and since when the rejections have been of the same kind.
+    """The API server's last rejection of the creation of one object, or of a change to it: its
+    message, when to retry, and since when the rejections have been of the same kind.
     """
 
     why: RejectionCause
@@ -226,9 +225,9 @@ class Creation:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a Service leads. `headless`: its name resolves to the pods. `external`: it stands for
-    another host. `unready`: pods that are not Ready are included. `ports` are pairs of a port and
-    its target.
+    """Where a Service leads. `headless`: its name resolves to the pods. `external`: it is an alias
+    of another host. `unready`: pods that are not Ready are included. `ports` are pairs of a port
+    and its target.
     """
 
     selector: frozenset[tuple[str, str]] = frozenset()
@@ -253,7 +252,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Child:
-    """An object of a job of which mainly its existence matters. `digest` is that of a
+    """An object of a job, other than a pod. Mainly its existence matters. `digest` is that of a
     NetworkPolicy's spec (policies.py); "" for other kinds. `route` is that of a Service; None for
     other kinds.
     """
@@ -317,11 +316,11 @@ class Observed:
     `rejections` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last
     rejection. `creations` maps the name of a pod to its recent creations, `warnings` the uid of a
     pod to its newest warning event. `room` is about capacity. `first_seen` is when the job was
-    first reconciled (None: now). `list_seen` maps the uid of a pod that must act on a peer list,
-    and the revision, to when that list was first seen on the pod. It also maps the uid of any pod,
-    and ARRIVAL, to when the pod was first seen to have arrived. `reminded` maps the same keys to
-    when the pod's kubelet was last reminded of the list. `published` maps the uid of a pod to the
-    newest revision that this operator has written to it.
+    first reconciled (None: now). The keys of `list_seen` are pairs of a pod's uid and a revision,
+    for pods that must act on that peer list. The values are when the list was first seen on the
+    pod. With ARRIVAL in place of a revision, the value is when any pod was first seen to have
+    arrived. `reminded` maps the same keys to when the pod's kubelet was last reminded of the list.
+    `published` maps the uid of a pod to the newest revision that this operator has written to it.
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
     is about its NetworkPolicy, and `throttling` about writes that can wait.
@@ -349,7 +348,7 @@ class Observed:
 
     def run_of(self, name: str) -> str:
         """Return the current run of the main container of a pod without a rank, as uid/restarts; ""
-        if it does not run.
+        if it is not running.
         """
         pod = self.unranked_pod(name)
         return (

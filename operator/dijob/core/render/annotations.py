@@ -28,9 +28,9 @@ VARIABLES: Final = {
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
 }
 # A deadline is the only way to end a pod that restarts repeatedly and to keep its logs, which a
-# deletion would remove. (Writing the pod's status would work as well, but that right applies to all
-# pods.) The kubelet then reports a deadline that the user has not set, so this text explains it on
-# the pod itself.
+# deletion would remove. (Writing the pod's status would work as well, but that permission applies
+# to all pods.) The kubelet then reports a deadline that the user has not set, so this text explains
+# it on the pod itself.
 ENDED = (
     "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
     " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"
@@ -136,8 +136,8 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
 
 
 def made_for(gang: Gang, address_list: AddressList, reads: frozenset[str]) -> dict[str, str]:
-    """Return those of `made_of` that a pod needs which `reads` the annotations of these names. The
-    launcher derives all others from the list itself (docs/decisions/024).
+    """Return the annotations of `made_of` that a pod needs, if its spec `reads` the annotations of
+    these names. The launcher derives all others from the list itself (docs/decisions/024).
     """
     needed = {names.ANNOTATION_LIST_NUMBER, *gang.runtime.traits.annotations, *reads}
     made = made_of(gang, address_list)

@@ -1,7 +1,7 @@
 """Adds gate and launcher (images/launcher) to a rank's pod: their containers, volumes and mounts.
 
 The gate is an init container that runs from the main container's image. So the pod counts as ready
-for a peer list only when its node has that image, and no program starts before all can
+for a peer list only when its node has that image, and no program starts before all programs can
 (docs/decisions/026).
 """
 
@@ -73,8 +73,8 @@ def _installer_container(main: Manifest, options: Options) -> Manifest:
 
 
 def _gate_container(main: Manifest, gang: Gang, member: GangMember, options: Options) -> Manifest:
-    """Return the last init container. It runs from the main container's image: once it runs, that
-    image is on the node.
+    """Return the last init container. It runs from the main container's image. So once it is
+    running, that image is on the node.
     """
     gate: Manifest = {
         "name": names.GATE_CONTAINER,

@@ -16,7 +16,7 @@ Metadata = dict[str, Any]
 
 def of_service(job: DIJob) -> Metadata:
     """Return the metadata of the job's headless Service."""
-    # The labels of the template, if all pods have the same one.
+    # The labels of the template, if all pods are created from the same template.
     common = job.spec.template.metadata.labels if job.spec.template else None
     return _common_metadata(job, job.metadata.name, common)
 

@@ -17,7 +17,7 @@ from dijob.core.render import launcher, metadata, server, variables
 from dijob.core.render.fields import Manifest, as_mapping, extend_list, objects_in
 from dijob.names import DIALLING, Addressing, Launcher
 
-# The readiness probe asks every second from the start, so that a rank is Ready soon after its
+# The readiness probe runs every second from the start, so that a rank is Ready soon after its
 # program listens. A failing readiness probe does not restart a container.
 PROBE_PERIOD_SECONDS = 1
 # Below this port, a process needs a capability to listen.
@@ -59,7 +59,7 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
     spec["subdomain"] = gang.job
     # In-place restarts recover from a crash within seconds and need OnFailure. Service links would
     # add variables for each Service of the namespace. Null counts as absent, because the API server
-    # would replace it by its own defaults (Always, true).
+    # would replace it with its own defaults (Always, true).
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value

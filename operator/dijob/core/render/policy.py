@@ -2,7 +2,7 @@
 that the job names, can connect.
 
 DI-engine unpickles what arrives at its ports (ding/framework/parallel.py), so anyone who can
-connect to one can run code in the rank.
+connect to such a port can run code in the rank.
 """
 
 from typing import Any

@@ -15,8 +15,8 @@ TOKEN_SECONDS: Final = 3600
 
 
 def add_server_access(spec: Manifest, main: Manifest, options: Options) -> None:
-    """Add both to the pod's spec and its main container (both are copies) if there is a server.
-    Variables of the template are not overwritten.
+    """Add the URL and the token to the pod's spec and its main container, if there is a server. The
+    spec and the container must be copies. Variables of the template are not overwritten.
     """
     if not options.server_url:
         return

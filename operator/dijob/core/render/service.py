@@ -11,8 +11,8 @@ def headless_spec(job: str) -> Manifest:
     """Return the spec of the Service of the job of this name."""
     return {
         "clusterIP": "None",
-        # Names must resolve before a pod is Ready, because programs connect to each other to get
-        # there.
+        # Names must resolve before a pod is Ready, because programs connect to each other to become
+        # Ready.
         "publishNotReadyAddresses": True,
         "selector": {names.LABEL_JOB: job},
         "ports": [{"name": names.MAIN_PORT, "port": names.BASE_PORT}],

@@ -84,9 +84,9 @@ def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, s
     """Return the variables that the kubelet reads from an annotation when it starts the container,
     each with that annotation.
 
-    These are all variables that depend on the list. If the container has a launcher, which sets
-    them itself, only those to which the template refers as $(NAME), because the kubelet substitutes
-    these before the launcher runs.
+    These are all variables that depend on the list. If the container has a launcher, the launcher
+    sets them itself. Then they are only the variables to which the template refers as $(NAME),
+    because the kubelet substitutes these before the launcher runs.
     """
     named = _referenced_names(main)
     return [

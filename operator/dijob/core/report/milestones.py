@@ -1,7 +1,7 @@
-"""Derives what happened to a job from a change of its status; the metrics count it.
+"""Derives what happened to a job from a change to its status; the metrics count it.
 
-Only one operator stores a given change, whether there are several operators or one restarts. So an
-operator that counts the changes it has stored itself counts nothing twice, and nothing that
+Only one operator stores a given change, whether several operators run or one operator restarts. So
+an operator that counts the changes it has stored itself counts nothing twice, and nothing that
 happened before its start.
 """
 
@@ -46,7 +46,7 @@ class JobEnd:
 
 @dataclass(frozen=True)
 class Milestones:
-    """The transitions in one change of a status.
+    """The transitions in one status change.
 
     `started` is the time (seconds) from the job's creation or resumption until it became Running.
     `recovered` is the time (seconds) from the first rank that was not Ready until all ranks were
@@ -77,7 +77,9 @@ def find_milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> 
 
 
 def _seconds_since(since: str, now: datetime) -> float | None:
-    """Return the seconds since a time stamp; 0 at least, since another machine's clock set it."""
+    """Return the seconds since a time stamp; at least 0, since another machine's clock set the time
+    stamp.
+    """
     begin = parse_time(since)
     return max(0.0, (now - begin).total_seconds()) if begin else None
 
@@ -101,7 +103,7 @@ def _recovery_seconds(old: Status, new: Status, now: datetime) -> float | None:
     if not (back and before and loss) or new.ended or loss.reason in WISHED:
         return None
     since, lost = parse_time(before.last_transition_time), parse_time(loss.time)
-    # An older loss does not explain this time in which ranks were not Ready.
+    # A loss before `since` does not explain why ranks were not Ready.
     if since is None or lost is None or lost < since:
         return None
     return _seconds_since(before.last_transition_time, now)

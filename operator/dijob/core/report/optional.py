@@ -40,7 +40,7 @@ PAUSED = (
 def optional_conditions(ctx: Context) -> list[Fact]:
     """Return the optional conditions that are, or were, relevant."""
     status, facts = ctx.job.status, []
-    # A change of an ended job has no effect, so the message says what to do instead.
+    # A change to an ended job has no effect, so the message says what to do instead.
     over = checks.ENDED_MESSAGE.format(status.phase) if status.ended else ""
     if ctx.template_changed:
         facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))

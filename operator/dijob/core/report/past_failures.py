@@ -1,6 +1,7 @@
 """Describes the failures that a running job has recovered from: their number, and the last one.
 
-Without this, a rank that crashes repeatedly looks healthy: between two crashes all ranks run.
+Without this, a rank that crashes repeatedly looks healthy: between two crashes, all ranks are
+running.
 """
 
 from dijob.api.status import Charge

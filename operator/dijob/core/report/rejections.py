@@ -1,4 +1,4 @@
-"""Reports changes of existing objects that the API server rejects."""
+"""Reports changes to existing objects that the API server rejects."""
 
 from dijob.core.actions import Action
 from dijob.core.decide import changes

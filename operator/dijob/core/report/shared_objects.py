@@ -14,7 +14,8 @@ from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.core.render import service as render_service
 from dijob.reasons import BrokerReady, Isolated, ServiceReady
 
-# Rejections whose message is the API error. The operator writes the messages of the others.
+# Rejections whose message is the API error. The operator writes the messages of all other
+# rejections.
 FROM_API = (RejectionCause.REJECTED, RejectionCause.FORBIDDEN, RejectionCause.UNAVAILABLE)
 # The reasons of rejections that do not come from the API server.
 REASONS = {
@@ -85,7 +86,8 @@ def server_fact(ctx: Context) -> Fact:
     name, observed = ctx.world.gang.server, ctx.observed
     if ctx.redis_is_ready:
         return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
-    # Rejections come first: as long as one object is missing, the state of the others is no help.
+    # Rejections come first: as long as one object is missing, the state of the others does not
+    # help.
     for kind in REDIS_KINDS:
         if rejection := observed.rejections.get(f"{kind}/{name}"):
             message = not_created(f"{kind}/{name}", rejection)

@@ -94,8 +94,8 @@ def _is_problem(condition: Condition | None) -> bool:
 
 
 class Pressure(Enum):
-    """How soon a change of the status must be written. The control plane limits how fast many jobs
-    start, so a change that is not needed at once waits and is merged with the next ones
+    """How soon a status change must be written. The control plane limits how fast many jobs start,
+    so a change that is not needed at once waits and is merged with the next ones
     (docs/decisions/022).
     """
 
@@ -180,8 +180,8 @@ def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: dat
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
-    """Return the events for a change of the status: one for each condition whose new reason has
-    an event in the catalogue, and Scaled for a running job whose peer list has a new size.
+    """Return the events for a status change: one for each condition whose new reason has an event
+    in the catalog, and Scaled for a running job whose peer list has a new size.
     """
     before = {c.type: c for c in old.conditions}
     changed = [
@@ -252,7 +252,7 @@ def _finished_condition(stored: Mapping[str, Condition], now: datetime) -> Condi
 
 def _build_condition(old: Condition | None, fact: Fact, generation: int, now: str) -> Condition:
     status = str(fact.reason.entry.status)
-    # Kubernetes' convention: the time is that of the last change of the status, not of the reason.
+    # Kubernetes' convention: the time is when the status last changed, not when the reason did.
     same = old is not None and old.status == status
     since = old.last_transition_time if old is not None and same else now
     return Condition(

@@ -8,7 +8,7 @@ from dijob.core.render.runtimes.row import RuntimeRow
 from dijob.names import Runtime
 
 RUNTIMES: Final[dict[Runtime, RuntimeRow]] = {
-    # Empty, because the DI_ variables are set for every runtime (environment).
+    # Empty, because the DI_ variables are set for every runtime (runtime_environment).
     Runtime.DITASK: RuntimeRow(lambda _member, _gang: {}),
     Runtime.TORCH: torch.ROW,
     Runtime.SLURM: slurm.ROW,

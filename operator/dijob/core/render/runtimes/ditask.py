@@ -8,7 +8,7 @@ def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address.
 
     DI-engine's own parser reads only DI_RANK and DI_NODES (ding/entry/cli_parsers/k8s_parser.py).
-    It computes a node id as DI_RANK * workers + i. With another queue than nng it omits the node
+    It computes a node id as DI_RANK * workers + i. With a queue other than nng it omits the node
     ids, so the launcher passes them (its ditask/ditask.go). The other variables are for other
     programs.
     """
@@ -23,7 +23,9 @@ def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
 
 
 def of_job(member: GangMember, gang: Gang) -> dict[str, str]:
-    """Return the identity of the job and of the rank, which holds in each container at any time."""
+    """Return the identity of the job and of the rank, which is the same in every container at any
+    time.
+    """
     return {
         "DI_JOB_ID": gang.uid,
         "DI_JOB_NAME": gang.job,

@@ -3,8 +3,8 @@ scripts written for srun.
 
 DI-engine's parser (0.5.3, ding/entry/cli_parsers/slurm_parser.py) understands only a node list
 `prefix[a-b,c]` or a single name. It repeats each name SLURM_NTASKS_PER_NODE times, uses the entry
-SLURM_PROCID as its own, and requires that it equals SLURMD_NODENAME. Worker processes are not Slurm
-tasks: `ditask --parallel-workers` starts them.
+at index SLURM_PROCID as its own name, and requires that this name equals SLURMD_NODENAME. Worker
+processes are not Slurm tasks: `ditask --parallel-workers` starts them.
 """
 
 from typing import Final
