@@ -1,4 +1,4 @@
-"""Changes of jobs, and the time that each job needs for them: many jobs are created, one job is
+"""Changes to jobs, and the time that each job needs for them: many jobs are created, one job is
 scaled, or a tenth of the pods is deleted.
 
 Each function returns when all affected jobs have completed the change. It learns that from a watch
@@ -15,8 +15,8 @@ from faults.lab.bulk import for_all
 from faults.lab.kube import Json, Kube, dijob, jobs, pods
 from measured import Shape, Starts
 
-# Every tenth pod is deleted, beginning with this one. None of them is a rank 0: every other rank
-# dials rank 0, so its loss would restart the whole job.
+# Every tenth pod is deleted, beginning with this one. None of these pods is a rank 0: every other
+# rank dials rank 0, so its loss would restart the whole job.
 FIRST_LOST, LOST_OF = 5, 10
 
 
@@ -126,7 +126,7 @@ async def lose(kube: Kube, namespace: str, shape: Shape) -> Starts:
 
 
 def _whole_again(ranks: int) -> Callable[[Json], bool]:
-    """Return a predicate of a status: all ranks are Ready with a peer list after the first."""
+    """Return a predicate of a status: all ranks are Ready with a later peer list than the first."""
 
     def whole(status: Json) -> bool:
         peers = [

@@ -24,7 +24,8 @@ from jobset import AGENT, controller, start_jobsets
 from measured import Result, Shape, Starts
 from place import LIMIT_SECONDS, Place, clear, size_in, until_listed
 
-# How long the entrant is observed after the last job runs: events and statuses may still follow.
+# How long the entrant is observed after the last job is running: events and statuses may still
+# follow.
 REST_SECONDS = 2.0
 # The variants of the operator: the addressing of the jobs, and additional arguments.
 OPERATORS = {
@@ -55,7 +56,7 @@ class Entrant:
 
     async def measured(self, acting: Awaitable[Starts]) -> Result:
         """Return the cost of an activity. The CPU of the process excludes its own start, and
-        includes its work in the REST_SECONDS after the last job runs.
+        includes its work in the REST_SECONDS after the last job is running.
         """
         cluster = self.place.cluster
         before, plane = self.process.usage(), plane_cpu(cluster)
@@ -99,12 +100,14 @@ async def race_one(place: Place, shape: Shape, name: str, namespace: str) -> Res
     if name in OPERATORS:
         async with started(place, shape, namespace, name) as running:
             return running.start
-    # Every other name is that of a floor.
+    # Every other name is the name of a floor.
     return await race_floor(place, shape, namespace, Kind(name))
 
 
 async def race_floor(place: Place, shape: Shape, namespace: str, kind: Kind = Kind.GATED) -> Result:
-    """Run a floor once. Its own CPU is not measured: it stands for the unavoidable part."""
+    """Run a floor once. Its own CPU is not measured, because a floor represents the unavoidable
+    cost.
+    """
     cluster, kube = place
     await make_namespace(kube, namespace)
     floor, before = Floor(kube, namespace, shape.jobs, shape.ranks, kind), plane_cpu(cluster)

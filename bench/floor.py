@@ -89,8 +89,8 @@ class Floor:
         job = name.rpartition("-")[0]
         addresses = self.known[job]
         told = IPS in pod["metadata"].get("annotations", ())
-        # A pod counts as running only when the watch shows it with its addresses: what it has been
-        # patched with before that is not known to have arrived.
+        # A pod counts as running only when the watch shows it with its addresses. Before that, it
+        # is unknown whether the patch has arrived.
         if status.get("phase") == "Running" and (told or self.kind is Kind.BARE):
             self.starts.pod_runs(job, name, self.ranks)
         if self.kind is not Kind.BARE and (ip := status.get("podIP")) and name not in addresses:

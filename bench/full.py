@@ -1,7 +1,7 @@
 """Measures how the cost of a start grows with the number of jobs, and with the pods of one job:
 python bench/full.py.
 
-It also measures changes of running jobs: one grows, a tenth of the pods is deleted, the jobs are at
+It also measures changes to running jobs: one grows, a tenth of the pods is deleted, the jobs are at
 rest for minutes, and the operator is killed.
 """
 
@@ -55,7 +55,7 @@ class Full:
     rest: float
 
     async def measure(self, shapes: list[Shape]) -> None:
-        """Measure each shape: the operator with the changes of its jobs, and the gated floor."""
+        """Measure each shape: the operator with the changes to its jobs, and the gated floor."""
         async with started(self.place, WARM, f"full-warm-{int(time.time())}"):
             pass
         for shape in shapes:
@@ -72,7 +72,7 @@ class Full:
             await quiet(self.place.cluster)
 
     async def _go_on(self, shape: Shape, running: Running) -> None:
-        """Measure the changes of running jobs of this shape."""
+        """Measure the changes to running jobs of this shape."""
         where = self.place.kube, running.entrant.namespace
         if shape == GROWS:
             what = f"{GROWS.ranks} -> {GROWN} ranks", 1, GROWN - GROWS.ranks

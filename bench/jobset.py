@@ -105,7 +105,7 @@ async def controller(binary: Path, cluster: Cluster) -> AsyncIterator["Controlle
             finally:
                 cluster.run_kubectl("delete", "-f", "-", stdin=told)
         finally:
-            # The webhooks are deleted before this, so that no call of the apiserver waits for them.
+            # The webhooks are deleted first, so that no call from the apiserver waits for them.
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -184,8 +184,9 @@ class Controller:
         return [hook["clientConfig"]["url"] for hook in hooks]
 
     def webhooks(self, authority: str) -> list[Json]:
-        """Return its webhook configurations, with the patches of its own installation, changed so
-        that they call this process.
+        """Return JobSet's webhook configurations, changed so that they call this process.
+
+        They include the patches of JobSet's own installation.
         """
         folder = self.components / "webhook"
         made: list[Json] = list(yaml.safe_load_all((folder / "manifests.yaml").read_text()))

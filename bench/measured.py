@@ -35,7 +35,7 @@ CROWD = Shape(1000, 4)
 @dataclass(frozen=True)
 class Starts:
     """The times at which jobs were created and at which they ran, by name (seconds of one monotonic
-    clock). For changes of running jobs: when the change began, and when the job had recovered.
+    clock). For changes to running jobs: when the change began, and when the job had recovered.
     """
 
     created: dict[str, float] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class Starts:
         return max(self.ran.values()) - min(self.created.values())
 
     def percentile(self, share: float) -> float:
-        """Return the seconds from creation to running that a share of the jobs did not exceed."""
+        """Return a percentile of the seconds from a job's creation until it was running."""
         took = sorted(self.ran[job] - self.created[job] for job in self.ran)
-        # Nearest rank, without interpolation: a figure that was really measured.
+        # Nearest rank, without interpolation, so that the figure was really measured.
         return took[min(int(share * len(took)), len(took) - 1)]
 
 
@@ -114,7 +114,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of running jobs: the number of affected jobs, and of pods that are new after it."""
+    """A change to running jobs: the number of affected jobs, and of pods that are new after it."""
 
     shape: Shape
     words: str
@@ -125,7 +125,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Rest:
-    """A time at rest, in seconds, with the operator's writes and requests in it."""
+    """A period at rest, in seconds, with the operator's writes and requests during it."""
 
     seconds: float
     writes: int

@@ -21,7 +21,7 @@ from faults.lab.running import Operator
 from measured import Shape
 from place import LIMIT_SECONDS, Place, clear, own_plane, until_listed, until_served
 
-# One job at a time is measured: it is the latency that a user of a quiet namespace sees.
+# One job is measured at a time. Its latency is what a user of a quiet namespace sees.
 ONE = Shape(1, 4)
 
 

@@ -18,7 +18,7 @@ matplotlib.rcParams.update(
     {"svg.fonttype": "none", "svg.hashsalt": "dijob", "font.size": 9, "axes.axisbelow": True}
 )
 PICTURES = PAGE.parent / "pictures"
-# The palette of Okabe and Ito, which colour-blind readers can distinguish.
+# The palette of Okabe and Ito, which color-blind readers can distinguish.
 COLOURS = {
     "bare": "#999999",
     "waiting": "#56B4E9",
@@ -34,7 +34,7 @@ Figure = Callable[[Shape, Result], float]
 
 def ratio_bars(axes: Any, tables: Tables, title: str, figure: Figure) -> None:
     """Draw a figure of each entrant by shape, relative to the gated floor."""
-    # The order of COLOURS, so that each entrant has the same place and colour in all pictures.
+    # The order of COLOURS, so that each entrant has the same place and color in all pictures.
     names = [name for name in COLOURS if name != FLOOR and any(name in r for r in tables.values())]
     width = 0.8 / len(names)
     for place, name in enumerate(names):

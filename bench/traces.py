@@ -99,7 +99,7 @@ class Start:
 
     @property
     def operators(self) -> float:
-        """Return the seconds in which the operator had to perform the next step."""
+        """Return the seconds during which the next step depended on the operator."""
         took = self.durations()
         return sum(took.get(step, 0.0) for step in OURS)
 
@@ -155,8 +155,9 @@ class Sources:
     def _steps(
         self, name: str, writes: list[Write], runtime: Mapping[str, float]
     ) -> Iterator[tuple[str, float]]:
-        """Yield the steps that this pod has completed, in order. Steps of an earlier pod of the
-        same name can be among them.
+        """Yield the steps that this pod has completed, in order.
+
+        They can include steps of an earlier pod of the same name.
         """
 
         def answers(verb: str, kind: str, agent: str, until: float = math.inf) -> list[float]:

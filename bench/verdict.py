@@ -39,7 +39,7 @@ class Findings:
         return "\n".join(rows)
 
     def goals(self) -> str:
-        """Return the table of the goals with their measured figures."""
+        """Return the table of the goals with the measured figures."""
         rows = (goal.row(self) for goal in GOALS)
         return "\n".join(("| figure | goal | measured | |\n|---|---|---|---|", *rows))
 

@@ -39,12 +39,12 @@ from catalogue import (
 from golang import find_go
 from steps import SANDBOX, BuildError, Step, pip_secrets, say
 
-# The layers of the operator's image, so that after a change of its code only the code is copied and
+# The layers of the operator's image, so that after a change to its code only the code is copied and
 # compiled. Docker has its own layer cache.
 LAYERS = CACHE / "layers"
 LAYERS_LIMIT = 2e9
-# The image of the previous inputs is kept as well, for switching between two branches, if images
-# are smaller than this.
+# For switching between two branches, the image of the previous inputs is kept as well if it is
+# smaller than this.
 SECOND_LIMIT = 1e9
 TOOLS = {
     "buildah": "buildah",
@@ -159,8 +159,8 @@ def cached(name: str) -> bool:
     """
     target = archive(name)
     if target.exists():
-        # Only the access time: by the modification time, the test cluster recognizes an archive
-        # that it has already loaded.
+        # Only the access time is changed, because the test cluster recognizes an archive that it
+        # has already loaded by its modification time.
         os.utime(target, ns=(time.time_ns(), target.stat().st_mtime_ns))
         say(f"{name} is in the cache: {target}")
     return target.exists()
@@ -246,7 +246,7 @@ def with_base(names: list[str]) -> list[str]:
 
 
 def parsed() -> argparse.Namespace:
-    """Parse the command line, and set the architecture that it names in the catalogue."""
+    """Parse the command line, and set the architecture that it names in the catalog."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(IMAGES)} (default: all)"
@@ -283,7 +283,8 @@ def main() -> int:
         if options.show:
             print(archive(options.show))
             return 0
-        # First without the lock, so that a call that needs no build does not wait for another one.
+        # First without the lock, so that a call that needs no build does not wait for another
+        # call's build.
         if missing := [name for name in options.names or ORDER if not cached(name)]:
             with locked_cache():
                 for name in with_base(list(dict.fromkeys(missing))):

@@ -50,10 +50,10 @@ class Image:
 RUNTIME = "images/dijob-runtime"
 OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
 OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
-# Programs for users' machines. Their changes do not rebuild the operator's image.
+# Programs for users' machines. Changes to them do not rebuild the operator's image.
 NOT_OPERATOR = ("operator/dijob/cli", "operator/dijob/client")
-# The context of an operator image for another architecture, which is built without running code of
-# it.
+# The context of an operator image for another architecture, which is built without running code for
+# that architecture.
 CROSS = "images/operator"
 LAUNCHER_INPUTS = (
     *(f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")),
@@ -112,8 +112,8 @@ STATIC = ("launcher", "stacks")
 def for_arch(arch: str) -> None:
     """Set the architecture of the images of OF_ANY_ARCH.
 
-    A Docker engine runs the operator's Dockerfile for another architecture by emulation. Without
-    one, CROSS is the context.
+    A Docker engine runs the operator's Dockerfile for another architecture by emulation. Without a
+    Docker engine, CROSS is the context.
     """
     for name in OF_ANY_ARCH:
         IMAGES[name] = replace(IMAGES[name], arch=arch)

@@ -1,7 +1,7 @@
 """Generates docs/cli.md from the help of the commands.
 
-`python docs/site/commands.py` writes the page, and `--check` fails if it is out of date. The page
-has no text of its own beyond its head, so it cannot differ from what the program does.
+`python docs/site/commands.py` writes the page, and `--check` fails if it is out of date. Apart from
+its introduction, the page has no text of its own, so it cannot differ from what the program does.
 """
 
 import ast
@@ -29,7 +29,7 @@ kubectl dijob --help      # kubectl finds kubectl-dijob in PATH; `dijob --help` 
 
 Every command uses your kubeconfig and your permissions, and needs nothing in the cluster except the
 operator. Results are printed on standard output; progress and errors are printed on stderr. An
-error is one sentence that says what to do. Colours and live views are used only in a terminal.
+error is one sentence that says what to do. Colors and live views are used only in a terminal.
 `kubectl dijob completion --help` explains how to set up shell completion. For Python programs there
 is [a client](client.md).
 

@@ -22,7 +22,7 @@ LOG = logging.getLogger("mkdocs.hooks.dijob")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside docs/ to which pages link, and those to which these link in turn."""
+    """Add the files outside docs/ to which pages link, and the files to which those files link."""
     todo = [file.src_uri for file in files.documentation_pages()]
     while todo:
         page = todo.pop()
@@ -55,7 +55,7 @@ def _outside(page: str, text: str) -> list[str]:
 
 def _target(page: str, to: str) -> str | None:
     """Return the path in the repository of a link's target if the link must be rewritten, otherwise
-    None. A folder stands for its README.md."""
+    None. For a folder, it is the folder's README.md."""
     if "://" in to or to.startswith("mailto:"):
         return None
     path = posixpath.normpath(posixpath.join(posixpath.dirname(_source(page)), to))

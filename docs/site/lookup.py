@@ -79,7 +79,7 @@ def _name(metric: Metric) -> str:
 
 
 def _collector(registry: CollectorRegistry, metric: Metric) -> Any:
-    """The library gives labels of series that have samples only."""
+    """A collector, because the library shows the labels only of series that have samples."""
     return registry._names_to_collectors.get(metric.name)
 
 
@@ -127,7 +127,7 @@ def chart_values() -> str:
 
 
 def _parts(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
-    """Each value of the schema with its dotted path, a group before what is in it."""
+    """Yield each value of the schema with its dotted path, a group before its values."""
     for name, part in schema["properties"].items():
         inner = f"{path}.{name}" if path else name
         yield inner, part
@@ -136,7 +136,7 @@ def _parts(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
 
 
 def _named(part: Json) -> bool:
-    """Whether it is a group: its values have names of the chart's own."""
+    """Whether the value is a group whose values have names of the chart's own."""
     return bool(part.get("properties", {}).keys() - {"requests", "limits"})
 
 
@@ -157,7 +157,7 @@ def _type(part: Json) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A default as YAML in one line; "" where it is empty text."""
+    """A default as YAML in one line; "" if it is an empty text."""
     if value == "":
         return ""
     # One line, because it is a table cell.
@@ -174,7 +174,7 @@ def _linked(part: Json) -> str:
 
 
 def main() -> int:
-    """Exit code 1: with --check, a page is out of date."""
+    """Write or check the pages. Return 1 if --check finds a page out of date."""
     pages = {"docs/metrics.md": metrics(), "docs/chart-values.md": chart_values()}
     return settle_pages("python docs/site/lookup.py", str(__doc__), pages)
 

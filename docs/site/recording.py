@@ -175,8 +175,10 @@ def code(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_whole(shown: Snapshot, list_number: int) -> bool:
-    """Return whether all ranks are ready with that peer list. For a later list than the first, the
-    event PeersReady must have been posted, too, so that the recording shows it.
+    """Return whether all ranks are ready with that peer list.
+
+    For a list after the first one, the event PeersReady must also exist, so that the recording
+    shows it.
     """
     messages = [event["message"] for event in shown.events if event.get("reason") == "PeersReady"]
     if list_number > 1 and not any(f"revision {list_number}," in each for each in messages):

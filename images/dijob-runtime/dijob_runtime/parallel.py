@@ -59,8 +59,9 @@ def parallel_args(**given: Any) -> dict[str, Any]:
 def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are not None.
 
-    None is DI-engine's own default of most arguments of Parallel.runner, or equivalent to it, or an
-    error (ding 0.5.3, ding/framework/parallel.py). Scripts often pass on options that are None.
+    For each argument of Parallel.runner, None is DI-engine's own default (as for most), equivalent
+    to the default, or an error (ding 0.5.3, ding/framework/parallel.py). Scripts often pass on
+    options that are None.
     """
     return {name: value for name, value in arguments.items() if value is not None}
 

@@ -2,8 +2,8 @@
 replicas, and report the training's progress.
 
 A pod has the server's address and a token only if the cluster's administrator has enabled the
-server (docs/server.md). Reporting must never harm a training, so `report` never blocks and never
-raises.
+server (docs/server.md). Reporting must never disrupt the training, so `report` never blocks and
+never raises.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def report(
 ) -> None:
     """Report the training's progress, for `kubectl get dijobs` and the job's status.
 
-    You may call it at any rate. It returns at once, a thread sends the newest values every 10 s,
-    and without a server it does nothing. A failed request is logged once on stderr, and the program
+    You may call it at any rate. It returns at once, and a thread sends the newest values every 10
+    s. Without a server it does nothing. A failed request is logged once on stderr, and the program
     continues. A value that is not a finite number is logged once, too, and the others are sent
     without it.
     """

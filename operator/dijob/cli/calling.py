@@ -75,7 +75,7 @@ def print_outcome(outcome: "Outcome") -> None:
 
 
 class Narrator:
-    """Prints each change of a job's phase, message or progress on stderr.
+    """Prints each change to a job's phase, message or progress on stderr.
 
     The final state is left to the command, which prints it on stdout or as an error.
     """

@@ -1,6 +1,6 @@
 """Finds what other packages add to the command line through entry points.
 
-The command line knows no name of them, and imports a package only when its command or option is
+The command line does not know their names, and imports a package only when its command or option is
 used. So `kubectl dijob get` starts as fast as without them, and a package that cannot be imported
 affects nothing else.
 """
@@ -34,7 +34,7 @@ def find_extensions(group: str) -> "Mapping[str, EntryPoint]":
 def _of_checkout(group: str) -> "list[EntryPoint]":
     """Return the entry points that pyproject.toml lists, if this program runs from a checkout.
 
-    A checkout need not be installed, and then Python has no metadata of it. An installed package
+    A checkout need not be installed, and then Python has no metadata for it. An installed package
     has no pyproject.toml, because its table is in the metadata.
     """
     file = Path(__file__).parents[3] / "pyproject.toml"

@@ -18,8 +18,8 @@ def command_names() -> list[str]:
 
 
 def load_command(name: str) -> click.Command | None:
-    """Import a command; None if there is none of this name. Raises CliError if that fails."""
-    # This comes first, so that these commands do not read the entry points.
+    """Import a command; None if no command has this name. Raises CliError if the import fails."""
+    # The table is looked up first, so that built-in commands do not read the entry points.
     if name in COMMANDS:
         module, line = COMMANDS[name]
         family = importlib.import_module(f"dijob.cli.commands.{module}")
@@ -38,7 +38,7 @@ def load_command(name: str) -> click.Command | None:
 def describe_commands() -> Iterator[tuple[str, str]]:
     """Yield the name of each command with the first line of its help.
 
-    The table has the lines of the own commands. Those of other packages are imported.
+    The lines of built-in commands are in the table. Commands of other packages are imported.
     """
     for name in command_names():
         if name in COMMANDS:

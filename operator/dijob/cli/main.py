@@ -89,7 +89,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("DIJOB_TRACEBACK"):
             raise
-        # An error with a file name is about another file than stdout.
+        # An error with a file name is about a file other than stdout.
         if isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS and not error.filename:
             echo(f"Error: cannot write the output: {error.strerror}", err=True)
             sys.exit(Exit.FAILED)

@@ -1,4 +1,5 @@
-"""Runs a command in the container of each rank by exec, with limits on time, size and concurrency.
+"""Runs a command in the container of each rank with exec, with limits on time, size and
+concurrency.
 
 The commands come from this program, but the container's shell and Python belong to the tenant. So
 the answers are untrusted, and may be late, huge or malformed.
@@ -60,7 +61,7 @@ async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Com
         except TimeoutError:
             return Answer(problem=f"no answer within {_TIMEOUT_SECONDS:.0f} s")
         except Refused as error:
-            # A missing permission applies to all commands alike.
+            # A missing permission affects all commands, so the next one is not tried.
             return Answer(problem=str(error))
         except (ApiError, Unreachable) as error:
             # The API server can report a program that the image lacks as an error of the exec, so

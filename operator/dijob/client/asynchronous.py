@@ -57,7 +57,7 @@ class AsyncClient(Reader):
         await self._patch(self.path(name, "scale"), name, {"spec": {"replicas": replicas}})
 
     async def suspend(self, name: str) -> None:
-        """Delete the job's pods until `resume`. The job stays."""
+        """Delete the job's pods, and keep the job until `resume`."""
         await self._patch(self.path(name), name, {"spec": {"suspend": True}})
 
     async def resume(self, name: str) -> None:

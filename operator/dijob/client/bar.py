@@ -70,7 +70,7 @@ class Bar:
 
     `bar(job)` shows any state of a job. `Bar(env_step=100_000)` counts a number that the program
     reports (iteration, env_step or episode_return) up to the given value. Without it, the bar
-    counts the ranks until they run. There is no percentage of time, because the operator does not
+    counts the ready ranks. There is no percentage of time, because the operator does not
     know how long a job takes.
     """
 

@@ -147,7 +147,7 @@ def read_text(path: str | Path) -> str:
     except OSError as error:
         raise BadFile(f"{shown}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
-        raise BadFile(f"{shown}: not a UTF-8 text ({error.reason})") from error
+        raise BadFile(f"{shown}: not valid UTF-8 text ({error.reason})") from error
 
 
 def _split_document(value: Any, source: str) -> Iterator[Body]:

@@ -81,7 +81,7 @@ class Job:
 
     @property
     def ranks(self) -> range:
-        """The desired ranks by the status.
+        """The desired ranks, according to the status.
 
         The number is limited to the maximum of a job, because the status can be edited by hand, and
         callers build a row for each rank.

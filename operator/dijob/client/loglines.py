@@ -95,9 +95,10 @@ class Cursor:
 
 
 def split_timestamp(raw: str) -> tuple[int, str]:
-    """Return time and text of a line that the kubelet prefixed with a timestamp; 0 if it did not.
+    """Return the time and the text of a line. The time is 0 if the line has no timestamp.
 
-    Messages of the kubelet itself, such as "unable to retrieve container logs", have none.
+    The kubelet prefixes lines with a timestamp, except its own messages, such as "unable to
+    retrieve container logs".
     """
     stamp, _, text = raw.rstrip("\n").partition(" ")
     found = _STAMP.fullmatch(stamp)

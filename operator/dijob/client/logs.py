@@ -242,7 +242,8 @@ class Follower:
                 if error.status < 500:
                     self._refuse(error)
                     return
-                # The kubelet does not respond. `seen` is unchanged, so the whole log is read later.
+                # The kubelet does not respond. `seen` is unchanged, so the complete log is read
+                # later.
                 why = str(error)
             if cursor.last > before or pod.restarts > last_run:
                 retries.succeeded()

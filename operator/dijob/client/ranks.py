@@ -43,7 +43,7 @@ class RankPod:
 
     @property
     def uid(self) -> str:
-        """The pod's uid. A recreated pod has another one."""
+        """The pod's uid. A recreated pod has a different uid."""
         return str(self.meta.get("uid", ""))
 
     @property
@@ -87,17 +87,17 @@ class RankPod:
 
     @property
     def running(self) -> bool:
-        """Whether the main container runs."""
+        """Whether the main container is running."""
         return "running" in (self._main.get("state") or {})
 
     @property
     def started(self) -> bool:
-        """Whether the main container runs or has ended, and therefore has a log."""
+        """Whether the main container is running or has ended, and therefore has a log."""
         return bool({"running", "terminated"} & (self._main.get("state") or {}).keys())
 
     @property
     def begun(self) -> datetime | None:
-        """When the main container started; None if it does not run."""
+        """When the main container started; None if it is not running."""
         return parse_time(((self._main.get("state") or {}).get("running") or {}).get("startedAt"))
 
     @property

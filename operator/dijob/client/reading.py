@@ -125,7 +125,7 @@ class Reader:
     ) -> Outcome:
         """Wait until a job has finished, and return its outcome.
 
-        With the goal `running`, the wait also ends when the job runs. Raises TimedOut after
+        With the goal `running`, the wait also ends when the job is running. Raises TimedOut after
         `timeout` seconds. `seen` is called with each state of the job.
         """
         changes = waiting.watch_job(self.connection, self.namespace, name)

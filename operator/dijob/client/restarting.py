@@ -26,7 +26,7 @@ class RestartPlan:
     first: tuple[Json, ...] = ()
     owned: tuple[Json, ...] = ()
     replaces: bool = False
-    """Whether an old job has to be deleted before."""
+    """Whether an old job has to be deleted first."""
 
     @property
     def bodies(self) -> tuple[Json, ...]:

@@ -178,9 +178,9 @@ class Client:
 
 
 async def _close_generator(items: AsyncIterator[Any], step: Sequence[asyncio.Task[Any]]) -> None:
-    """Close a generator, after its last step was cancelled.
+    """Close a generator, after its last step was canceled.
 
-    After Ctrl-C the step may still run, and a running generator cannot be closed.
+    After Ctrl-C the step may still be running, and a running generator cannot be closed.
     """
     for task in step:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Waits until a job has finished, runs, or is deleted."""
+"""Waits until a job is running, has finished, or is deleted."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -127,7 +127,9 @@ async def until_gone(connection: ClientConnection, job: Deleted, timeout: float)
         async with asyncio.timeout(timeout):
             await _job_is_gone(connection, job)
             async for pods in _pods_of(connection, job):
-                left[:] = [f"{job.name} is deleted, but these pods still run: {', '.join(pods)}"]
+                left[:] = [
+                    f"{job.name} is deleted, but these pods are still running: {', '.join(pods)}"
+                ]
                 if not pods:
                     return
     except TimeoutError:

@@ -19,7 +19,7 @@ from dijob.client.errors import ApiError, Unreachable
 from dijob.client.retrying import Report, Retries, log_failure
 
 # Objects by name, or by NAMESPACE/NAME if all namespaces are watched. An object that has not
-# changed is the identical dict as before, so that callers can compare with `is`.
+# changed is the same dict as before, so that callers can compare with `is`.
 Objects = Mapping[str, Json]
 
 # How long the apiserver may be unreachable before a watch gives up. A restart of a single apiserver

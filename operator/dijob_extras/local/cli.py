@@ -83,6 +83,6 @@ def _parse_volumes(volumes: tuple[str, ...]) -> dict[str, Path]:
             raise CliError(
                 f"--volume {text} is invalid: write NAME=DIR with an existing folder", Exit.USAGE
             )
-        # A rank may have another working directory.
+        # A rank may have a different working directory.
         found[name] = Path(folder).resolve()
     return found

@@ -1,4 +1,4 @@
-"""A process group: a rank's program and everything that it starts, ended as a unit.
+"""A rank's program and everything that it starts, in a process group that is ended as a unit.
 
 When a container terminates, all of its processes end. Here the process group and a variable in each
 process's environment serve that purpose.
@@ -41,7 +41,7 @@ class ProcessGroup:
 
     @property
     def runs(self) -> bool:
-        """Whether the program runs or is about to start."""
+        """Whether the program is running or is about to start."""
         return not self._over
 
     async def run(self) -> int:

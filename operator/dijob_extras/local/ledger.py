@@ -61,7 +61,7 @@ class LocalFailureAccount:
         if not status:
             return self._success(rank)
         name = self._gang.member(rank).name
-        # The policy evaluates pods, so the process is presented as one.
+        # The policy evaluates pods, so the process is presented as a pod.
         pod = Pod(rank, name, "", containers=Containers(last_end=end))
         action = self._policy.action(pod)
         failure = f"rank {rank} ({name}) {end.words}"

@@ -1,7 +1,7 @@
 """Makes the names of ranks resolvable on this machine.
 
-With `addressing: Hostname`, programs address each other by name. They get a private /etc/hosts in a
-mount namespace, so that the machine's own file is not changed.
+With `addressing: Hostname`, programs address each other by name. The programs get a private
+/etc/hosts in a mount namespace, so that the machine's own file is not changed.
 """
 
 import os

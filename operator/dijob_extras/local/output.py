@@ -1,4 +1,4 @@
-"""Prints the merged output of the ranks, with a coloured prefix, and writes it to files."""
+"""Prints the merged output of the ranks, with a colored prefix, and writes it to files."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager

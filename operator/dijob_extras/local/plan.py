@@ -25,8 +25,8 @@ from dijob_extras.local import volumes
 # The wheel contains a copy (pyproject.toml, force-include). A checkout has only the originals.
 _IN_WHEEL = Path(__file__).parent / "python"
 _IN_CHECKOUT = Path(__file__).parents[3] / "images" / "dijob-runtime"
-# A variable in the environment of every process of a run. By it, processes that have left their
-# process group are found and killed at the end.
+# A variable in the environment of every process of a run. It identifies processes that have left
+# their process group, so that they can be killed at the end.
 MARK = "DIJOB_LOCAL_RUN"
 
 
@@ -122,8 +122,8 @@ def _plan_start(request: Request, gang: Gang, rank: int, listed: AddressList) ->
         title,
         member.name,
         words=tuple(paths.translated(word) for word in seen.command),
-        # The job's variables override those of the machine, which take the place of the image's.
-        # The mark ends with a dot, so that rank 1 is not a prefix of rank 10.
+        # The job's variables override those of the machine. The latter replace the image's
+        # variables. The mark ends with a dot, so that rank 1 is not a prefix of rank 10.
         env={**_machine_variables(), **env, **_python_path(env), MARK: f"{request.mark}-{rank}."},
         folder=_working_folder(pod_set.main_container, paths, own),
     )
@@ -145,7 +145,7 @@ def _known_variables(seen: MainProcess, request: Request) -> dict[str, str]:
 
 
 def _machine_variables() -> dict[str, str]:
-    """Return this machine's variables, without those of a job that this program may run in.
+    """Return this machine's variables, except those of a job if this program runs in a pod of one.
 
     PET_ variables of torchrun are kept, because they are also settings of the user.
     """
@@ -156,7 +156,7 @@ def _machine_variables() -> dict[str, str]:
 def _python_path(env: Mapping[str, str]) -> dict[str, str]:
     """Return PYTHONPATH as the launcher sets it."""
     if (before := env.get("PYTHONPATH")) is None:
-        # Relative paths are relative to the user's folder, and a rank may start in another one.
+        # Relative paths are relative to the user's folder, and a rank may start in a different one.
         given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         before = os.pathsep.join(map(os.path.abspath, given))
     return {"PYTHONPATH": os.pathsep.join([*map(str, hook_folders()), *filter(None, [before])])}

@@ -149,7 +149,7 @@ class Run:
         """Handle the end of a rank's program.
 
         The end of a rank that is being restarted with others is not a failure of its own. The
-        operator treats it alike if it finds both ends in one reconciliation.
+        operator does the same if it observes both ends in one reconciliation.
         """
         rank = group.start.rank
         # The end of an earlier run of this rank.
@@ -218,7 +218,7 @@ class Run:
 
     async def _end_all(self) -> None:
         """Send SIGTERM to all ranks, and SIGKILL after the grace period."""
-        # A rank that waits for its restart must not start any more.
+        # A rank that is waiting for its restart must not start any more.
         for rank in self._pausing:
             self._tasks[rank].cancel()
         grace = f"they are killed after {self._limits.grace:g} s"

@@ -70,14 +70,15 @@ def run_job_locally(file: JobFile, choices: Choices) -> LocalRunEnd:
                         ).run()
                     )
         finally:
-            # Processes that have left their group may have survived the end of their rank.
+            # Processes that have left their process group may have survived the end of their rank.
             kill_marked(mark)
 
 
 def _missing_program(starts: tuple[plan.Start, ...]) -> str:
     """Return a message about a program that is missing on this machine, or "".
 
-    Without this check, each rank would be restarted until backoffLimit, to the same effect.
+    Without this check, each rank would be restarted until backoffLimit is exceeded, and the job
+    would fail as well.
     """
     for start in starts:
         program = start.words[0]

@@ -17,7 +17,7 @@ from dijob.core.render.fields import as_mapping, objects_in
 
 Body = Mapping[str, Any]
 
-# The machine's own directory serves the purpose.
+# The machine's own directory is used instead.
 _SHARED: Final = ("/dev/shm",)
 
 

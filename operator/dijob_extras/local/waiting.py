@@ -27,7 +27,7 @@ class RunningRank:
 
 
 def running_ranks(groups: Mapping[int, ProcessGroup]) -> list[RunningRank]:
-    """Return the ranks that currently run."""
+    """Return the ranks that are currently running."""
     now = asyncio.get_running_loop().time()
     return [
         RunningRank(rank, group.pid, now - group.began)
@@ -51,7 +51,7 @@ def report_running(left: Sequence[RunningRank], since: str, seconds: float, then
 
 
 class EndWait:
-    """Reports running ranks at growing intervals. `left` returns the ranks that run now."""
+    """Reports running ranks at growing intervals. `left` returns the ranks that are running now."""
 
     def __init__(
         self, left: Callable[[], Sequence[RunningRank]], say: Callable[[str], None]

@@ -37,7 +37,7 @@ def parse_seconds(option: Option) -> int | None:
 
 def parse_mebibytes(option: Option) -> float:
     """Return an amount of memory in MiB, which is also Slurm's default unit."""
-    # The number of digits is limited, so that no amount is larger than a float can represent.
+    # The number of digits is limited, so that every amount fits into a float.
     match = re.fullmatch(r"(\d{1,15})([KMGT]?)B?", option.value.upper(), re.ASCII)
     if not match:
         raise _invalid_option(option, "an amount of memory such as 4000 or 16G")

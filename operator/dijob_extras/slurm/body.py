@@ -68,7 +68,7 @@ def read_script_body(
     """Read the lines of the script except its step. `known` are variables that Slurm would set."""
     body = Body(shell=dict(known))
     for line in script.lines:
-        # If the pod runs the whole script, only the lines that load software are left out of it.
+        # If the pod runs the complete script, only the lines that load software are left out of it.
         if line == step.line or (step.script and not is_software(line)):
             continue
         if calls_srun(line):
@@ -98,7 +98,7 @@ def _handle_export(line: ScriptLine, body: Body, notes: Notes) -> None:
 
 
 def _handle_assignment(line: ScriptLine, body: Body, notes: Notes) -> None:
-    """Handle `export A=1 B=2`, or `A=1`, which only the script's shell sees."""
+    """Handle `export A=1 B=2`, or `A=1`, which sets a variable only in the script's shell."""
     exported = line.first == "export"
     for word in assignment_words(line):
         name, is_one, written = word.partition("=")
@@ -143,7 +143,7 @@ def _handle_cd(line: ScriptLine, body: Body, notes: Notes) -> None:
     folder = body.replaced(unquote_word(words[1])) if len(words) == 2 else ""
     if folder.startswith("/") and not REFERENCE.search(folder):
         body.folder = folder
-    # Many scripts begin with `cd $SLURM_SUBMIT_DIR`. It needs other advice than a path.
+    # Many scripts begin with `cd $SLURM_SUBMIT_DIR`. It needs different advice from a path.
     elif REFERENCE.fullmatch(folder) is None or "SUBMIT_DIR" not in folder:
         notes.add(line.number, line.text, "set workingDir in the template to a folder of the image")
     else:

@@ -114,8 +114,9 @@ def job_name(text: str) -> str:
 
 
 def _choose_runtime(step: SlurmStep) -> Runtime:
-    # A program that reads variables of Slurm needs them in the pod too. ditask reads them only
-    # with an option that says so. Without it the launcher makes ditask join.
+    # A program that reads variables of Slurm needs them in the pod too. ditask reads them only with
+    # the option `--platform slurm`. Without that option, the launcher adds the job's options to
+    # ditask.
     words = step.plain_words
     if any(word.rpartition("/")[2] in _TORCH for word in words):
         return Runtime.TORCH

@@ -1,7 +1,7 @@
 """Unwraps a command that apptainer or singularity runs in a container.
 
-A pod is a container already. So the inner command becomes the pod's command, and the image the
-pod's image.
+A pod is a container already. So the inner command becomes the pod's command, and its image becomes
+the pod's image.
 """
 
 from collections.abc import Sequence

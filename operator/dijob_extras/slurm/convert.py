@@ -72,7 +72,7 @@ def convert_script(script: Script, wishes: Wishes) -> Converted:
 def _drop_pod_counts(
     given: Mapping[str, Option], step: SlurmStep, notes: Notes
 ) -> Mapping[str, Option]:
-    """Return the options, without those for the number of pods if there is no srun."""
+    """Return the options. If there is no srun, options for the number of pods are left out."""
     if not step.once or not any(name in given for name in _COUNTS):
         return given
     advice = (

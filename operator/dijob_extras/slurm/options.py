@@ -1,7 +1,7 @@
 """The options of sbatch and srun (man sbatch, man srun; Slurm 23.11).
 
-The tables have their short names, tell flags from options with a value, and give advice for options
-that no field of a DIJob corresponds to.
+The tables contain their short names, distinguish flags from options with a value, and give advice
+for options without a corresponding field of a DIJob.
 """
 
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ READ: Final = frozenset(
         "container-workdir",
     ]
 )
-# Options that are already true of a pod, or have no meaning for it. They need no note.
+# Options that ask for what a pod does anyway, or that have no meaning for a pod. They need no note.
 NEEDLESS: Final = frozenset(
     [
         "unbuffered",
@@ -159,7 +159,7 @@ ADVICE: Final[Mapping[str, str]] = {
     "dependency": "wait for the other job (kubectl dijob wait OTHER) before you apply this one",
     "begin": "apply the job at that time, or create it with suspend: true and resume it then",
     "hold": "create the job with suspend: true, and set it to false to start it",
-    "signal": "a pod gets SIGTERM, and SIGKILL after terminationGracePeriodSeconds in the template",
+    "signal": "a pod gets SIGTERM, then SIGKILL after the template's terminationGracePeriodSeconds",
     "tmp": "request ephemeral-storage in the container's resources",
     "mpi": "a pod has no PMI: let the program find its peers by DI_NODES or MASTER_ADDR",
     "kill-on-bad-exit": "a failed rank is restarted, up to backoffLimit; to fail the job instead,"

@@ -103,7 +103,7 @@ def parse_script(content: str) -> Script:
 
 
 def _split_commands(text: str) -> list[str]:
-    """Return the commands of a line, which semicolons separate. Loops and conditions stay whole."""
+    """Split a line at its semicolons into commands. Loops and conditions are not split."""
     if text.split(None, 1)[0] in COMPOUND or ";;" in text:
         return [text]
     return [part for found in _PART.findall(text) if (part := found.strip())]
@@ -126,8 +126,8 @@ def _join_lines(text: str) -> Iterator[ScriptLine]:
             more = next(numbered, None)
             if more is None:
                 raise CliError(
-                    f"line {number} of the script does not end: close its quote, or remove its last"
-                    " backslash",
+                    f"line {number} of the script has an open quote or a trailing backslash: close the"
+                    " quote, or remove the backslash",
                     Exit.USAGE,
                 )
             if whole[-1].endswith("\\"):

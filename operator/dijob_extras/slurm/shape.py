@@ -71,7 +71,7 @@ def _gpus_per_pod(given: Given, pods: int, here: int, notes: Notes) -> int:
         if found.type:
             advice = f"for GPUs of type {found.type}, put the label of their nodes into"
             notes.add(option.number, option.text, f"{advice} nodeSelector")
-        # Kubernetes gives out whole GPUs only.
+        # Kubernetes allocates only whole GPUs.
         if found.number % share:
             advice = (
                 f"{found.number} GPUs for {share} tasks: pods cannot share a GPU, so each requests"

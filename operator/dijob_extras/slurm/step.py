@@ -29,9 +29,9 @@ _CLOSES: Final = frozenset({"done", "fi", "esac"})
 class SlurmStep:
     """One step.
 
-    `words` are the command as written, and `tail` is what was cut off after it. `once` is true
-    without srun: then Slurm runs the command only on the first node. `script` is the whole script
-    if it has several commands and no srun.
+    `words` are the command as written, and `tail` is what was cut off after it. `once` is true if
+    there is no srun: Slurm then runs the command only on the first node. `script` is the whole
+    script if it has several commands and no srun.
     """
 
     line: ScriptLine
@@ -64,7 +64,7 @@ class _Depth:
     inside: set[int] = field(default_factory=set)
 
     def look(self, line: ScriptLine) -> None:
-        # A loop can begin and end in one line, which is then inside it nevertheless.
+        # A line in which a loop both begins and ends is also inside that loop.
         words = re.findall(r"\w+", line.text)
         self.depth += line.first in _OPENS
         if self.depth:
@@ -134,7 +134,7 @@ def _without_srun(script: Script) -> SlurmStep:
 
 def _whole_script(script: Script) -> str:
     """Return the script as written, without lines that load software."""
-    # A line with other commands too is kept. The note about it tells the user to edit it.
+    # A line that also contains other commands is kept. Its note tells the user to edit it.
     software = {line.number for line in script.lines if is_software(line)}
     left_out = software - {line.number for line in script.lines if not is_software(line)}
     kept = [

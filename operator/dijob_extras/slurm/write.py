@@ -1,4 +1,4 @@
-"""Writes the DIJob as a file, with a comment for each line of the script that it lacks.
+"""Writes the DIJob as a file, with a comment for each line of the script that has no counterpart.
 
 The notes are comments at the top of the file rather than messages on stderr, so that they are still
 there when the file is edited or reviewed later.
@@ -69,7 +69,7 @@ _OWN: Final = frozenset(
 
 
 def foreign_paths(container: Mapping[str, Any]) -> list[str]:
-    """Return the paths outside the usual folders of an image, without those below another one."""
+    """Return the paths outside an image's usual folders, except those below another such path."""
     found = dict.fromkeys(
         path
         for text in _container_texts(container)

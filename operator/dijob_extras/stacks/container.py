@@ -29,7 +29,9 @@ class StackContainer:
 
 
 def build_patch(pod: RankPod, wanted: StackContainer, uid: str) -> Body:
-    """Return the patch that adds the container to a pod. It shares the main one's processes."""
+    """Return the patch that adds the container to a pod. It shares the process namespace of the
+    main container.
+    """
     # The kernel requires root and SYS_PTRACE to read the memory of another process. With
     # DAC_READ_SEARCH, py-spy can read an interpreter in a private folder of another user.
     security = {

@@ -13,8 +13,9 @@ from dijob.core.members import format_ranks
 
 from dijob_extras.stacks.read import Frame, Look, PythonProcess, Thread
 
-# The kernel's function in which a thread sleeps tells what it is waiting for. The first part of a
-# name that matches counts. The texts are for several processes, and for one.
+# The kernel function in which a thread sleeps shows what it is waiting for. The first entry that
+# matches a part of its name applies. Of the two texts, the first is for several processes, the
+# second for one.
 _WAITS: Final = (
     ("nanosleep", "sleep", "sleeps"),
     ("accept", "wait for a connection", "waits for a connection"),
@@ -120,7 +121,8 @@ def group_processes(looks: Mapping[int, Look]) -> list[StackGroup]:
 
 
 def _select_processes(processes: Sequence[PythonProcess]) -> list[PythonProcess]:
-    # A parent without own code on its stack is a pool or a launcher. It hides where the job hangs.
+    # A parent without own code on its stack is a pool or a launcher. It would hide where the job
+    # hangs.
     parents = {one.parent for one in processes if not one.tracks}
     return [
         one
@@ -206,7 +208,7 @@ def _format_processes(ones: Sequence[PythonProcess]) -> str:
 
 
 def _format_positions(ones: Sequence[PythonProcess]) -> str:
-    """Return the functions in which processes are, as far as py-spy could read them."""
+    """Return the functions that the processes are executing, if py-spy could read them."""
     frames = (own or inner for inner, own in map(_find_position, ones))
     known = dict.fromkeys(str(one) for one in frames if one is not _NOWHERE)
     return f" in {', '.join(known)}" if known else ""
@@ -218,7 +220,7 @@ def find_dump_problems(looks: Mapping[int, Look]) -> Iterable[tuple[str, list[in
     for rank, look in sorted(looks.items()):
         texts = [
             look.problem,
-            # That a process is halted is reported, and explains why it cannot be read.
+            # A halted process is reported elsewhere, which also explains why it cannot be read.
             *(
                 f"process {p.pid}: {p.problem}"
                 for p in look.processes

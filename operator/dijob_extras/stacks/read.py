@@ -39,7 +39,7 @@ class Frame:
         return _OF_OTHERS.fullmatch(self.path) is None
 
     def __str__(self) -> str:
-        """Return the frame as function and place, for messages."""
+        """Return the function and its place in the source, for messages."""
         return f"{self.name} ({self.file}:{self.line})"
 
 

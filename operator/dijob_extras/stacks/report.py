@@ -16,8 +16,8 @@ def report_stacks(
 ) -> Iterator[Finding]:
     """Yield a summary and a line for each group of processes at the same position.
 
-    None of them is a problem: no position in a program is wrong by itself. A process that is
-    stopped is one, and the ranks that are elsewhere are then not suspected.
+    A group is not a problem: no position in a program is wrong by itself. A stopped process is a
+    problem. Then the ranks at other positions are not suspected.
     """
     if not looks:
         yield unknown("no stacks: the job has no pods")

@@ -22,7 +22,7 @@ _SECONDS: Final = 120.0
 
 
 def new_container(image: str = "") -> StackContainer:
-    """Return a container with a new name. An `image` of "" means the one of this version."""
+    """Return a container with a new name. An `image` of "" means the image of this version."""
     return StackContainer(image or container.IMAGE, f"{container.NAME}-{secrets.token_hex(3)}")
 
 

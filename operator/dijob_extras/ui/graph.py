@@ -12,8 +12,8 @@ from dijob.core.members import Gang, format_count, format_ranks, gang_of, parse_
 
 # The lines between more ranks would cover the screen.
 MOST_DRAWN: Final = 48
-# In a mesh, the number of connections grows with the square of the processes. A limit keeps the
-# page responsive.
+# In a mesh, the number of connections grows with the square of the number of processes. A limit
+# keeps the page responsive.
 _MOST_PROCESSES: Final = 400
 
 

@@ -35,7 +35,7 @@ _PACE_SECONDS: Final = 0.2
 
 
 class Hub:
-    """The jobs of one or all namespaces, and what was seen of them since the command started."""
+    """The jobs of one or all namespaces, and what the command has seen of them since it started."""
 
     def __init__(self, client: AsyncClient, everywhere: bool = False) -> None:
         self.client, self.everywhere = client, everywhere
@@ -46,7 +46,7 @@ class Hub:
         self._troubles: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Follow the cluster until the task is cancelled."""
+        """Follow the cluster until the task is canceled."""
         work = [asyncio.ensure_future(one) for one in (self._watch(), self._pulse())]
         try:
             await asyncio.gather(*work)
@@ -153,7 +153,7 @@ class Hub:
             return
 
     async def job(self, namespace: str, name: str) -> Messages:
-        """Yield a job after each change of it, its pods or its events.
+        """Yield a job after each change to the job, its pods or its events.
 
         The stream continues if the job is deleted and created again.
         """

@@ -12,7 +12,8 @@ from dijob.api.status import format_time
 from dijob.client import Job, RankPod
 from dijob.pod import RENEWAL_CODE
 
-# A longer curve is thinned to every second point, so that a job of days fits into the memory.
+# A longer curve is thinned to every second point, so that the curve of a job that runs for days
+# fits into memory.
 MOST_POINTS: Final = 1000
 MOST_STEPS: Final = 200
 # How long a rank is shown as failed. Its container may run again within a second, too fast for a
@@ -30,7 +31,7 @@ class SeenValue:
 
 @dataclass
 class PageMemory:
-    """What was seen of one job, from the time `since`."""
+    """What the command has seen of one job since the time `since`."""
 
     since: str
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -49,7 +50,7 @@ class PageMemory:
             "step": progress.env_step,
             "return": progress.episode_return,
         }
-        # The same report arrives again with every other change of the job.
+        # The same report arrives again with every other change to the job.
         if not self.points or self.points[-1] != point:
             self.points.append(point)
         if len(self.points) > MOST_POINTS:
@@ -78,7 +79,7 @@ class Ends:
 
 
 def thin_curve(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return every second point of a curve, and its last one."""
+    """Return every second point of a curve, and the last point."""
     return points[::2] + ([] if len(points) % 2 else points[-1:])
 
 

@@ -22,7 +22,7 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 START: Final = "index.html"
-# The form of a name of a job or a namespace. Nothing else may get into a path of the API.
+# The valid names of jobs and namespaces. Nothing else may become part of an API path.
 _NAME: Final = "[a-z0-9][-a-z0-9]*"
 
 
@@ -30,7 +30,7 @@ class PageSource(Protocol):
     """The data of the page. Tests replace it."""
 
     async def run(self) -> None:
-        """Follow the cluster until the task is cancelled."""
+        """Follow the cluster until the task is canceled."""
 
     def jobs(self) -> Messages:
         """Yield the list of jobs after each change."""

@@ -1,4 +1,4 @@
-"""Determines how a rank is shown: a kind with its own colour and shape, and a text. No I/O."""
+"""Determines how a rank is shown: a kind with its own color and shape, and a text. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,7 +35,7 @@ _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 def of_pod(pod: RankPod, fell: bool) -> State:
     """Return the state of a rank with a pod.
 
-    `fell` means that its program failed a moment ago. It may run again already.
+    `fell` means that its program failed a moment ago. It may already be running again.
     """
     word, code = pod.state, pod.last_exit
     bad = code not in (None, 0, RENEWAL_CODE)

@@ -40,19 +40,19 @@ def job_row(job: Job) -> Json:
 
 
 def find_problems(job: Job) -> list[tuple[str, str]]:
-    """Return the problems as pairs of message and remedy, from the catalogue of reasons."""
+    """Return the problems as pairs of message and remedy, from the catalog of reasons."""
     found = []
     for one in job.status.conditions:
         reason = reasons.find_reason(one.type, one.reason)
         entry = reason.entry if reason else None
-        # A reason is a problem only with the status that the catalogue has for it.
+        # A reason is a problem only with the status that the catalog lists for it.
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
             found.append((" ".join(one.message.split()), entry.remedy))
     return found
 
 
 def choose_tone(job: Job) -> str:
-    """Return the tone of a job, which decides its colour: good, waiting or problem."""
+    """Return the tone of a job, which decides its color: good, waiting or problem."""
     if job.phase == Phase.FAILED or (find_problems(job) and not job.finished):
         return "problem"
     if job.phase == Phase.SUCCEEDED or (job.is_true("Running") and job.is_true("PeersReady")):

@@ -137,7 +137,7 @@ OF_PODS: dict[str, Case] = {
         "reachability",
         evidence(probes=second(reach={("10.0.0.1", 50515): "refused"})),
         OK,
-        "all 1 dialled ports",
+        "all 1 dialed ports",
     ),
     "a Redis server that refuses": Case(
         "reachability",
@@ -163,7 +163,7 @@ OF_PODS: dict[str, Case] = {
         "reachability",
         evidence(up=False, probes=second(reach={("10.0.0.1", 50515): ""})),
         UNKNOWN,
-        "all 1 dialled ports answer, but connections are missing",
+        "all 1 dialed ports answer, but connections are missing",
         "a proxy",
     ),
     "a missing connection": Case(

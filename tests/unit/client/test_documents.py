@@ -53,7 +53,7 @@ def test_a_file_can_have_several_documents_and_lists(tmp_path: Path) -> None:
     ("content", "words"),
     [
         pytest.param(None, "no such file or directory", id="absent"),
-        pytest.param(b"\xff\xfe\x00", "not a UTF-8 text", id="binary"),
+        pytest.param(b"\xff\xfe\x00", "not valid UTF-8 text", id="binary"),
         pytest.param(b"# nothing", "no objects found", id="empty"),
     ],
 )

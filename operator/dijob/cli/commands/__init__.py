@@ -27,7 +27,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "list": ("get", "List the jobs of a namespace."),
     "get": ("get", "Show the named jobs."),
     "scale": ("lifecycle", "Change the number of pods of a job."),
-    "suspend": ("lifecycle", "Delete the pods of jobs until the jobs are resumed."),
+    "suspend": (
+        "lifecycle",
+        "Suspend jobs: delete their pods, and keep the jobs until they are resumed.",
+    ),
     "resume": ("lifecycle", "Resume suspended jobs with the same ranks."),
     "restart": ("lifecycle", "Delete a job and recreate it, unchanged or from a file."),
     "delete": ("lifecycle", "Delete jobs and their pods, and wait until the pods are gone."),

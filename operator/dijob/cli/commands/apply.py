@@ -73,7 +73,7 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     trial = given["dry_run"] == "server"
 
     async def act(client: "AsyncClient") -> list[Body]:
-        # In the order of the files: what a job needs usually precedes it.
+        # In the order of the files, because the objects that a job needs usually precede it.
         force = given["force_conflicts"]
         found = [await client.apply(body, dry_run=trial, force=force) for body in bodies]
         await warn_of_bad_pods(client, bodies)

@@ -37,7 +37,7 @@ def complete_jobs(
     """Return the names of jobs that begin with `incomplete`.
 
     If the cluster cannot be queried, nothing is offered: an error message would disturb the
-    command line that the user types.
+    command line that the user is typing.
     """
     from dijob.cli.calling import Where, call_client
     from dijob.cli.errors import CliError

@@ -22,13 +22,13 @@ def cp_command(where: Where, source: str, target: str) -> None:
     """Copy a file or folder from or to a rank, or a volume of a job without pods.
 
     Either FROM or TO is a path in a job, written NAME:[RANK:]PATH; the rank defaults to 0. The
-    other one is a local path. If the target is an existing folder or ends with /, the copy keeps
-    its name and is placed in that folder. Symbolic links are followed.
+    other is a local path. If the target is an existing folder or ends with /, the copy keeps its
+    name and is placed in that folder. Symbolic links are followed.
 
-    If the rank runs, tar is started in its container by exec, so its image needs tar. If the rank
-    does not run, the path must be on a volume of the job's template that outlives the pods, such
-    as a PersistentVolumeClaim. A temporary pod with the job's image then mounts the volume and is
-    deleted afterwards.
+    If the rank is running, tar is started in its container with exec, so its image needs tar. If
+    the rank is not running, the path must be on a volume of the job's template that outlives the
+    pods, such as a PersistentVolumeClaim. A temporary pod with the job's image then mounts the
+    volume and is deleted afterwards.
 
     \b
     Example:

@@ -21,7 +21,7 @@ from dijob.cli.printing import echo, format_object
 def doctor_command(where: Where, name: str, output: str, **given: Any) -> None:
     """Check a job for problems that make it hang or fail, with a remedy for each.
 
-    The checks query the API server, and run a small read-only Python program in each pod by exec,
+    The checks query the API server, and run a small read-only Python program in each pod with exec,
     with your permissions. A check that cannot be made is UNKNOWN, with the reason. The exit code
     is 0 if no problem was found, else 1.
 
@@ -60,13 +60,13 @@ def _load_extensions() -> tuple[Sequence[DoctorExtension], Sequence[CliError]]:
         try:
             found.append(extensions.load_extension(point))
         except CliError as error:
-            # The other checks do not need it.
+            # The other checks do not need the extension.
             errors.append(error)
     return found, errors
 
 
 def _add_help(extension: DoctorExtension) -> None:
-    # After NAME, before the options that all commands have.
+    # The extension's options are listed after NAME, before the options that all commands have.
     at = next(i for i, param in enumerate(doctor_command.params) if param.name == "output")
     doctor_command.params[at:at] = extension.options
     text, mark, examples = inspect.cleandoc(doctor_command.help or "").partition("\b\nExample:")

@@ -9,7 +9,8 @@ from dijob.cli.calling import Where
 from dijob.cli.errors import Exit
 from dijob.cli.printing import echo
 
-# It has the keys of a cluster's answer (explain/cluster.py), so that programs need no special case.
+# The keys are those of a check against a cluster (explain/cluster.py), so that programs that read
+# the output need no special case.
 NOT_ASKED = {"asked": False, "why": "not checked: --offline", "findings": []}
 
 
@@ -49,7 +50,7 @@ def explain_command(where: Where, file: str, output: str | None, full: bool, off
         from dijob.cli.explain.cluster import check_on_cluster
 
         cluster = check_on_cluster(source, where)
-    # The kubeconfig's namespace is known only after the cluster was asked.
+    # The kubeconfig's namespace is known only after the cluster was contacted.
     namespace = where.namespace or cluster.get("namespace", "")
     # The chart's values are not known here, so these are the operator's defaults.
     data = {**explain_job(job_of(source, namespace), Options()), "cluster": cluster}

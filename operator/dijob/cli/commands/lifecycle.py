@@ -77,7 +77,7 @@ def restart_command(where: Where, name: str, **given: Unpack[RestartOptions]) ->
     others, new = (
         split_objects(read_valid_objects(given["files"]), name) if given["files"] else ((), None)
     )
-    # As with kubectl, a namespace in the file counts if the command line names none.
+    # As with kubectl, a namespace in the file is used if the command line names none.
     if new and where.namespace is None:
         where = replace(where, namespace=new["metadata"].get("namespace"))
 
@@ -120,11 +120,11 @@ def keep_manifests(name: str, namespace: str, bodies: Sequence[Body]) -> Iterato
 
 
 def split_objects(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Body]:
-    """Split the objects into all others and the job of this name.
+    """Split off the job of this name from the other objects.
 
-    Raises CliError (USAGE) if the job is missing or there is another one.
+    Raises CliError (USAGE) if the job is missing, or if the objects contain another DIJob.
     """
-    # To delete one job and create another is probably a mistake.
+    # Deleting one job and creating another is probably a mistake.
     jobs = [body for body in bodies if body["kind"] == "DIJob"]
     if [job["metadata"]["name"] for job in jobs] != [name]:
         found = ", ".join(job["metadata"]["name"] for job in jobs) or "none"
@@ -172,7 +172,7 @@ def scale_command(where: Where, name: str, replicas: int) -> None:
     Example:
       kubectl dijob scale test --replicas 5
     """
-    # The scale subresource, so that the right to scale is enough, as with `kubectl scale`.
+    # The scale subresource, as with `kubectl scale`, so that permission to scale is enough.
     call_client(where, lambda client: client.scale(name, replicas))
     echo(f"dijob/{name} scaled to {replicas}")
 
@@ -198,7 +198,7 @@ def _build_command(act: _Act, done: str, help: str) -> click.Command:
 suspend_command = _build_command(
     lambda client, name: client.suspend(name),
     "suspended",
-    """Delete the pods of jobs until the jobs are resumed.
+    """Suspend jobs: delete their pods, and keep the jobs until they are resumed.
 
     The pods get their termination grace period. Their capacity is free for other jobs. The jobs
     keep their ranks.

@@ -39,7 +39,7 @@ class Prefix:
     """The format of log lines.
 
     `width` is the number of digits of the highest rank, or 0 for no prefix if only one rank is
-    shown. In a terminal, the prefix has the colour of its rank. `raw` keeps control characters,
+    shown. In a terminal, the prefix has the color of its rank. `raw` keeps control characters,
     which a terminal would otherwise not receive.
     """
 
@@ -62,7 +62,7 @@ class Prefix:
         if not self.width:
             return stamp + text
         mark = f"[{line.rank:>{self.width}}]"
-        # Only the prefix gets the rank's colour, because the line may have colours of its own.
+        # Only the prefix gets the rank's color, because the line may have colors of its own.
         if self.terminal:
             mark = click.style(mark, fg=COLOURS[line.rank % len(COLOURS)])
         return f"{mark} {stamp}{text}"
@@ -106,7 +106,7 @@ def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None
     several ranks are shown, each line begins with its rank. The logs of deleted pods are lost:
     follow the job from its start, or run a log collector.
 
-    In a terminal, lines keep their colours. Other control characters are removed, so that a
+    In a terminal, lines keep their colors. Other control characters are removed, so that a
     program cannot manipulate the terminal; --raw keeps them. A pipe or a file receives each line
     as it was printed.
 
@@ -125,10 +125,10 @@ def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None
         prefix = shown.of(chosen.ranks, job.status.desired)
         async with aclosing(client.logs(name, chosen)) as lines:
             async for line in lines:
-                # By default click would remove colours from output to a pipe. A pipe must receive
+                # By default click would remove colors from output to a pipe. A pipe must receive
                 # the bytes that the program printed.
                 click.echo(prefix.put(line), color=True)
-        # A followed log ends because the job ended, so the outcome is the last line.
+        # A followed log ends when the job ends, so the outcome is printed as the last line.
         if chosen.follow:
             await _print_outcome(client, name)
 
@@ -151,7 +151,7 @@ def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
     except ValueError as error:
         raise CliError(f"--rank: {error}", Exit.USAGE) from error
     check_ranks(job, ranks or ())
-    # A task without a name is called by its type.
+    # A task without a name is identified by its type.
     tasks = [one.get("name") or one.get("type") for one in job.body["spec"].get("tasks") or ()]
     if given["task"] and given["task"] not in tasks:
         tasks_text = f"its tasks are {', '.join(map(str, tasks))}" if tasks else "it has no tasks"

@@ -23,9 +23,9 @@ from dijob.cli.printing import echo, format_object
 def topology_command(where: Where, name: str, svg: str | None, output: str) -> None:
     """Show which connections a job's processes have, which are missing, and why.
 
-    Connections are read from /proc/net in each pod by exec, with your permissions. The image needs
-    python3, sh or cat. A pod without any of them is observed through its peers. The exit code is 0
-    if all connections are up, else 1.
+    Connections are read from /proc/net in each pod with exec, with your permissions. The image
+    needs python3, sh or cat. A pod without any of them is observed through its peers. The exit code
+    is 0 if all connections are up, else 1.
 
     \b
     Example:

@@ -1,6 +1,6 @@
 """`kubectl dijob wait` and `watch`, and the waits of other commands.
 
-Changes of a job are printed on stderr, and its outcome is the exit code.
+Changes to a job are printed on stderr, and its outcome is the exit code.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def wait_for_outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: flo
 
     async def act(client: "AsyncClient") -> "list[Outcome | BaseException]":
         waits = (
-            # A manifest may name another namespace than the command line.
+            # A manifest may name a different namespace from the command line's.
             client.within(job["metadata"]["namespace"]).wait(
                 job["metadata"]["name"], timeout=timeout, seen=Narrator()
             )
@@ -84,15 +84,16 @@ def print_outcomes(found: "Sequence[Outcome | BaseException]") -> None:
     type=click.Choice(GOALS),
     default=GOALS[0],
     show_default=True,
-    help="finished and succeeded wait until the job ends; running waits until the job runs.",
+    help="finished and succeeded wait until the job ends; running waits until the job is running.",
 )
 @options.timeout_option()
 @options.cluster_options
 def wait_command(where: Where, name: str, goal: str, timeout: float | None) -> None:
     """Wait until a job ends, and exit with its outcome.
 
-    Changes of the job's phase, message and progress are printed on stderr. Exit codes: 0 the job
-    succeeded (or runs), 1 it failed, 3 it does not exist or was deleted, 6 the timeout expired.
+    Changes to the job's phase, message and progress are printed on stderr. Exit codes: 0 the job
+    succeeded (or is running), 1 it failed, 3 it does not exist or was deleted, 6 the timeout
+    expired.
 
     \b
     Example:

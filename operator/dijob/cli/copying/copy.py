@@ -1,7 +1,7 @@
 """Copies from a job: runs tar in a container, and unpacks its output into a local folder.
 
-If the rank does not run, a helper pod mounts the volume that has the path. Exec needs a running
-container.
+If the rank is not running, a helper pod mounts the volume that contains the path. Exec needs a
+running container.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ CHANGED = ("file changed as we read it", "removed before we read it")
 
 
 async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path) -> Unpacked:
-    """Copy a path of a rank, from its pod if it runs, else from the job's volume."""
+    """Copy a path of a rank, from its pod if it is running, else from the job's volume."""
     async with locate_path(client, source) as (place, path):
         return await _receive_tar(client, place, path, to)
 
@@ -42,10 +42,10 @@ async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path)
 async def locate_path(
     client: AsyncClient, source: places.RankPath, *, writes: bool = False
 ) -> AsyncGenerator[tuple[ContainerPlace, str]]:
-    """Return the container that has a path of a rank, and the path in it.
+    """Return the container in which a path of a rank can be read, and the path in it.
 
-    It is the rank's own container if that runs. Otherwise a helper pod is created, and is deleted
-    when the context ends.
+    It is the rank's own container if that is running. Otherwise a helper pod is created, and is
+    deleted when the context ends.
     """
     job = await client.get(source.job)
     pods = await client.pods(job)

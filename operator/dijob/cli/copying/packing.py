@@ -1,6 +1,6 @@
 """Packs a local file or folder as a tar stream.
 
-Symbolic links are followed and none is sent, because their targets would differ in the container.
+Symbolic links are followed and never sent, because their targets would differ in the container.
 """
 
 import os
@@ -47,7 +47,7 @@ def _walk_items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iter
         return
     if not path.is_dir():
         raise CliError(f"cannot copy {path}: it is neither a file nor a folder", Exit.USAGE)
-    # Device and inode identify a folder, whatever links lead to it.
+    # Device and inode identify a folder, regardless of the links that lead to it.
     identity = (state.st_dev, state.st_ino)
     if identity in above:
         raise CliError(
@@ -61,7 +61,7 @@ def _walk_items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iter
 def pack_items(stream: IO[bytes], found: Sequence[PackedItem]) -> None:
     """Write the stream.
 
-    Raises CliError if a file cannot be read, and BrokenPipeError if the reader has ended.
+    Raises CliError if a file cannot be read, and BrokenPipeError if the reader has closed its end.
     """
     # busybox's tar does not support all of the newer pax format.
     form = tarfile.GNU_FORMAT

@@ -1,4 +1,4 @@
-"""Parses paths in jobs, finds the volume that has a path, and renders the helper pod. No I/O."""
+"""Parses paths in jobs, finds the volume of a path, and renders the helper pod. No I/O."""
 
 import posixpath
 import re
@@ -98,13 +98,13 @@ class Inside:
 
     @property
     def whole(self) -> str:
-        """The path as people write it, absolute if it was given so."""
+        """The path as people write it; absolute if it was given as an absolute path."""
         return self.shown(self.path)
 
 
 @dataclass(frozen=True)
 class Mounted:
-    """A volume of the job, and the mount that has the path."""
+    """A volume of the job, and the mount that contains the path."""
 
     mount: Mapping[str, Any]
     volume: Mapping[str, Any]
@@ -119,7 +119,7 @@ def absolute_path(job: DIJob, source: RankPath) -> str:
 
 
 def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
-    """Return the volume that has the path after the rank's pod ended.
+    """Return the volume that still contains the path after the rank's pod has ended.
 
     `node` is the node on which the pod ran, if it is known. Raises CliError (NOT_FOUND) if the path
     is on no volume that outlives the pod.
@@ -169,7 +169,7 @@ def helper_manifest(
     """Render a pod that mounts the volume and sleeps. The mount is read-only unless it `writes`.
 
     The pod does not have the job's labels, so the operator does not mistake it for a rank. The job
-    owns it, so that it is deleted with the job at the latest.
+    owns it, so that it is deleted with the job if the command has not deleted it before.
     """
     pods = job.pod_set_of(source.rank)
     container = {

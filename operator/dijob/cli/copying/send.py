@@ -1,4 +1,4 @@
-"""Copies into a job: packs local files as a tar stream, and unpacks it by tar in a container."""
+"""Copies into a job: packs local files as a tar stream, and unpacks it with tar in a container."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -29,7 +29,8 @@ class Sent:
 
 
 async def copy_to_rank(client: AsyncClient, local: Path, to: places.RankPath) -> Sent:
-    """Copy a file or folder to a path of a rank, in its pod if it runs, else on the job's volume.
+    """Copy a file or folder to a path of a rank, in its pod if that is running, else on the job's
+    volume.
 
     Raises CliError.
     """
@@ -50,7 +51,7 @@ async def copy_to_rank(client: AsyncClient, local: Path, to: places.RankPath) ->
 async def _is_folder(client: AsyncClient, place: ContainerPlace, path: str) -> bool:
     """Whether the target is an existing folder, into which the copy is then placed, as with cp.
 
-    Without the program `test` in the image it is assumed not to be one.
+    If the image lacks the program `test`, the target is assumed not to be a folder.
     """
     done = await execute_command(client.connection, place, ["test", "-d", path])
     return done.code == 0

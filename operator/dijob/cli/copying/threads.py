@@ -1,9 +1,9 @@
-"""A blocking function in a thread that exchanges bytes with the event loop over a socket pair.
+"""Runs a blocking function in a thread that exchanges bytes with the event loop over a socket pair.
 
 tarfile blocks, so it runs in a thread. The thread closes its end when the function returns or
 raises, and the event loop closes its own end when it stops. So a side that fails always wakes the
 other one, which would otherwise wait forever for room or for data. A pipe that the event loop
-itself reads or writes can be cancelled; a thread in os.read or os.write cannot.
+itself reads or writes can be canceled; a thread in os.read or os.write cannot.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ class RunningThread(Generic[Result]):
 async def run_in_thread(
     function: Callable[[IO[bytes]], Result], mode: Literal["rb", "wb"]
 ) -> AsyncGenerator[RunningThread[Result]]:
-    """Run a function that reads (rb) or writes (wb) a stream. It has ended when the context is
-    left; `result` then has what it returned or raised.
+    """Run a function that reads (rb) or writes (wb) a stream. The function has ended when the
+    context is left; `result` then holds what it returned or raised.
     """
     here, there = socket.socketpair()
 

@@ -29,7 +29,7 @@ class Unpacked:
 
 
 class _Member(tarfile.TarInfo):
-    """A member that rejects a truncated or damaged header.
+    """A member whose parser rejects a truncated or damaged header.
 
     tarfile treats such a header as the end of the archive, unless it is the first one. A copy that
     was cut off would look complete.
@@ -122,7 +122,7 @@ def _store_file(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None
         try:
             shutil.copyfileobj(content, file, _PIECE)
             file.flush()
-            # setuid bits and write access for others are not taken over from the container.
+            # setuid bits and write access for others are not copied from the container.
             os.chmod(file.name, 0o600 | member.mode & 0o755)
             # A time that this system cannot represent must not fail the copy.
             with suppress(OverflowError, ValueError, OSError):

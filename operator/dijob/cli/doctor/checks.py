@@ -57,7 +57,7 @@ CHECKS: Final = (
 )
 
 # These print nothing if all is well. They are listed last because they say what the checks above
-# could not see. The findings of extensions come between them.
+# could not see. The findings of extensions are listed between these two.
 _SILENT = CheckRow("exec", of_programs.report_silent_ranks)
 _QUIET = CheckRow(OUTPUT, of_programs.check_output)
 
@@ -65,7 +65,7 @@ Findings = Sequence[tuple[str, Finding]]
 
 
 def run_checks(evidence: Evidence) -> Findings:
-    """Run all checks; for a job without running processes, only those that need none."""
+    """Run all checks. For a job without running processes, run only those that need none."""
     added = ((one.check, found) for one in evidence.added for found in one.findings)
     return [*_run((*CHECKS, _SILENT), evidence), *added, *_run((_QUIET,), evidence)]
 
@@ -84,7 +84,7 @@ def count_problems(found: Findings) -> int:
 
 def format_checklist(job: str, found: Findings) -> str:
     """Format the checklist, with each remedy below its finding and a summary line."""
-    # Problems are in capitals and "ok" is not, so that they stand out without colours.
+    # Problems are in capitals and "ok" is not, so that they stand out without colors.
     rows = [
         (finding.status.upper() if finding.status is not CheckStatus.OK else "ok", name)
         for name, finding in found
@@ -100,7 +100,7 @@ def format_checklist(job: str, found: Findings) -> str:
     unknowns = sum(finding.status is CheckStatus.UNKNOWN for _, finding in found)
     unknown_text = f", {unknowns} unknown" if unknowns else ""
     summary = f"{count} problem{'s' if count != 1 else ''}" if count else "no problems found"
-    # A silent program is not a problem by itself, so its hint is repeated where it is read last.
+    # A silent program does not count as a problem, so the summary line repeats its hint.
     hint = next(
         (
             f"; {finding.text}: {finding.remedy}"

@@ -65,7 +65,8 @@ async def collect_evidence(
         unserved=unserved,
         claim=claim,
     )
-    # Before the probes, which start processes of their own in the pods: extensions may list those.
+    # Extensions run before the probes. They may list the pods' processes, and the probes start
+    # processes of their own.
     known = replace(known, added=[await collect(client, job, pods) for collect in extensions])
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
@@ -109,7 +110,7 @@ def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
 
 
 def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
-    """Whether a claim of the namespace may be the reason that a problem of the job lasts.
+    """Whether a claim of the namespace may be the reason that a problem of the job persists.
 
     A status that reports a problem can be current or stale, and looks the same. So a claim counts
     if no operator has written the status since, or if no operator wrote the claim. The release that
@@ -137,7 +138,7 @@ def _status_writes(job: Job) -> list[Json]:
 
 
 def _written_by_hand(claim: Json) -> bool:
-    """Whether another client than an operator wrote the holder of a claim."""
+    """Whether a client other than an operator wrote the holder of a claim."""
     writers = {
         one.get("manager")
         for one in claim["metadata"].get("managedFields") or ()

@@ -35,7 +35,7 @@ class Evidence:
     added: Sequence[ExtensionFindings] = ()
     """The findings of the extensions that were asked for."""
     hints: Sequence[str] = ()
-    """What the extensions can show of a program that may hang."""
+    """What the extensions can show about a program that may hang."""
     now: datetime | None = None
     """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)
@@ -61,12 +61,13 @@ class Evidence:
     def _age(self, pod: RankPod) -> float:
         if pod.begun and self.now:
             return (self.now - pod.begun).total_seconds()
-        # An unknown start must not excuse a missing connection.
+        # A rank whose start time is unknown does not count as starting: that would hide a missing
+        # connection.
         return STARTING_SECONDS
 
     @cached_property
     def running(self) -> frozenset[int]:
-        """The ranks whose main container runs."""
+        """The ranks whose main container is running."""
         return frozenset(pod.rank for pod in self.pods if pod.running)
 
     @property
@@ -85,7 +86,7 @@ class Evidence:
     def silence(self) -> str:
         """Why running ranks could not be probed; "" if all answered.
 
-        Ranks that do not run are left to the checks that explain why.
+        Ranks that are not running are left to the checks that explain why.
         """
         causes = dict[str, list[int]]()
         for rank, probe in self.probes.items():

@@ -1,7 +1,7 @@
-"""What another package can add to `doctor`, by an entry point of the group `dijob.doctor`.
+"""Defines what a package can add to `doctor` through an entry point of the group `dijob.doctor`.
 
-An extension has options, and collects its own findings if one of them is given. It is imported to
-print the help of `doctor`, so its module must import little.
+An extension has options, and collects its own findings if one of its options is given. It is
+imported to print the help of `doctor`, so its module must import little.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,6 +42,6 @@ class DoctorExtension:
     example: str
     """A command line for the help."""
     hint: str
-    """What it shows of a program that may hang, as the end of `kubectl dijob doctor NAME ...`."""
+    """The option, and what it shows of a program that may hang, for the hint about silent ranks."""
     prepare: Callable[[Mapping[str, Any]], Collect | None]
     """Return what collects the findings; None if the given options do not ask for them."""

@@ -90,7 +90,7 @@ def check_reachability(evidence: Evidence) -> Iterator[Finding]:
 def _reachable_finding(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
-    answer = f"all {count} dialled ports answer"
+    answer = f"all {count} dialed ports answer"
     # A proxy, for example that of a service mesh, accepts every connection for a pod. Then an
     # answer does not prove that the pod is reachable.
     if evidence.report and evidence.report.missing:
@@ -186,7 +186,8 @@ def check_connections(evidence: Evidence) -> Iterator[Finding]:
     if report is None:
         yield unknown("there are no connections to check")
         return
-    # Other checks explain why a rank does not run. Its missing connections are only a consequence.
+    # Other checks explain why a rank is not running. Its missing connections are only a
+    # consequence.
     looked_at = [edge for edge in report.edges if _both_run(evidence, edge)]
     missing = [edge for edge in looked_at if edge.missing]
     # Ranks that have just started are still connecting.

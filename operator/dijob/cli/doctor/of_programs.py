@@ -209,7 +209,7 @@ def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
     """Check that NCCL and gloo use the interface that reaches the other pods."""
     model, bad = evidence.model, False
     # Only process groups with a fixed membership (torch, OneFlow) and GPU jobs use NCCL or gloo, so
-    # other jobs need no interface set.
+    # other jobs do not have to set an interface.
     wants = model is not None and (
         model.spec.runtime.traits.fixed_membership or bool(gang_of(model).gpus)
     )
@@ -279,16 +279,16 @@ def check_clocks(evidence: Evidence) -> Iterator[Finding]:
         found.append((probe.time - (begin + end) / 2, (end - begin) / 2, rank))
     if len(found) < 2:
         if not evidence.silence:
-            yield ok("no clocks to compare: only one pod runs")
+            yield ok("no clocks to compare: only one pod is running")
         return
     low, high = min(found), max(found)
     difference, error = high[0] - low[0], high[1] + low[1]
-    # Only what exceeds the error of the measurement is certainly a difference.
+    # A difference is certain only if it exceeds the error of the measurement.
     if difference - error > SKEW_SECONDS:
         yield problem(
             f"the clocks of ranks {low[2]} and {high[2]} differ by {difference:.1f} s"
             f" (±{error:.1f} s)",
-            "synchronise the clocks of their nodes (chrony, ntp)",
+            "synchronize the clocks of their nodes (chrony, ntp)",
         )
     else:
         yield ok(f"the pods' clocks agree to within {max(difference, error):.1f} s")
@@ -300,7 +300,7 @@ def check_barrier(evidence: Evidence) -> Iterator[Finding]:
     if model is None:
         yield unknown("the DIJob is invalid")
         return
-    # The report has the numbers that the pods' programs reported, the spec may have none.
+    # The report has the numbers that the pods' programs reported. The spec may have none.
     world = evidence.report.world if evidence.report else world_of(model)
     processes = world.ranks * world.workers
     using = [rank for rank, probe in evidence.answered.items() if probe.barrier]

@@ -19,7 +19,7 @@ from dijob.core.observed.views import Unready
 from dijob.pod import RENEWAL_CODE
 from dijob.reasons import ReasonKind
 
-# How the catalogue's remedies begin if the user need not act (reasons/progress.py). While an old
+# How the catalog's remedies begin if the user need not act (reasons/progress.py). While an old
 # pod cannot end, this is not true, so doctor then replaces the remedy.
 _RECOVERS = "nothing: the job recovers by itself"
 _BLOCKED = "the job recovers once the old pod is gone: see the check `terminating pods`"
@@ -32,12 +32,12 @@ _PULL_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrIma
 # launcher restarts for a new peer list.
 _EXPECTED_EXIT_CODES = (0, 143)
 # Reasons of the kubelet. It reports the second one if it lost track of the container, for example
-# after a deadline. The job's status then knows more about the failure.
+# after a deadline. The job's status then has more information about the failure.
 _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 
 
 def check_conditions(evidence: Evidence) -> Iterator[Finding]:
-    """Report the conditions that are problems, with the remedies of the operator's catalogue."""
+    """Report the conditions that are problems, with the remedies of the operator's catalog."""
     job = evidence.job
     unserved = evidence.unserved or not job.status.phase
     bad = [_unserved_finding(evidence)] if unserved else []
@@ -54,12 +54,12 @@ def check_conditions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def is_problem(condition: Condition) -> bool:
-    """Whether the operator's catalogue lists the state of this condition as a problem."""
+    """Whether the operator's catalog lists the state of this condition as a problem."""
     return bool(_condition_remedy(condition))
 
 
 def _condition_remedy(condition: Condition) -> str:
-    """Return the remedy for a condition that is a problem; "" if it is none."""
+    """Return the remedy for a condition that is a problem; "" for any other condition."""
     reason = reasons.find_reason(condition.type, condition.reason)
     entry = reason.entry if reason else None
     # A problem that is over has the opposite status, and sometimes keeps its reason.
@@ -86,7 +86,7 @@ def _unserved_finding(evidence: Evidence) -> Finding:
     elif (size := size_of(job.body)) > LARGE_BYTES:
         # The operator cannot write a status, and reports that in an event only.
         return problem(
-            f"the job has no status and {size // 1000:,} KB, so its status may not fit",
+            f"the job has no status and is {size // 1000:,} KB large, so its status may not fit",
             TOO_LARGE_MESSAGE,
         )
     spec = (evidence.claim or {}).get("spec") or {}
@@ -127,7 +127,7 @@ def _does_not_end_soon(end: Termination, now: datetime) -> bool:
     if due is None:
         return False
     left = (due - now).total_seconds()
-    # A pod without running containers that a finalizer keeps does not end by waiting.
+    # A pod that only a finalizer keeps, and that has no running container, does not end by itself.
     finalizers_alone = bool(end.finalizers) and not end.running
     return left > _SOON_SECONDS or left < -SLACK_SECONDS or finalizers_alone
 
@@ -240,8 +240,8 @@ def check_failures(evidence: Evidence) -> Iterator[Finding]:
     """Report how containers failed.
 
     In a failed job, the last termination of the container that failed was caused by the operator,
-    which ends the pod to keep its log. The status keeps how the container failed, and counts
-    instead.
+    which ends the pod to keep its log. The job's status records how the container failed, so this
+    check uses it instead of that termination.
     """
     status = evidence.job.status
     first, failed = status.first_failure, status.phase == names.Phase.FAILED
@@ -251,7 +251,8 @@ def check_failures(evidence: Evidence) -> Iterator[Finding]:
     for pod, one in evidence.containers():
         if first and failed and (pod.rank, one["name"]) == _failed_container(first, pod.container):
             continue
-        # The current end counts before the previous one, and one finding per container is enough.
+        # The current termination takes precedence over the previous one. One finding per container
+        # is enough.
         for key in ("state", "lastState"):
             end = (one.get(key) or {}).get("terminated") or {}
             code = end.get("exitCode", 0)

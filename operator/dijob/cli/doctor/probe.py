@@ -1,7 +1,7 @@
 """The probe that runs inside a pod, and its answer.
 
-The program is passed to the container's Python by exec, so nothing has to be installed or mounted.
-It needs Python 3.6, and only the standard library.
+The program is passed to the container's Python with exec, so nothing has to be installed or
+mounted. It needs Python 3.6, and only the standard library.
 """
 
 import json

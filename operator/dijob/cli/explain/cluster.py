@@ -36,7 +36,7 @@ Data = dict[str, Any]
 SECONDS: Final = 15
 # A dry run gets objects without placeholders in angle brackets, which the API server could reject.
 _UID: Final = "00000000-0000-0000-0000-000000000000"
-# Statuses of a pod that is invalid by itself, not only rejected in this namespace.
+# HTTP statuses for a pod that is itself invalid, rather than only rejected in this namespace.
 _INVALID: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 # kubectl's page size for lists.
 _PAGE_SIZE: Final = "500"

@@ -31,7 +31,7 @@ class Edges:
 def edges_of(gang: Gang, without_peers: Collection[int] = ()) -> Edges:
     """Return the connections of DI-engine's processes.
 
-    Each process dials every process of a dialled rank. The ranks `without_peers` neither dial nor
+    Each process dials every process of a dialed rank. The ranks `without_peers` neither dial nor
     listen, because DI-engine does not know of the job there.
     """
     if gang.queue not in DIALLING:

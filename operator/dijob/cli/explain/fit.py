@@ -87,7 +87,7 @@ def free_resources(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom
 
 
 def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom]) -> FitFinding:
-    """Whether all pods fit on nodes now, or at least the minimum with which the job starts.
+    """Whether all pods currently fit on nodes, or at least the minimum with which the job starts.
 
     Each pod is placed on the first node that fits. An optimal placement may fit more pods.
     """
@@ -159,7 +159,7 @@ def _total_amounts(specs: Sequence[Body]) -> Amounts:
 
 
 def _normalise_key(key: str) -> str:
-    """Normalise a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
+    """Normalize a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
     return key.removeprefix("requests.").removeprefix("count/")
 
 

@@ -10,7 +10,8 @@ from dijob.core.members import compact_ranks, format_count, format_ranks
 Data = dict[str, Any]
 
 WIDTH: Final = 110
-# Up to this number, all pods are listed. Of more, the first ones and the last one are.
+# Up to this number, all pods are listed. If there are more, only the first ones and the last one
+# are listed.
 FEW: Final = 8
 LABEL: Final = 13
 AT_LEAST: Final = "at least "

@@ -133,7 +133,7 @@ def _find_established(
 ) -> Found:
     """Return the connections that both readable ends have, and why others do not count.
 
-    The dialling end is preferred, because its socket belongs to the worker that dialled.
+    The dialing end is preferred, because its socket belongs to the worker that dialed.
     `addresses` are those of all ranks.
     """
     far = _matching_connections(
@@ -141,8 +141,8 @@ def _find_established(
     )
     if dialler.sockets is None:
         return [end for end in far if not end.silent], ""
-    # All ranks may listen on the same port number, so an end whose local port it is was accepted
-    # and not dialled.
+    # All ranks may listen on the same port number, so an end with that local port was accepted, not
+    # dialed.
     near = _matching_connections(
         dialler,
         lambda end: end.far == to.port and end.remote in listener.addresses and end.near != to.port,
@@ -151,8 +151,8 @@ def _find_established(
     if listener.sockets is not None:
         both = {(end.remote, end.far) for end in far}
         complete = [end for end in good if (end.local, end.near) in both]
-        # With network address translation, the listener sees an address that is no rank's. So a
-        # connection from an unknown address can be the other end of any unmatched one.
+        # With network address translation, the listener sees an address that belongs to no rank. So
+        # a connection from an unknown address can be the other end of any unmatched one.
         translated = _matching_connections(
             listener, lambda end: end.near == to.port and end.remote not in addresses
         )
@@ -174,7 +174,7 @@ def _matching_connections(
 class _Owners:
     """Maps a connection to the workers of a pod that may hold it.
 
-    A process is recognised as a worker by the port on which it listens.
+    A process is recognized as a worker by the port on which it listens.
     """
 
     def __init__(self, sockets: Sockets, ports: Mapping[int, int]) -> None:
@@ -242,7 +242,7 @@ def _describe_unreadable(dialler: ProbedPod, listener: ProbedPod) -> str:
 
 def _explain_missing(dialler: ProbedPod, listener: ProbedPod, to: Listener) -> str:
     """Explain a missing connection by what is known of both ends."""
-    # The most fundamental reason first: a pod that does not run cannot listen.
+    # The most fundamental reason first: a pod that is not running cannot listen.
     for pod in (listener, dialler):
         if pod.sockets is None and pod.problem.startswith("not running"):
             return f"rank {pod.rank} is {pod.problem}"

@@ -17,7 +17,7 @@ from dijob.topology import connected_from
 
 # torchrun's default (core/render/runtimes/torch.py).
 MASTER_PORT: Final = 29500
-# Stands for the Redis server where a rank is expected.
+# Represents the Redis server in place of a rank's number.
 SERVER: Final = -1
 _MASTER_PORT_OPTION: Final = re.compile(
     r"--master[_-]port[= ](\d{1,5})\b|--rdzv[_-]endpoint[= ]\S*:(\d{1,5})\b"
@@ -120,7 +120,7 @@ def _expected_world(job: DIJob) -> ExpectedWorld:
 
 
 def _expected_dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
-    """Return who dials whom as DI-engine does: k8s_parser.py between pods, parallel.py in a pod."""
+    """Yield the dials that DI-engine makes: by k8s_parser.py between pods, parallel.py in a pod."""
     workers, others, found = tuple(range(gang.workers)), set(alive), list[Dials]()
     for rank in alive:
         ports = ports_of(job, rank)

@@ -22,7 +22,7 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 async def observe_connections(client: "AsyncClient", name: str) -> Report:
-    """Return the current connections of a job. Raises CliError if it can have none."""
+    """Return the current connections of a job. Raises CliError if the job cannot have any."""
     job = await client.get(name)
     world_or_error(job)
     for again in range(_READINGS):

@@ -27,7 +27,7 @@ Point = tuple[float, float]
 def draw_report(report: Report) -> str:
     """Return the SVG document."""
     ranks = sorted({pod.rank for pod in report.pods} | set(range(report.world.ranks)))
-    # The circle grows with the number of ranks, so that neighbours do not overlap.
+    # The circle grows with the number of ranks, so that neighbors do not overlap.
     far = max(120.0, len(ranks) * 2.6 * _RADIUS / math.tau)
     size = 2 * far + 200
     at = _place_ranks(ranks, size, far)
@@ -80,7 +80,7 @@ def _draw_line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -
             f'<circle class="within {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{ring}">{title}</circle>'
         )
     line = f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}">'
-    # The number makes an incomplete pair recognisable without its colour.
+    # The number makes an incomplete pair recognizable without its color.
     count = (
         f'<text x="{(x + to_x) / 2:.1f}" y="{(y + to_y) / 2 - 5:.1f}">{up} of {wanted}</text>'
         if up < wanted

@@ -19,7 +19,7 @@ from dijob.client.retrying import Report
 from dijob.client.waiting import watch_job
 from dijob.client.watching import Objects, watch_objects
 
-# One change of a job causes several events within milliseconds. The pause merges them, so that the
+# One change to a job causes several events within milliseconds. The pause merges them, so that the
 # view is drawn once.
 _MERGE_SECONDS = 0.1
 
@@ -27,7 +27,7 @@ _MERGE_SECONDS = 0.1
 class Feed:
     """The current state of a job, kept up to date by three watches.
 
-    It ends when the job ends, or with `lasting` when the job is deleted.
+    It ends when the job ends; with `lasting`, only when the job is deleted.
     """
 
     def __init__(self, client: AsyncClient, name: str, *, lasting: bool = False) -> None:

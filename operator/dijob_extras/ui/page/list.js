@@ -67,7 +67,7 @@ function update(row, job) {
   say(row.querySelector(".age"), duration(between(job.created)));
 }
 
-/** Create a badge, which shows a phase as a colour, a shape and a word. */
+/** Create a badge, which shows a phase as a color, a shape and a word. */
 export function badge() {
   return h("span", { class: "badge" }, h("i", { "aria-hidden": "true" }), h("b", {}));
 }

@@ -1,4 +1,4 @@
-// Draws a rank. Each kind has both a colour and a shape, for users who cannot tell colours apart.
+// Draws a rank. Each kind has both a color and a shape, for users who cannot tell colors apart.
 
 import { s } from "./dom.js";
 
