@@ -126,8 +126,8 @@ def _join_lines(text: str) -> Iterator[ScriptLine]:
             more = next(numbered, None)
             if more is None:
                 raise CliError(
-                    f"line {number} of the script has an open quote or a trailing backslash: close the"
-                    " quote, or remove the backslash",
+                    f"line {number} of the script has an open quote or a trailing backslash: close"
+                    " the quote, or remove the backslash",
                     Exit.USAGE,
                 )
             if whole[-1].endswith("\\"):
