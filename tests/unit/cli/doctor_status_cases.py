@@ -102,7 +102,7 @@ OF_STATUS: dict[str, Case] = {
         "status",
         evidence(large_job()),
         PROBLEM,
-        "the job has no status and 1,4",
+        "the job has no status and is 1,4",
         "Move long arguments and variables into a ConfigMap",
     ),
     "a Lease without an operator (H21)": Case(

@@ -164,7 +164,7 @@ REFUSED = [
     pytest.param("#SBATCH -n many\nsrun a", "--ntasks is 'many'", id="no number"),
     pytest.param("#SBATCH --mem=lots\nsrun a", "--mem is 'lots'", id="no memory"),
     pytest.param("#SBATCH nodes=1\nsrun a", "is not an option of sbatch", id="no option"),
-    pytest.param("echo 'a\nb", "does not end", id="an open quote"),
+    pytest.param("echo 'a\nb", "has an open quote", id="an open quote"),
     pytest.param("srun -n 2", "srun has no command", id="no command"),
     pytest.param("#SBATCH -n 2\nmodule load x", "the script runs nothing", id="nothing"),
 ]
@@ -246,7 +246,7 @@ def test_slurm_variables_match_the_runtime() -> None:
 
 
 def test_a_broken_script_is_reported() -> None:
-    with pytest.raises(CliError, match=r"No closing quotation|does not end"):
+    with pytest.raises(CliError, match=r"No closing quotation|has an open quote"):
         parse_script("#SBATCH --comment='x\nsrun a")
 
 
