@@ -1,8 +1,8 @@
 """Prints figures of the code next to their goals: names, comments, sizes, pages.
 
 Use: python tests/figures.py [BASE] (make figures BASE=77028d8). With a commit as BASE, its figures
-are printed as well. No check enforces the figures but one: no class name is used twice in the
-product (tests/unit/repository/test_figures.py).
+are printed as well. Only one figure is enforced: no class name is used twice in the product
+(tests/unit/repository/test_figures.py).
 """
 
 import ast
@@ -24,7 +24,7 @@ FEW_LINES = 40
 
 
 def files(root: Path, folders: Iterable[str], *endings: str) -> list[Path]:
-    """Return the files below these folders that end so, in order. Go's tests are tests."""
+    """Return the files below these folders with this suffix, sorted. Go tests count as tests."""
     found = (path for folder in folders for path in (root / folder).rglob("*") if path.is_file())
     return sorted(p for p in found if p.suffix in endings and not p.name.endswith("_test.go"))
 
@@ -44,7 +44,7 @@ def functions(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def repeated_classes(paths: Iterable[Path]) -> dict[str, list[str]]:
-    """Return each name that several classes have, with their places."""
+    """Return each name that several classes have, with the places of the classes."""
     places: dict[str, list[str]] = {}
     for path in paths:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -54,7 +54,7 @@ def repeated_classes(paths: Iterable[Path]) -> dict[str, list[str]]:
 
 
 def comments_and_code(paths: Iterable[Path]) -> tuple[int, int]:
-    """Return how many lines hold nothing but a comment, and how many hold code.
+    """Return the number of lines with only a comment, and of lines with code.
 
     Docstrings are neither.
     """
@@ -126,7 +126,7 @@ def unpack(commit: str, folder: str) -> None:
 
 
 def main(base: str) -> None:
-    """Print the table, and below it what to do about the first two rows."""
+    """Print the table, and advice about its first two rows."""
     now, before = figures(ROOT), dict[str, str]()
     if base:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""A server on the loopback in place of the apiserver, whose answers come when a test wants them."""
+"""A server on the loopback interface that replaces the apiserver, and can delay its responses."""
 
 import asyncio
 import json
@@ -9,9 +9,9 @@ BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}
 
 
 class Server:
-    """Watches say one bookmark and stay open; writes in namespaces with names that begin with
-    "slow" never end; each of `rejections` is the answer to one write, with the wish to be asked
-    again after `again` seconds. `writes` is when the others came.
+    """Serves watches and writes. Each watch sends one bookmark and stays open. Writes in namespaces
+    whose names begin with "slow" never end. Each item of `rejections` is the response to one write,
+    with a Retry-After of `again` seconds. `writes` has the times of all other writes.
     """
 
     again = 1

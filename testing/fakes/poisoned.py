@@ -1,4 +1,4 @@
-"""Documents that are nested too deep, and an apiserver whose lists and watches contain one."""
+"""Documents that are nested too deeply, and an apiserver whose lists and watches contain one."""
 
 import asyncio
 import json

@@ -44,7 +44,7 @@ def made(*paths: str, clock: Clock = SYSTEM) -> Informer[Thing]:
 
 
 async def run(under_test: Informer[Thing], api: FakeApi) -> list[str]:
-    """Run the script to its end. Return the owners of which changes were reported."""
+    """Run the script to its end. Return the owners whose changes were reported."""
     told: list[str] = []
     under_test.on_change = told.append
     with pytest.raises(Over):

@@ -1,4 +1,4 @@
-"""The status of a job of which these facts hold."""
+"""Builds the status of a job from facts about the job."""
 
 from dijob.api.status import Status
 from dijob.core.facts import Fact

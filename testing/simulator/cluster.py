@@ -44,8 +44,8 @@ class Cluster:
         twin._parsed = dict(self._parsed)
         return twin
 
-    # --- what there is
-    # ----------------------------------------------------------------------------------------------
+    # --- stored objects
+    # ---------------------------------------------------------------------------------------------
 
     def read(self, plural: str, name: str, namespace: str = NAMESPACE) -> Body:
         """Return a stored object."""

@@ -1,5 +1,5 @@
 """The environment of a rank's program: as the kubelet resolves it, and what the launcher makes of
-it (its run/variables.go; tests/pod/test_world.py holds the real one to this).
+it (its run/variables.go; tests/pod/test_world.py verifies that the real launcher does the same).
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ from simulator.objects import Body
 
 
 def environment_of(body: Body, ip: str = "") -> dict[str, str]:
-    """The variables of the main container's program, under the annotations that the pod has now."""
+    """The variables of the main container's program, with the pod's current annotations."""
     annotations = body["metadata"].get("annotations") or {}
     name = main_name(body["spec"])
     main = next(each for each in body["spec"]["containers"] if each["name"] == name)
@@ -30,7 +30,7 @@ def _value(entry: Body, annotations: Mapping[str, str], ip: str) -> str:
 
 
 def _listed(env: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
-    """What the launcher sets; nothing if the pod has no list."""
+    """The variables that the launcher sets; none if the pod has no list."""
     number = annotations.get(names.ANNOTATION_LIST_NUMBER, "")
     text = annotations.get(names.ANNOTATION_IPS, "")
     if not text:

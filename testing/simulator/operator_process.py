@@ -43,7 +43,7 @@ class Recorded(Reconciler):
 
 class Operator:
     """A process with an empty memory. `passes` counts its reconciliations; `line.problems` records
-    what it must not do.
+    violations.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Operator:
         await self.audit.catch_up()
 
     async def stop(self) -> None:
-        """Kill the process. What it was about to do is never done."""
+        """Kill the process. Whatever it had planned is not done."""
         self.wire.dead = True
         for task in self._tasks:
             task.cancel()

@@ -13,7 +13,7 @@ FORGED = "77"  # a forged number in an annotation
 
 
 class Surroundings(Protocol):
-    """What a deed needs in addition to the pod."""
+    """What an action needs in addition to the pod."""
 
     cluster: Cluster
     exact: bool

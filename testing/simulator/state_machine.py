@@ -248,11 +248,11 @@ class Chaos(Driven):
             self.close()
 
     def happens(self, deed: str, index: int) -> None:
-        """Do a deed by its name."""
+        """Do an action by its name."""
         self.at(index, {**KUBELET, **FATE, **FORGERY}[deed])
 
     def at(self, index: int, deed: Deed) -> None:
-        """Do a deed to one of the pods to which it applies."""
+        """Do an action to one of the pods to which it applies."""
         found = [pod for pod in self.pods() if deed.possible(pod)]
         if found:
             pod = pick(found, index)

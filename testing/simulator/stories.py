@@ -15,10 +15,10 @@ from simulator.state_machine import Chaos
 TO_RUN = 4
 # Everything must happen within this time, not only at the next resync.
 REST_SECONDS = 70.0
-# (rounds in which all goes well, then what happens, and to which of the pods to which it can
-# happen)
+# (rounds without faults, the name of the action that follows, and the index of its pod among the
+# pods to which it applies)
 Step = tuple[int, str, int]
-# (what is done, what is left of it when the operator has been killed in it)
+# (the part, and the rest of the part after the operator was killed in it)
 Part = tuple[Callable[[Chaos], None], Callable[[Chaos], None]]
 LOOK = "the operator looks"
 SCALE = "is scaled to"
@@ -272,8 +272,10 @@ def play_with_each_kill(story: str, **shape: Any) -> None:
             try:
                 twin.time_goes_on(twin.left)
                 parts[number][1](twin)
+                # With steps, a variant is played only until it rests: from there, all continue in
+                # the same way.
                 for part, _ in parts[number + 1 :]:
-                    part(twin)  # with steps: to rest only, from there all go on the same way
+                    part(twin)
             except AssertionError as error:
                 error.add_note(f"killed before write {count} of {len(kills)}")
                 raise

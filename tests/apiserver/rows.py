@@ -23,7 +23,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class EditRefused:
-    """A change of the healthy, running job is rejected with these words."""
+    """A change to the healthy, running job is rejected with these words."""
 
     arguments: tuple[str, ...]  # of kubectl; {} is replaced by the job's name
     words: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The table of bad input for changes of a running or finished job."""
+"""The table of bad input for changes to a running or finished job."""
 
 import json
 
@@ -6,7 +6,7 @@ from apiserver.rows import EditRefused, patch
 
 _IMAGE = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "other"}]
 CANNOT = "cannot be changed"
-# A misspelt name of a declared field, which the schema keeps as an unknown field.
+# A misspelled name of a declared field, which the schema keeps as an unknown field.
 _MAIN = "template/spec/containers/0"
 MISSPELT = [
     {"op": "remove", "path": f"/spec/{_MAIN}/args"},
@@ -21,7 +21,7 @@ EDITS: dict[str, EditRefused] = {
     "a field that only Kubernetes knows": EditRefused(
         patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ("spec.template", CANNOT)
     ),
-    "a misspelt field": EditRefused(
+    "a misspelled field": EditRefused(
         ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(MISSPELT)),
         ("spec.template", CANNOT, "suspend the job"),
     ),
@@ -60,7 +60,7 @@ EDITS_AFTER_THE_END: dict[str, EditRefused] = {
     "a field that only Kubernetes knows": EditRefused(
         patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ENDED
     ),
-    "a misspelt field": EditRefused(
+    "a misspelled field": EditRefused(
         ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(MISSPELT)), ENDED
     ),
     "topology": EditRefused(patch(topology="star"), ENDED),

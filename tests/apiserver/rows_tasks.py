@@ -167,7 +167,7 @@ EDITS: dict[str, EditRefused] = {
         _change("1/template/spec/containers/0/image", "other"),
         ("spec.tasks", "their templates cannot", "suspend the job"),
     ),
-    "a misspelt field of a task's template": EditRefused(
+    "a misspelled field of a task's template": EditRefused(
         ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(MISSPELT)),
         ("spec.tasks", "their templates cannot", "suspend the job"),
     ),

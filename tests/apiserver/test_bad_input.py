@@ -97,7 +97,7 @@ def test_some_fields_can_be_changed_after_the_end(
 
 def test_a_change_that_was_accepted_can_be_reverted_while_the_job_runs(plane: Plane) -> None:
     made = changed(job("reverted"), "spec.template.spec.terminationGracePeriodSeconds", 5)
-    # The rule does not notice that one undeclared field replaces another one.
+    # The rule does not notice that one undeclared field replaces another.
     slip = changed(job("reverted"), "spec.template.spec.terminationGracePeriodSecond", 5)
     # An older CRD may have accepted other changes too.
     image = [{"op": "replace", "path": f"/{rows.CONTAINER.replace('.', '/')}/image", "value": "b"}]

@@ -81,7 +81,7 @@ def test_no_rank_starts_with_rules_that_the_apiserver_rejects(isolating: Plane) 
 
 
 def test_an_unknown_key_is_named(isolating: Plane) -> None:
-    """The client sends it without strict validation."""
+    """The client sends the key without strict validation."""
     isolating.kubectl(
         "apply",
         "--validate=ignore",

@@ -213,7 +213,7 @@ def patch(lab: Lab, user: str, change: str) -> Said:
 
 @pytest.mark.usefixtures("trained")
 def test_only_changes_of_the_spec_are_checked(lab: Lab) -> None:
-    """Changes of labels and finalizers, as by the garbage collector, are not checked."""
+    """Changes to labels and finalizers, as by the garbage collector, are not checked."""
     label = patch(lab, "alice", '{"metadata": {"labels": {"a": "b"}}}')
     assert label.ok, label.text
     spec = patch(lab, "alice", '{"spec": {"backoffLimit": 7}}')

@@ -1,6 +1,4 @@
-"""What the chart renders for the HTTP server, and that it renders nothing where there is none; helm
-alone, no cluster.
-"""
+"""The rendered objects with and without the HTTP server, with helm and without a cluster."""
 
 import json
 import re
@@ -20,13 +18,13 @@ URL = "--server-url=http://$(SERVICE_ACCOUNT)-server.$(POD_NAMESPACE).svc.cluste
 
 
 def named(objects: Objects) -> set[tuple[str, str, str]]:
-    """(kind, namespace, name) of each."""
+    """Return kind, namespace and name of each object."""
     metas = [(each["kind"], each["metadata"]) for each in objects]
     return {(kind, meta.get("namespace", ""), meta["name"]) for kind, meta in metas}
 
 
 def test_without_the_server_none_of_its_objects_is_rendered(offline: Lab) -> None:
-    """With one, all else is the same, but for the operator's flag."""
+    """With the server, all other objects are the same, except for the operator's flag."""
     without, having = parsed(render(offline, {})), parsed(render(offline, ON))
     assert not {each for each in named(without) if "server" in each[2]}
     assert "server-url" not in render(offline, {"server": {"replicas": 3, "jobMetrics": True}})
@@ -59,7 +57,7 @@ def test_two_servers_are_spread_over_nodes_and_restricted(offline: Lab) -> None:
     )
     assert spread["labelSelector"] == budget["selector"] == spec["selector"]
     assert service["selector"] == spec["selector"]["matchLabels"]
-    # Neither of the two finds the other's pods.
+    # Neither selector matches the other's pods.
     for each, foreign in ((spec, operator), (operator, spec)):
         labels = foreign["template"]["metadata"]["labels"]
         assert not each["selector"]["matchLabels"].items() <= labels.items()
@@ -73,7 +71,7 @@ def test_one_server_has_no_disruption_budget(offline: Lab) -> None:
 
 
 def rights(roles: Objects) -> set[tuple[str, str, str]]:
-    """(group, resource, verbs) of each rule, as a row of docs/security.md has them."""
+    """Return group, resource and verbs of each rule, as in a row of docs/security.md."""
     return {
         (group or "(core)", resource, ", ".join(rule["verbs"]))
         for role in roles
@@ -133,10 +131,10 @@ def test_with_namespaces_only_reviews_are_cluster_wide(offline: Lab) -> None:
     ],
     ids=["nothing", "namePrefix", "namePrefix and namespace"],
 )
-def test_what_kustomize_rewrites_reaches_the_url_of_the_server(
+def test_names_that_kustomize_rewrites_are_in_the_servers_url(
     offline: Lab, tmp_path: Path, rewrites: dict[str, str], host: str
 ) -> None:
-    """C15: the operator's flag named a Service that was not there."""
+    """C15: the operator's flag named a Service that did not exist."""
     (tmp_path / "chart.yaml").write_text(render(offline, ON))
     kustomization = {"resources": ["chart.yaml"], **rewrites}
     (tmp_path / "kustomization.yaml").write_text(json.dumps(kustomization))

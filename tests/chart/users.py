@@ -1,5 +1,5 @@
-"""The users of the tests of the chart's rights: what each of them may do, and the message for a
-request that they may not make.
+"""The users in the tests of the chart's permissions: what each may do, and the messages of rejected
+requests.
 """
 
 from typing import Any
@@ -25,8 +25,8 @@ INSTALLER = {
     "verbs": ["patch", "update"],
 }
 
-# Users by what their own role in the namespace holds, and those who have one of the cluster's roles
-# there.
+# Users with the rules of their own role in the namespace, and users with one of the built-in
+# cluster roles in the namespace.
 USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [INSTALLER]}
 BUILT_IN = {"edgar": "edit", "vera": "view", "adam": "admin"}
 

@@ -120,7 +120,7 @@ def _train(cluster: Cluster, progress: Progress) -> int:
 
 
 def _follow(cluster: Cluster, progress: Progress) -> str:
-    """Print changes of the job until it has ended, and return its last phase."""
+    """Print changes to the job until it has ended, and return its last phase."""
     printed: set[str] = set()
     end = time.monotonic() + TRAINING_SECONDS
     while time.monotonic() < end:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from space import Space
 
 ESTABLISHED = "01"
-# (dialling pod's address, listener's address, listener's port) -> number of connections.
+# (dialing pod's address, listener's address, listener's port) -> number of connections.
 Edges = Counter[tuple[str, str, int]]
 
 
@@ -42,7 +42,7 @@ def listener_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int
 
 
 def dialler_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int]) -> Edges:
-    """Return the same connections as the dialling pods see them."""
+    """Return the same connections as the dialing pods see them."""
     return Counter(
         (local, remote, port)
         for table in tables

@@ -1,4 +1,4 @@
-"""Faults of chance, all at once, over three jobs that run: a short form of `make chaos`."""
+"""Random faults, several at once, on three running jobs: a short form of `make chaos`."""
 
 import time
 from pathlib import Path
@@ -17,7 +17,7 @@ from space import Space
 
 pytestmark = pytest.mark.e2e
 
-# What no other test here does, or not to jobs that run.
+# Faults that no other test here injects, or not into running jobs.
 MINE = (
     "pod deleted without grace",
     "launcher killed",

@@ -154,7 +154,7 @@ HELD: Wanted = {
 }
 
 
-def test_what_holds_an_old_pod_is_named(space: Space) -> None:
+def test_the_reason_that_keeps_an_old_pod_is_reported(space: Space) -> None:
     """C25, C41."""
     slow = {"terminationGracePeriodSeconds": 300, "initContainers": [PROXY]}
     space.apply(shell("slow", ENDS, pod=slow), shell("kept", ENDS))
@@ -223,7 +223,7 @@ subjects: [{kind: ServiceAccount, name: viewer}]
 """
 
 
-def test_a_quota_and_missing_rights_are_told(space: Space, tmp_path: Path) -> None:
+def test_a_quota_and_missing_permissions_are_reported(space: Space, tmp_path: Path) -> None:
     space.apply(peers("small", "--forever"))
     space.until_true("small", "Running")
     space.kubectl("apply", "-f", "-", stdin=VIEWER)

@@ -29,7 +29,7 @@ def test_every_example_has_a_test() -> None:
     assert [name for name in known if f"({name})" not in page] == []
 
 
-def test_the_star_adds_up_what_its_workers_computed_apart(space: Space) -> None:
+def test_the_star_adds_up_the_results_of_its_workers(space: Space) -> None:
     succeeded(space, "star.yaml", "star")
     assert "pi is 3.14159, from nodes [1, 2, 3]" in space.logs("star-0")
     for rank in range(1, 4):

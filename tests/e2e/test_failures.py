@@ -8,7 +8,7 @@ from space import Space, measured
 
 pytestmark = pytest.mark.e2e
 
-# Rank 1 ends badly each time, and says so where the kubelet looks for last words; the others stay.
+# Rank 1 fails each time, and writes a termination message. The other ranks keep running.
 CRASHER = """
 if [ "$DI_RANK" = 1 ]; then
   echo "rank 1 has begun and gives up"

@@ -1,5 +1,5 @@
-"""The gate on a real kubelet: no program with a wrong list, a quick end, and a reason for each rank
-that is missing.
+"""The gate on a real kubelet: no program starts with a wrong list, pods at the gate end quickly,
+and the status has a reason for each missing rank.
 """
 
 import re
@@ -26,8 +26,7 @@ while True:
     with connection, connection.makefile() as lines:
         print(lines.readline().strip(), flush=True)
 """
-# Each program's first act, before it listens or dials: it tells the witness what it was told, and
-# who it is.
+# Before it listens or dials, each program sends its peer list and its own identity to the witness.
 SWEAR = f"""
 exec 3<>/dev/tcp/$WITNESS/{WITNESS_PORT}
 echo "$HOSTNAME $DI_LIST_NUMBER $DI_RANK $DI_NODES $(hostname -I)" >&3
@@ -38,7 +37,7 @@ exec light-peer --forever
 
 @pytest.fixture
 def witness(space: Space) -> str:
-    """The address of a pod that writes down what programs tell it."""
+    """Start a pod that logs what programs send to it, and return its address."""
     container = {"name": "di-container", "image": LIGHT, "command": ["python3", "-c", WITNESS]}
     pod = {
         "apiVersion": "v1",
@@ -52,7 +51,9 @@ def witness(space: Space) -> str:
 
 
 def starts(space: Space) -> int:
-    """How many main containers kubelets say that they have started for the job."""
+    """Return how many main containers of the job the kubelets have started, according to their
+    events.
+    """
     chosen = (
         "--field-selector=reason=Started,involvedObject.fieldPath=spec.containers{di-container}"
     )
@@ -63,7 +64,7 @@ def starts(space: Space) -> int:
 
 @pytest.fixture
 def sworn(space: Space, witness: str) -> Space:
-    """A running job of three whose programs have all told the witness what they know."""
+    """Start a job of three ranks whose programs send what they know to the witness."""
     if space.cluster.mode != EMBEDDED:
         pytest.skip("only the embedded cluster can kill a sandbox")
     world = shell("world", SWEAR, replicas=3)
@@ -84,8 +85,8 @@ def test_a_dead_sandbox_renews_its_rank_and_those_that_dial_it_at_once(sworn: Sp
 
 
 def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(sworn: Space) -> None:
-    """No operator for a while, so that the kubelet has the time to make the new sandbox under the
-    old list.
+    """The operator is stopped meanwhile, so that the kubelet creates the new sandbox while the old
+    list is active.
     """
     victim = sworn.pods("world")[1]
     uid, old = victim["metadata"]["uid"], victim["status"]["podIP"]
@@ -111,8 +112,8 @@ def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(sworn: Spac
 
 
 def gate_log(cluster: Cluster, pod: str) -> str:
-    """What the newest gate of a pod has said, as its node has it: kubelets of 1.34 do not report
-    that it runs again.
+    """Return the log of a pod's newest gate from its node: kubelets of 1.34 do not report that the
+    gate is running again.
     """
     kubelets = [
         process.pid
@@ -125,14 +126,12 @@ def gate_log(cluster: Cluster, pod: str) -> str:
 
 
 def whole_and_true(space: Space) -> None:
-    """All connections stand, nothing was charged, and no program that ever ran was told a wrong
-    list.
-    """
+    """Check that all connections exist, no failure was counted, and no program got a wrong list."""
     until_edges(space, "world", mesh(space.ips("world"), 1), [50515])
     told: list[list[str]] = []
 
     def untold() -> str:
-        """The kubelet's events come on their own time."""
+        """Return the difference until the kubelets' events have arrived."""
         told[:] = [line.split() for line in space.kubectl("logs", "witness").splitlines()]
         return "" if len(told) == starts(space) else f"{starts(space)} starts, told are {told}"
 
@@ -167,7 +166,7 @@ def remaining(space: Space, victim: Body) -> list[str]:
 
 
 def apart(name: str) -> Body:
-    """A job of three pods no two of which may share a node: with two nodes, one of them waits."""
+    """Return a job of three pods on different nodes. With two nodes, one pod waits."""
     terms = [
         {"labelSelector": {"matchLabels": {"apart": name}}, "topologyKey": "kubernetes.io/hostname"}
     ]
@@ -178,7 +177,7 @@ def apart(name: str) -> Body:
 
 
 def at_gate(space: Space, name: str) -> list[Body]:
-    """The pods whose gate is running."""
+    """Return the pods whose gate is running."""
     found = []
     for pod in space.pods(name):
         statuses = pod["status"].get("initContainerStatuses", ())
@@ -189,8 +188,8 @@ def at_gate(space: Space, name: str) -> list[Body]:
 
 @pytest.mark.alone
 def test_a_pod_deleted_at_the_gate_is_gone_in_under_3_seconds(space: Space) -> None:
-    """A shell that is PID 1 and ignores TERM takes the whole grace period of 30 s: each of three
-    must not.
+    """A shell that is PID 1 and ignores SIGTERM would take the grace period of 30 s. None of the
+    three pods may.
     """
     space.apply(apart("apart"))
     took = []
@@ -238,7 +237,7 @@ HINDERED: dict[str, tuple[Body, list[str]]] = {
 
 @pytest.mark.alone
 @pytest.mark.parametrize("case", HINDERED)
-def test_a_job_that_cannot_start_says_which_rank_and_why_within_10_seconds(
+def test_a_job_that_cannot_start_reports_the_rank_and_the_reason_within_10_seconds(
     space: Space, case: str
 ) -> None:
     manifest, words = HINDERED[case]

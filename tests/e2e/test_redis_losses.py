@@ -62,7 +62,7 @@ def end(space: Space) -> None:
     space.until_true("ticks", "Succeeded", 60)
 
 
-def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their_pods(
+def test_the_jobs_own_redis_server_is_recreated_and_all_ranks_restart_in_their_pods(
     space: Space,
 ) -> None:
     """TCP may take minutes to give up a connection to a lost server, or may never do so."""

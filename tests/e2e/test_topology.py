@@ -73,9 +73,7 @@ def cut(space: Space, pod: str, near: int, to: str, port: int) -> None:
     run([*inside, *there, "--syn"])
 
 
-def test_of_a_mesh_whose_one_edge_is_cut_exactly_that_edge_is_named(
-    space: Space, tmp_path: Path
-) -> None:
+def test_exactly_the_cut_edge_of_a_mesh_is_named(space: Space, tmp_path: Path) -> None:
     mount, volume = mounted("code", "/code")
     main = {"command": ["python3", "/code/main.py"], **mount}
     whole = job("world", main, pod=volume, replicas=3, parallelWorkers=2)
@@ -98,7 +96,7 @@ def test_of_a_mesh_whose_one_edge_is_cut_exactly_that_edge_is_named(
     assert sorted(map(str, kinds)) == ["missing", "up", "up"]
 
 
-def test_what_can_be_seen_of_other_shapes(space: Space) -> None:
+def test_the_connections_of_other_shapes(space: Space) -> None:
     """All workers in one process, a star, a rank that does not listen, and Redis."""
     main = {"command": ["python3", "-c", REDIS]}
     queue = {"messageQueue": {"type": "redis", "host": "redis"}}

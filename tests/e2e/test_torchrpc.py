@@ -1,5 +1,5 @@
-"""torchrpc as the message queue, by the commands of DI-engine's page; what stands in the status
-when it cannot be.
+"""torchrpc as the message queue, with the commands of DI-engine's page, and the status of jobs for
+which torchrpc cannot work.
 """
 
 import pytest
@@ -17,7 +17,7 @@ def test_a_learner_and_its_collectors_over_torchrpc(space: Space) -> None:
     assert "Traceback" not in "".join(space.logs(pod) for pod in space.names("rpc"))
 
 
-# As they are printed on the page.
+# The commands as printed on the page.
 PRINTED = {
     "learner": """
     export INIT_METHOD="tcp://XX.XX.XX.XX:12345"
@@ -46,7 +46,7 @@ PRINTED = {
 
 
 def test_the_commands_of_the_torchrpc_page(space: Space) -> None:
-    """The collector's as it is printed, the learner's with :cpu for :cuda: there is no GPU here."""
+    """The learner's command has :cpu instead of :cuda, because there is no GPU here."""
     code = """
 import time
 from ding.framework import task
@@ -101,7 +101,7 @@ def main():
     ],
     ids=["no GPU", "device map"],
 )
-def test_what_torchrpc_cannot_do_stands_in_the_status(
+def test_the_status_reports_why_torchrpc_cannot_run(
     space: Space, command: list[str], words: str
 ) -> None:
     code, made = program("refused", command, "def main(): pass", backoffLimit=0, replicas=2)
@@ -111,8 +111,8 @@ def test_what_torchrpc_cannot_do_stands_in_the_status(
     assert words in space.status("refused")["firstFailure"]["message"]
 
 
-def test_an_image_without_di_engine_is_told_what_it_lacks(space: Space) -> None:
-    """The ditask of the light image is a script of ours that stands for any image's."""
+def test_an_image_without_di_engine_is_reported(space: Space) -> None:
+    """The light image's ditask is a script of this project that represents that of any image."""
     code = "#!/usr/bin/env python3\nprint('never')\n"
     mount, volume = mounted("bare-code", "/code")
     path = {"name": "PATH", "value": "/code:/usr/local/bin:/usr/bin:/bin"}

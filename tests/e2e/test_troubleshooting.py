@@ -1,6 +1,4 @@
-"""docs/troubleshooting.md: each text that it shows is said by a real job, and how the job comes out
-of it.
-"""
+"""docs/troubleshooting.md: real jobs report each text that the page shows."""
 
 import re
 from collections.abc import Callable
@@ -17,8 +15,8 @@ FOREVER = "trap 'exit 0' TERM; sleep infinity & wait"
 
 
 def rows(page: Path) -> dict[str, list[str]]:
-    """What the page's tables show as seen, by the heading above them; "…" stands for what differs
-    from job to job.
+    """Return the texts in the page's tables by the heading above them. "…" replaces parts that
+    differ between jobs.
     """
     sections = re.split(r"(?m)^## ", page.read_text())[1:]
     found = {
@@ -33,17 +31,17 @@ def crash(name: str, command: str, **spec: Any) -> Body:
 
 
 def finishing(name: str) -> Body:
-    """Rank 2 exits at once, the others never."""
+    """Return a job whose rank 2 exits at once, and whose other ranks never exit."""
     return shell(name, f'if [ "$DI_RANK" = 2 ]; then exit 0; fi; {FOREVER}', replicas=3)
 
 
 def deaf(name: str) -> Body:
-    """Its program does not end when it is asked to: its pods take 20 s."""
+    """Return a job whose program ignores SIGTERM, so that its pods take 20 s to end."""
     return shell(name, "trap '' TERM; sleep 60 & wait; wait", pod={GRACE: 20})
 
 
 def foreign(name: str) -> Body:
-    """A pod of somebody else, which has the name of one of ours."""
+    """Return a pod of another owner with the name of a rank's pod."""
     main = {"name": "theirs", "image": LIGHT, "command": ["sleep", "600"], **REQUESTS}
     pod = {"containers": [{**main, "imagePullPolicy": "IfNotPresent"}], GRACE: 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod}
@@ -52,7 +50,7 @@ def foreign(name: str) -> Body:
 GRACE = "terminationGracePeriodSeconds"
 HOST = {"hostNetwork": True}  # at most one rank per node, of which there are two
 CODE = mounted("absent", "/code")
-# The jobs of each section, whose names are unlike any other's.
+# The jobs of each section. Each name is used only once.
 JOBS: dict[str, list[Body]] = {
     "The job does not start": [
         job("pull", {"image": "127.0.0.1:9/absent:1", "command": ["true"]}),
@@ -83,7 +81,7 @@ JOBS: dict[str, list[Body]] = {
 
 
 def texts(space: Space, names: list[str]) -> list[str]:
-    """All that is said of these jobs: messages of conditions, and events."""
+    """Return the messages of the conditions and events of these jobs."""
     said = [c["message"] for name in names for c in space.status(name).get("conditions", ())]
     printed = space.kubectl(
         "get", "events", "-o", r'jsonpath={range .items[*]}{.involvedObject.name} {.message}{"\n"}'
@@ -98,7 +96,7 @@ def is_said(row: str, said: list[str]) -> bool:
 
 
 def unsaid(space: Space, heading: str, seen: set[str]) -> str:
-    """The rows of a section that no job has said yet; `seen` remembers those that one has."""
+    """Return the rows of a section that no job has reported yet. `seen` collects all others."""
     said = texts(space, [each["metadata"]["name"] for each in JOBS[heading]])
     seen.update(row for row in rows(PAGE)[heading] if is_said(row, said))
     left = [row for row in rows(PAGE)[heading] if row not in seen]
@@ -106,13 +104,13 @@ def unsaid(space: Space, heading: str, seen: set[str]) -> str:
 
 
 def lose_a_rank(space: Space) -> None:
-    """As soon as the job runs."""
+    """Delete a pod as soon as the job is running."""
     space.until_true("heals", "Running", 60)
     space.kubectl("delete", "pod", "heals-1", "--wait=false")
 
 
 def apply_again(space: Space) -> None:
-    """While the old pods are ending."""
+    """Recreate the job while its old pods are ending."""
     space.until_true("again", "Running", 60)
     space.kubectl("delete", "dijob", "again", "--wait=false")
     space.apply(deaf("again"))
@@ -129,7 +127,7 @@ def test_every_section_has_its_jobs() -> None:
 
 
 @pytest.mark.parametrize("heading", JOBS)
-def test_each_text_of_the_page_is_said_by_a_real_job(space: Space, heading: str) -> None:
+def test_each_text_of_the_page_is_reported_by_a_real_job(space: Space, heading: str) -> None:
     space.apply(*JOBS[heading])
     for act in AFTER.get(heading, ()):
         act(space)

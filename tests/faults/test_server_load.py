@@ -25,7 +25,7 @@ MOST_TIMES = 1.2
 
 
 async def churn(lane: Lane, kube: Kube) -> None:
-    """Scale jobs up and down until cancelled."""
+    """Scale jobs up and down until canceled."""
     for size in itertools.cycle((3, 4)):
         for name in JOBS:
             await kube.patch(jobs(lane.namespace, name), {"spec": {"replicas": size}})
@@ -33,7 +33,7 @@ async def churn(lane: Lane, kube: Kube) -> None:
 
 
 async def flood(url: str, tokens: list[str], counts: dict[int, int]) -> None:
-    """Send requests until cancelled, each with another token; every fourth is invalid."""
+    """Send requests until canceled, each with another token; every fourth is invalid."""
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
 
         async def ask(number: int) -> None:

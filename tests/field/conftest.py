@@ -7,7 +7,7 @@ __all__ = ["api", "cluster", "open_space", "pytest_runtest_makereport", "space"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what must hold, the docstring's first line, for the line about the case."""
+    """Keep the first line of each docstring, the requirement, for the line about the case."""
     for item in items:
         if isinstance(item, pytest.Function) and "tests/field/" in item.nodeid:
             must = str(item.function.__doc__).strip().partition("\n")[0]
@@ -15,7 +15,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """One line for each case in place of a dot: the case, how it ended, seconds, what must hold."""
+    """Print a line for each case instead of a dot: case, result, seconds, requirement."""
     must = dict(report.user_properties).get("must")
     if must is None or (report.when != "call" and not report.failed):
         return None

@@ -1,9 +1,8 @@
-"""The field's cases: small inputs of users, each of which once lost a job, gave a wrong result in
-silence, or waited without an explanation.
+"""Small inputs from users. Each of them once lost a job, silently gave a wrong result, or waited
+without an explanation.
 
-All inputs are created at once and looked at one after the other, so that the cases wait at the same
-time. The first line of a docstring says what must hold; the ids are those of the report that the
-case comes from.
+All inputs are created at once and checked one after the other, so that the cases wait at the same
+time. The first line of a docstring states the requirement. The ids are those of the reports.
 """
 
 import json
@@ -44,7 +43,7 @@ class Field:
         return f"{found['reason']}: {found['message']}" if found.get("status") == "True" else ""
 
     def until_runs(self, job: str, seconds: float = 90) -> None:
-        """Wait until all ranks run; nothing may have been counted as a failure."""
+        """Wait until all ranks run, and check that no failure was counted."""
         self.space.until_true(job, "Running", seconds)
         self.space.until_true(job, "PeersReady", seconds)
         assert self.space.status(job).get("restarts", 0) == 0
@@ -77,7 +76,8 @@ def field(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterato
         try:
             yield Field(space, answers)
         finally:
-            # What a test that failed has left held would hold the namespace, too.
+            # A finalizer that a failed test has left would also block the deletion of the
+            # namespace.
             for kind, name in (("dijob", "c18"), ("pod", "c25-1")):
                 _let_go(space, kind, name)
 
@@ -95,7 +95,9 @@ def test_c1_names(field: Field, job: str) -> None:
 
 
 def test_c4_nulls(field: Field) -> None:
-    """What Go programs and kubectl write into a template is accepted, by each way to apply it."""
+    """Fields that Go programs and kubectl write into a template are accepted, however it is
+    applied.
+    """
     assert field.answers["c04-nulls"].endswith("created\n")
     body = yaml.safe_load((CASES / "c04-nulls.yaml").read_text())
     for flags in ((), ("--server-side",)):
@@ -113,7 +115,7 @@ def test_c6_rank(field: Field) -> None:
 
 
 def test_c6_hint(field: Field) -> None:
-    """The hint about logs names the container that failed, and the status has its last words."""
+    """The hint about logs names the failed container, and the status quotes its last output."""
     field.space.until_true("c06-hint", "Failed", 90)
     said = field.message("c06-hint")
     assert "-c stage" in said
@@ -138,7 +140,7 @@ def test_c9_pid(field: Field) -> None:
 
 
 def test_c10_labels(field: Field) -> None:
-    """Labels and annotations that only count on pods are named, with the place for them."""
+    """Labels and annotations that only have an effect on pods are named, with their right place."""
     field.space.until(
         "there is a warning",
         lambda: "" if field.reason("c10", "SpecWarning") else "no SpecWarning",
@@ -150,7 +152,7 @@ def test_c10_labels(field: Field) -> None:
 
 
 def test_c13_memory(field: Field) -> None:
-    """An out-of-memory kill names the limit, and quotes no border of a table."""
+    """An out-of-memory kill names the limit, and the message quotes no border of a table."""
     field.space.until_true("c13", "Failed", 90)
     said = field.message("c13")
     assert "64Mi" in said
@@ -159,7 +161,7 @@ def test_c13_memory(field: Field) -> None:
 
 
 def test_c16_task(field: Field) -> None:
-    """A task whose pods' names would be too long is rejected at creation, with what fits."""
+    """A task whose pods' names would be too long is rejected, with the longest length allowed."""
     assert "63" in field.answers["c16-long-task"]
     assert field.space.job("a" * 25) == {}
 
@@ -192,7 +194,7 @@ def test_c48_returns(field: Field) -> None:
 
 
 def test_h24_topology(field: Field) -> None:
-    """A variable that contradicts the spec is rejected, or warned of."""
+    """A variable that contradicts the spec is rejected, or causes a warning."""
     if not field.answers["h24-topology"].endswith("created\n"):
         assert "DI_TOPOLOGY" in field.answers["h24-topology"]
         return
@@ -208,7 +210,7 @@ def test_h24_topology(field: Field) -> None:
 
 
 def test_h39_forged(field: Field) -> None:
-    """Variables from a ConfigMap do not forge the addresses of the job."""
+    """Variables from a ConfigMap cannot replace the addresses of the job."""
     field.until_runs("h39")
     told = field.space.logs("h39-0")
     assert "number 1 " in told
@@ -241,7 +243,7 @@ def _age(space: Space, job: str) -> float:
 
 @pytest.mark.parametrize("job", ["x02", "x02-five"])
 def test_x2_log(field: Field, job: str) -> None:
-    """The log of the run that failed the job stays readable, and nothing ran after it."""
+    """The log of the last failed run stays readable, and no program ran after it."""
     field.space.until_true(job, "Failed", 120)
     first = field.space.status(job)["firstFailure"]["pod"]
     words = "here is what went wrong" if job == "x02" else "ImportError: no module"
@@ -250,26 +252,26 @@ def test_x2_log(field: Field, job: str) -> None:
         told = field.space.kubectl("logs", first)
         return "" if words in told else f"the log is {told!r}"
 
-    # The launcher of the container that was started again repeats it when the pod is ended.
+    # The launcher of the restarted container repeats the output when the pod is ended.
     field.space.until(f"the log of {first} has the failed run", missing, 15)
     assert field.space.kubectl("logs", first).splitlines().count("start") == 1
 
 
 def test_c29_logs(field: Field) -> None:
-    """`kubectl logs POD` shows the main container, at whatever place of the template it is."""
+    """`kubectl logs POD` shows the main container, whatever its position in the template is."""
     field.until_runs("c29")
     assert "I am the program" in field.space.kubectl("logs", "c29-0")
 
 
 def test_c45_account(field: Field) -> None:
-    """A job whose service account is created later begins within 30 s of it."""
+    """A job starts within 30 s after its missing service account is created."""
     field.until_message("c45", "c45-later")
     field.space.kubectl("create", "serviceaccount", "c45-later")
     field.until_runs("c45", 45)
 
 
 def test_c3_resize(field: Field) -> None:
-    """A resize that restarts the main container, or a sidecar, is no failure."""
+    """A resize that restarts the main container or a sidecar is not a failure."""
     field.until_runs("c03")
     for container, megabytes in (("di-container", 72), ("proxy", 40), ("di-container", 80)):
         amount = {"memory": f"{megabytes}Mi"}
@@ -291,7 +293,7 @@ def test_c3_resize(field: Field) -> None:
 
 
 def test_h16_sandbox(field: Field) -> None:
-    """A sandbox that dies under restartPolicy Never is a lost pod, and no failure."""
+    """With restartPolicy Never, a dead sandbox is a lost pod and not a failure."""
     field.until_runs("h16")
     before = field.space.uids("h16")
     field.space.cluster.kill_sandbox(field.space.name, "h16-1")
@@ -323,7 +325,7 @@ def test_c41_grace(field: Field) -> None:
 
 
 def test_c18_held(field: Field) -> None:
-    """A deleted job that a finalizer holds says so, and has true figures."""
+    """A deleted job that a finalizer blocks reports that, and its status stays accurate."""
     field.until_runs("c18")
     field.space.kubectl("delete", "dijob", "c18", "--cascade=foreground", "--wait=false")
     field.until_message("c18", HOLD)
@@ -374,5 +376,5 @@ def test_h17_scaling(field: Field) -> None:
 
 
 def test_c5_address(field: Field) -> None:
-    """A ditask command with an address of its own runs as on a laptop."""
+    """A ditask command with its own address runs as outside a job."""
     field.space.until_true("c05", "Succeeded", 240)

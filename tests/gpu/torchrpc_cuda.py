@@ -3,10 +3,10 @@ and pynng installed:
 
     PYTHONPATH=images/dijob-runtime python tests/gpu/torchrpc_cuda.py
 
-Each node is a process of its own with DI-engine's Parallel.runner in it, as ditask makes it, on
-real ports of the loopback interface. Node n has GPU n, as far as there are so many; with one GPU
-all share it. One line per check; the exit code is 1 where one has failed. `--rehearse` takes the
-same way with tensors on the CPU, without a GPU, and leaves out what only a GPU can show.
+Each node is a separate process that runs DI-engine's Parallel.runner as ditask does, on real ports
+of the loopback interface. Node n uses GPU n if the machine has that many GPUs; with one GPU, all
+nodes share it. Each check prints a line. The exit code is 1 if a check has failed. `--rehearse`
+runs the same checks with tensors on the CPU, except those that need a GPU.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ import torch
 
 KIB, MIB = 2**10, 2**20
 ANSWER_SECONDS = 240.0
-# No call of emit may take longer, whatever has become of the peer.
+# No call of emit may take longer, whatever has happened to the peer.
 EMIT_SECONDS = 30.0
 BURST, BURST_NUMBERS = 300, MIB
 # (bytes, messages in one measurement)
 SIZES = ((KIB, 200), (MIB, 100), (64 * MIB, 10), (512 * MIB, 3))
 ROUNDS = 2
-# Bytes of an event that does not fit on a GPU which is full but for a half of it.
+# The size in bytes of an event that does not fit on a GPU with only half of this free.
 TOO_MUCH = 2 * 2**30
-# The clock cycles that a GPU is kept busy for before it writes what is emitted: about a second.
+# The clock cycles for which a GPU is kept busy before it writes the emitted data: about a second.
 BUSY_CYCLES = 2_000_000_000
 
 
@@ -47,7 +47,7 @@ BUSY_CYCLES = 2_000_000_000
 
 
 def made(kind: str, device: str, seed: int) -> Any:
-    """The same values in every process: those on the GPU come from the CPU's generator."""
+    """Return the same values in every process: values on the GPU come from the CPU's generator."""
     generator = torch.Generator().manual_seed(seed)
 
     def some(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -84,7 +84,7 @@ def model() -> torch.nn.Module:
 
 
 def differences(found: Any, expected: Any, device: str, at: str = "it") -> Iterator[str]:
-    """Between what has arrived and what was sent; `expected` is on the CPU."""
+    """Describe the differences between received and sent data. `expected` is on the CPU."""
     if type(found) is not type(expected):
         yield f"{at} is a {type(found).__name__}, not a {type(expected).__name__}"
     elif isinstance(expected, torch.Tensor):
@@ -116,7 +116,7 @@ def _parts(whole: Any) -> dict[Any, Any]:
 
 @dataclass(frozen=True)
 class Spec:
-    """One process of a world; `device` is where its own tensors are."""
+    """One process of a world. `device` has its own tensors."""
 
     number: int
     queue: str
@@ -130,7 +130,7 @@ class Spec:
 
 
 def begin(spec: Spec, pipe: Any) -> None:
-    """The process: what ditask does, and then what the pipe says."""
+    """Do what ditask does, then execute the commands from the pipe."""
     os.dup2(os.open(spec.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     from dijob_runtime.torchrpc import runner
     from ding.framework import Parallel
@@ -153,7 +153,7 @@ def begin(spec: Spec, pipe: Any) -> None:
 
 
 def serve(spec: Spec, pipe: Any) -> None:
-    """Do what the pipe asks for, until it says that it is enough."""
+    """Execute the commands from the pipe until it sends the end."""
     from ding.framework import Parallel
 
     actor = Actor(spec, Parallel())
@@ -168,7 +168,7 @@ def serve(spec: Spec, pipe: Any) -> None:
 
 
 class Actor:
-    """What a process can be asked for, each by its name."""
+    """The commands of a process, each by its name."""
 
     def __init__(self, spec: Spec, router: Any) -> None:
         self.spec = spec
@@ -178,7 +178,7 @@ class Actor:
         self.burst: list[tuple[int, int, str]] = []
         self.acks: queue.Queue[int] = queue.Queue()
         self.held: list[torch.Tensor] = []
-        # DI-engine's own has two threads, so that two events can be handled in another order.
+        # DI-engine's own executor has two threads, so two events can be handled in another order.
         router._event_loop._thread_pool = ThreadPoolExecutor(1)
         for name in ("heard", "hello", "burst", "data", "ack"):
             router.on(name, getattr(self, f"on_{name}"))
@@ -190,7 +190,9 @@ class Actor:
         self.hello.add(number)
 
     def on_burst(self, number: int, tensor: torch.Tensor) -> None:
-        """At once, on this thread's stream: what has not arrived yet has another sum."""
+        """Compute the sum at once, on this thread's stream: data that has not arrived yet has
+        another sum.
+        """
         self.burst.append((number, int(tensor.sum()), str(tensor.device)))
 
     def on_data(self, tensor: torch.Tensor) -> None:
@@ -201,7 +203,7 @@ class Actor:
         self.acks.put(number)
 
     def meet(self, others: list[int]) -> bool:
-        """Until each of these has been heard of, again; they hear of this one meanwhile."""
+        """Wait until events of each of these nodes have arrived, and send them events meanwhile."""
         self.hello.clear()
         end = time.monotonic() + ANSWER_SECONDS / 2
         while not self.hello >= set(others) and time.monotonic() < end:
@@ -213,14 +215,14 @@ class Actor:
         return self.hello >= set(others)
 
     def emit(self, kind: str, seed: int) -> float:
-        """Returns how long it took."""
+        """Emit an event, and return how long it took."""
         what = made(kind, self.spec.device, seed)
         started = time.perf_counter()
         self.router.emit("heard", what)
         return time.perf_counter() - started
 
     def emit_and_overwrite(self, seed: int) -> None:
-        """A GPU that still computes what is emitted, an emitter that writes to it right after."""
+        """Emit data that the GPU is still computing, and overwrite it right afterwards."""
         what = made("tensor", self.spec.device, seed)
         expected = what.clone()
         what.zero_()
@@ -257,7 +259,7 @@ class Actor:
         return ""
 
     def compare(self, kind: str, seeds: list[int], device: str) -> str:
-        """What was heard since the last question, "" where it is as expected."""
+        """Compare the events since the last comparison; "" if they are as expected."""
         heard, self.heard = self.heard, []
         if len(heard) != len(seeds):
             return f"{len(heard)} events have come, not {len(seeds)}"
@@ -272,7 +274,7 @@ class Actor:
         return "; ".join(each for what in heard for each in differences(what, expected, device))
 
     def load_model(self, seed: int) -> str:
-        """The last event into a model: it has to compute what the emitter's does."""
+        """Load the last event into a model, which must compute the same as the emitter's."""
         mine, other = (model().to(self.spec.device).eval() for _ in range(2))
         mine.load_state_dict(self.heard[-1])
         other.load_state_dict(made("model", self.spec.device, seed))
@@ -290,14 +292,16 @@ class Actor:
         self.held.append(torch.empty(count, dtype=torch.uint8, device=self.spec.device))
 
     def let_go(self) -> None:
-        """To torch's cache, so that this process can have it again."""
+        """Return the memory to torch's cache, so that this process can use it again."""
         self.held.clear()
 
     def exchange(self, size: int, count: int) -> float:
-        """Seconds per event with a tensor of the GPU that the peer has on its own and answers."""
+        """Return the seconds per event with a GPU tensor, until the peer has it on its GPU and
+        responds.
+        """
         tensor = torch.zeros(size, dtype=torch.uint8, device=self.spec.device)
         for number in range(count + 1):
-            if number == 1:  # the first made connections and buffers
+            if number == 1:  # the first event creates connections and buffers
                 started = time.perf_counter()
             self.router.emit("data", tensor if "cuda" in self.spec.queue else tensor.cpu())
             self.acks.get(timeout=ANSWER_SECONDS / 2)
@@ -320,11 +324,11 @@ def _wait_for(tensor: torch.Tensor) -> None:
 
 
 class Failed(Exception):
-    """A check's problem, in a sentence."""
+    """A problem that a check has found, as a sentence."""
 
 
 class Node:
-    """One process, from outside."""
+    """Controls one process through its pipe."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -378,7 +382,7 @@ class Node:
 
 @dataclass
 class Place:
-    """What the worlds are made of."""
+    """The GPUs, the folder and the logs of a run, from which worlds are built."""
 
     gpus: int
     folder: str
@@ -392,14 +396,14 @@ class Place:
         return f"cuda:{number % self.gpus}" if self.gpus else "cpu"
 
     def cuda_map(self, number: int, others: range) -> str:
-        """From this node's GPU to each other node's."""
+        """Return the device map from this node's GPU to that of each other node."""
         count = self.gpus or 1
         return ",".join(
             f"{other}_{number % count}_{other % count}" for other in others if other != number
         )
 
     def specs(self, nodes: int, **changes: Any) -> list[Spec]:
-        """A mesh: each dials those before it."""
+        """Return the nodes of a mesh: each node dials all earlier ones."""
         ports, made_ = _free_ports(nodes), []
         for number in range(nodes):
             self.logs.append(f"{self.folder}/{len(self.logs)}")
@@ -426,7 +430,7 @@ class Place:
 
 @contextmanager
 def running(specs: list[Spec]) -> Iterator[list[Node]]:
-    """Processes that know each other."""
+    """Start processes, and wait until they know each other."""
     nodes = [Node(spec) for spec in specs]
     try:
         meet(nodes)
@@ -457,12 +461,12 @@ def _free_ports(count: int) -> list[int]:
 
 # ---------------------------------------------------------------------------- the checks
 
-# What was checked, and what is wrong ("" where nothing is).
+# The name of a check, and what is wrong ("" if nothing is).
 Results = Iterator[tuple[str, str]]
 
 
 def events_arrive(place: Place) -> Results:
-    """Between two processes."""
+    """Check events between two processes."""
     with running(place.specs(2)) as (one, other):
         for kind, words in (("tensor", "tensors"), ("nested", "tensors in dicts, lists, tuples")):
             yield f"{words} arrive on the peer's GPU", _sent(one, other, kind)
@@ -485,7 +489,7 @@ def events_arrive(place: Place) -> Results:
 
 
 def a_process_comes_back(place: Place) -> Results:
-    """Killed, and started again under its node id."""
+    """Kill a process, and start it again with the same node ID."""
     specs = place.specs(2)
     with running(specs) as nodes:
         one, other = nodes
@@ -515,7 +519,7 @@ def three_in_a_mesh(place: Place) -> Results:
 
 
 def a_process_without_gpus(place: Place) -> Results:
-    """torchrpc:cpu next to torchrpc:cuda, not in the device map, and in it."""
+    """Combine torchrpc:cpu with torchrpc:cuda, outside and inside the device map."""
     for title, map_ in (("", place.cuda_map(0, range(2))), (", and is mapped", None)):
         specs = place.specs(3)
         specs[2] = _changed(specs[2], queue="torchrpc:cpu", cuda_map="", device="cpu")
@@ -537,7 +541,7 @@ def a_process_without_gpus(place: Place) -> Results:
 
 
 def a_map_that_does_not_fit(place: Place) -> Results:
-    """A GPU that the peer does not have, or does not take tensors on, or that is not here."""
+    """Map to a GPU that the peer lacks, on which it accepts no tensors, or that is not here."""
     far = place.gpus
     specs = place.specs(2)
     specs[0] = _changed(specs[0], cuda_map=f"1_0_{far}")
@@ -559,8 +563,8 @@ def a_map_that_does_not_fit(place: Place) -> Results:
 
 
 def memory(place: Place) -> Results:
-    """More than the peer's GPU has room for. The third process is on the CPU: with one GPU it would
-    share that of the peer, and have no room either.
+    """Send more than fits on the peer's GPU. The third process is on the CPU: with one GPU it would
+    share the peer's, and have no room either.
     """
     specs = place.specs(3)
     specs[0] = _changed(specs[0], cuda_map=place.cuda_map(0, range(2)))
@@ -569,13 +573,13 @@ def memory(place: Place) -> Results:
     with running(specs) as nodes:
         sender, full, third = nodes
         size = TOO_MUCH
-        sender.ask("hold", 2 * size)  # what is emitted, and the copy that is sent
+        sender.ask("hold", 2 * size)  # the emitted data, and the copy that is sent
         sender.ask("let_go")
         full.ask("hold", full.ask("free") - size // 2)
         took = sender.ask("emit_zeros", size)
         title = f"{size / 2**30:.0f} GB for a peer without room: emit took {took:.1f} s"
         yield title, "" if took < EMIT_SECONDS else "too long"
-        full.process.join(10)  # it may end of it, or go on
+        full.process.join(10)  # it may end because of the error, or continue
         ended = full.process.exitcode
         fate = "lives" if ended is None else f"has ended ({ended})"
         print(f"      the peer without room {fate}; it says: {full.said.strip()[-300:]!r}")
@@ -584,7 +588,7 @@ def memory(place: Place) -> Results:
 
 
 def _sent(one: Node, other: Node, kind: str) -> str:
-    """Three of them."""
+    """Check events between three processes."""
     other.ask("forget")
     for seed in (1, 2, 3):
         one.ask("emit", kind, seed)
@@ -613,7 +617,7 @@ def _first(problems: list[str]) -> str:
 
 
 def rates(place: Place) -> str:
-    """A Markdown table: MB/s of a tensor of the GPU that the peer then has on its GPU."""
+    """Return a Markdown table: MB/s of tensors that are sent from GPU to GPU."""
     queues = ["torchrpc:cuda", "torchrpc:cpu", "nng"] if place.gpus else ["torchrpc:cpu", "nng"]
     sizes = [each for each in SIZES if place.gpus or each[0] <= 64 * MIB]
     found: dict[tuple[str, int], list[float]] = {}
@@ -669,7 +673,7 @@ def main() -> int:
 
 
 def _report(check: Callable[[Place], Results], place: Place) -> int:
-    """One line per check; how many have failed."""
+    """Print one line per check, and return how many have failed."""
     failed = 0
     try:
         for title, problem in check(place):

@@ -64,7 +64,7 @@ def image(box: Box) -> Path:
 
 
 @pytest.mark.parametrize("name", IS_BLIND)
-def test_who_cannot_be_told_of_its_peers_is_named_once_and_at_the_end(
+def test_a_program_that_cannot_know_its_peers_is_reported_once_and_at_the_end(
     box: Box, image: Path, name: str
 ) -> None:
     err = looked(box, ["sh", "-c", IS_BLIND[name].format(image=image)])
@@ -73,7 +73,7 @@ def test_who_cannot_be_told_of_its_peers_is_named_once_and_at_the_end(
     assert box.said_last().startswith("dijob: this rank works alone: process ")
 
 
-def test_who_can_is_not(box: Box, image: Path) -> None:
+def test_a_program_that_can_know_its_peers_is_not_reported(box: Box, image: Path) -> None:
     commands = [command.format(image=image, bin=box.bin) for command in IS_RIGHT]
     together = "exec 3<&0; " + "".join(f"( {command} ) <&3 & " for command in commands) + "wait"
     assert looked(box, ["sh", "-c", together], len(commands)).count("dijob: WARNING") == 0
@@ -90,7 +90,7 @@ sys.stdin.read()
 """
 
 
-def test_who_listens_where_no_other_pod_can_reach_works_alone(box: Box) -> None:
+def test_a_program_with_unreachable_sockets_works_alone(box: Box) -> None:
     program = IPC
     box.env["HOME"] = str(box.path)
     # A network namespace has the sockets of one pod.

@@ -10,7 +10,7 @@ from pod.boxes import ALONE, JOB, WITHOUT_PROC, WORLD, Box, arguments, told
 NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\", "-p=x"]
 
 
-def test_nor_where_proc_cannot_be_read(box: Box, image: Path) -> None:
+def test_it_works_if_proc_cannot_be_read(box: Box, image: Path) -> None:
     assert box.run([*WITHOUT_PROC, box.ditask, "--version"]) == (0, "--version\0", "")
 
 

@@ -35,7 +35,7 @@ def tasks() -> list[dict[str, Any]]:
         pytest.param({"tasks": tasks(), "template": None, "replicas": None}, id="tasks"),
     ],
 )
-def test_the_launcher_gives_what_is_explained(box: Box, spec: dict[str, Any]) -> None:
+def test_the_launcher_sets_the_explained_variables(box: Box, spec: dict[str, Any]) -> None:
     pod = None if "tasks" in spec else {"containers": [container(env=OWN)]}
     made = job(pod, **spec)
     gang = gang_of(made)

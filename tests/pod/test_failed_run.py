@@ -46,7 +46,7 @@ def test_after_a_failure_the_program_starts_when_it_is_counted(
 
 
 @WHERE
-def test_a_container_that_is_ended_instead_shows_what_the_failed_run_wrote(
+def test_a_container_that_is_ended_instead_shows_the_output_of_the_failed_run(
     box: Box, namespace: list[str]
 ) -> None:
     """The program does not start a second time, and the exit code is that of the failed run."""
@@ -71,7 +71,7 @@ if not os.path.exists("crashed"):
 
 
 @WHERE
-def test_a_later_run_that_is_told_to_end_shows_what_the_failed_one_wrote(
+def test_a_later_run_that_gets_sigterm_shows_the_output_of_the_failed_run(
     box: Box, namespace: list[str]
 ) -> None:
     """Another rank had the last failure, and by then this rank's program runs again."""
@@ -140,7 +140,7 @@ def test_a_program_that_is_missing_is_a_failure_that_is_shown(box: Box) -> None:
     assert any("program not found" in one for one in log)
 
 
-def test_a_launcher_beside_that_of_the_container_waits_for_nothing(box: Box) -> None:
+def test_a_second_launcher_in_the_container_does_not_wait(box: Box) -> None:
     """`kubectl exec POD -- /run/dijob/bin/launch env` shows the program's variables."""
     box.shows("3", IPS)
     process = box.start([box.launch, *python(LISTEN)], **RANK)
@@ -163,7 +163,7 @@ def test_a_process_that_is_left_behind_does_not_hold_the_container(box: Box) -> 
     assert time.monotonic() - began < 4
 
 
-def test_a_log_that_nobody_reads_ends_the_program_and_not_the_launcher(box: Box) -> None:
+def test_a_closed_log_ends_the_program_and_not_the_launcher(box: Box) -> None:
     """As without a launcher, a write to the log fails or kills the program."""
     box.shows("3", IPS)
     endless = f"{box.launch} sh -c 'yes' | head -1; echo ${{PIPESTATUS[0]}}"

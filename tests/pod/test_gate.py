@@ -105,7 +105,7 @@ def test_the_program_is_installed_whole_and_may_be_again(box: Box, launcher: Pat
 
 
 @WHERE
-def test_a_container_that_holds_the_image_ends_when_it_is_told(
+def test_a_container_that_holds_the_image_ends_on_sigterm(
     box: Box, launcher: Path, namespace: list[str]
 ) -> None:
     process = box.start([*namespace, str(launcher), "hold"])

@@ -95,7 +95,7 @@ def test_works_where_proc_cannot_be_read(box: Box) -> None:
     assert box.err() == ""
 
 
-def test_the_dead_do_not_pile_up_below_pid_1(box: Box) -> None:
+def test_orphaned_processes_do_not_remain_as_zombies(box: Box) -> None:
     orphans = """
 import os, sys, time
 for _ in range(20):
@@ -129,7 +129,7 @@ def test_costs_next_to_nothing(box: Box) -> None:
     assert more < 0.5
 
 
-def test_python_finds_what_di_engine_is_told_before_the_users_own(box: Box) -> None:
+def test_the_runtime_hook_precedes_the_users_own_pythonpath(box: Box) -> None:
     box.shows("1", JOB["DI_NODES"])
     said = ["sh", "-c", "echo $PYTHONPATH"]
     own = str(box.bin / "python")

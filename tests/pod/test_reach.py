@@ -88,7 +88,7 @@ def test_they_learn_too_that_all_are_reached(box: Box) -> None:
         until_true("two connections", lambda: len(seen) == 2)
 
 
-def test_who_still_looks_for_its_peers_works_not_alone(box: Box, image: Path) -> None:
+def test_a_ditask_that_still_waits_for_its_peers_does_not_work_alone(box: Box, image: Path) -> None:
     """The launcher's ditask has no --platform option until it becomes the image's ditask."""
     box.shows("1", "10.9.9.7,10.9.9.8", pod_ip="10.9.9.8")
     env = JOB | {"DI_NODES": "10.9.9.7,10.9.9.8", "DI_RANK": "1", "DIJOB_REACH_SECONDS": "2"}

@@ -92,7 +92,7 @@ def test_c23_a_rank_without_its_peers_is_not_ready_until_they_have_come(rank: Ra
     until_true("the rank is ready again", rank.is_ready)
 
 
-def test_c23_what_a_start_before_has_written_is_forgotten(box: Box) -> None:
+def test_c23_files_of_an_earlier_start_are_removed(box: Box) -> None:
     """C23: the directory outlives the container."""
     (box.path / "without-peers-0").write_text("rank 1\n")
     rank = Rank(box)

@@ -59,7 +59,7 @@ sys.exit(3)
 
 
 @WHERE
-def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(
+def test_the_mark_replaces_the_termination_message_of_the_program(
     box: Box, namespace: list[str]
 ) -> None:
     said = box.path / "said-last"
@@ -70,14 +70,14 @@ def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(
 
 
 @WHERE
-def test_through_a_shell_that_hands_nothing_on(box: Box, namespace: list[str]) -> None:
+def test_a_shell_that_forwards_no_signals(box: Box, namespace: list[str]) -> None:
     process = started(box, [*namespace, box.launch, "sh", "-c", f"python3 -c '{LISTEN}'; exit 3"])
     box.shows("4", NEW, "4")
     assert line(process) == "SIGTERM"
     assert end(process) == (85, ["saved"])
 
 
-def test_what_does_not_end_is_killed(box: Box) -> None:
+def test_a_program_that_does_not_end_is_killed(box: Box) -> None:
     process = started(box, [*PID_NAMESPACE, box.launch, *python(DEAF)], DIJOB_KILL_SECONDS="1")
     begin = time.monotonic()
     box.shows("4", NEW, "4")

@@ -30,9 +30,7 @@ def test_also_below_a_shell_which_dies_of_it_at_once(
 
 
 @WHERE
-def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(
-    box: Box, namespace: list[str]
-) -> None:
+def test_usr1_and_usr2_go_only_to_the_command(box: Box, namespace: list[str]) -> None:
     # `sleep` has no handler. A USR1 to all processes would kill it, and the shell would report
     # that.
     both = f"sleep 3600 & exec python3 -c '{LISTEN}'"
@@ -116,7 +114,7 @@ def test_others_in_a_shared_namespace_are_left_alone(box: Box) -> None:
     neighbour.kill()
 
 
-def test_the_whole_container_hears_term(box: Box) -> None:
+def test_all_processes_of_the_container_get_sigterm(box: Box) -> None:
     process = box.start([*PID_NAMESPACE, box.launch, *python(LISTEN)])
     assert line(process) == "ready"
     launch = first_process(process, PID_NAMESPACE)
@@ -141,7 +139,7 @@ sys.exit(1)
 
 
 @WHERE
-def test_told_to_end_it_ends_in_a_later_second_if_its_pod_is_over_then(
+def test_after_sigterm_it_ends_in_a_later_second_if_the_pod_then_ends(
     box: Box, namespace: list[str]
 ) -> None:
     """H18: a status has whole seconds, by which the operator distinguishes a dead sandbox from a

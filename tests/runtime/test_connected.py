@@ -33,7 +33,7 @@ ALL = {(rank, worker) for rank in range(3) for worker in range(2)}
     ],
     ids=["mesh", "alone", "hub", "beside the hub", "leaf", "beside a leaf", "redis"],
 )
-def test_the_topology_says_who_is_connected(place: PodWorld, wanted: Processes) -> None:
+def test_the_topology_determines_the_connections(place: PodWorld, wanted: Processes) -> None:
     assert select_peers(place) == wanted
 
 
@@ -48,7 +48,7 @@ def test_both_ends_of_a_connection_wait_for_it() -> None:
                 )
 
 
-def test_nobody_waits_for_a_rank_that_has_succeeded() -> None:
+def test_a_rank_that_has_succeeded_is_not_waited_for() -> None:
     place = PodWorld(0, ("a", PLACEHOLDER, "c"), 1, "mesh")
     assert select_peers(place) == {(2, 0)}
 
@@ -91,7 +91,7 @@ def test_c23_a_program_that_begins_without_a_rank_tells_the_launcher_until_it_co
     over.set()
 
 
-def test_c23_a_program_with_wiring_of_its_own_lacks_nothing(
+def test_c23_a_program_with_its_own_connections_has_no_missing_peers(
     lacking: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C23: the program itself determines to which addresses it connects."""

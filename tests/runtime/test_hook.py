@@ -61,7 +61,7 @@ def test_the_number_of_processes_is_reported(
     assert sockets.parse_sockets((tmp_path / "workers").read_text()).workers == workers
 
 
-def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
+def test_conflicting_arguments_are_logged_and_reported_to_the_launcher(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told_launcher = tmp_path / "says-otherwise"
@@ -84,19 +84,19 @@ def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
     ],
     ids=["the same", "topology", "queue"],
 )
-def test_what_contradicts_the_job(given: dict[str, Any], said: list[str]) -> None:
+def test_arguments_that_conflict_with_the_job(given: dict[str, Any], said: list[str]) -> None:
     world = PodWorld(1, ("a", "b"), 1, "mesh")
     assert [each.partition(":")[0] for each in find_conflicts(world, given)] == said
 
 
-def test_what_makes_no_difference_is_no_contradiction() -> None:
+def test_arguments_without_an_effect_are_not_a_conflict() -> None:
     assert find_conflicts(PodWorld(0, ("a",), 1, "mesh"), {"topology": "star"}) == []
     torchrpc = PodWorld(0, ("a", "b"), 1, "mesh", mq_type="torchrpc")
     assert find_conflicts(torchrpc, {"mq_type": "torchrpc:cpu"}) == []
 
 
 @pytest.mark.parametrize("given", [{"attach_to": ["tcp://other:1"]}, {"attach_to": []}])
-def test_who_says_whom_he_dials_is_left_alone(given: dict[str, Any]) -> None:
+def test_a_program_that_sets_its_own_peers_is_left_unchanged(given: dict[str, Any]) -> None:
     assert di_engine().Parallel.runner(1, **given).told["attach_to"] == given["attach_to"]
     assert os.environ[OWN_WIRING] == "1"
 
@@ -123,7 +123,7 @@ def test_a_name_of_slurms_is_that_of_its_rank(nodes: str, monkeypatch: pytest.Mo
     assert OWN_WIRING not in os.environ
 
 
-def test_ditask_says_everything_itself() -> None:
+def test_ditask_passes_every_argument_itself() -> None:
     space = {"Parallel": di_engine().Parallel, "__name__": "ding.entry.cli_ditask"}
     given = "n_parallel_workers=1, attach_to=['tcp://10.0.0.1:50515'], protocol='tcp'"
     exec(f"told = Parallel.runner({given})", space)
@@ -147,19 +147,19 @@ def test_outside_a_job_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> No
     ],
     ids=["all", "one is late", "nobody yet", "of addresses that the list does not have"],
 )
-def test_who_is_not_connected_is_told_by_rank(mq: Any, late: set[int]) -> None:
+def test_missing_connections_are_named_by_rank(mq: Any, late: set[int]) -> None:
     world = PodWorld(1, ("a", "b", "c"), 1, "mesh")
     assert nng.find_missing_ranks(mq, world, {(0, 0), (2, 0)}) == late
 
 
-def test_own_wiring_waits_for_what_it_dials() -> None:
+def test_a_program_with_its_own_connections_waits_for_those_that_it_dials() -> None:
     world = PodWorld(1, ("a", "b"), 1, "mesh")
     assert nng.find_missing_ranks(queue(dials=1), world, set()) == {0}
     assert nng.find_missing_ranks(queue("z", dials=1), world, set()) == set()
 
 
 @pytest.mark.parametrize("heard", [False, True], ids=["the first", "whom another has told"])
-def test_the_last_word_is_said_until_all_have_gone(
+def test_the_end_of_the_task_is_repeated_until_all_peers_have_left(
     heard: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DI-engine stops a queue a second time when it is garbage collected (nng.py, __del__)."""
@@ -259,13 +259,13 @@ SAID = b"0123456789abcdef0123456789abcdef::hello"
     ],
     ids=["before its listener", "once", "of others", "subscribed to"],
 )
-def test_each_message_is_heard_once(messages: Any, heard: list[bytes | None]) -> None:
+def test_each_message_is_received_once(messages: Any, heard: list[bytes | None]) -> None:
     found = redis.Subscriptions(PubSub(*messages))
     said = [found.get_message() for _ in messages]
     assert [one and one["data"] for one in said] == heard
 
 
-def test_after_a_while_only_what_is_listened_to_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_while_only_subscribed_events_are_received(monkeypatch: pytest.MonkeyPatch) -> None:
     pubsub = PubSub()
     found = redis.Subscriptions(pubsub)
     now = time.monotonic() + redis.HEARS_ALL_SECONDS + 1

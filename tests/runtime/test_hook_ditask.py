@@ -69,7 +69,7 @@ def ditask_with(*words: str) -> dict[str, Any]:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_c5_a_ditask_that_says_where_it_listens_runs_as_outside_of_a_job(
+def test_c5_a_ditask_with_its_own_address_runs_as_outside_a_job(
     monkeypatch: pytest.MonkeyPatch, words: list[str], queue_: str, own: bool
 ) -> None:
     """C5: this also applies to commands that bypass the launcher's ditask."""

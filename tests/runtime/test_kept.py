@@ -10,7 +10,7 @@ from dijob_runtime.hook import kept
 from dijob_runtime.hook.kept import Kept
 
 
-def test_what_is_kept_comes_in_order_and_once() -> None:
+def test_kept_messages_are_delivered_once_in_order() -> None:
     held = Kept()
     for word in (b"1", b"2"):
         held.put("a", word)
@@ -84,7 +84,7 @@ def parallel() -> Any:
     return Parallel()
 
 
-def test_a_listener_hears_what_came_before_it_and_what_comes_after() -> None:
+def test_a_listener_gets_earlier_and_later_events() -> None:
     router, heard = parallel(), list[bytes]()
     router._handle_message("a", b"1")
     router._handle_message("b", b"other")
@@ -93,7 +93,7 @@ def test_a_listener_hears_what_came_before_it_and_what_comes_after() -> None:
     assert heard == [b"1", b"2"]
 
 
-def test_who_listens_no_longer_gets_nothing_of_what_is_said_meanwhile() -> None:
+def test_events_after_the_end_of_a_listener_are_not_kept() -> None:
     router, heard = parallel(), list[bytes]()
     router.once("a", heard.append)
     router._event_loop.listeners.clear()
@@ -123,7 +123,7 @@ def test_a_finish_that_came_before_its_task_is_known_to_it() -> None:
     assert (heard, router._mq.dijob_finish_heard) == ([b"true"], True)
 
 
-def test_who_listens_once_gets_the_oldest() -> None:
+def test_once_gets_the_oldest_message() -> None:
     router, heard = parallel(), list[bytes]()
     for word in (b"1", b"2"):
         router._handle_message("a", word)
@@ -131,7 +131,7 @@ def test_who_listens_once_gets_the_oldest() -> None:
     assert heard == [b"1"]
 
 
-def test_what_torchrpc_brings_is_kept_too() -> None:
+def test_messages_of_torchrpc_are_kept_too() -> None:
     """A large message is a view of a tensor's memory. A message with GPU tensors has a size."""
     router, heard = parallel(), list[Any]()
     view, packed = memoryview(b"large"), SimpleNamespace(size=3)

@@ -58,7 +58,7 @@ def wire() -> Wire:
     return Wire()
 
 
-def test_what_waits_goes_together_and_in_order(wire: Wire) -> None:
+def test_waiting_messages_are_sent_together_and_in_order(wire: Wire) -> None:
     wire.put("a", "b", "c")
     assert wire.sent == [["a"]], "at once where nothing is on its way"
     wire.calls[0].end()
@@ -68,12 +68,12 @@ def test_what_waits_goes_together_and_in_order(wire: Wire) -> None:
     assert wire.sent == [["a"], ["b", "c"], ["d"]]
 
 
-def test_what_is_large_does_not_wait_for_the_answer_to_the_last(wire: Wire) -> None:
+def test_a_large_message_does_not_wait_for_the_previous_response(wire: Wire) -> None:
     wire.put("a", "b", "c", size=2 * MB)
     assert wire.sent == [["a"], ["b"], ["c"]]
 
 
-def test_a_large_one_takes_along_what_waits_before_it(wire: Wire) -> None:
+def test_a_large_message_is_sent_with_those_that_wait_before_it(wire: Wire) -> None:
     wire.put("a", "b")
     wire.put("c", size=2 * MB)
     wire.put("d")
@@ -105,7 +105,7 @@ def test_one_message_may_be_larger_than_all_that_may_wait(wire: Wire) -> None:
     assert wire.sent == [["huge"]]
 
 
-def test_nobody_waits_for_a_peer_that_has_gone(
+def test_no_publisher_waits_for_a_peer_that_has_left(
     wire: Wire, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wire.put("huge", size=outbox.MOST_BYTES)
@@ -121,7 +121,7 @@ def test_nobody_waits_for_a_peer_that_has_gone(
     assert capsys.readouterr().err == "", "that it has gone is said once, by others"
 
 
-def test_what_did_not_arrive_is_said_and_the_next_goes(
+def test_lost_messages_are_reported_and_the_next_is_sent(
     wire: Wire, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wire.put("a", "b", "c")
@@ -132,7 +132,7 @@ def test_what_did_not_arrive_is_said_and_the_next_goes(
     assert capsys.readouterr().err == "dijob: 2 messages to node 7 did not arrive: broken pipe\n"
 
 
-def test_a_peer_that_goes_at_this_very_moment_stops_nobody(
+def test_a_peer_that_leaves_during_a_send_blocks_no_publisher(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def refuse(messages: list[Message]) -> Call:

@@ -74,7 +74,7 @@ def test_as_ditask_in_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["rank-0", "star", "hub", "alone", "IPv6", "brackets-already"],
 )
-def test_who_is_dialled(
+def test_which_addresses_are_dialed(
     monkeypatch: pytest.MonkeyPatch, env: dict[str, str], attached: list[str]
 ) -> None:
     put(monkeypatch, MESH | env)
@@ -89,7 +89,7 @@ def test_outside_a_dijob_it_is_one_machine() -> None:
     }
 
 
-def test_what_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_arguments_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, {**MESH, "DI_LABELS": "learner, gpu"})
     found = parallel_args(topology="alone", ports=6000)
     assert (found["topology"], found["ports"], found["labels"]) == (
@@ -100,7 +100,7 @@ def test_what_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["attach_to"] == []
 
 
-def test_what_follows_from_what_is_given(
+def test_values_that_are_derived_from_given_arguments(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every rank runs the same script, so each has this number of workers on these ports."""
@@ -150,7 +150,7 @@ def test_none_is_as_good_as_not_given(
     assert capsys.readouterr().err == ""
 
 
-def test_who_dials_nobody_says_so_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_dials_no_other_gets_an_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, MESH)
     assert parallel_args(attach_to=[])["attach_to"] == []
 
@@ -163,7 +163,7 @@ def test_ports_that_the_peers_cannot_know_are_refused(monkeypatch: pytest.Monkey
     assert (given["ports"], given["attach_to"]) == ([6000, 7000], ["tcp://10.0.0.1:6000"])
 
 
-def test_another_queue_dials_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_another_queue_no_rank_is_dialed(monkeypatch: pytest.MonkeyPatch) -> None:
     put(
         monkeypatch,
         {**MESH, "DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "6379"},
@@ -189,7 +189,7 @@ def test_another_queue_dials_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["no-rank", "no-such-rank", "workers", "superscript", "no-list"],
 )
-def test_what_is_wrong_is_named(env: dict[str, str], words: str) -> None:
+def test_an_invalid_variable_is_named(env: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         PodWorld.read(MESH | env)
 
@@ -215,7 +215,7 @@ QUEUE = {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "7
     ids=["mesh", "redis"],
 )
 @pytest.mark.parametrize("code", [0, 3, 2], ids=["reached", "not reached", "broken"])
-def test_it_waits_until_what_it_dials_can_be_reached(
+def test_it_waits_until_the_dialed_addresses_can_be_reached(
     monkeypatch: pytest.MonkeyPatch, reach: Path, env: dict[str, str], asked: str, code: int
 ) -> None:
     """This is the check of the launcher's ditask, which logs the unreachable ranks. If the check
@@ -231,7 +231,7 @@ def test_it_waits_until_what_it_dials_can_be_reached(
 
 
 @pytest.mark.parametrize("how", ["switched off", "not there", "cannot run"])
-def test_nobody_is_looked_at(monkeypatch: pytest.MonkeyPatch, reach: Path, how: str) -> None:
+def test_no_address_is_checked(monkeypatch: pytest.MonkeyPatch, reach: Path, how: str) -> None:
     put(monkeypatch, {**MESH, "CODE": "3"})
     if how == "switched off":
         monkeypatch.setenv("DIJOB_REACH_SECONDS", "0")

@@ -92,13 +92,15 @@ def test_a_refusal_has_the_servers_reason(
 
 
 @pytest.mark.parametrize("answer", ["[]", "{}", '{"data": {"replicas": "many"}}', '{"data": 5}'])
-def test_an_answer_of_something_else_is_told(peer: Server, answer: str) -> None:
+def test_a_response_of_another_server_is_reported(peer: Server, answer: str) -> None:
     peer.answer = answer
     with pytest.raises(ServerError, match=r"is not a DIJob server: it answered [\[{]"):
         server.request_replicas(5)
 
 
-def test_without_a_server_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_server_the_error_names_the_missing_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("DI_SERVER_URL", raising=False)
     with pytest.raises(ServerError, match=r"DI_SERVER_URL is not set.*server\.enabled"):
         server.request_replicas(2)
@@ -190,7 +192,7 @@ def test_a_worker_process_sends_its_last_report_once(
     assert [body for _, _, body in peer.asked] == [{"iteration": 5}]
 
 
-def test_what_nobody_answers_stops_nobody(
+def test_a_server_that_does_not_respond_blocks_no_program(
     peer: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DI_SERVER_URL", "http://127.0.0.1:9")
@@ -263,7 +265,7 @@ def test_an_answer_of_another_form_does_not_end_the_reporting(
     assert [body for _, _, body in peer.asked] == [{"iteration": 0}, {"iteration": 1}]
 
 
-def test_what_di_engine_logs_is_reported(
+def test_progress_that_di_engine_logs_is_reported(
     peer: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = logging.getLogRecordFactory()

@@ -50,13 +50,13 @@ def process() -> Iterator[Callable[..., Process]]:
 Make = Callable[..., Process]
 
 
-def test_who_dials_and_who_is_dialled_know_each_other(process: Make) -> None:
+def test_both_ends_of_a_connection_know_each_other(process: Make) -> None:
     first, second = free_port(), free_port()
     a, b = process(0).start(first), process(1).start(second, first)
     until_true("both know each other", lambda: (a.here, b.here) == ({b.card}, {a.card}))
 
 
-def test_who_comes_later_is_dialled_until_there(process: Make) -> None:
+def test_a_peer_that_starts_later_is_dialed_until_it_answers(process: Make) -> None:
     late, other = free_port(), free_port()
     b = process(1).start(other, late)
     time.sleep(0.1)
@@ -64,7 +64,7 @@ def test_who_comes_later_is_dialled_until_there(process: Make) -> None:
     until_true("both know each other", lambda: (a.here, b.here) == ({b.card}, {a.card}))
 
 
-def test_who_goes_is_told_of_at_once_and_comes_back_as_another(process: Make) -> None:
+def test_a_peer_that_leaves_is_noticed_at_once_and_returns_as_another(process: Make) -> None:
     first, second = free_port(), free_port()
     a, b = process(0), process(1).start(second, first)
     a.start(first)
@@ -108,7 +108,7 @@ def test_a_peer_that_could_not_join_is_tried_again(process: Make) -> None:
     [b"", b"GET / HTTP/1.0\r\n", b"[1]\n", b'{"node": 1}\n', b"x" * 9000],
     ids=["", "http", "list", "part", "long"],
 )
-def test_a_stranger_is_let_go(process: Make, words: bytes) -> None:
+def test_a_connection_that_is_not_from_a_peer_is_closed(process: Make, words: bytes) -> None:
     port = free_port()
     a = process(0).start(port)
     with socket.create_connection(("127.0.0.1", port), 5) as link:
@@ -142,7 +142,7 @@ def test_a_device_map_as_the_page_writes_it(text: str, links: tuple[Link, ...]) 
 
 
 @pytest.mark.parametrize("text", ["1_0", "a_0_1", "1_0_1;2_0_2", "1_0_1_1"])
-def test_what_is_no_device_map(text: str) -> None:
+def test_an_invalid_device_map_is_rejected(text: str) -> None:
     with pytest.raises(
         ValueError, match=r"--cuda-device-map: .* is not <peer node id>_<local gpu>_<peer gpu>"
     ):

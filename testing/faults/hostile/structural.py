@@ -1,8 +1,8 @@
 """Hypothesis strategies from a structural schema: values that an apiserver stores, and some that it
 rejects.
 
-hypothesis-jsonschema does this for JSON Schema; its last release (0.23.1) does not run with today's
-Hypothesis.
+hypothesis-jsonschema does this for JSON Schema; its last release (0.23.1) does not run with the
+current Hypothesis.
 """
 
 from typing import Any

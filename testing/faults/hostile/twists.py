@@ -136,7 +136,7 @@ def _finalizer(draw: DrawFn, body: Json) -> None:
     body["metadata"]["finalizers"] = ["example.org/stays"]
 
 
-# The order matters: changes of one container come before those that replace all containers.
+# The order matters: changes to one container come before those that replace all containers.
 TWISTS: tuple[Callable[[DrawFn, Json], None], ...]
 TWISTS = (_deep, _wide, _script, _container, _pod, _large, _template, _named, _finalizer)
 

@@ -27,7 +27,7 @@ class Census:
     counts: Counter[str] = field(default_factory=Counter)
 
     async def follow(self, kube: Kube, namespace: str) -> None:
-        """Watch until cancelled."""
+        """Watch until the task is canceled."""
         await asyncio.gather(*(self._follow(kube, namespace, kind) for kind in PATHS))
 
     async def _follow(self, kube: Kube, namespace: str, kind: str) -> None:

@@ -165,8 +165,8 @@ async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
 def points_of(writes: int) -> list[Point]:
     """Return the points before each write and after the last one.
 
-    After the k-th write is the same as before the next one: k writes are stored, and the operator's
-    memory is lost.
+    The point after the k-th write is the same as the point before the next write: k writes are
+    stored, and the operator's memory is lost.
     """
     return [*(Point(k, after=False) for k in range(1, writes + 1)), Point(writes, after=True)]
 

@@ -61,7 +61,7 @@ def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False)
 def killed(scene: Scene, _: str, leader: bool) -> Done:
     """Kill the process with kill -9."""
     pod = _leader(scene) if leader else _other(scene)
-    # This is asked before the kill, because afterwards the answer would be another one.
+    # This is asked before the kill, because afterwards the answer would be different.
     alone = leader and _alone(scene, pod)
     return Done(f"{pod}, pids {_signal(scene, pod, signal.SIGKILL)}", alone=alone)
 

@@ -110,7 +110,7 @@ def chosen(recipes: Iterable[Recipe], names: Iterable[str]) -> list[Recipe]:
     names.
     """
     known, wanted = list(recipes), set(names)
-    # A misspelt name must not silently run fewer rows.
+    # A misspelled name must not silently run fewer rows.
     if strange := wanted - {word for one in known for word in (one.name, one.number)}:
         raise ValueError(
             f"no row {', '.join(sorted(strange))}; there are {', '.join(one.name for one in known)}"

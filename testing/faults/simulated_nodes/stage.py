@@ -60,7 +60,7 @@ class Stage:
 
         if name not in self.kept:
             self.kept[name] = asyncio.create_task(made())
-        # The task is shielded, because other recipes may wait for it when one is cancelled.
+        # The task is shielded, because other recipes may wait for it when one is canceled.
         return cast(T, await asyncio.shield(self.kept[name]))
 
 

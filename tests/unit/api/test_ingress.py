@@ -25,7 +25,7 @@ def said_of(rule: Body) -> list[tuple[str, str]]:
             {"from": [{"namespaceSelector": {"matchLabel": {"a": "b"}}}]},
             f"{RULE}.from[0].namespaceSelector.matchLabel",
             "did you mean matchLabels?",
-            id="a misspelt key",
+            id="a misspelled key",
         ),
         pytest.param(
             {"from": [{"podSelecter": {}}, {"podSelector": {}}]},

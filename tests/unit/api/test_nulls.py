@@ -57,7 +57,7 @@ def test_a_value_without_an_effect_is_accepted_with_a_warning(field: str, value:
     assert [owner["kind"] for owner in meta["ownerReferences"]] == ["DIJob"]
 
 
-def test_a_misspelt_field_of_metadata_is_still_rejected() -> None:
+def test_a_misspelled_field_of_metadata_is_still_rejected() -> None:
     ((field, message),) = rejection(having({"lables": {"a": "b"}}))
     assert field == "spec.template.metadata.lables"
     assert "did you mean labels?" in message

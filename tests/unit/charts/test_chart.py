@@ -102,7 +102,7 @@ def test_every_rule_has_a_comment(template: str) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_the_rules_grant_only_the_required_permissions(template: str) -> None:
-    """More permissions require a change of kube/kinds.py too, and a row in docs/security.md."""
+    """More permissions require a change to kube/kinds.py too, and a row in docs/security.md."""
     granted = [
         (group, resource, verb)
         for rule in RULES[template]

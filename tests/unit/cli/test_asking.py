@@ -42,7 +42,7 @@ def status(code: int, message: str, reason: str = "") -> Answer:
 
 @dataclass
 class Apiserver:
-    """Answers each path as the test says, and records the requests."""
+    """Responds to each path as the test specifies, and records the requests."""
 
     answers: dict[str, Answer] = field(default_factory=lambda: dict(USUAL))
     asked: list[str] = field(default_factory=list)
@@ -181,7 +181,9 @@ def test_answers(apiserver: Apiserver, call: str, answer: Answer, said: str, ver
         pytest.param(status(500, "etcd is away"), "etcd is away", id="an internal error"),
     ],
 )
-def test_what_says_nothing_of_the_job(apiserver: Apiserver, answer: Answer, said: str) -> None:
+def test_responses_that_are_not_about_the_job(
+    apiserver: Apiserver, answer: Answer, said: str
+) -> None:
     apiserver.answers[JOBS] = answer
     done = apiserver.explain()
     seen = json.loads(done.output)["cluster"]

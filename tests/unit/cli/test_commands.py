@@ -72,7 +72,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert subprocess.run(argv, capture_output=True, text=True).stdout.strip() == "set()"
 
 
-def test_a_file_is_read_without_what_talks_to_a_cluster() -> None:
+def test_reading_a_file_imports_no_client_of_a_cluster() -> None:
     script = (
         "import sys; from dijob.cli.files import read_file; read_file(sys.argv[1]);"
         "print({'kubernetes', 'aiohttp'} & set(sys.modules))"
@@ -237,9 +237,7 @@ def test_a_rank_that_no_job_has_is_refused(rank: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["watch", "wait"])
-async def test_what_can_be_no_name_is_refused_by_what_watches_too(
-    tmp_path: Path, command: str
-) -> None:
+async def test_commands_that_watch_reject_invalid_names_too(tmp_path: Path, command: str) -> None:
     async with kubelets(tmp_path) as (_, kubeconfig):
         args = [command, "a/b", "--kubeconfig", kubeconfig]
         done = await asyncio.to_thread(CliRunner().invoke, group, args)

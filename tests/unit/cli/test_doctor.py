@@ -85,7 +85,7 @@ def test_a_healthy_job_has_no_problem(of: Evidence) -> None:
     assert not bad
 
 
-def test_who_cannot_be_asked_is_unknown_with_the_reason() -> None:
+def test_a_rank_that_cannot_be_probed_is_unknown_with_the_reason() -> None:
     silent = {0: GOOD, 1: Probe(problem="pods/exec is forbidden")}
     found = checks.run_checks(evidence(probes=silent))
     unknown = [(name, one.text) for name, one in found if one.status is UNKNOWN]
@@ -223,12 +223,12 @@ def test_without_an_operator_doctor_does_not_promise_a_recovery() -> None:
     assert second.text.startswith("Running Blocked")
 
 
-def test_of_a_job_that_has_ended_only_what_needs_no_process_is_looked_at() -> None:
+def test_an_ended_job_gets_only_checks_that_need_no_process() -> None:
     found = checks.run_checks(Evidence(job(), [pod(0)]))
     assert [name for name, _ in found] == [row.name for row in checks.CHECKS if not row.live]
 
 
-def test_what_is_printed() -> None:
+def test_the_printed_checklist() -> None:
     found = checks.run_checks(evidence(probes=second(digest="def")))
     said = checks.format_checklist("test", found)
     assert "PROBLEM   same source        the source code differs between pods" in said
@@ -266,7 +266,7 @@ def test_which_policies_are_about_a_pod(selector: Body, wanted: bool) -> None:
     assert selects_pod(policy("p", **selector), {"a": "1"}) is wanted
 
 
-def test_what_a_rank_is_asked_for() -> None:
+def test_the_names_and_targets_of_a_probe() -> None:
     named = job(spec={"replicas": 3, "addressing": "Hostname"})
     world = world_of(named.model)
     assert dialled_names(named, 1, world) == ["test-0.test", "test-1.test"]
@@ -303,7 +303,7 @@ EMPTY = {"items": [], "metadata": {"resourceVersion": "1"}}
 async def test_a_lease_in_the_jobs_namespace_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
 ) -> None:
-    """H21: doctor said "see whether an operator runs", and one did."""
+    """H21: doctor advised to check that an operator runs, although one did."""
     monkeypatch.setattr(collect, "_SETTLE_SECONDS", 0.0)
 
     async def lease(request: web.Request) -> web.Response:
@@ -367,5 +367,5 @@ def test_an_answer_of_another_form_is_none(changed: Body) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 10_000, "null", "\x00", "{}"])
-def test_what_is_no_answer(text: str) -> None:
+def test_an_invalid_answer_is_a_problem(text: str) -> None:
     assert "invalid answer" in probe.parse_answer(text, (0.0, 1.0)).problem

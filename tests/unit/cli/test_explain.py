@@ -167,7 +167,7 @@ def test_quantities(words: str, number: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "many", "inf", "None"])
-def test_what_is_no_quantity_counts_nothing(words: str) -> None:
+def test_an_invalid_quantity_counts_as_0(words: str) -> None:
     assert quantities.parse_quantity(words) == 0
 
 

@@ -23,6 +23,6 @@ def test_the_nearest_field(path: str, near: str) -> None:
     assert nearest_field(path) == near
 
 
-def test_each_unknown_field_is_said_with_its_name() -> None:
+def test_each_unknown_field_gets_a_suggestion() -> None:
     said = 'strict decoding error: unknown field "spec.a", unknown field "spec.containers[0].arg".'
     assert with_names(said) == f"{said[:-1]}; spec.containers[0].arg: did you mean args?"

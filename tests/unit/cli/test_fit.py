@@ -191,7 +191,9 @@ users: [{name: u, user: {token: t}}]
         pytest.param(None, "not checked: there is no kubeconfig at", id="none"),
     ],
 )
-def test_without_a_cluster_it_says_so(tmp_path: Path, config: str | None, said: str) -> None:
+def test_without_a_cluster_the_reason_is_reported(
+    tmp_path: Path, config: str | None, said: str
+) -> None:
     path = tmp_path / "config"
     if config is not None:
         path.write_text(config)

@@ -66,7 +66,7 @@ def test_a_finding_of_doctor_is_one_line() -> None:
     assert len(text.splitlines()) == 3
 
 
-def test_a_jobs_progress_is_told_in_one_line() -> None:
+def test_a_jobs_progress_is_one_line() -> None:
     assert in_words(job_of(message=EVIL)) == f"test: Running: {SEEN}"
     assert measure_progress(job_of(message=EVIL)).line.endswith(SEEN)
 

@@ -82,7 +82,7 @@ def tree(folder: Path) -> Path:
     return mine
 
 
-def test_what_is_sent_are_files_and_folders_alone(tmp_path: Path) -> None:
+def test_only_files_and_folders_are_sent(tmp_path: Path) -> None:
     stream = io.BytesIO()
     found = list_items(tree(tmp_path))
     pack_items(stream, found)
@@ -111,7 +111,7 @@ def test_a_folder_that_has_no_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["none", "fifo", "broken"])
-def test_what_cannot_be_sent_is_named(tmp_path: Path, kind: str) -> None:
+def test_files_that_cannot_be_sent_are_named(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x"
     if kind == "fifo":
         os.mkfifo(path)
@@ -145,7 +145,7 @@ async def test_a_folder_arrives_whole(tmp_path: Path, there: str, path: str, wan
     assert not (away / wanted / "linked").is_symlink()
 
 
-async def test_no_pod_is_made_for_a_rank_that_the_job_lacks(tmp_path: Path) -> None:
+async def test_no_pod_is_created_for_a_rank_that_the_job_lacks(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         assert made.job is not None
         made.job["status"] = {"desired": 2}
@@ -155,7 +155,7 @@ async def test_no_pod_is_made_for_a_rank_that_the_job_lacks(tmp_path: Path) -> N
     assert caught.value.code is Exit.NOT_FOUND
 
 
-async def test_a_rank_that_is_leaving_is_still_asked(tmp_path: Path) -> None:
+async def test_a_rank_that_is_terminating_is_still_used(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("kept")
     (tmp_path / "to").mkdir()
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
@@ -166,7 +166,7 @@ async def test_a_rank_that_is_leaving_is_still_asked(tmp_path: Path) -> None:
     assert (tmp_path / "to/x").read_text() == "kept"
 
 
-async def test_why_it_cannot_be_written_is_said(tmp_path: Path) -> None:
+async def test_the_reason_of_a_failed_write_is_reported(tmp_path: Path) -> None:
     mine = tree(tmp_path / "here")
     (tmp_path / "file").write_text("kept")
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:

@@ -17,7 +17,7 @@ from dijob.cli.topology.sockets import Sockets, parse_sockets, pod_addresses
 from dijob.client import RankPod
 from manifests import dijob
 
-# Dialling rank and worker, listening rank and worker.
+# Dialing rank and worker, listening rank and worker.
 Edge = tuple[int, int, int, int]
 
 
@@ -136,7 +136,7 @@ def test_ports(command: str, spec: Any, port: int) -> None:
     assert {dials.to.port for dials in world(command, replicas=2, **spec).dials} == {port}
 
 
-def test_what_a_pod_says_is_read() -> None:
+def test_the_output_of_a_pod_is_parsed() -> None:
     six = "   1: 0000000000000000FFFF00000100000A:C553 0000000000000000FFFF00000200000A:9C40"
     text = f"{six} 01 00000000:00000000 00:00000000 00000000 1000 0 77 1 0\n"
     held = "/proc/9/fd:\ntotal 0\nlrwx------ 1 0 0 64 Nov 25 12:00 5 -> socket:[77]\n"
@@ -239,7 +239,7 @@ def test_why_it_is_missing(texts: dict[int, str], problem: str, said: str) -> No
 
 
 def test_connections_whose_addresses_are_translated_count() -> None:
-    """With NAT, the listener sees the address of a node instead of the dialler's."""
+    """With NAT, the listener sees the address of a node instead of the dialer's."""
     of = world(replicas=2)
     near = row((ip(1), 41000), (ip(0), 50515), "01", 5, IDLE)
     far = row((ip(0), 50515), ("10.9.9.1", 41000), "01", 6, IDLE)
@@ -257,7 +257,7 @@ def test_each_process_needs_a_connection_to_redis() -> None:
     assert compare_connections("test", of, [pod(0, "\n".join([*rows, both]))]).whole
 
 
-def test_the_picture_is_a_document_with_words_for_those_who_do_not_see_it() -> None:
+def test_the_picture_has_a_description_for_screen_readers() -> None:
     drawn = svg.draw_report(report(ALL - {(2, 1, 0, 0)}))
     tree = ET.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
@@ -269,7 +269,7 @@ def test_the_picture_is_a_document_with_words_for_those_who_do_not_see_it() -> N
     assert drawn.count("http") == 1  # only the SVG namespace
 
 
-def test_a_job_of_many_ranks_shows_what_is_not_whole() -> None:
+def test_a_large_job_shows_only_incomplete_pairs() -> None:
     of = world(replicas=20)
     up = edges(of)
     pods = [pod(rank, table(rank, up - {(3, 0, 1, 0)}, 1)) for rank in range(20)]

@@ -33,7 +33,7 @@ def test_no_end_is_lost_to_another(
     assert errors in said.err
 
 
-def test_what_is_no_error_of_the_client_is_a_bug() -> None:
+def test_other_exceptions_than_those_of_the_client_are_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         print_outcomes([GOOD, ZeroDivisionError()])
 

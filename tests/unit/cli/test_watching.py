@@ -113,7 +113,7 @@ def test_lines_where_there_is_no_terminal() -> None:
     ]
 
 
-def test_what_the_user_may_not_see_is_said() -> None:
+def test_missing_permissions_are_reported() -> None:
     why = 'events is forbidden: User "x" cannot list resource "events"'
     shown = view.Snapshot(SHOWN.job, unseen=(why,))
     assert view.header_lines(shown, NOW)[-1] == f"not shown: {why}"
@@ -162,7 +162,7 @@ def test_wrong_options_of_logs(given: Any, words: str) -> None:
         options_of({**GIVEN, **given}, job())
 
 
-async def test_a_job_that_is_not_there_is_told_also_when_its_pods_were_heard_of_first() -> None:
+async def test_a_missing_job_is_reported_even_if_its_pods_are_received_first() -> None:
     class Late(Feed):
         async def _watch_job(self) -> None:
             await self._changed.wait()

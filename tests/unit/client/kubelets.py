@@ -264,7 +264,7 @@ def _version(made: Kubelets) -> Handler:
 async def kubelets(
     tmp_path: Any, more: Callable[[Kubelets], Iterable[web.RouteDef]] = lambda made: ()
 ) -> AsyncGenerator[tuple[Kubelets, str]]:
-    """The apiserver, `more` of its places, and a kubeconfig that leads to it."""
+    """Serve the apiserver with `more` routes, and write a kubeconfig for it."""
     made = Kubelets()
     app = web.Application()
     app.router.add_get(JOBS, made.objects)

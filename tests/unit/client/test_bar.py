@@ -131,7 +131,7 @@ def test_a_bar_without_a_known_part_moves_in_a_terminal() -> None:
 
 
 def text(shown: Any) -> str:
-    """Return the text of a bar. Without colours, the bar itself is blank."""
+    """Return the text of a bar. Without colors, the bar itself is blank."""
     console = Console(file=io.StringIO(), width=100, record=True, color_system=None)
     console.print(shown)
     return console.export_text()

@@ -73,19 +73,19 @@ RULE = "spec.networkPolicy.ingress[0]"
     [
         pytest.param({}, f"{RULE}.from", id="all peers"),
         pytest.param({"from": []}, f"{RULE}.from", id="all peers, in another form"),
-        pytest.param({"form": [{"podSelector": {}}]}, f"{RULE}.form", id="misspelt from"),
+        pytest.param({"form": [{"podSelector": {}}]}, f"{RULE}.form", id="misspelled from"),
         pytest.param(
-            {"from": [{"podSelecter": {}}]}, f"{RULE}.from[0].podSelecter", id="misspelt peer"
+            {"from": [{"podSelecter": {}}]}, f"{RULE}.from[0].podSelecter", id="misspelled peer"
         ),
         pytest.param(
             {"from": [{"namespaceSelector": {"matchLabel": {"a": "b"}}}]},
             f"{RULE}.from[0].namespaceSelector.matchLabel",
-            id="misspelt selector, which would be every namespace",
+            id="misspelled selector, which would be every namespace",
         ),
         pytest.param(
             {"from": [{"podSelector": {}}], "ports": [{"prot": 1}]},
             f"{RULE}.ports[0].prot",
-            id="misspelt port, which would be every port",
+            id="misspelled port, which would be every port",
         ),
         pytest.param(
             {"from": [{"podSelector": {}}], "ports": [{"port": 0}]},
@@ -241,7 +241,7 @@ async def test_no_rank_joins_while_the_policy_is_missing() -> None:
 
 @virtual
 async def test_a_job_with_host_network_has_no_policy() -> None:
-    """It would block these ranks from ranks that have their own network."""
+    """A policy would cut these ranks off from ranks that have their own network."""
     async with simulated(job_body({"hostNetwork": True}), options=ISOLATED) as world:
         await world.running()
         assert not world.writes("POST", "networkpolicies")

@@ -1,5 +1,5 @@
 """A job that moves to the host network while it is suspended, and back. Meanwhile its NetworkPolicy
-admits all peers, or it would block such ranks from the others.
+admits all peers. Otherwise it would cut such ranks off from the others.
 """
 
 import copy
@@ -51,7 +51,7 @@ async def test_one_task_with_host_network_is_enough() -> None:
 
 @virtual
 async def test_an_old_policy_is_not_changed_if_the_operator_uses_none() -> None:
-    """It has no right to change policies then."""
+    """It has no permission to change policies then."""
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         world.options = Options()

@@ -42,7 +42,8 @@ ALL = dict(nodes(SCHEMA))
 
 
 def test_the_crd_fits_into_the_annotation_of_kubectl_apply() -> None:
-    # It keeps a copy of the CRD in an annotation, and all annotations have 256 KiB.
+    # It keeps a copy of the CRD in an annotation, and all annotations together may be at most 256
+    # KiB.
     assert len(CRD.encode()) < 150_000
 
 
@@ -129,7 +130,7 @@ def test_each_rule_refers_to_an_existing_field_and_has_a_message() -> None:
         for rule in rules:
             schema_at(
                 schema_at(made, path), rule.field.removeprefix(".")
-            )  # raises where there is no such field
+            )  # raises if there is no such field
             assert rule.message[0] not in " :", rule
             assert len(rule.message) < 400, rule
 

@@ -1,4 +1,4 @@
-"""The catalogue of reasons: the code uses each of them, docs/conditions.md shows all, and events
+"""The catalog of reasons: the code uses each of them, docs/conditions.md shows all, and events
 match it.
 """
 
@@ -34,7 +34,7 @@ def test_no_reason_is_an_alias() -> None:
 
 
 def written(folder: Path) -> set[str]:
-    """Return every `Class.Name` that the operator's code uses outside the catalogue."""
+    """Return every `Class.Name` that the operator's code uses outside the catalog."""
     paths = (path for path in folder.rglob("*.py") if path.parent.name != "reasons")
     nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
     return {

@@ -1,4 +1,4 @@
-"""The licences of the locked packages, from their metadata, are compatible with Apache-2.0."""
+"""The licenses of the locked packages, from their metadata, are compatible with Apache-2.0."""
 
 import importlib.metadata
 import re
@@ -18,14 +18,14 @@ ALLOWED = {
     "MPL-2.0",
     "PSF-2.0",
 }
-# Names of licences in older metadata.
+# Names of licenses in older metadata.
 WORDS = {
     "Apache 2.0": "Apache-2.0",
     "BSD 2-Clause License": "BSD-2-Clause",
     "MIT License": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
-# Packages without a licence in their metadata. The source here is the LICENSE file, and the header
+# Packages without a license in their metadata. The source here is the LICENSE file, and the header
 # of the bundled axe-core.
 UNSAID = {"axe-playwright-python": {"MIT", "MPL-2.0"}}
 
@@ -35,7 +35,7 @@ def locked(name: str) -> list[str]:
 
 
 def licences(package: str) -> set[str]:
-    """Return all licences in a package's metadata, whether they are joined by AND or by OR."""
+    """Return all licenses in a package's metadata, whether they are joined by AND or by OR."""
     if package in UNSAID:
         return UNSAID[package]
     fields = importlib.metadata.metadata(package)

@@ -27,25 +27,25 @@ def classes(folder: Path = OPERATOR) -> Iterator[ast.ClassDef]:
 
 
 def fields(of: ast.ClassDef) -> int:
-    """How many fields a dataclass has; 0 for any other class."""
+    """Return the number of fields of a dataclass; 0 for any other class."""
     if not any("dataclass" in ast.unparse(each) for each in of.decorator_list):
         return 0
     return sum(isinstance(node, ast.AnnAssign) for node in of.body)
 
 
-def test_what_has_many_fields_is_built_by_their_names() -> None:
+def test_dataclasses_with_many_fields_are_built_with_names() -> None:
     many = {each.name for each in classes(CORE) if fields(each) > MAX_POSITIONAL}
     assert by_position(CORE, many, at_most=0) == []
 
 
-def test_a_row_of_a_table_names_what_comes_after_its_fourth_field() -> None:
+def test_a_row_of_a_table_names_its_fields_after_the_fourth() -> None:
     many = {each.name for each in classes() if fields(each) > MAX_POSITIONAL}
     assert {"ObjectKind", "Entry"} <= many
     assert by_position(OPERATOR, many, at_most=MAX_POSITIONAL) == []
 
 
 def by_position(folder: Path, built: set[str], at_most: int) -> list[str]:
-    """FILE:LINE of each construction of these classes with more arguments without a name."""
+    """Return FILE:LINE of each call of these classes that passes more arguments without a name."""
     return [
         f"{file.name}:{node.lineno}"
         for file, read in trees(folder).items()

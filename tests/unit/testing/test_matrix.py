@@ -60,7 +60,7 @@ def test_the_page_has_the_table_of_the_results() -> None:
 
 
 def test_the_results_are_of_the_rows_and_nothing_failed() -> None:
-    """After a change of a row or its version, the row must be run again."""
+    """After a change to a row or its version, the row must be run again."""
     known = {row.name: (row.release.version, row.families, row.what) for row in ROWS}
     for name, result in Matrix.read(RESULTS).rows.items():
         assert known[name] == (result.kubernetes, result.families, result.what)

@@ -121,7 +121,7 @@ def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     )
     if wrong:
         exit_with_error(wrong)
-    # With an explicit list of GPUs, the agent knows only these. A map to another one would fail.
+    # With an explicit list of GPUs, the agent knows only these. A map to any other GPU would fail.
     unnamed = [link.local for link in links if named and link.local not in named]
     if unnamed:
         exit_with_error(

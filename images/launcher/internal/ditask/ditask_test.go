@@ -116,7 +116,7 @@ func TestWarnsOfOptionsThatCannotWork(t *testing.T) {
 }
 
 // C5: DI-engine's k8s parser ended with an AssertionError.
-func TestACommandThatSaysWhereItListensRunsAsOutsideAJob(t *testing.T) {
+func TestACommandWithItsOwnAddressRunsAsOutsideAJob(t *testing.T) {
 	const warns = "dijob: WARNING: with OPTION, ditask runs as outside a job: this rank does not connect"
 	const isFine = "dijob: OPTION is given: no options are added and no addresses are checked\n"
 	const onLoopback = "--protocol tcp --address 127.0.0.1 --ports 50515"

@@ -96,7 +96,7 @@ func TestTheFirstLineOfALargeFileIsRead(t *testing.T) {
 	}
 }
 
-// A variable that the README does not list is one that its users do not find.
+// Users cannot find a variable that the README does not list.
 func TestTheReadmeListsEachVariable(t *testing.T) {
 	const root = "../.."
 	readme, found := env.Read(filepath.Join(root, "README.md")), map[string]bool{}

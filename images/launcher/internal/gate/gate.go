@@ -38,7 +38,8 @@ type waiting struct {
 // opens, and no rank starts later than the others because of a pull.
 func Run([]string) int {
 	go endOnSignal(env.Received)
-	// Init containers run again only in a new sandbox. What ran in the old one was lost with it and has not failed.
+	// Init containers run again only in a new sandbox. Programs that ran in the old sandbox were lost with it, and have not
+	// failed.
 	os.RemoveAll(env.RunFolder())
 	if err := open(); err != nil {
 		// The end of the container's log becomes its termination message, which the job's conditions quote.

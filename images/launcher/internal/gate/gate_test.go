@@ -115,7 +115,7 @@ func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
 	}
 }
 
-func TestSettlesWhereNoLauncherWillLook(t *testing.T) {
+func TestSettlesIfThereIsNoLauncher(t *testing.T) {
 	p := newPod(t, nil)
 	p.lists(t, addresses)
 	t.Setenv("DIJOB_SETTLE_SECONDS", "1.5")
@@ -128,7 +128,7 @@ func TestSettlesWhereNoLauncherWillLook(t *testing.T) {
 	})
 }
 
-func TestOpensWhenThoseThatItDialsResolve(t *testing.T) {
+func TestOpensWhenTheNamesThatItDialsResolve(t *testing.T) {
 	for name, row := range map[string]struct {
 		topology string
 		rank     int
@@ -197,7 +197,7 @@ func TestEndsWhenANameNeverResolves(t *testing.T) {
 	}
 }
 
-func TestWhatHasResolvedIsNotAskedAgain(t *testing.T) {
+func TestAResolvedNameIsNotLookedUpAgain(t *testing.T) {
 	known := map[string]string{"world-0.world": "10.0.0.1", "world-2.world": "10.0.0.3"}
 	p := newPod(t, known)
 	p.lists(t, names)

@@ -52,7 +52,7 @@ func TestSaysWhyAnAddressIsNotReached(t *testing.T) {
 	}
 }
 
-func TestReachIsToldWhatIsDialled(t *testing.T) {
+func TestArgumentsSelectTheAddresses(t *testing.T) {
 	for words, want := range map[string]string{
 		"mesh 6000 2":  "10.0.0.1:6000 10.0.0.1:6001 10.0.0.2:6000 10.0.0.2:6001",
 		"mesh 6000 1 ": "10.0.0.1:6000 10.0.0.2:6000",
@@ -76,7 +76,7 @@ func TestReachIsToldWhatIsDialled(t *testing.T) {
 	}
 }
 
-func TestReachRefusesWhatItCannotRead(t *testing.T) {
+func TestInvalidArgumentsAreRejected(t *testing.T) {
 	for name, row := range map[string]struct{ words, rank, nodes, says string }{
 		"nothing":       {"", "2", addresses, "usage: reach TOPOLOGY"},
 		"too few":       {"mesh 6000", "2", addresses, "usage: reach TOPOLOGY"},

@@ -269,7 +269,7 @@ func (r *run) check() {
 	r.updateTopology(said)
 	r.record.storeCount(env.Natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
-		// A rank to which this one connects has a new address, and the program would never learn it: NNG keeps dialling the
+		// A rank to which this one connects has a new address, and the program would never learn it: NNG keeps dialing the
 		// old one. So the program is ended, and the kubelet restarts the container with the new peer list.
 		r.renewing = number
 		env.Logf("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// The size at which a file of the record is rotated. One to two times as much is kept, because the older file is dropped
-	// as a whole.
+	// The size at which a file of the record is rotated. One to two times this size is kept, because the older file is dropped
+	// completely.
 	keptBytes = 512 << 10
 	// How long the launcher waits for more output after the program has ended, if a process that it left behind still holds
 	// the pipe.

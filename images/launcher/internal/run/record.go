@@ -53,8 +53,8 @@ func readLastRun() *lastRun {
 	return &found
 }
 
-// write stores it for the next launcher. If the volume is full, that launcher does not wait and does not repeat the log, but
-// nothing else is lost.
+// write stores the record for the next launcher. If the volume is full, that launcher does not wait and does not repeat the
+// log, but nothing else is lost.
 func (l *lastRun) write() {
 	text, err := json.Marshal(l)
 	if err == nil && os.WriteFile(runPath()+".new", text, 0o644) == nil {

@@ -25,7 +25,7 @@ WRITE, STOPPED_SECONDS = 30, 60.0
 
 @asynccontextmanager
 async def pair(stage: Stage) -> AsyncIterator[Pair]:
-    """Operator "a" acts, "b" waits."""
+    """Operator "a" is the leader, "b" the standby."""
     async with stage.lane() as lane, paired(lane, stage.plane.audit_log, stage.own_folder()) as two:
         yield two
 

@@ -1,5 +1,5 @@
-"""Recipes about the way to the apiserver: it breaks, answers with errors, is slow, or tells what is
-not true.
+"""Recipes about the connection to the apiserver: it breaks, is slow, or delivers errors or wrong
+data.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ DIFFERENCES = "differences from the run without faults"
 
 @asynccontextmanager
 async def answered(fault: Fault, lane: Lane) -> AsyncIterator[None]:
-    """Each request gets this, and watches are cut."""
+    """Every request gets this response, and watches are cut."""
     lane.proxy.answer = always(fault)
     lane.proxy.cut_watches()
     yield

@@ -118,7 +118,9 @@ async def restarted_in_a_start(stage: Stage) -> Outcome:
 
 
 async def restored(stage: Stage) -> Outcome:
-    """Restore an older state of etcd. This undoes a job and two losses, and versions go back."""
+    """Restore an older state of etcd. This removes a job, undoes two losses, and sets resource
+    versions back.
+    """
     async with served(stage, "restore") as one:
         state = one.plane.state
         # This is the state to which etcd is restored later.

@@ -1,4 +1,4 @@
-"""Lists of an apiserver that lags behind: nothing is done to pods by them alone."""
+"""Lists of an apiserver that lags behind: they alone cause no change to pods."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Claims: a namespace is served by a release that was given it, else by the cluster's release."""
+"""Claims: a namespace is served by its own release, else by the release for the whole cluster."""
 
 import asyncio
 from collections.abc import Callable

@@ -42,7 +42,7 @@ FULL = replace(ALONE, room=Room(foreign_pods=True))
 def quota(
     seconds: float, why: RejectionCause = RejectionCause.FORBIDDEN, rank: int = 2
 ) -> dict[str, ApiRejection]:
-    """The pod of a rank has been rejected since then."""
+    """A rank's pod that has been rejected since a time."""
     return {f"pod/job-{rank}": ApiRejection(why, "exceeded quota: pods", NOW, since=later(seconds))}
 
 

@@ -8,8 +8,8 @@ from samples.builders import job_body, later, plan, stored, view
 
 
 class Tenant:
-    """A job in a namespace of which others hold pods too: what its plans ask for comes true, as far
-    as the quota lets.
+    """A job in a namespace with pods of other owners. Its plans are executed within the limits of
+    the quota.
 
     `Quota` below counts the pods of all tenants.
     """
@@ -52,7 +52,7 @@ class Tenant:
 
 
 class Quota:
-    """Of pods, in a namespace."""
+    """A namespace's quota of pods."""
 
     def __init__(self, pods: int) -> None:
         self.pods = pods

@@ -77,8 +77,8 @@ def lost(code: int, reason: str) -> Body:
 
 UP, DONE = main_status(**RUNNING), main_status(name="init", state=terminated(0))
 WAITS = main_status(state={"waiting": {"reason": "PodInitializing"}})
-# containerd after a reboot (pkg/cri/server: unknownExitCode), and a kubelet that finds no container
-# any more.
+# containerd after a reboot (pkg/cri/server: unknownExitCode), and a kubelet that no longer finds
+# the container.
 CONTAINERD, NOWHERE = lost(255, "Unknown"), lost(137, "ContainerStatusUnknown")
 KILLED = terminated(137)
 

@@ -9,7 +9,7 @@ from samples.builders import NOW, Body, gang, listed, observed, world_of
 from samples.lives import LOW, TOO_MUCH, disruption, failed, seen, status
 from samples.statuses import main_status, terminated
 
-# Whether the pod is a success, and whether it is lost, once its kubelet has said how it ended.
+# Whether the pod is a success, and whether it is lost, after its kubelet has reported how it ended.
 ENDS: dict[str, tuple[Body, bool, bool]] = {
     "by itself": (status(main_status(state=terminated(0)), phase="Succeeded"), True, False),
     "by itself, just as the scheduler chose it": (

@@ -35,7 +35,7 @@ WORDLESS = ContainerEnding(RENEWAL_CODE, 0, "Error", "")
 
 
 def sound(**fields: Any) -> Pod:
-    """A pod that can restart in place."""
+    """Return a pod that can restart in place."""
     return listed(1, **{"restartable": True, "started": format_time(later(-99)), **fields})
 
 
@@ -179,7 +179,7 @@ def test_each_requested_restart_excuses_one_end(
 
 
 def counted_failures(*looks: Pod) -> int:
-    """How many failures have been counted after these looks at rank 1, which all got list 3."""
+    """Return how many failures are counted after these observations of rank 1, all with list 3."""
     last = Renewal(list_number=2, reason="PodLost", message="", ranks="", time=format_time(NOW))
     status = Status(list_number=3, last_renewal=last)
     for pod in looks:
@@ -190,7 +190,7 @@ def counted_failures(*looks: Pod) -> int:
 
 
 def again(restarts: int, renew_from: int, ended_for: int) -> Pod:
-    """A pod whose main container runs again, after an end for this list (0: a crash)."""
+    """Return a pod whose main container was restarted for this list (0: after a crash)."""
     ended = format_time(later(restarts))
     return sound(
         number=3, failures=restarts, renew_from=renew_from, ended_for=ended_for, ended=ended

@@ -1,5 +1,5 @@
-"""A peer list that the status names and nothing verifies any more: the job reports it even if it is
-paused or its template has changed, so that it cannot publish another list.
+"""A peer list that the status names but that nothing verifies any more. The job reports it even if
+the job is paused or its template has changed, and no other list can be published.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from samples.builders import job, later, listed, observed, paused, record, runni
 
 
 def unproven(owner: DIJob) -> DIJob:
-    """Its operator has stored revision 2 and crashed before any pod had it. The address of a pod
-    has changed since.
+    """Return a job whose operator has stored revision 2 and crashed before any pod had it. The
+    address of a pod has changed since.
     """
     proof = record(2, "10.0.0.7,10.0.0.1,10.0.0.2")
     status = owner.status.model_copy(update={"list_number": 2, "address_list": proof})

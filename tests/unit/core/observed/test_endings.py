@@ -149,7 +149,7 @@ ENDS = {
 }
 
 
-def test_what_the_cluster_knows_in_addition_is_the_cause() -> None:
+def test_a_cause_that_the_cluster_reports_is_named() -> None:
     """C13, H11."""
     limit = "the container's memory limit is 2Gi"
     assert how_it_ended(137, 9, "OOMKilled", "step 7", limit) == (

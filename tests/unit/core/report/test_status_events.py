@@ -1,4 +1,4 @@
-"""Changes of a status: the events for them, and how soon they are written."""
+"""Changes to a status: the events for them, and how soon they are written."""
 
 import pytest
 from dijob.api.status import Renewal, Status
