@@ -44,9 +44,14 @@ a pod of another job, or of none
     tests/e2e/test_network_policy.py
 a misspelled rule
     tests/unit/controller/test_network_policy.py::test_a_rule_that_would_admit_more_than_it_states_is_rejected
-    tests/apiserver/test_isolation.py objects of any form make hostile
-    tests/apiserver/test_poison.py thousands of sockets tests/unit/process/test_bounded_http.py the
-    HTTP server gets 10,000 requests tests/faults/test_server_load.py
+    tests/apiserver/test_isolation.py
+objects of any form
+    make hostile
+    tests/apiserver/test_poison.py
+thousands of sockets
+    tests/unit/process/test_bounded_http.py
+the HTTP server gets 10,000 requests
+    tests/faults/test_server_load.py
 """
 
 
