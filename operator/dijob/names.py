@@ -131,10 +131,11 @@ SERVER_SUFFIX: Final = "mq"
 # Redis' default port.
 REDIS_PORT: Final = 6379
 
-# The most worker processes in one pod.
+# The maximum number of worker processes in one pod.
 MAX_WORKERS: Final = 64
 
-# The most tasks of one job: a learner, an evaluator, several collectors, and some to spare.
+# The maximum number of tasks of one job: a learner, an evaluator, several collectors, and some to
+# spare.
 MAX_TASKS: Final = 8
 
 # Variables that only the operator may set. With another value, the rank would not belong to its

@@ -68,8 +68,8 @@ def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
 def _own_world(command: Command, job: DIJob) -> str:
     """Return the option that keeps ditask from joining the job's ranks, or "" if there is none.
 
-    The launcher's ditask/ditask.go decides the same in the pod. Options that state the user's
-    intention, such as --topology alone, are not reported.
+    The launcher makes the same decision in the pod (its ditask/ditask.go). Options that state the
+    user's intention, such as --topology alone, are not reported.
     """
     options = command.options or {}
     decisive = ("platform", "attach-to", "topology", "mq-type")

@@ -47,7 +47,8 @@ class Command:
     ports: tuple[int, ...] = ()
     # Why the shell does not find the launcher's ditask, as text: a path, a login shell, conda.
     bypass: str | None = None
-    # Whether a script, a variable or calls with different options hide something.
+    # Whether something cannot be read: it is in a script or a variable, or it differs between
+    # calls.
     dynamic: bool = False
     hidden: frozenset[str] = frozenset()
     # Every option that can be read, by its long name without dashes.

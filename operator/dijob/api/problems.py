@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from dijob import __version__
 
-# The most problems of one object that are reported. A condition has room for fewer.
+# The maximum number of problems that are reported for one object. A condition has room for fewer.
 MOST_PROBLEMS: Final = 20
 
 

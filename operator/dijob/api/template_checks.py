@@ -136,7 +136,7 @@ def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
 
 
 def _long_strings(pod_set: PodSet, key: str) -> Iterator[Problem]:
-    """Yield strings that are too long to start a program.
+    """Yield a problem for each string that is so long that Linux could not start the program.
 
     The CRD has the same rules, but CEL counts characters, and Linux counts bytes.
     """

@@ -154,8 +154,8 @@ class Reconciler:
         """Return whether the job still exists in the known version, and read it if that is
         doubtful.
 
-        A watch can miss a deletion, and pods would be created for a job that is gone. A list can
-        lag behind, and pods would be deleted that are newer than the list.
+        If a watch has missed a deletion, pods would be created for a job that is gone. If a list
+        lags behind, pods that are newer than the list would be deleted.
         """
         if self.jobs.is_certain(key) or not (
             self.jobs.is_old(key) or any(map(_is_destructive, actions))

@@ -62,7 +62,7 @@ class ChangePolicy:
 
     name: str
     uid: str
-    # The desired spec. It is left out of the hash, because a dict has none.
+    # The desired spec. It is left out of the hash, because a dict is not hashable.
     spec: Mapping[str, Any] = field(hash=False)
     changes: ClassVar = "patch networkpolicy"
 

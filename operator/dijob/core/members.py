@@ -1,7 +1,7 @@
 """The gang: the pods that the spec asks for, with their ranks, names and node ids.
 
-All names are computed from the job, so two operators, or one before and after a crash, create the
-same objects, and the API server rejects duplicates.
+All names are computed from the job, so two operators, or one operator before and after a crash,
+create the same objects, and the API server rejects duplicates.
 """
 
 from collections.abc import Iterable
@@ -125,8 +125,8 @@ class Gang:
 
     @property
     def task_sizes(self) -> str:
-        """The tasks that give the ranks their meaning: "learner 1 evaluator 1 collector". The
-        size of the last one is left out, because it can be scaled. "" if there are no tasks.
+        """The tasks to which the ranks refer, such as "learner 1 evaluator 1 collector". The size
+        of the last one is left out, because it can be scaled. "" if there are no tasks.
         """
         sized = [f"{task.name} {task.size}" for task in self.tasks[:-1]]
         return " ".join([*sized, *(task.name for task in self.tasks[-1:])])

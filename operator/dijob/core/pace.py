@@ -35,8 +35,9 @@ SLOW_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Window:
-    """How many writes may be in flight at once: one more after a round of quick writes, half as
-    many after a rejected or slow one (additive increase, multiplicative decrease, as in TCP).
+    """How many writes may be in flight at once. The number grows by one after a round of quick
+    writes, and is halved after a rejected or slow write (additive increase, multiplicative
+    decrease, as in TCP).
 
     `cut` is the monotonic time of the last decrease. Writes that were sent before that time are
     ignored, because they suffered from the old, larger window.

@@ -1,8 +1,9 @@
 """The connection to the apiserver: configuration from the Kubernetes client, requests by aiohttp.
 
 The Kubernetes client reads kubeconfigs (config.py), certificates and tokens. Its own request
-methods are not used: they copy each body field by field before they encode it, and look up for each
-request what is the same for all. This was half of the CPU time of a write (docs/performance.md).
+methods are not used: they copy each body field by field before they encode it, and repeat look-ups
+for each request although the results are the same for all requests. This was half of the CPU time
+of a write (docs/performance.md).
 """
 
 from collections.abc import Mapping

@@ -35,11 +35,11 @@ SYSTEM = Clock()
 
 
 class StepClock(Clock):
-    """Another clock, with a callback for steps.
+    """Wraps another clock, and calls back if that clock steps.
 
-    If that clock is set, `on_step` is called with the difference before the first new time is
-    returned. The owner of remembered times moves them by it. Without this, a back-off would be over
-    at once, or last an hour, after a step of an hour.
+    If a person or a time server sets that clock, `on_step` is called with the difference, before
+    the first new time is returned. The owner of remembered times moves them by it. Without this, a
+    back-off would be over at once, or last an hour, after a step of an hour.
     """
 
     def __init__(self, clock: Clock, on_step: Callable[[timedelta], None]) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 from dijob import names
 from dijob.reasons.catalogue import EventType, Reason, finished_entry, good, over, problem, waiting
 
-# The operator ends pods that it keeps for their logs by a deadline, so their own status shows that
+# The operator uses a deadline to end pods that it keeps for their logs, so their status shows that
 # deadline and not what happened. The annotation has the real cause.
 _LOGS: Final = (
     "`kubectl logs` of the pod that the message names; the pod is kept unless `cleanPodPolicy` is"
@@ -110,8 +110,8 @@ class Failed(Reason):
 
 
 class Finished(Reason):
-    """True: the job has ended, successfully or not. Wait for this condition to learn of the end. It
-    has the message of Succeeded or Failed.
+    """True: the job has ended, successfully or not. To wait for the end of a job, wait for this
+    condition. It has the message of Succeeded or Failed.
     """
 
     Succeeded = over("the job has succeeded, see Succeeded", status=True)

@@ -65,7 +65,7 @@ class PodsCreated(Reason):
 
 
 class AddressesReady(Reason):
-    """Whether the pods have a peer list that is correct: the address of each rank."""
+    """Whether the pods have a correct peer list, with the address of each rank."""
 
     Gathering = waiting(
         "the operator waits for the pods' addresses; the message names the ranks without one"
@@ -114,8 +114,8 @@ class AddressesReady(Reason):
         "a pod has another address than in the peer list, because its sandbox was recreated", _HEALS
     )
     NotRestarted = problem(
-        "the program of a rank was to restart in its pod, and did not within the pod's grace period"
-        " plus 15 s. The operator replaces the pod",
+        "the program of a rank should have restarted in its pod, but did not within the pod's grace"
+        " period plus 15 s. The operator replaces the pod",
         f"{_HEALS}, but faster if the command forwards SIGTERM (`exec` in a shell script)",
     )
     BrokerLost = problem(
@@ -129,7 +129,7 @@ class AddressesReady(Reason):
         _HEALS,
     )
     # Not a problem, because the user asked for it.
-    Scaled = waiting("the job's size changed, with `restart.scope: Job`: all ranks restart in it")
+    Scaled = waiting("the size of a job with `restart.scope: Job` changed, so all ranks restart")
     FailurePolicy = problem(
         "a rule of `failurePolicy`, or the runtime, asks for RestartJob: all ranks restart. The"
         " message names the ranks that had succeeded and restart as well",

@@ -5,13 +5,13 @@ rejects.
 from dijob.reasons.catalogue import Reason, finished_entry, good, problem, suspended_entry, waiting
 
 # Conditions about optional objects are absent until something goes wrong with them. A job that
-# never had a problem with its service should not have to say so.
+# never had a problem with its service needs no condition that says so.
 
 
 class ServiceReady(Reason):
-    """Whether the job's headless service, which gives the ranks DNS names, could be created, and is
-    as the operator created it. Present only after its creation failed or it was edited once. The
-    job's first pods wait for the service.
+    """Whether the job's headless service, which gives the ranks DNS names, could be created, and
+    has not been edited. Present only after its creation failed or it was edited once. The job's
+    first pods wait for the service.
     """
 
     ServiceNameTaken = problem(

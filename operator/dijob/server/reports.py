@@ -75,7 +75,7 @@ class Reports:
         self._next: dict[str, float] = {}
 
     async def progress(self, job: JobName, report: Progress) -> None:
-        """Accept a report. Values that it does not have keep their last value.
+        """Accept a report. Values that are missing in the report keep their last value.
 
         Raises RequestRejection if the job does not exist, or if too many jobs have unwritten
         reports.

@@ -46,7 +46,8 @@ class Sizes:
         return body
 
     async def addresses(self, job: JobName) -> list[str]:
-        """Return ADDRESS:PORT of each replica in rank order, and "" for one without an address.
+        """Return ADDRESS:PORT of each replica in rank order, and "" for a replica without an
+        address.
 
         This is the format of di-server (pkg/server/processor.go, getNamespacedReplicas).
         """

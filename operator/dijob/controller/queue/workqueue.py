@@ -130,8 +130,8 @@ class WorkQueue:
 
     async def _run(self, key: Key) -> None:
         logs.JOB.set("/".join(key))
-        # The task starts a moment after it was created. What was added in between is handled by
-        # this call, which has not read anything yet.
+        # The task starts a moment after it was created. A change that was queued in between is
+        # handled by this call, which has not read anything yet.
         self._dirty.discard(key)
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._mark_slow, key)
         try:

@@ -62,8 +62,8 @@ class Audit:
     async def catch_up(self) -> None:
         """Read the jobs that the watch has not delivered.
 
-        A new leader calls this after a takeover. What took the other replica away, such as a lost
-        node, may have interrupted this replica's watches too, without an error so far.
+        A new leader calls this after a takeover. The cause of the takeover, such as a lost node,
+        may have interrupted this replica's watches too, without an error so far.
         """
         try:
             there = await self._read()

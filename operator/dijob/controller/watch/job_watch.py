@@ -105,7 +105,7 @@ class JobWatch:
             # entry for the uid, as on clusters that choose a uid themselves.
             identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
         )
-        # Replace kopf's signal handlers, which end kopf only: it would wait 5 s for our tasks,
+        # Replace kopf's signal handlers, which end kopf only: kopf would wait 5 s for our tasks,
         # which would not know that they should end.
         for which in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(which, _stop_on_signal, which, stop)

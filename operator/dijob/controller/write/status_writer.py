@@ -204,8 +204,8 @@ class StatusWriter:
 
 def _drop_invalid_field(body: Mapping[str, Any]) -> dict[str, None]:
     """Return a patch that removes an invalid field which DI-orchestrator left in a status: an empty
-    object in place of a list. Before Kubernetes 1.33, the apiserver rejects any status write with
-    it.
+    object in place of a list. Before Kubernetes 1.33, the apiserver rejects any status write while
+    the field is there.
     """
     given = (body.get("status") or {}).get(names.REPORTED)
     return {names.REPORTED: None} if isinstance(given, Mapping) else {}

@@ -91,8 +91,8 @@ def seconds_to_deadline(ctx: Context) -> float | None:
 
 
 def clean_up(ctx: Context) -> tuple[Action, ...]:
-    """Return the clean-up of a job that has ended: its pods as cleanPodPolicy says, and after its
-    time to live the job itself, with everything that belongs to it.
+    """Return the actions that clean up a job that has ended: its pods as cleanPodPolicy says, and
+    after its time to live, the job itself with everything that belongs to it.
     """
     if (left := time_to_live(ctx)) is not None and left <= 0:
         return (DeleteJob(),)

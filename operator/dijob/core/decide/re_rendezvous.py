@@ -18,8 +18,8 @@ from dijob.reasons import AddressesReady
 
 
 def restart_job_loss(ctx: Context) -> Loss | None:
-    """Return a new failure whose policy is RestartJob as a loss of all ranks; None if there is
-    none, or if no rank has started.
+    """Return a new failure whose policy is RestartJob as a loss of all ranks; None if there is no
+    such failure, or if no rank has started.
     """
     asked = [
         rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB

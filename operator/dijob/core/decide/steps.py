@@ -1,4 +1,5 @@
-"""Returns the actions of a job that runs or starts: the next step towards the desired state.
+"""Returns the actions of a job that is running or starting: the next step towards the desired
+state.
 
 An object whose creation was rejected, or that is deleted repeatedly, is created again only after a
 back-off. The functions below say how long; requeue.py uses them to set the next reconciliation.
@@ -24,9 +25,8 @@ from dijob.core.observed.views import RejectionCause
 from dijob.core.render import policy, service
 from dijob.core.render import redis as redis_objects
 
-# How many of the pods that are created one after the other are created per reconciliation. Each
-# creation waits for the response to the one before it, so a larger batch would delay the job's
-# next reconciliation.
+# At most this many pods are created one after the other per reconciliation. Each creation waits for
+# the response to the one before it, so a larger batch would delay the job's next reconciliation.
 IN_ORDER_AT_ONCE = 32
 # The fractional parts of its multiples are evenly spread, however many there are.
 GOLDEN_RATIO = 0.618034

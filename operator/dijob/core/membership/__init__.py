@@ -1,1 +1,3 @@
-"""Decides who is a member: the active peer list, lost ranks, ranks that join, counted failures."""
+"""Decides which ranks are members: the active peer list, lost ranks, ranks that join, counted
+failures.
+"""

@@ -125,8 +125,8 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
-    """Whether the operator itself can have written the pod's `renew-from`, because its rank had to
-    restart.
+    """Whether the operator itself could have written the pod's `renew-from`, because its rank had
+    to restart.
     """
     last, renew_from = status.last_renewal, pod.copy.renew_from
     if renew_from == 0:

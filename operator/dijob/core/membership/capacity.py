@@ -132,7 +132,7 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
     """Return for how long (seconds) each required rank has found no node, or no room in a quota.
 
     Ranks that are not required are ignored, because they can join later. So are pods that are
-    rejected for another reason than a quota: no other job can release capacity for them, and the
+    rejected for a reason other than a quota: no other job can release capacity for them, and the
     pause after a release would only delay the next attempt.
     """
     world, now, rejections = rendezvous.world, rendezvous.now, rendezvous.observed.rejections

@@ -145,15 +145,15 @@ def failed_without_redis(gang: Gang, observed: Observed) -> frozenset[int]:
 
 
 def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
-    """Sort key by the time of the end, then by rank, since time stamps have whole seconds. The
-    first failure usually causes the others.
+    """Sort key: the time of the end, then the rank, since several ends can have the same time
+    stamp. The first failure usually causes the others.
     """
     rank, pod = ranked
     return (pod.containers.last_end.at if pod.containers.last_end else "") or "~", rank
 
 
 def _update_charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
-    """Return the updated accounting of a pod with `new` more ends."""
+    """Return the updated accounting of a pod after `new` more terminations."""
     uncharged = restart.uncharged_ends(pod, before, new)
     on_purpose = _restarted_on_purpose(pod, before, new - uncharged)
     return Charge(
@@ -199,10 +199,11 @@ def _restarted_with_all(pod: Pod) -> bool:
 def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     """Return how many failures of a pod are new.
 
-    For a disrupted pod that has not succeeded it is 1 if a rule matches the disruption and has not
-    counted it yet, else 0. For any other pod that is being deleted it is 0. Otherwise it is the
-    number of failures of its containers that have not been counted. Init containers are counted
-    separately, because once they succeed their status no longer shows how often they had failed.
+    If the pod was disrupted and has not succeeded, the result is 1 if a rule matches the disruption
+    and has not counted it yet, else 0. If the pod is being deleted for another reason, the result
+    is 0. Otherwise, it is the number of failures of its containers that have not been counted. Init
+    containers are counted separately, because once they succeed their status no longer shows how
+    often they had failed.
     """
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0

@@ -1,4 +1,4 @@
-"""The rules by which a rank is lost, so that the newest peer list becomes stale for it.
+"""The rules that decide whether a rank is lost, so that the newest peer list becomes stale.
 
 A lost rank comes back under a new address. A rank that connects to its old address would never find
 it again, so it restarts with the next list (docs/decisions/006).

@@ -133,7 +133,7 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     """Return how many of a pod's `new` container terminations were requested restarts, which do not
     count as failures: 0 or 1. `before` is what has been counted.
 
-    Each request excuses one end. The launcher's message alone excuses none, because a program can
+    Each request excuses one end. The launcher's message alone excuses no end, because a program can
     write the same message. Only a container's last termination is visible, and sometimes not even
     that. So if there are several new ends, or the last one is not recorded, one of them is assumed
     to be the requested restart. The same is assumed for an end with the launcher's exit code but
@@ -149,8 +149,9 @@ def answered_request(pod: Pod, before: Charge) -> int:
     """Return the revision of the request that an excused end has answered.
 
     That is not always the newest request. If another rank is lost after the launcher has read a
-    request and before its end is observed, the pod gets the next request in between. The program
-    may have started with the list of the first request, and then also ends for the second.
+    request, the pod may get the next request before the operator observes the end of the program.
+    The program may have started with the list of the first request, and then also ends for the
+    second.
     """
     ended_for, renew_from = pod.containers.ended_for, pod.copy.renew_from
     return min(ended_for, renew_from) if ended_for > before.renewed else renew_from

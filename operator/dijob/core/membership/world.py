@@ -19,7 +19,7 @@ class World:
     """The job's pods, compared with the newest peer list.
 
     `pods` are verified (address_list.py). `address_list` is the newest list, without addresses if
-    nothing is left that verifies it. `listed_size` is its length according to the status, `state`
+    they can no longer be verified. `listed_size` is its length according to the status, `state`
     whether it is active or stale, and `stale_revision` that of the last stale list (-1: none).
     `renewing` are the ranks that must restart while the list is stale: the lost ranks and those
     that connect to them, because NNG never finds a peer under another address (docs/decisions/006).

@@ -44,7 +44,7 @@ class Containers:
 
     Failures of all containers: `failures` is how often containers have ended with an error so far,
     including requested restarts, whether or not the kubelet has restarted them already.
-    `init_failures` is the part of it that is due to init containers which are down now. Sidecars
+    `init_failures` is how many of these are due to init containers that are down now. Sidecars
     never count.
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
@@ -181,7 +181,7 @@ def count_failures(spec: Body, status: Body, main: Body) -> int:
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
     """Return how often the init containers that are down now have ended with an error. The number
-    falls when they succeed; the job's status keeps the highest one.
+    falls when they succeed; the job's status keeps the highest number.
 
     Not counted are the operator's own init containers, those that ran again only because the
     kubelet created a new sandbox, and those that the kubelet ends because the pod has ended.

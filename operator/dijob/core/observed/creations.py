@@ -1,4 +1,4 @@
-"""The back-off before a pod is re-created that was lost soon after its creation.
+"""The back-off before the operator re-creates a pod that was lost soon after its creation.
 
 A pod that something deletes whenever it appears, or that its node rejects, would otherwise be
 re-created several times per second.

@@ -17,7 +17,7 @@ REST_LIMIT = 200
 # is what a cause needs together with its ranks.
 LEAST_CAUSE = 24
 LEAST_GROUP = LEAST_CAUSE + len("rank 0: ; ")
-# A longer list of ranks is replaced by its size and its ends.
+# A longer list of ranks is replaced by the number of ranks, the lowest and the highest one.
 RANKS_LIMIT = 160
 MORE_CAUSES = "for other reasons"
 

@@ -15,7 +15,8 @@ from dijob.api.printed import one_line
 from dijob.core.backoff import doubled_wait
 from dijob.core.observed.views import ApiRejection, RejectionCause
 
-# 400 and 422 stay the same while the object is the same, so a retry is rarely useful.
+# A rejection with 400 or 422 does not change while the object stays the same, so a retry is rarely
+# useful.
 FINAL_SECONDS = 300.0
 # Messages of admission controllers, whose rejections can end without a change to the object.
 # Policies respond with 422, webhooks with any code.

@@ -5,8 +5,8 @@ the node reboots. This is not a failure of the program. With restartPolicy OnFai
 creates a new sandbox in the same pod. With Never, or if the program exits 0 on SIGTERM, the pod
 ends, and only time stamps show what happened. The kubelet reports that the sandbox is not ready
 (PodReadyToStartContainers) before it ends the containers, while in any other pod the containers end
-first. These stamps have whole seconds. So the launcher does not exit before the next second after
-SIGTERM (the launcher's run/delay.go).
+first. These times are truncated to whole seconds. So the launcher does not exit before the next
+second after SIGTERM (the launcher's run/delay.go).
 
 A container without a launcher can end in the second in which its sandbox died. The operator usually
 observes both states one after the other, and remembers the order (`with_remembered`). Otherwise, an
@@ -64,7 +64,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
     died_first = then.outlived_sandbox or (not then.sandbox and then.started)
     if before.uid != now.uid or after.restarts != then.restarts or not died_first:
         return now
-    # A container that the kubelet will start again in a new sandbox is judged by that sandbox.
+    # A container that the kubelet will start again in a new sandbox is judged by its state in that
+    # sandbox.
     if not (after.succeeded or after.broken):
         return now
     ended = replace(after, sandbox=False, succeeded=False, outlived_sandbox=True)
@@ -88,7 +89,7 @@ def _died_under_it(status: Body, main: Body) -> bool:
 
     The kubelet first reports the containers that died, with the old address or none, and then
     creates the new sandbox. While the gate waits in the new sandbox, the kubelet (1.37) may report
-    nothing but the time when that sandbox was ready. This time is later than the start of the
+    nothing but the time when that sandbox became ready. This time is later than the start of the
     container that still appears to run, or than the end of the container that failed.
     """
     ready = pod_condition(status, "PodReadyToStartContainers")

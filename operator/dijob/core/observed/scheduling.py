@@ -83,8 +83,8 @@ def silent_since(status: Body) -> str:
 
 
 def eviction_seconds(spec: Body) -> int | None:
-    """Return the seconds from the loss of contact to its node until Kubernetes evicts the pod; None
-    if it never does.
+    """Return how many seconds after the loss of its node Kubernetes evicts the pod; None if it
+    never does.
     """
     times = [
         toleration.get("tolerationSeconds")

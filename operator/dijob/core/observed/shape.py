@@ -1,7 +1,7 @@
 """The shape of a pod's containers: the part of their spec whose change restarts them.
 
-The kubelet restarts a container, whatever the pod's restartPolicy, if its image is changed, or if
-its CPU or memory is resized and its resizePolicy is RestartContainer. Afterwards the status does
+The kubelet restarts a container, regardless of the pod's restartPolicy, if its image is changed, or
+if its CPU or memory is resized and its resizePolicy is RestartContainer. Afterwards the status does
 not show why it ended: the condition PodResizeInProgress is gone, and events are neither complete
 nor kept. (Observed with 1.37; in-place resize is enabled by default since 1.33.) So each pod
 carries the shape that its containers started with, and a restart with another shape is not counted

@@ -16,8 +16,8 @@ UNACKNOWLEDGED_SECONDS = 10.0
 
 
 def with_silence(observed: Observed, now: datetime) -> Observed:
-    """Return the observed state with a warning for each pod whose node is unreachable, or that
-    neither a node nor a scheduler has handled for UNACKNOWLEDGED_SECONDS.
+    """Return the observed state with a warning for each pod whose node is unreachable, or on which
+    neither a node nor a scheduler has reported for UNACKNOWLEDGED_SECONDS.
     """
     lost, unacknowledged = (
         dict(_on_silent_nodes(observed)),

@@ -85,7 +85,9 @@ def parse_termination(body: Body) -> Termination:
 
 
 def held_by(finalizers: Iterable[str]) -> str:
-    """Describe foreign finalizers, as the rest of a sentence about the object that they keep."""
+    """Describe foreign finalizers, as the rest of a sentence about the object whose deletion they
+    block.
+    """
     given = tuple(finalizers)
     if len(given) == 1:
         return (

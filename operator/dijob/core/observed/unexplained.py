@@ -24,9 +24,9 @@ PROBE_SECONDS = 10.0
 def unexplained_pods(
     pods: Iterable[Pod], now: datetime, patience: float = UNEXPLAINED_SECONDS
 ) -> tuple[Pod, ...]:
-    """Return the pods that only an event can explain: older than `patience` (seconds), without a
-    reason in their status, and either on a node, or not reported on by any scheduler (for example,
-    because a ResourceClaim cannot be created).
+    """Return the pods that only an event can explain. They are older than `patience` (seconds), and
+    their status gives no reason. Either they are on a node, or no scheduler has reported on them
+    (for example, because a ResourceClaim cannot be created).
     """
     return tuple(
         p

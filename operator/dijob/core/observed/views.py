@@ -237,7 +237,7 @@ class Route:
     ports: frozenset[tuple[int, int | str]] = frozenset()
 
     def differs_from(self, wanted: "Route") -> tuple[str, ...]:
-        """Return the fields of the Service's spec that are not as they should be. Ports that were
+        """Return the fields of the Service's spec that differ from the wanted ones. Ports that were
         added do no harm.
         """
         same = {

@@ -170,7 +170,8 @@ def _answering_port(port: int, spec: Manifest) -> int | None:
     about its program than whether its port is open (the launcher's run/readiness.go).
 
     It is the next port below `port` that no container of the template declares. Return None if no
-    unprivileged port is left, and with hostNetwork, where the port may belong to another pod.
+    unprivileged port is left. Return None with hostNetwork, too, because the port may belong to
+    another pod.
     """
     if spec.get("hostNetwork"):
         return None

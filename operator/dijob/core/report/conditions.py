@@ -187,8 +187,8 @@ def _running_fact(ctx: Context) -> Fact:
 
 
 def _all_run(ctx: Context) -> str:
-    """Return how many ranks run, and either the failures so far or, once a rank has finished, when
-    that was and what ends the job.
+    """Return how many ranks are running. Until a rank has finished, add the failures so far. After
+    that, add when it finished, and what ends the job.
     """
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]

@@ -19,13 +19,13 @@ from dijob.reasons import EventType, ReasonKind
 MESSAGE_LIMIT = 200
 # Conditions about objects that the ranks share: no pod, or no program, starts without them.
 SHARED = (reasons.Isolated, reasons.ServiceReady, reasons.BrokerReady)
-# Put before the result of a job that may have succeeded with a wrong result.
+# These texts precede the message of a job that has succeeded, perhaps with a wrong result.
 BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
 
 
 def job_phase(status: Status) -> Phase:
-    """Return the phase that follows from the conditions: that of the first one that is True."""
+    """Return the phase that belongs to the first condition that is True."""
     # In descending order of significance: an ended job is Failed even if it is being deleted.
     for condition, word in (
         (reasons.Failed, Phase.FAILED),
