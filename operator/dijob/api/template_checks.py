@@ -43,7 +43,8 @@ LONG_MESSAGE: Final = (
 )
 DNS_MESSAGE: Final = (
     "is Default, so the pods cannot resolve the cluster's names, which addressing: Hostname,"
-    " runtime: slurm and the job's own Redis server need: remove dnsPolicy, or what needs the names"
+    " runtime: slurm and the job's own Redis server need: remove dnsPolicy, or the setting that"
+    " needs the names"
 )
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = (

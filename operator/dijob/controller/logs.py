@@ -1,6 +1,7 @@
 """Configures the operator's log: lines for people, or JSON for programs.
 
-kopf has a JSON format too, but it has neither the logger nor the job that a line of ours is about.
+kopf has a JSON format too, but its lines do not contain the logger, nor the job of the operator's
+own lines.
 """
 
 import json

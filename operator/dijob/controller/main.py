@@ -1,8 +1,8 @@
 """Builds and runs the operator.
 
-kopf watches the DIJobs, our own stores watch their children, and a queue calls the reconciler. A
-standby does all of this except for the reconciliations, so that it can take over without reading
-the cluster first.
+kopf watches the DIJobs, the operator's own stores watch their children, and a queue calls the
+reconciler. A standby does all of this except for the reconciliations, so that it can take over
+without reading the cluster first.
 """
 
 import asyncio

@@ -45,7 +45,7 @@ class CreateInOrder:
 
 @dataclass(frozen=True)
 class CreateShared:
-    """Create those of the objects shared by the job's ranks that are missing, in this order.
+    """Create the missing objects among those that the job's ranks share, in this order.
 
     `manifests` returns them, for example render/service.py:manifests.
     """

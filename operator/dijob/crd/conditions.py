@@ -42,9 +42,9 @@ _EVENTS = """## Events
 An event has the reason and the message of its condition. It is published when the condition's
 status or reason changes. Three events have the condition's type as their reason: Succeeded, and
 Running and PeersReady, which also give the seconds that it took. One more event, Scaled (Normal),
-reports that a running job has another size. If an event is published again with the same message,
-the cluster keeps one event and updates its count and its last time. Clusters delete events, usually
-after an hour. Conditions remain.
+reports that the size of a running job has changed. If an event is published again with the same
+message, the cluster keeps one event and updates its count and its last time. Clusters delete
+events, usually after an hour. Conditions remain.
 
 ```sh
 kubectl get events --field-selector involvedObject.kind=DIJob,involvedObject.name=NAME

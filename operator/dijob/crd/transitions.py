@@ -29,9 +29,9 @@ ENDED: Final = (
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
 # The fields with parts that may have any content.
 _OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
-# CEL: whether the operator has reported that the spec does not match the running pods. Some changes
-# of a template are not noticed by `==` (see _equal), and an older CRD accepted more of them. The
-# user must be able to revert them while the job runs.
+# CEL: whether the operator has reported that the spec does not match the running pods. `==` does
+# not notice some changes to a template (see _are_equal), and an older CRD accepted more of them.
+# The user must be able to revert them while the job runs.
 _MISMATCH: Final = (
     "(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c,"
     f" c.type == '{Invalid.TemplateChanged.condition}' && c.status == 'True'"

@@ -111,7 +111,7 @@ class AddressesReady(Reason):
         "a pod lost its sandbox, and thereby its address, because its node restarted", _HEALS
     )
     AddressChanged = problem(
-        "a pod has another address than in the peer list, because its sandbox was recreated", _HEALS
+        "a pod's address differs from the peer list, because its sandbox was recreated", _HEALS
     )
     NotRestarted = problem(
         "the program of a rank should have restarted in its pod, but did not within the pod's grace"
@@ -174,8 +174,8 @@ class PeersReady(Reason):
         event=EventType.NORMAL,
     )
     # A problem only after a minute, unless the rank has crashed or the cluster says why it cannot
-    # start: a rank that joins is not Ready at first, and one that is about to exit closes its port
-    # before (docs/decisions/019).
+    # start: a rank that joins is not Ready at first, and a rank that is about to exit closes its
+    # port before it exits (docs/decisions/019).
     RankNotReady = problem(
         "a rank of a running job crashed and restarts, or cannot start, or has not been Ready for a"
         " minute: its readiness probe fails, its program runs without a peer that it waited for, or"

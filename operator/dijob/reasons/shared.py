@@ -86,7 +86,7 @@ class BrokerReady(Reason):
         "delete that object, or give the job another name",
     )
     OtherPort = problem(
-        "its service was created for another port than `messageQueue.port` is now, and the operator"
+        "its service was created for a port other than `messageQueue.port`, and the operator"
         " has no permission to change services. No rank starts",
         "delete the service and the network policy that the message names; the operator recreates"
         " both",

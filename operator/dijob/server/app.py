@@ -30,7 +30,8 @@ ANSWER_SECONDS: Final = 8.0
 # Limit for the requests about one job. Each of them costs the API server at least one request.
 OF_A_JOB: Final = Rate(10.0, 30.0)
 
-# Set by `guarded` for the routes: the job of the request, and the calling pod ("" for a person).
+# `guarded` sets these for the routes: the job of the request, and the calling pod ("" for a
+# person).
 JOB: Final = web.RequestKey("job", JobName)
 POD: Final = web.RequestKey("pod", str)
 

@@ -42,7 +42,8 @@ class Informer(Store[T]):
     @property
     def silence(self) -> float:
         """Seconds since the last event or bookmark, of the watch that has been silent longest."""
-        # The oldest one matters: with a watch per namespace, the others hide one that has stopped.
+        # The oldest watch matters: with a watch per namespace, the others would hide a watch that
+        # has stopped.
         return self._clock.monotonic() - min(reflector.heard for reflector in self.reflectors)
 
     @property

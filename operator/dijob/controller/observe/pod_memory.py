@@ -1,5 +1,5 @@
 """What is remembered about a job's pods besides their status: their events, and since when their
-status reports a problem.
+status has reported a problem.
 """
 
 import math

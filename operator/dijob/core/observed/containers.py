@@ -183,8 +183,9 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
     """Return how often the init containers that are down now have ended with an error. The number
     falls when they succeed; the job's status keeps the highest number.
 
-    Not counted are the operator's own init containers, those that ran again only because the
-    kubelet created a new sandbox, and those that the kubelet ends because the pod has ended.
+    The operator's own init containers are not counted. Neither are those that ran again only
+    because the kubelet created a new sandbox, or those that the kubelet ends because the pod has
+    ended.
     """
     if (
         spec.get("restartPolicy") == "Never"
@@ -216,7 +217,8 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container ended last. If it has never ended with an error, return the
-    last termination of the first other container that has, if its terminations count.
+    last termination of the first other container that has ended with an error and whose
+    terminations count.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)

@@ -58,7 +58,7 @@ def main_name(spec: Body) -> str:
     Nothing else is reliable. The webhook of a service mesh may put its proxy first, annotations can
     be forged, and the job's template may have changed. But the mounts of a pod are immutable, and
     an injected container does not get them. A pod without these mounts (that of the Redis server)
-    has no launcher; then it is di-container, else the first container.
+    has no launcher; its main container is di-container, else the first container.
     """
     given = spec.get("containers") or ()
     found = [c.get("name", "") for c in given if _mounts_ours(c)] or [

@@ -318,9 +318,10 @@ class Observed:
     pod to its newest warning event. `room` is about capacity. `first_seen` is when the job was
     first reconciled (None: now). The keys of `list_seen` are pairs of a pod's uid and a revision,
     for pods that must act on that peer list. The values are when the list was first seen on the
-    pod. With ARRIVAL in place of a revision, the value is when any pod was first seen to have
-    arrived. `reminded` maps the same keys to when the pod's kubelet was last reminded of the list.
-    `published` maps the uid of a pod to the newest revision that this operator has written to it.
+    pod. Each pod also has an entry with ARRIVAL in place of a revision: when the pod was first seen
+    to have arrived. `reminded` maps the same keys to when the pod's kubelet was last reminded of
+    the list. `published` maps the uid of a pod to the newest revision that this operator has
+    written to it.
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
     is about its NetworkPolicy, and `throttling` about writes that can wait.
