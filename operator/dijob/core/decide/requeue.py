@@ -32,35 +32,37 @@ When = Callable[[Context, Status], float]
 
 
 def at_once(ctx: Context, status: Status) -> float:
-    """Do not wait: the next reconciliation acts on what this one writes."""
+    """Return 0: the next reconciliation acts on what this one writes."""
     return 0.0
 
 
 def at_next_resync(ctx: Context, status: Status) -> float:
-    """Wait for the resync: the operator does nothing until the job is edited."""
+    """Return the resync interval: the operator does nothing until the job is edited."""
     return RESYNC_SECONDS
 
 
 def after_end(ctx: Context, status: Status) -> float:
-    """Wait until the job is deleted after its time to live. Changes to its pods arrive as
-    events.
+    """Return the seconds until the job is deleted after its time to live. Changes to its pods
+    arrive as events.
     """
     return _at_latest(completion.time_to_live(ctx))
 
 
 def while_suspended(ctx: Context, status: Status) -> float:
-    """Wait until pods on lost nodes are force-deleted after their grace period."""
+    """Return the seconds until pods on lost nodes are force-deleted after their grace period."""
     return _at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now))
 
 
 def while_terminating(ctx: Context, status: Status) -> float:
-    """Wait until pods on lost nodes are force-deleted. Other changes arrive as events."""
+    """Return the seconds until pods on lost nodes are force-deleted. Other changes arrive as
+    events.
+    """
     return _at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now))
 
 
 def waiting_for_room(ctx: Context, status: Status) -> float:
-    """Wait until the next attempt of a job that has released its capacity, or until its
-    deadline.
+    """Return the seconds until the next attempt of a job that has released its capacity, or until
+    its deadline.
     """
     return min(
         _at_latest(completion.seconds_to_deadline(ctx)),
@@ -69,14 +71,14 @@ def waiting_for_room(ctx: Context, status: Status) -> float:
 
 
 def while_watching(ctx: Context, status: Status) -> float:
-    """Wait until a deadline may end the job, or conditions may change. The operator leaves the pods
-    as they are.
+    """Return the seconds until a deadline may end the job, or until conditions may change. The
+    operator leaves the pods as they are.
     """
     return min([_at_latest(completion.seconds_to_deadline(ctx)), *_status_waits(ctx, status)])
 
 
 def while_advancing(ctx: Context, status: Status) -> float:
-    """Wait until the first of the job's waits is over."""
+    """Return the seconds until the first of the job's waits is over."""
     waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
     # Never 0, because this plan already does what is due.
     return max(min([while_watching(ctx, status), *waits]), 0.1)
