@@ -174,7 +174,7 @@ class PeersReady(Reason):
         event=EventType.NORMAL,
     )
     # A problem only after a minute, unless the rank has crashed or the cluster says why it cannot
-    # start: a rank that joins is not Ready at first, and a rank that is about to exit closes its
+    # start. A rank that joins is not Ready at first, and a rank that is about to exit closes its
     # port before it exits (docs/decisions/019).
     RankNotReady = problem(
         "a rank of a running job crashed and restarts, or cannot start, or has not been Ready for a"
