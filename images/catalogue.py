@@ -42,7 +42,7 @@ class Image:
     # Nothing in it compares file times, so all files get the same time and the image is
     # reproducible.
     timeless: bool = False
-    # Folders below its inputs that the build does not see.
+    # Folders below the inputs that are excluded from the build.
     without: tuple[str, ...] = ()
 
 

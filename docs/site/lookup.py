@@ -136,7 +136,7 @@ def _parts(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
 
 
 def _named(part: Json) -> bool:
-    """Whether the value is a group whose values have names of the chart's own."""
+    """Whether the value is a group with values that the chart itself names."""
     return bool(part.get("properties", {}).keys() - {"requests", "limits"})
 
 

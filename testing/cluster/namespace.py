@@ -93,7 +93,7 @@ def _hold(state: Path, name: str, argv: Sequence[str], owner: Path) -> Process:
 
 
 def enter(holder: Process, mount: bool = True) -> tuple[str, ...]:
-    """Return a command prefix that runs a command in the holder's namespaces with its own pid."""
+    """Return a prefix for a command that must run in the holder's namespaces and keep its pid."""
     return ("nsenter", f"--target={holder.pid}", "--net", *(["--mount"] if mount else []), "--")
 
 

@@ -225,7 +225,7 @@ def test_a_job_can_be_deleted_and_applied_again_at_once(plane: Plane, untouched:
 
 
 def test_a_job_applied_again_waits_for_old_pods(plane: Plane, untouched: str) -> None:
-    """The pod has no node, so only this test removes its finalizer."""
+    """The old pod has no node, so nothing but this test removes its finalizer."""
     made = changed(job("again"), "spec.template.spec.nodeSelector", {"no": "such-node"})
     try:
         plane.apply(made)

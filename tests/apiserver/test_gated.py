@@ -16,7 +16,7 @@ NAME = "queued"
 def test_a_job_with_scheduling_gates_starts_when_they_are_removed(
     plane: Plane, untouched: str
 ) -> None:
-    """Here the template has the gates. With Kueue, a webhook adds them."""
+    """In this test the template has the gates. With Kueue, a webhook adds them."""
     assert f"{QUEUE}: team-a" in (ROOT / "docs/queues.md").read_text()
     made = job(NAME, minReplicas=2, maxReplicas=2, scheduleTimeoutSeconds=5)
     made = changed(made, "spec.template.spec.schedulingGates", [{"name": GATE}])

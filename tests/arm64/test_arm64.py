@@ -1,5 +1,5 @@
-"""Launcher, stacks and operator for arm64, which other machines have built: what is in the images,
-and that the programs start under an emulator.
+"""The arm64 images of launcher, stacks and operator, built on another architecture: their content,
+and that their programs start under an emulator.
 """
 
 import importlib.metadata
@@ -30,7 +30,7 @@ def image(request: pytest.FixtureRequest) -> Iterator[Unpacked]:
 
 @pytest.fixture
 def emulator(image: Unpacked) -> Iterator[str]:
-    """Debian's qemu-user-static in the image, as a command before another one."""
+    """Debian's qemu-user-static in the image, as a prefix for commands."""
     found = shutil.which(EMULATOR)
     if found is None:
         pytest.skip(f"no {EMULATOR} (Debian's package qemu-user-static)")

@@ -95,8 +95,8 @@ class Lab:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def rights(self, user: str, namespace: str) -> set[Right]:
-        """Return a user's permissions in a namespace, without those that every user has (self
-        reviews) and that every service account has (trust bundles, since Kubernetes 1.37).
+        """Return a user's permissions in a namespace, except those of every user (self reviews) and
+        of every service account (trust bundles, since Kubernetes 1.37).
         """
         review = {
             "apiVersion": "authorization.k8s.io/v1",

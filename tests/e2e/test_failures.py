@@ -53,8 +53,8 @@ def test_a_rank_that_crashes_repeatedly_fails_the_job_and_its_logs_stay(space: S
     (failed_pod,) = (pod for pod in space.pods("crash") if pod["metadata"]["name"] == "crash-1")
     main = failed_pod["status"]["containerStatuses"][0]
     assert main["restartCount"] == 2
-    # The reason is reported even if the kubelet gives another one, and the pod explains the
-    # kubelet's reason.
+    # The job reports its own reason even if the kubelet gives a different one, and the pod explains
+    # the kubelet's reason.
     ends = [
         main[when]["terminated"]["exitCode"]
         for when in ("state", "lastState")

@@ -63,7 +63,7 @@ class Stranger:
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Iterator[Stranger]:
-    """Yield a new user, whose cluster has another name than a developer's."""
+    """Yield a new user, whose cluster has a different name from a developer's."""
     place = state.root().with_name(own("dijob-first-steps"))
     inherited = {
         name: value

@@ -60,7 +60,7 @@ def test_launcher_is_static_and_contains_no_path_of_the_build_machine(
 
 
 def test_stacks_reads_python_processes_outside_its_image() -> None:
-    """Here the process is a Python of this machine, with another root than the image's."""
+    """The process here is a Python of this machine, with a different root from the image's."""
     child = subprocess.Popen(
         [sys.executable, "-c", "import time\ndef nap():\n    time.sleep(600)\nnap()"],
         env={**os.environ, "DI_RANK": "test-of-stacks"},

@@ -1,4 +1,4 @@
-"""Two operators, as the chart installs them: the standby takes over whatever ends the leader."""
+"""Two operators, as the chart installs them: the standby takes over, however the leader ends."""
 
 import signal
 import time

@@ -72,7 +72,7 @@ def test_only_ranks_and_named_peers_reach_a_job(space: Space, cluster: Cluster) 
     until_reach(space, space.ips("old")[0], without)
     before = identities(space, "old")
 
-    # Policies are enabled while the job runs: its ranks keep running.
+    # If policies are enabled while a job runs, its ranks keep running.
     install(cluster, archive("operator"), ON)
     nobody = dict.fromkeys(without, False)
     until_reach(space, space.ips("old")[0], {**nobody, "old-1": True})

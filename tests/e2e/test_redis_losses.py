@@ -87,7 +87,9 @@ def test_the_jobs_own_redis_server_is_recreated_and_all_ranks_restart_in_their_p
 
 
 def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> None:
-    """It is away for longer than redis-py retries; within that time, DI-engine does not notice."""
+    """The server is away for longer than redis-py retries. DI-engine does not notice a shorter
+    outage.
+    """
     server, service = redis_server()
     main = server["spec"]["containers"][0]
     away = "while [ -e /tmp/away ]; do sleep 0.2; done"

@@ -56,7 +56,7 @@ metadata: {name: editor}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
 subjects: [{kind: ServiceAccount, name: editor}]
 """
-# Runs as another user than root, as many namespaces require.
+# The container does not run as root, as many namespaces require.
 PLAIN = {"securityContext": {"runAsUser": 1000, "runAsNonRoot": True}}
 
 

@@ -63,8 +63,8 @@ async def test_hostile_objects_of_a_tenant_affect_no_other_tenant(
             f"MEASURED longest stretch of the loop: {took * 1000:.0f} ms of CPU", *words, sep="\n  "
         )
         assert await tenants.ranks() == before
-        # Expected requests: the audit once a minute, and reads of events of unscheduled pods. A pod
-        # that is rejected before it is parsed has no name.
+        # The expected requests are the audit once a minute, and reads of events of unscheduled
+        # pods. A pod that is rejected before it is parsed has no name.
         waits = {f"list events {tenants.theirs}/", f"create pods {tenants.theirs}/"}
         assert not needless.keys() - waits - {"list dijobs /"}
         assert tenants.operator.died() == ""

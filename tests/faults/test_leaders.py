@@ -78,7 +78,7 @@ async def test_late_writes_of_a_former_leader_have_no_effect(
 async def test_an_outage_of_the_apiserver_causes_no_takeover_and_no_restart(
     pair: Pair,
 ) -> None:
-    """Both get 503 for longer than the lease duration; then "a" continues as the leader."""
+    """Both operators get 503 for longer than the lease duration. Then "a" continues to lead."""
     await running(pair.lane, "x")
     for way in (pair.way, pair.lane.proxy):
         way.answer = lambda asked: Fault(503)

@@ -1,4 +1,4 @@
-"""The field's cases on a real cluster, with one line of output for each of them."""
+"""Prints one line for each case of test_field.py."""
 
 import pytest
 from fixtures import api, cluster, open_space, pytest_runtest_makereport, space

@@ -74,7 +74,7 @@ if not os.path.exists("crashed"):
 def test_a_later_run_that_gets_sigterm_shows_the_output_of_the_failed_run(
     box: Box, namespace: list[str]
 ) -> None:
-    """Another rank had the last failure, and by then this rank's program runs again."""
+    """The last failure is that of another rank. By then, this rank's program is running again."""
     box.shows("3", IPS)
     command = [*namespace, box.launch, *python(FAILS_THEN_LISTENS)]
     assert run(box, command)[0] == 3

@@ -76,7 +76,7 @@ def rank(box: Box) -> Iterator[Rank]:
 
 
 def test_c23_a_rank_is_ready_once_its_program_listens(rank: Rank, box: Box) -> None:
-    """C23: this is the same as with a probe of the program's own port."""
+    """C23: the result is the same as with a probe of the program's own port."""
     until_true("the launcher looks", lambda: (box.path / "launch.lock").exists())
     assert not rank.is_ready()
     rank.begins()

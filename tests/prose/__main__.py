@@ -25,7 +25,7 @@ OTHERS = ("tests/unit/extras/slurm/", "tests/apiserver/di-orchestrator/", "tests
 
 
 def texts() -> tuple[list[str], list[str]]:
-    """Return the pages and the source files that git knows, without those of others."""
+    """Return the pages and the source files that git tracks, except files of other projects."""
     tracked = run(["git", "-C", str(ROOT), "ls-files", "-z"]).split("\0")
     own = [
         name for name in tracked if name and not name.startswith(OTHERS) and (ROOT / name).is_file()

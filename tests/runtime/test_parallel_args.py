@@ -16,7 +16,7 @@ MESH = {
 
 @pytest.fixture(autouse=True)
 def outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove all variables of a DIJob, in whatever environment the tests run."""
+    """Remove all variables of a DIJob from the environment of the tests."""
     for name in (
         "DI_NODES",
         "DI_RANK",

@@ -77,7 +77,7 @@ def _machine(names: list[str]) -> dict[str, object]:
 
 
 def programs(others: list[Path], tokens: list[str]) -> set[str]:
-    """Return processes of the cluster's programs, without those of other clusters, which are
+    """Return processes of the cluster's programs, except processes of other clusters, which are
     recognized by environment or cgroup.
     """
     kinds = ("cluster-bin", "pause", "containerd", "runc", "kwok")

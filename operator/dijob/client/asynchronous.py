@@ -74,13 +74,13 @@ class AsyncClient(Reader):
     ) -> Json:
         """Delete a job and create it again, unchanged or as given by `what`.
 
-        `what` must have the same name and namespace. Nothing of the status is kept. A dry run
+        `what` must have the same name and namespace. The status is not kept. A dry run
         checks the new job before the old one is deleted. ConfigMaps that the job owns and mounts
         (`kubectl dijob run --code`) are created again with it.
 
-        `beside` are other objects to apply. A ConfigMap among them that the old job owns and mounts
-        is owned by the new job. `timeout` is how long to wait, in seconds, until the old job and
-        its pods are gone. If only pods are left then, the new job waits for them.
+        `beside` are other objects to apply. If the old job owns and mounts a ConfigMap among them,
+        the new job becomes its owner. `timeout` is how long to wait, in seconds, until the old job
+        and its pods are gone. If only pods are left then, the new job waits for them.
         """
         plan = await self.restart_plan(name, what, beside=beside)
         return await self.carry_out(plan, timeout=timeout)

@@ -46,10 +46,10 @@ class Shown:
 
 
 def measure_progress(job: Job, of: str = "", total: float = 0.0) -> Shown:
-    """Return what a bar shows for a job.
+    """Return the content of a bar for a job.
 
-    `of` is the reported number to count up to `total`. Until it is reported, the bar counts the
-    ready ranks. A job that has succeeded is complete, whatever it reported.
+    `of` is the reported number to count up to `total`. Until the program reports it, the bar counts
+    the ready ranks. A job that has succeeded is complete, whatever it reported.
     """
     status, progress = job.status, job.progress
     texts = [job.message, progress.line if progress else ""]

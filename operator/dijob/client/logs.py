@@ -151,7 +151,7 @@ class Follower:
         self._listed = asyncio.Event()
         self._lines: asyncio.Queue[Line] = asyncio.Queue(_HELD_LINES)
         self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Holds the error of the first reader that failed for good."""
+        """Holds the error of the first reader that failed permanently."""
 
     async def lines(self) -> AsyncGenerator[Line]:
         """Yield lines as they arrive. Raises the error of a watch or a log that was rejected."""

@@ -37,7 +37,8 @@ async def watch_job(
 ) -> AsyncGenerator[Job | None]:
     """Yield a job after each change, and finally None if it is deleted.
 
-    Raises NotFound if it does not exist at first. `report` is that of `watch_objects`.
+    Raises NotFound if the job does not exist when the watch starts. `report` is that of
+    `watch_objects`.
     """
     # An invalid name would be part of a field selector, and would match nothing. This raises
     # BadName instead.

@@ -68,7 +68,7 @@ def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
     Each node has at most one fault in a wave, and at most one of the two nodes is given up.
     Otherwise no job could recover during the wave.
     """
-    # One generator for everything, in a fixed order: this makes a seed repeatable.
+    # One generator draws everything in a fixed order, so that a seed always gives the same faults.
     random = Random(seed)
     mine = {level: [k for k in of_level(level) if k in scope.kinds] for level in Level}
     decks = {level: Deck(kinds, random) for level, kinds in mine.items()}

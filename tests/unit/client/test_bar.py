@@ -86,8 +86,8 @@ def test_without_a_terminal_each_change_prints_a_line() -> None:
 
 
 def read_terminal(reader: int) -> str:
-    """Return all that was written to a terminal whose other end is closed. One read returns only
-    what the kernel has delivered by then.
+    """Return all that was written to a terminal whose other end is closed. A single read returns
+    only the data that the kernel has delivered so far.
     """
     said = b""
     with os.fdopen(reader, "rb", buffering=0) as file, suppress(OSError):  # EIO: the end

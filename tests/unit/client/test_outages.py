@@ -105,7 +105,7 @@ async def test_forbidden_logs_end_with_the_apiservers_message(
 
 @asynccontextmanager
 async def behind_a_tunnel(tmp_path: Path, made: Kubelets) -> AsyncGenerator[str]:
-    """Provide a kubeconfig whose apiserver has a certificate for another name than its address."""
+    """Provide a kubeconfig whose apiserver has a certificate for a name that is not its address."""
     ca = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     ca.issue_cert("kubernetes").configure_cert(context)

@@ -1,4 +1,4 @@
-"""C47: the CRD in the cluster has another version than the operator."""
+"""C47: the CRD in the cluster and the operator have different versions."""
 
 import logging
 

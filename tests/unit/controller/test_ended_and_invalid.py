@@ -1,5 +1,5 @@
-"""An ended job whose spec a newer operator rejects is still cleaned up: its pods as cleanPodPolicy
-says, and the job after its time to live.
+"""A newer operator still cleans up an ended job whose spec it rejects: its pods according to
+cleanPodPolicy, and the job after its time to live.
 """
 
 import pytest

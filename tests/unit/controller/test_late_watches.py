@@ -83,7 +83,7 @@ def called(name: str) -> Body:
 
 
 async def test_a_new_leader_reads_what_silent_watches_have_missed() -> None:
-    """Both operators may have used an apiserver on the node that was lost with the leader."""
+    """Both operators may have been connected to an apiserver on the lost node of the leader."""
     async with simulated(job_body(), called("other")) as world:
         await world.running()
         world.cluster.watches.silence()

@@ -80,8 +80,8 @@ def test_stories_with_additional_features(story: str) -> None:
 def after_a_loss(
     rank: int, addressing: Addressing = Addressing.IP
 ) -> tuple[Chaos, set[int], set[int]]:
-    """Return a job of three ranks after it has recovered from the loss of a rank, with the ranks
-    whose process and whose pod are unchanged.
+    """Lose a rank of a job of three ranks, and wait for the recovery. Return the job, the ranks
+    with an unchanged process, and the ranks with an unchanged pod.
     """
     chaos = Chaos()
     chaos.begin(

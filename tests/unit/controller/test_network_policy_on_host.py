@@ -35,9 +35,7 @@ async def test_the_policy_admits_all_peers_while_ranks_use_the_host_network() ->
 
 @virtual
 async def test_one_task_with_host_network_is_enough() -> None:
-    """Otherwise the collectors would be closed to the learner, whose traffic has the address of a
-    node.
-    """
+    """Otherwise the policy would block the learner's traffic, which has a node's address."""
     async with simulated(tasks_body(1, 1, 2), options=ISOLATED) as world:
         await world.running()
         tasks = copy.deepcopy(world.cluster.read("dijobs", "job")["spec"]["tasks"])

@@ -1,4 +1,4 @@
-"""C45: a job whose pods are rejected starts soon after the cause is gone, at a low cost."""
+"""C45: a job with rejected pods starts soon after the cause is gone, and its retries are cheap."""
 
 import pytest
 from samples.builders import job_body

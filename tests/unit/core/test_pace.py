@@ -42,7 +42,7 @@ def test_latency_is_smoothed_and_decays() -> None:
 
 
 def test_a_start_of_400_pods_sends_at_most_a_tenth_as_many_reminders() -> None:
-    """This also holds after an idle day."""
+    """The limit also holds after an idle day."""
     budget, at, reminded = Budget(at=0.0), 86400.0, 0
     for _ in range(400):
         budget = budget.earned(1, at)

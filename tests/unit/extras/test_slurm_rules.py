@@ -182,7 +182,7 @@ def test_a_script_that_cannot_be_converted_is_reported_in_one_sentence(
 
 @pytest.mark.parametrize("word", ["1e-3", "5", "-1", "+2", ".5", "y", "no", "1:30", "0x1f", "null"])
 def test_a_word_that_looks_like_something_else_is_quoted(word: str) -> None:
-    """kubectl reads more words as numbers than PyYAML does."""
+    """kubectl interprets more words as numbers than PyYAML does."""
     done = CliRunner().invoke(
         group, ["from-slurm", "-", "--image", "img"], input=f"srun a {word} b"
     )

@@ -29,7 +29,7 @@ def pod(name: str = "a", **meta: Any) -> Body:
 
 
 class Door:
-    """An Api with its simulated apiserver."""
+    """The operator's API client with a simulated apiserver."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ _FULL_SHARE = 0.9
 # The largest number of processes that DI-engine's barrier distinguishes (ding 0.5.3,
 # ding/framework/middleware/barrier.py: ids are packed modulo 4).
 _BARRIER_LIMIT = 4
-# NTP keeps clocks within milliseconds, so a difference of a second means that it does not work.
+# NTP keeps clocks within milliseconds, so a difference of a second means that NTP does not work.
 SKEW_SECONDS = 1.0
 # A training program usually prints more often.
 QUIET_SECONDS = 60

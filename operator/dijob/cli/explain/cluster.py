@@ -69,7 +69,7 @@ async def _collect_findings(file: JobFile, where: Where) -> Data:
 
 
 async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
-    """Return a sentence for each of the job's pod sets whose pods are invalid.
+    """Return a sentence for each pod set of the job whose pods are invalid.
 
     Quotas and missing permissions are not reported. A user who may not create pods gets [].
     """

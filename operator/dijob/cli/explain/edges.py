@@ -15,7 +15,7 @@ class Edges:
     """The connections of a job's processes.
 
     `dialled` has the ranks that each rank dials. `to_server` counts the connections to a Redis
-    server; with Redis, no process dials another one.
+    server; with Redis, processes do not dial each other.
     """
 
     dialled: tuple[tuple[int, ...], ...]

@@ -53,7 +53,9 @@ def ip_of(rank: int) -> str:
 
 
 def without_peers(job: DIJob) -> tuple[int, ...]:
-    """Return the ranks whose programs bypass the launcher, so that DI-engine knows no peers."""
+    """Return the ranks whose programs bypass the launcher, so that DI-engine does not know their
+    peers.
+    """
     return tuple(
         rank
         for pod_set in job.pod_sets

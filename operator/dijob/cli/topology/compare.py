@@ -241,7 +241,7 @@ def _describe_unreadable(dialler: ProbedPod, listener: ProbedPod) -> str:
 
 
 def _explain_missing(dialler: ProbedPod, listener: ProbedPod, to: Listener) -> str:
-    """Explain a missing connection by what is known of both ends."""
+    """Explain a missing connection from the state of both ends."""
     # The most fundamental reason first: a pod that is not running cannot listen.
     for pod in (listener, dialler):
         if pod.sockets is None and pod.problem.startswith("not running"):

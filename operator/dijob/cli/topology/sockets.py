@@ -17,10 +17,10 @@ from dijob.names import MAX_WORKERS
 # The runtime hook writes the last file (parallel.py in images/dijob-runtime): the number of
 # DI-engine's processes.
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6", "/run/dijob/workers")
-# The alternatives, by what the image has: Python, a shell with cat and ls, or only cat. All print
-# the tables, and all but cat also the open sockets of each process. Without these, the processes of
-# a pod cannot be distinguished. The Python program prints only the rows that matter, because a busy
-# pod has thousands.
+# The alternatives, depending on the programs in the image: Python, a shell with cat and ls, or only
+# cat. All print the tables, and all but cat also the open sockets of each process. Without the open
+# sockets, the processes of a pod cannot be distinguished. The Python program prints only the rows
+# that matter, because a busy pod has thousands.
 _PYTHON: Final = """
 import os
 for name in ("tcp", "tcp6"):

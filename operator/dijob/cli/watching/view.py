@@ -28,7 +28,7 @@ class Snapshot:
     events: Sequence[Mapping[str, Any]] = field(default=())
     """The newest last."""
     unseen: Sequence[str] = ()
-    """The API errors of what the user may not read."""
+    """The API errors of requests that the user may not make."""
     troubles: Sequence[str] = ()
     """Connection problems that may have left the state out of date."""
 

@@ -45,7 +45,7 @@ async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
     await lane.operator.kill()
     await lane.watching()
     await lane.reconciled(3)
-    # The operator has started and reconciled with the right time before.
+    # Before the clock jumps, the operator has started and reconciled with the right time.
     if jumps:
         said.write_text(f"{shift:+d}")
     yield

@@ -24,7 +24,7 @@ def two() -> tuple[Operator, Operator]:
 
 
 async def one_leads(two: tuple[Operator, Operator]) -> None:
-    """Make the first operator the leader and the other one a standby."""
+    """Make the first operator the leader and the second a standby."""
     two[0].start()
     await until(lambda: two[0].leads, 0.1)
     two[1].start()
@@ -172,7 +172,7 @@ async def test_a_missing_lease_is_created_after_a_while(
 async def test_a_shutdown_during_a_renewal_releases_the_lease(
     two: tuple[Operator, Operator],
 ) -> None:
-    """The Lease then has another version than the operator knows."""
+    """The Lease then has a newer version than the operator knows."""
     await one_leads(two)
     version = two[0].wire.server.version
     two[0].wire.back = 0.2

@@ -51,7 +51,7 @@ def test_h44_a_pod_whose_program_has_not_started_has_a_short_grace_period(
 
 @pytest.mark.parametrize("seconds", [0, 1, 2])
 def test_h44_a_grace_period_is_never_made_longer(seconds: int) -> None:
-    """H44: nor does 0 become a grace period, since 0 removes the object without its node."""
+    """H44: 0 is not made longer either, since 0 removes the object without its node."""
     pod = read(body(OURS, WAITS, terminationGracePeriodSeconds=seconds))
     assert [action.grace for action in delete_pods([pod])] == [None]
 

@@ -271,8 +271,8 @@ def test_ranks_with_host_network_can_connect_to_the_server() -> None:
 
 
 def test_the_objects_of_the_server() -> None:
-    """Selectors of the job's ranks do not match it, only the ranks can connect to it, and it may
-    run where they may.
+    """Selectors of the job's ranks do not match the server, only the ranks can connect to it, and
+    it can run on the same nodes.
     """
     options = Options(redis_image="img:redis", redis_resources={"limits": {"memory": "1Gi"}})
     placed = {

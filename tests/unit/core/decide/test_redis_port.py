@@ -55,7 +55,7 @@ def test_whether_a_service_has_the_port_that_the_ranks_use(
 
 @pytest.mark.virtual_time
 async def test_a_service_with_another_port_blocks_the_ranks_and_is_reported() -> None:
-    """The CRD's rule allows another port by a detour: first no queue, then a queue again."""
+    """The CRD's rule allows another port in two steps: remove the queue, then add it again."""
     async with simulated(job_body(**REDIS)) as world:
         await resumed_with_another_port(world)
         await world.until(lambda: broker(world)[0] == "OtherPort")

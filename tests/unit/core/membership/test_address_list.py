@@ -144,7 +144,9 @@ def test_an_edited_copy_of_the_list_is_only_written_again(
 
 
 def test_an_older_revision_on_a_pod_requests_no_restart() -> None:
-    """The operator that has written the newest list to a pod knows that the pod has it."""
+    """The operator itself has written the newest list to the pod, so it knows that the pod has the
+    list.
+    """
     last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="", time="")
     status = {"list_number": 2, "address_list": record(2, LIST), "last_renewal": last}
     pods = [listed(rank, number=2) for rank in (0, 1)]

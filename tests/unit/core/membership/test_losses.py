@@ -130,8 +130,8 @@ def test_a_succeeded_rank_is_not_a_loss() -> None:
 
 
 def test_a_list_without_any_copy_is_lost() -> None:
-    """It was written only to one rank, whose pod has ended and is deleted. The others would wait at
-    their gates indefinitely.
+    """The list was written only to one rank, whose pod has ended and is deleted. The others would
+    wait at their gates indefinitely.
     """
     loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), list_number=1))
     assert loss is not None

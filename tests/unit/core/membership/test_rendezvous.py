@@ -146,7 +146,7 @@ def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
 
 
 def test_an_elastic_job_starts_without_ranks_that_a_quota_rejects() -> None:
-    """The pods after the first rejected one are not even tried."""
+    """The operator does not try to create the pods after the first rejected one."""
     owner = job(minReplicas=1, maxReplicas=4, replicas=4)
     for why in (RejectionCause.FORBIDDEN, RejectionCause.TAKEN, RejectionCause.UNAVAILABLE):
         seen = observed(home(0), rejections=refused(1, why=why))

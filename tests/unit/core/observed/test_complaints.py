@@ -1,4 +1,4 @@
-"""Why a pod cannot start, in the words of its own status, and for which pods events are read."""
+"""Why a pod cannot start, quoted from its own status, and for which pods events are read."""
 
 import pytest
 from dijob import names

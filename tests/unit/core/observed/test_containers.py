@@ -1,5 +1,5 @@
-"""Whether all containers of a pod have ended for good, although the pod's phase does not show it
-yet.
+"""Whether all containers of a pod have ended permanently, although the pod's phase does not show
+that yet.
 """
 
 from typing import Any

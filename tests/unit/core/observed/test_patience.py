@@ -1,4 +1,4 @@
-"""N3: a problem that may resolve by itself within seconds is not reported before."""
+"""N3: a problem that may resolve itself within seconds is reported only after these seconds."""
 
 import math
 from datetime import datetime

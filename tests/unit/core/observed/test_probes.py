@@ -1,4 +1,4 @@
-"""H11: the message about a program that a probe has killed names the probe."""
+"""H11: if a probe has killed a program, the message names the probe."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a pod gets to know: its variables, its peer list, its gate and its launcher."""
+"""What the operator gives to a pod: variables, the peer list, the gate and the launcher."""
 
 import json
 from dataclasses import replace
@@ -103,7 +103,9 @@ def test_optional_annotations_are_written_only_if_they_are_needed() -> None:
         "annotations"
     ]
     assert names.ANNOTATION_POD_IP not in plain
-    assert plain[names.ANNOTATION_RENEW] is None  # Removed if somebody has written it.
+    assert (
+        plain[names.ANNOTATION_RENEW] is None
+    )  # A value that another client has written is removed.
     renewed = addresses_patch(
         gang(), PublishAddresses("job-1", "u", given(2, "a,b,c", renew_from=2))
     )["metadata"]

@@ -1,5 +1,5 @@
-"""What the metrics count of a job: each transition once, whichever operator acts, and nothing from
-the past.
+"""The metrics count each transition of a job once, whichever operator is the leader, and nothing
+from the past.
 """
 
 import re

@@ -57,7 +57,7 @@ def test_a_service_that_is_no_longer_needed_is_not_a_problem() -> None:
 
 
 def test_a_rejected_service_that_is_not_needed_causes_no_reconciliations() -> None:
-    """A job whose ranks all restart needs none before it runs again."""
+    """A job whose ranks all restart needs no Service before it runs again."""
     seen = observed(
         view(0, ip=""),
         view(1),

@@ -1,5 +1,5 @@
-"""Conditions about a spec that is invalid, changed or ambiguous, and about programs that do not
-follow the job.
+"""Conditions about a spec that is invalid, changed or ambiguous, and about programs that conflict
+with the job.
 """
 
 from dijob.api.model import DIJob
