@@ -30,7 +30,7 @@ class Endpoint:
     etcd_peer_port: int
     local: bool  # on the loopback interface, for simulated nodes only
     ip_families: tuple[str, ...] = ONLY_IPV4  # of nodes, pods and Services, the primary one first
-    number: int = 0  # of the nodes' network, where there is one
+    number: int = 0  # of the nodes' network, if there is one
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
-"""Main containers by what they run: the script of a bash, or the words of a command."""
+"""Main containers that run a bash script, or a command given as a list of words."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ class Box:
 
     @property
     def failed_before(self) -> bool:
-        """Whether it has ended for another reason than a re-rendezvous."""
+        """Whether it has ended for a reason other than a re-rendezvous."""
         return self.last is not None and not self.message.startswith("dijob: renewal")
 
     def start(self, now: str) -> None:

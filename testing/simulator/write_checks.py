@@ -178,7 +178,7 @@ class Judged(RuleBasedStateMachine):
         self.lists[number] = ips
 
     def served(self) -> bool:
-        """Whether the job's Redis server is ready, as far as the operator could know. No rank may
+        """Whether the operator has observed that the job's Redis server is ready. No rank may
         start without it.
         """
         views = [view for view in self.operator.views().values() if view.name == self.gang.server]

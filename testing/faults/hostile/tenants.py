@@ -1,4 +1,4 @@
-"""Two tenants that share an operator: one runs jobs, the other one sends hostile objects."""
+"""Two tenants that share an operator: one runs jobs, the other sends hostile objects."""
 
 import asyncio
 import itertools

@@ -82,7 +82,7 @@ def acted(cluster: Cluster, options: argparse.Namespace) -> Result:
 def add(path: Path, result: Result) -> None:
     """Add the figures of a run to a file, instead of those of an earlier run with the same seed."""
     runs = json.loads(path.read_text())["runs"] if path.exists() else []
-    # A repeated seed replaces the former run, so that it is not counted twice.
+    # A run replaces an earlier run with the same seed, so that no seed is counted twice.
     runs = [run for run in runs if run["seed"] != result.seed] + [result.as_json()]
     path.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 

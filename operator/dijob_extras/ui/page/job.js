@@ -145,7 +145,8 @@ export class JobView {
 
   openLog(rank) {
     if (this.log.rank !== rank) this.log.open(rank);
-    // Users who go through the ranks with the arrow keys keep the focus on the list of ranks.
+    // If the user moves through the ranks with the arrow keys, the focus stays on the list of
+    // ranks.
     if (rank === null || document.activeElement === this.log.select) return;
     this.log.title.focus({ preventScroll: true });
     this.log.element.scrollIntoView({ block: "nearest" });

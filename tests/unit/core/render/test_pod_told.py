@@ -103,9 +103,8 @@ def test_optional_annotations_are_written_only_if_they_are_needed() -> None:
         "annotations"
     ]
     assert names.ANNOTATION_POD_IP not in plain
-    assert (
-        plain[names.ANNOTATION_RENEW] is None
-    )  # A value that another client has written is removed.
+    # A value that another client has written is removed.
+    assert plain[names.ANNOTATION_RENEW] is None
     renewed = addresses_patch(
         gang(), PublishAddresses("job-1", "u", given(2, "a,b,c", renew_from=2))
     )["metadata"]
