@@ -1,4 +1,4 @@
-"""The same commands for kind, if a Docker engine responds and kind is installed."""
+"""Starts and controls a kind cluster, if a Docker engine responds and kind is installed."""
 
 import shutil
 import subprocess

@@ -17,7 +17,7 @@ USERS = {
     "system:kube-proxy": "",
     "coredns": "",
 }
-# Names of the apiserver in the cluster and on its machine.
+# The apiserver's names for clients in the cluster, and for clients on its machine.
 SERVER_NAMES = (
     "kubernetes",
     "kubernetes.default",

@@ -187,7 +187,7 @@ class Watched(Judged):
             )
 
     def check_together(self) -> None:
-        """Check that no rank started after another had exited: it would wait for that rank forever."""
+        """Check that no rank started after another had exited: it would wait forever."""
         assert len({process.list_number for process in self.cluster.processes}) <= 1
         left = [pod.main.until for pod in self.pods() if pod.main.last == 0]
         began = [pod.main.since for pod in self.pods() if pod.process]

@@ -137,7 +137,7 @@ def test_the_permissions_suffice_for_the_life_of_a_job(
 
 
 def test_one_release_serves_a_namespace(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
-    """It is the release for this namespace; without one, the release for the whole cluster."""
+    """That is the namespace's own release, or else the release for the whole cluster."""
     log = tmp_path / "operator.log"
     for folder in ("whole", "few"):
         (tmp_path / folder).mkdir()

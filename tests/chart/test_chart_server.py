@@ -175,7 +175,7 @@ def test_users_need_permission(served: Served) -> None:
 
 
 def test_no_name_gives_access_to_another_namespace(served: Served) -> None:
-    """This holds for the path of a user's request, and for a forged owner of a pod."""
+    """The names are in the path of a user's request, and in a forged owner of a pod."""
     lab = served.lab
     lab.kubectl("create", "-n", FAR, "-f", "-", stdin=yaml.safe_dump(job("far")))
     uid = lab.get("dij", "far", "-n", FAR)["metadata"]["uid"]

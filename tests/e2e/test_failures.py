@@ -131,7 +131,7 @@ def test_a_rank_that_crashes_once_restarts_in_place_and_counts_once(space: Space
 
 
 def test_the_reason_of_a_pod_that_a_node_does_not_admit_is_kept(space: Space) -> None:
-    """Such a pod fails at once and is re-created. The message stays meanwhile."""
+    """Such a pod fails at once and is recreated. The message is kept meanwhile."""
     pod = {"nodeName": space.cluster.nodes[0], "nodeSelector": {"gpu": "none-has-it"}}
     space.apply(peers("refused", pod=pod, replicas=1))
     said: list[str] = []

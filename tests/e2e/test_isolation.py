@@ -78,7 +78,9 @@ def elsewhere(space: Space) -> Iterator[str]:
 
 
 def test_a_pod_of_another_namespace_is_never_a_peer(space: Space, elsewhere: str) -> None:
-    """It has the labels, a list, and an owner reference with the job's uid and an unknown kind."""
+    """The pod has a rank's labels, a peer list, and an owner reference with the job's uid and an
+    unknown kind.
+    """
     ranks = running(space, replicas=3)
     before, uid = told(space), space.job("world")["metadata"]["uid"]
     owner = {"apiVersion": "v9", "kind": "Nothing", "name": "world", "uid": uid, "controller": True}

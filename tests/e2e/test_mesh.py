@@ -121,7 +121,7 @@ def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(
 
 
 def test_each_of_its_processes_has_every_variable(real: Space) -> None:
-    """This holds for ditask itself and for its worker processes."""
+    """The processes are ditask itself and its workers."""
     body, ips = real.job("real"), real.ips("real")
     for rank in range(3):
         found = [each for each in processes(real, f"real-{rank}") if "python" in each.command]

@@ -22,7 +22,9 @@ def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
 
 
 def test_the_operator_runs_a_redis_server_for_the_job(space: Space) -> None:
-    """It is ready before any rank starts, serves only this job's ranks, and ends with the job."""
+    """The server is ready before any rank starts, serves only this job's ranks, and ends with the
+    job.
+    """
     space.kubectl("apply", "-f", str(EXAMPLES / "redis.yaml"))
     space.until_true("redis", "Running", REAL_SECONDS)
     assert space.condition("redis", "BrokerReady")["status"] == "True"

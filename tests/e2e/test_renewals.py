@@ -34,7 +34,7 @@ def test_a_program_that_does_not_end_is_killed_and_restarted(space: Space) -> No
 
 
 def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space: Space) -> None:
-    """It takes longer than usual, and has its own termination message."""
+    """The program takes longer than usual to end, and writes its own termination message."""
     save = (
         'save() { [ "$DI_RANK" = 0 ] || sleep 25; echo "saved at step 7" >/dev/termination-log;'
         " exit 3; }"

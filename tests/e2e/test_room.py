@@ -30,7 +30,7 @@ def test_two_jobs_of_four_with_room_for_six_both_succeed(space: Space) -> None:
 
 
 def test_with_host_network_no_two_ranks_share_a_node(space: Space) -> None:
-    """Their ports are on the node. A third rank finds no free port, and the job reports it."""
+    """The ranks use ports of the node. A third rank finds no free port, which the job reports."""
     size = {
         "replicas": 3,
         "minReplicas": 2,

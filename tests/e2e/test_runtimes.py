@@ -64,7 +64,7 @@ echo "$SLURM_PROCID $SLURM_LOCALID $SLURM_NTASKS $SLURM_NNODES $where $number"
 
 
 def test_a_script_for_srun_runs(space: Space) -> None:
-    """It also works after scaling up, with names without dots."""
+    """The script also works after scaling up, and with names without dots."""
     space.apply(
         shell(
             "srun",

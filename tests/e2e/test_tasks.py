@@ -84,7 +84,7 @@ def replicas(task: int, count: int) -> Body:
 
 
 def test_collectors_get_sigterm_when_the_learner_has_succeeded(space: Space) -> None:
-    """They can save their state during the grace period."""
+    """The collectors can save their state during the grace period."""
     learns = "until [ -e /tmp/done ]; do sleep 0.1; done"
     saves = "trap 'sleep 2; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
     collectors = [f"learns-collector-{number}" for number in range(2)]

@@ -96,7 +96,7 @@ async def test_forged_annotations_of_a_pod_are_repaired(lane: Lane, patch: dict[
 
 
 async def test_annotations_that_a_pod_without_launcher_reads_are_repaired(lanes: Lanes) -> None:
-    """Its kubelet sets variables and topology.json from separate annotations."""
+    """Without a launcher, the kubelet reads variables and topology.json from annotations."""
     async with lanes() as lane:
         await lane.apply("a", RANKS, launcher="Off")
         await lane.reaches("a", "Running")

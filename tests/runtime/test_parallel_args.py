@@ -218,8 +218,8 @@ QUEUE = {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "7
 def test_it_waits_until_the_dialed_addresses_can_be_reached(
     monkeypatch: pytest.MonkeyPatch, reach: Path, env: dict[str, str], asked: str, code: int
 ) -> None:
-    """This is the check of the launcher's ditask, which logs the unreachable ranks. If the check
-    itself fails, the program continues.
+    """The launcher's `reach` makes the check, as for ditask, and logs the unreachable ranks. If the
+    check itself fails, the program continues.
     """
     put(monkeypatch, {**env, "CODE": str(code)})
     if code == 3:

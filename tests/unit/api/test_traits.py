@@ -25,7 +25,9 @@ def test_each_field_of_the_spec_has_exactly_one_trait_for_changes() -> None:
 
 
 def test_only_tasks_are_immutable_in_part() -> None:
-    """Their rules are tested in tests/unit/core/test_tasks.py and tests/apiserver/rows_tasks.py."""
+    """The rules of tasks are tested in tests/unit/core/test_tasks.py and
+    tests/apiserver/rows_tasks.py.
+    """
     assert traits_by_field(Spec, Immutable).keys() - WHOLE == {"tasks"}
 
 

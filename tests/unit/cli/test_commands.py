@@ -221,7 +221,7 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     ],
 )
 def test_an_output_that_cannot_be_written(to: str, code: int, words: str) -> None:
-    """These were reported as internal errors."""
+    """Such errors were once reported as internal errors."""
     line = f"{sys.executable} -m dijob.cli.main list --help {to}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert done.returncode == code

@@ -68,7 +68,7 @@ async def test_the_objects_of_a_release_cause_no_action(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["world", "named", "redis"])
 async def test_a_lost_pod_of_a_release_is_recreated(name: str) -> None:
-    """This shows that the operator does observe these objects."""
+    """The recreation shows that the operator does observe these objects."""
     job, children = objects(next(each for each in FILES if each.stem == name))
     lost = next(each for each in children if each["metadata"]["name"] == f"{name}-1")
     async with simulated(starts=False) as world:

@@ -49,7 +49,7 @@ async def test_one_task_with_host_network_is_enough() -> None:
 
 @virtual
 async def test_an_old_policy_is_not_changed_if_the_operator_uses_none() -> None:
-    """It has no permission to change policies then."""
+    """Such an operator has no permission to change policies."""
     async with simulated(job_body(), options=ISOLATED) as world:
         await world.running()
         world.options = Options()

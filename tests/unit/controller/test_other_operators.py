@@ -30,7 +30,7 @@ def closed() -> Iterator[None]:
 
 
 def test_jobset_262_a_restarted_job_starts_once_with_all_ranks() -> None:
-    """Also an elastic job waits for ranks that are ending, are recreated, or are starting."""
+    """An elastic job, too, waits for ranks that are ending, recreated or starting."""
     chaos = world(size=4)
     chaos.happens("is deleted by hand", 2)
     chaos.calm()

@@ -48,7 +48,7 @@ def told(*looks: Look) -> list[str]:
 
 
 def test_a_recorded_job_is_grouped_by_position() -> None:
-    """Neither the pools that wait for these processes, nor those of multiprocessing are named."""
+    """Pools that wait for these processes, and multiprocessing's own processes, are not named."""
     assert told(*(parse_dump(RECORDED[rank]) for rank in range(3))) == [
         "most processes are at the same position, and may wait for rank 0 (process 60)",
         "ranks 1-2, rank 0 (process 59): sleep in together (events.py:70)",

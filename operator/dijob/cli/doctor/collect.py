@@ -112,9 +112,10 @@ def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
 def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
     """Whether a claim of the namespace may be the reason that a problem of the job persists.
 
-    A status that reports a problem can be current or stale, and looks the same. So a claim counts
-    if no operator has written the status since, or if no operator wrote the claim. The release that
-    serves the namespace writes both. A claim is no finding while the job has no problem.
+    If a status reports a problem, it does not show whether it is current or stale. So a claim
+    counts if no operator has written the status since, or if no operator wrote the claim. The
+    release that serves the namespace writes both. A claim is no finding while the job has no
+    problem.
     """
     if claim is None or job.finished:
         return False

@@ -74,7 +74,9 @@ async def test_a_failed_list_is_retried() -> None:
 
 
 async def test_a_created_object_that_no_list_shows_is_removed() -> None:
-    """It was created by us and deleted while the watch was down, so only a list can tell."""
+    """The operator created the object, which was deleted while the watch was down. So only a list
+    can show that it is gone.
+    """
     api, under_test = FakeApi(), made()
     under_test.put(Thing("ghost", "a", "6"))
     api.lists = [page(9, body("1"))]

@@ -75,7 +75,7 @@ async def test_a_container_that_restarts_in_its_pod_leads_at_once(
 async def test_a_leader_that_is_cut_off_stops_before_the_standby_leads(
     two: tuple[Operator, Operator],
 ) -> None:
-    """Its delayed renewals are rejected when they arrive. Then it ends."""
+    """The old leader's delayed renewals are rejected when they arrive. Then it ends."""
     await one_leads(two)
     two[0].wire.whole.clear()
     stopped = await until(lambda: not two[0].leads, ACT_SECONDS + 0.1)

@@ -53,7 +53,9 @@ async def test_no_list_is_made_while_no_job_waits_for_capacity() -> None:
 
 
 async def test_the_list_is_filtered_and_cached() -> None:
-    """It excludes our own pods and scheduled pods, and comes from the apiserver's cache."""
+    """The list excludes the operator's own pods and scheduled pods, and comes from the apiserver's
+    cache.
+    """
     _, api = await look(HOMELESS, [stranger()])
     ((_, path, query),) = api.calls
     assert path == PATHS[0]

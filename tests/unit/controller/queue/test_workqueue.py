@@ -195,7 +195,7 @@ async def test_waiting_as_a_standby_is_not_measured() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_new_leader_starts_with_recent_changes() -> None:
-    """Its queue has all keys that the previous leader handled in the meantime."""
+    """The new leader's queue contains all keys that the previous leader handled in the meantime."""
     clock = VirtualClock(asyncio.get_running_loop())
     work = Worker()
     queue = WorkQueue(work, workers=1, clock=clock)

@@ -174,7 +174,7 @@ def counted(number: int) -> Charge:
 def test_each_requested_restart_excuses_one_end(
     pod: Pod, before: Charge, new: int, free: int
 ) -> None:
-    """H11: the launcher's message alone excuses none."""
+    """H11: the launcher's message alone excuses no end."""
     assert restart.uncharged_ends(pod, before, new) == free
 
 

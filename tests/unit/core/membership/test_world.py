@@ -116,8 +116,8 @@ def test_a_finished_rank_beyond_the_desired_size_keeps_its_logs_unless_it_still_
 
 
 def test_a_succeeded_rank_keeps_its_pod_and_has_a_placeholder_in_the_next_list() -> None:
-    """Its address may belong to another job by then, or to no pod, in which case NNG gives up
-    silently.
+    """The address of a succeeded rank may belong to another job by then, or to no pod. NNG gives up
+    on such an address silently.
     """
     seen = observed(listed(0, succeeded=True), view(1), view(2))
     found = world(

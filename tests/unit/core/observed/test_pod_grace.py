@@ -55,7 +55,9 @@ def test_the_launcher_and_the_operator_use_the_same_constants() -> None:
 
 
 def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_waits() -> None:
-    """Its launcher sends SIGKILL after 20 s, and its environment does not set a longer time."""
+    """The launcher of such a pod sends SIGKILL after 20 s, and the pod's environment does not set a
+    longer time.
+    """
     body = pod_body()
     body["spec"]["terminationGracePeriodSeconds"] = 600
     assert read(body).made.grace == KILL_SECONDS

@@ -139,7 +139,7 @@ def test_null_counts_as_absent(pod_spec: Body, field: str, value: object) -> Non
 def test_a_field_of_the_wrong_type_is_left_for_the_apiserver_to_reject(
     field: str, slip: object
 ) -> None:
-    """It responds with the name of the field. An exception in the operator would explain nothing to
+    """The apiserver's error names the field. An exception in the operator would explain nothing to
     the user.
     """
     found = main(manifest(job({"containers": [container(**{field: slip})]})))
