@@ -75,7 +75,7 @@ def looks(frame: Frame) -> object:
 
 
 def chosen(frames: Sequence[Frame]) -> list[Frame]:
-    """Return the frames to show: every change of the job's status, at most one frame per second of
+    """Return the frames to show: every change to the job's status, at most one frame per second of
     those that only look different, and always the last one.
     """
     kept: list[Frame] = []

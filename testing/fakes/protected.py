@@ -23,7 +23,7 @@ def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> ApiReje
 
 @dataclass
 class Protected(FakeApi):
-    """Stores the job, and rejects every change of the protected pods with the same error."""
+    """Stores the job, and rejects every change to the protected pods with the same error."""
 
     body: Body = field(default_factory=dict)
     protected: set[str] = field(default_factory=set)

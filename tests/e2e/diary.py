@@ -1,4 +1,4 @@
-"""Records every change of a namespace's objects during a test, to assert short-lived states."""
+"""Records every change to a namespace's objects during a test, to assert short-lived states."""
 
 import json
 import subprocess

@@ -94,7 +94,7 @@ export class JobView {
     const shown = ranks.length > MOST_ROWS ? [...ranks].sort((a, b) => order(a) - order(b) || a.rank - b.rank).slice(0, MOST_ROWS) : ranks;
     keyed(this.rows, shown, (one) => one.rank, () => this.row(), (row, one) => this.fill(row, one));
     mark(this.element, "data-tasks", ranks.some((one) => one.task) ? "" : null);
-    say(this.more, shown.length < ranks.length ? `Not listed: ${ranks.length - shown.length} ranks in better states.` : "");
+    say(this.more, shown.length < ranks.length ? `Not listed: ${ranks.length - shown.length} ranks without a more urgent problem.` : "");
   }
 
   row() {
