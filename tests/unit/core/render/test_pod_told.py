@@ -239,7 +239,7 @@ def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
 
 
 def test_pods_get_url_and_token_only_if_there_is_a_server() -> None:
-    """The server affects only pods that are created from then on. The template hash stays the same."""
+    """The server affects only pods that are created from then on. The template hash is kept."""
     without, options = manifest(job()), Options(server_url="http://dijob-server.home:8080")
     body = manifest(job(), options=options)
     assert env(body)["DI_SERVER_URL"] == "http://dijob-server.home:8080"
