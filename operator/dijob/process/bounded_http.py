@@ -156,8 +156,8 @@ class _Counted(asyncio.Protocol):
 
 
 class _Handler(web.RequestHandler):
-    """aiohttp's protocol with another response to a request that is not valid HTTP. aiohttp answers
-    in plain text, and no middleware sees such a request.
+    """aiohttp's protocol, with `answer` as the response to a request that is not valid HTTP.
+    aiohttp itself answers in plain text, and no middleware sees such a request.
     """
 
     __slots__ = ("_answer",)

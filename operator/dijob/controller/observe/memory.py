@@ -78,8 +78,8 @@ class JobMemory:
             self.creations.clear()
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note when a pod first had an address, and when a peer list was first observed on a pod
-        that has yet to act on it by opening its gate or restarting its process. Forget both for
+        """Note when a pod first had an address. Note also when a peer list was first observed on a
+        pod that has yet to act on it by opening its gate or restarting its process. Forget both for
         pods that are gone, and lists that pods have acted on.
         """
         arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}

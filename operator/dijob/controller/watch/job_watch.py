@@ -119,8 +119,8 @@ class JobWatch:
 
 
 class _OthersTasks(Collection[Any]):
-    """All tasks that are not kopf's. kopf cancels every task that was started after it, as if no
-    other code ran in its event loop, except those that are passed as `ignored`.
+    """All tasks that are not kopf's. kopf cancels every task that was started after it, except the
+    tasks that are passed as `ignored`. It assumes that no other code runs in its event loop.
     """
 
     def __contains__(self, task: object) -> bool:

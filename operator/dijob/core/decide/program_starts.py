@@ -1,7 +1,7 @@
 """Confirms to launchers that a failure is counted, so that they may restart the program.
 
 The kubelet restarts a failed container at once. It does not know whether the job allows another
-failure. So the launcher waits before it restarts the program, until the operator confirms that the
+failure. So before the launcher restarts the program, it waits until the operator confirms that the
 failure is counted (docs/decisions/046). For a job that has failed, the operator confirms nothing,
 so no program runs again after the last failure and the log of that failure stays the newest one.
 """

@@ -18,8 +18,8 @@ from dijob.core.observed.views import Observed, Pod
 
 # The placeholder for a rank that has succeeded. Its own address may belong to another job by now,
 # or to no pod, in which case NNG hangs silently. A connection to this address is refused, and NNG
-# retries it indefinitely without harm. No DI-engine process listens here, because they listen on
-# the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
+# retries it indefinitely without harm. No DI-engine process listens here, because DI-engine listens
+# on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
 PLACEHOLDER = "127.0.0.2"
 # The text of a list that a pod has, but whose addresses are not known.
 UNKNOWN = "?"

@@ -102,8 +102,8 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
 def seconds_rejected(
     world: World, observed: Observed, status: Status, now: datetime
 ) -> dict[int, float]:
-    """Return for how long (seconds) the API server has rejected the pod of each rank without a pod,
-    because of a quota or a policy. Time in which the job did not try to create the pod does not
+    """Return, for each rank without a pod, for how long (seconds) the API server has rejected its
+    pod because of a quota or a policy. Time in which the job did not try to create the pod does not
     count.
     """
     if not observed.rejections:

@@ -86,13 +86,15 @@ class Containers:
 
     @property
     def alone(self) -> str:
-        """Why the program did not know its peers, as its launcher reported; "" if it did not."""
+        """Why the program did not know its peers, as its launcher reported; "" without such a
+        report.
+        """
         return self._said(ALONE)
 
     @property
     def otherwise(self) -> str:
-        """How the program's arguments conflict with the job, as its launcher reported; "" if it did
-        not.
+        """How the program's arguments conflict with the job, as its launcher reported; "" without
+        such a report.
         """
         return self._said(OTHERWISE)
 

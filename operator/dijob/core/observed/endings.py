@@ -138,9 +138,9 @@ def _without_signal(exit_code: int | None, reason: str) -> str:
 
 
 def find_headline(text: str, *, healthy: bool = False) -> str:
-    """Return the most informative line of the end of an output: the exception of the last
-    traceback, else the last line with words unless the program was `healthy` until its end. For
-    torchrun's summary, return which worker failed first. Return "" if no line has words.
+    """Return the most informative line at the end of an output. That is the exception of the last
+    traceback, else the last line with words, but not if the program was `healthy` until its end.
+    For torchrun's summary, return which worker failed first. Return "" if no line has words.
     """
     if worker := TORCHRUN.search(text):
         return (

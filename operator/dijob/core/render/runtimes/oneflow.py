@@ -1,9 +1,10 @@
 """The variables of OneFlow programs: the nodes, the port and the GPUs for `flow.env` and
 `flow.config`.
 
-The documentation of OneFlow 0.3 has the calls flow.env.machine, flow.env.ctrl_port and
-flow.config.gpu_device_num. dijob_runtime.oneflow makes them from the DI_ONEFLOW_ variables. Newer
-versions read MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK. The master is rank 0.
+Programs for OneFlow 0.3 call flow.env.machine, flow.env.ctrl_port and flow.config.gpu_device_num,
+as its documentation says. dijob_runtime.oneflow makes these calls with the values of the
+DI_ONEFLOW_ variables. Newer versions read MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and
+LOCAL_RANK. The master is rank 0.
 """
 
 import json
