@@ -38,7 +38,7 @@ def test_an_elastic_job_starts_without_ranks_that_a_quota_rejects(
             lambda: plane.get("resourcequota", NAME),
         )
         plane.apply(changed(made, "spec.template.spec.priorityClassName", NAME))
-        plane.until_condition(NAME, "Running", "True", "1 of 4 ranks are running")
+        plane.until_condition(NAME, "Running", "True", "1 of 4 ranks is running")
         plane.until_condition(NAME, "PodsCreated", "False", "PodForbidden", "exceeded quota")
         first = plane.uids(NAME)[f"{NAME}-0"]
         plane.apply(quota(4))

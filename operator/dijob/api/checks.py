@@ -35,8 +35,8 @@ NO_SIZE_MESSAGE: Final = (
     " add one of them"
 )
 SHAPE_MESSAGE: Final = (
-    "a job has either a template, with replicas, minReplicas or maxReplicas, or tasks, each with"
-    " its own template"
+    "a job has either a template (with replicas, minReplicas or maxReplicas) or tasks (each with"
+    " its own template)"
 )
 ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
 NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"

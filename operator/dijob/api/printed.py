@@ -14,7 +14,7 @@ from typing import Final
 
 # Escape sequences (ECMA-48), in the form that begins with ESC and in the form of one byte. They are
 # colors and cursor movements (CSI), strings such as a window title (DCS, SOS, OSC, PM, APC) with a
-# terminator in the same line, and all shorter sequences. _COLOUR does not match attribute 8, which
+# terminator on the same line, and all shorter sequences. _COLOUR does not match attribute 8, which
 # hides the text that follows.
 _COLOUR: Final = r"\x1b\[(?![0-9;:]*(?<![0-9])0*8(?![0-9]))[0-9;:]*m"
 _CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"

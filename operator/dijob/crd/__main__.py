@@ -44,7 +44,8 @@ def chart_template(crd: str) -> str:
     return (
         f"{{{{- if .Values.crds.install }}}}\n{_NOTE}{name}"
         "  {{- if .Values.crds.keep }}\n"
-        "  # Deleting the CRD deletes every DIJob in the cluster: `helm uninstall` leaves it.\n"
+        "  # Deleting the CRD deletes every DIJob in the cluster, so `helm uninstall` leaves it\n"
+        "  # in place.\n"
         "  annotations:\n    helm.sh/resource-policy: keep\n"
         f"  {{{{- end }}}}\nspec:\n{rest}{{{{- end }}}}\n"
     )

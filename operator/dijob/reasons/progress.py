@@ -165,12 +165,12 @@ class PeersReady(Reason):
     """
 
     Starting = waiting(
-        "the job has not started, or the message names ranks that have not been Ready for less than"
-        " a minute"
+        "the job has not started, or the message names ranks that have been unready for less than a"
+        " minute"
     )
     AllRanksReady = good(
         "every rank is Ready and has the newest peer list; the event is published only after the"
-        " job has started, and says after how many seconds the ranks were Ready again",
+        " job has started, and says how many seconds the ranks took to become Ready again",
         event=EventType.NORMAL,
     )
     # A problem only after a minute, unless the rank has crashed or the cluster says why it cannot

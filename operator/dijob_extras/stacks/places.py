@@ -192,8 +192,8 @@ def describe_suspicious(looks: Mapping[int, Look]) -> Iterable[str]:
     for rank, look in sorted(looks.items()):
         if ended := [one for one in look.processes if one.state == _ENDED]:
             yield (
-                f"rank {rank}: {_format_processes(ended)} in state Z (zombie): ended, but the"
-                " parent process has not waited for it"
+                f"rank {rank}: {_format_processes(ended)} in state Z (zombie): ended, but not"
+                " yet waited for by the parent process"
             )
         if asleep := [one for one in look.processes if one.state == _ASLEEP and not one.frozen]:
             yield (

@@ -227,8 +227,8 @@ CONTINUE = (
         pytest.param(
             [{"pid": 26, "state": "Z"}, {"pid": 27, "state": "S", "threads": AT_MAIN}],
             CheckStatus.OK,
-            "rank 1: process 26 is in state Z (zombie): ended, but the parent process has not"
-            " waited for it",
+            "rank 1: process 26 is in state Z (zombie): ended, but not yet waited for by the"
+            " parent process",
             "",
             id="a zombie",
         ),

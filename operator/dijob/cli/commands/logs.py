@@ -97,7 +97,7 @@ class PrintOptions(TypedDict):
 )
 @click.option("--tail", type=click.IntRange(min=0), help="Only this many last lines of each rank.")
 @click.option("--timestamps", is_flag=True, help="Print the UTC time before each line.")
-@click.option("--raw", is_flag=True, help="Do not remove control characters in a terminal.")
+@click.option("--raw", is_flag=True, help="Keep control characters when printing to a terminal.")
 @options.cluster_options
 def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None:
     """Print the logs of all ranks as one stream, in order of time.

@@ -79,7 +79,7 @@ class _Environment:
         self.found[variable.name] = variable
 
     def expand(self, text: str) -> str:
-        """Replace $(NAME) by the variable's value. An unknown reference stays as it is."""
+        """Replace $(NAME) with the variable's value. An unknown reference stays as it is."""
 
         def one(match: re.Match[str]) -> str:
             if match[0] == "$$":

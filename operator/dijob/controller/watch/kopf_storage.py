@@ -8,7 +8,7 @@ import kopf
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """No last handled configuration: the plan compares the actual state with the desired one, and
+    """Stores no last-handled configuration: the plan compares the actual state with the desired one, and
     never with a previous one.
     """
 

@@ -194,11 +194,12 @@ def _all_run(ctx: Context) -> str:
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
         number = "all" if world.size == wish else f"{world.size} of"
-        verb = "is" if (world.size, wish) == (1, 1) else "are"
+        verb = "is" if world.size == 1 else "are"
         return f"{number} {format_count(wish, 'rank')} {verb} running{past_failures(ctx)}"
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
-    run = f"{len(world.unfinished)} of {format_count(wish, 'rank')} are running"
+    left = len(world.unfinished)
+    run = f"{left} of {format_count(wish, 'rank')} {'is' if left == 1 else 'are'} running"
     verb = "has" if len(done) == 1 else "have"
     until = f"the job ends when {ctx.policy.decisive_in_words} exited 0"
     return f"{run}, {format_ranks(done)} {verb} finished{since}; {until}"

@@ -96,7 +96,7 @@ FINISHED = {
     ),
     "two": (
         (listed(0), done(1), done(2)),
-        "1 of 3 ranks are running, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)",
+        "1 of 3 ranks is running, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)",
     ),
 }
 
