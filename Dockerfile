@@ -29,7 +29,9 @@ RUN apt-get update \
 COPY --from=build /opt/dijob /opt/dijob
 # Copy the code last, so that a change of it rebuilds only the last layers.
 COPY operator/dijob /opt/dijob/lib/python3.11/site-packages/dijob
-RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dijob/lib/python3.11/site-packages/dijob
+# A clone may have empty folders of packages that no longer exist.
+RUN find /opt/dijob/lib/python3.11/site-packages/dijob -type d -empty -delete \
+ && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dijob/lib/python3.11/site-packages/dijob
 ENV PATH=/opt/dijob/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LANG=C.UTF-8 \
     HOME=/tmp \

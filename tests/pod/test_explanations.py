@@ -21,12 +21,14 @@ def test_c48_windows_line_endings_are_named_if_the_command_fails(
     box: Box, command: list[str], says: bool
 ) -> None:
     """C48: the shell's message (`$'/tmp\\r': No such file`) does not name the cause. The last line
-    of the log does, and the job's status quotes it.
+    of the log does, and the termination message, which the job's status quotes.
     """
     rc, _, err = box.run([box.launch, *command])
     assert bool(rc) or not says
     last = (err.splitlines() or [""])[-1]
     assert (LINE_ENDINGS in last) is says
+    message = box.path / "said-last"
+    assert (message.exists() and LINE_ENDINGS in message.read_text()) is says
 
 
 def test_c42_too_large_an_environment_names_the_variables_of_services(box: Box) -> None:

@@ -71,12 +71,12 @@ func Launch(command []string) int {
 	}
 	code := 0
 	if err := r.start(command); err != nil {
-		env.Logf("%v", err)
+		report(err.Error())
 		code = err.code
 	} else {
 		code = r.supervise()
 		if code > 0 && code < 128 && r.renewing == "" && env.HasCarriageReturn(command) {
-			env.Logf("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
+			report("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
 				" them as part of a word. Save the text with Unix line endings")
 		}
 	}
@@ -313,6 +313,16 @@ func (r *run) end(status syscall.WaitStatus) int {
 	// (operator/dijob/core/observed/containers.py).
 	writeTerminationMessage("dijob: renewal, list " + r.renewing + "\n")
 	return renewalExit
+}
+
+// report logs why the program failed, and writes it as the termination message, unless the program has written one itself. If
+// there is no message, the kubelet uses the end of the log instead, but a line that was written just before the end may not be
+// in the log yet.
+func report(text string) {
+	env.Logf("%s", text)
+	if env.Read(env.TerminationLog()) == "" {
+		writeTerminationMessage(text)
+	}
 }
 
 // writeTerminationMessage writes the container's termination message, which the kubelet copies into the pod's status.
