@@ -58,7 +58,9 @@ def parse_documents(text: str, source: str) -> Iterator[Any]:
 
 
 class Dumper(yaml.SafeDumper):
-    """Writes YAML without anchors, with multi-line strings as block scalars and ambiguous words quoted."""
+    """Writes YAML without anchors, with multi-line strings as block scalars and ambiguous words
+    quoted.
+    """
 
     # PyYAML's method. An anchor would replace the second occurrence of an equal dict.
     def ignore_aliases(self, data: object) -> bool:

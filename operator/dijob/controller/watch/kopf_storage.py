@@ -8,8 +8,8 @@ import kopf
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """Stores no last-handled configuration: the plan compares the actual state with the desired one, and
-    never with a previous one.
+    """Stores no last-handled configuration: the plan compares the actual state with the desired
+    one, and never with a previous one.
     """
 
     def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:
