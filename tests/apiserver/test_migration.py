@@ -236,8 +236,12 @@ def _has_not_been_run_again(plane: Plane) -> None:
 
 
 def _label(plane: Plane) -> str | None:
-    """Return the label by which our operator finds the pod that DI-orchestrator left running."""
-    labels: dict[str, str] = (plane.get("pod", "runs-learner-0") or {})["metadata"]["labels"]
+    """Return the label by which our operator finds the pod that DI-orchestrator left running; None
+    without the label, and while the operator replaces the pod after it has taken it over.
+    """
+    if (pod := plane.get("pod", "runs-learner-0")) is None:
+        return None
+    labels: dict[str, str] = pod["metadata"]["labels"]
     return labels.get("app.kubernetes.io/managed-by")
 
 
