@@ -3,6 +3,7 @@ can correct.
 """
 
 import pytest
+from dijob.core.observed.endings import find_headline
 from pod.boxes import Box
 
 LINE_ENDINGS = "the command or args contain carriage returns (Windows line endings)"
@@ -23,12 +24,24 @@ def test_c48_windows_line_endings_are_named_if_the_command_fails(
     """C48: the shell's message (`$'/tmp\\r': No such file`) does not name the cause. The last line
     of the log does, and the termination message, which the job's status quotes.
     """
-    rc, _, err = box.run([box.launch, *command])
+    box.shows("1", "127.0.0.1")
+    rc, _, err = box.run([box.launch, *command], DI_RANK="0", DIJOB_RESTART_POLICY="OnFailure")
     assert bool(rc) or not says
     last = (err.splitlines() or [""])[-1]
     assert (LINE_ENDINGS in last) is says
     message = box.path / "said-last"
     assert (message.exists() and LINE_ENDINGS in message.read_text()) is says
+
+
+def test_c48_the_programs_own_error_stays_in_the_termination_message(box: Box) -> None:
+    """Python accepts carriage returns, so here they are not the cause. The job's status prefers the
+    exception to the launcher's line.
+    """
+    command = ["python3", "-c", "x = 1\r\nraise ValueError('mine')\r\n"]
+    box.shows("1", "127.0.0.1")
+    rc, _, _ = box.run([box.launch, *command], DI_RANK="0", DIJOB_RESTART_POLICY="OnFailure")
+    message = (box.path / "said-last").read_text()
+    assert (rc, find_headline(message)) == (1, "ValueError: mine")
 
 
 def test_c42_too_large_an_environment_names_the_variables_of_services(box: Box) -> None:

@@ -69,18 +69,20 @@ func Launch(command []string) int {
 	if again {
 		r.output, r.record = newRecorder(last), newRun(last)
 	}
-	code := 0
+	code, why := 0, ""
 	if err := r.start(command); err != nil {
-		report(err.Error())
-		code = err.code
+		code, why = err.code, err.Error()
 	} else {
 		code = r.supervise()
 		if code > 0 && code < 128 && r.renewing == "" && env.HasCarriageReturn(command) {
-			report("the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
-				" them as part of a word. Save the text with Unix line endings")
+			why = "the command or args contain carriage returns (Windows line endings), which are likely the cause: a shell treats" +
+				" them as part of a word. Save the text with Unix line endings"
 		}
 	}
 	r.output.finish()
+	if why != "" {
+		r.report(why)
+	}
 	r.record.end(code, r.renewing != "")
 	return code
 }
@@ -315,12 +317,13 @@ func (r *run) end(status syscall.WaitStatus) int {
 	return renewalExit
 }
 
-// report logs why the program failed, and writes it as the termination message, unless the program has written one itself. If
-// there is no message, the kubelet uses the end of the log instead, but a line that was written just before the end may not be
-// in the log yet.
-func report(text string) {
-	env.Logf("%s", text)
-	if env.Read(env.TerminationLog()) == "" {
+// report logs why the program failed, and writes the end of the log as the termination message, unless the program has written
+// one itself. Without a message, the kubelet uses the end of the log, too, but the line that was written just before the end
+// may not be in it yet. Without a record of the output, the message is left to the kubelet, because the program's own error may
+// be more important than `why`.
+func (r *run) report(why string) {
+	env.Logf("%s", why)
+	if text := r.output.tail(); text != "" && env.Read(env.TerminationLog()) == "" {
 		writeTerminationMessage(text)
 	}
 }

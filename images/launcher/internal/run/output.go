@@ -20,6 +20,8 @@ const (
 	// How long the launcher waits for more output after the program has ended, if a process that it left behind still holds
 	// the pipe.
 	drainTime = 100 * time.Millisecond
+	// How much of the log the kubelet uses as a termination message (FallbackToLogsOnError).
+	tailBytes = 2048
 )
 
 // recorder forwards the program's output to the container's log, and keeps its end in two files of the pod's volume. It exists
@@ -188,6 +190,16 @@ func (l *recorder) finish() {
 		one.SetReadDeadline(time.Now().Add(drainTime))
 	}
 	l.done.Wait()
+}
+
+// tail returns the end of the record, as long as a termination message from the log; "" if there is no record.
+func (l *recorder) tail() string {
+	if l == nil {
+		return ""
+	}
+	older, newer := outputPaths(thisRun)
+	text := env.Read(older) + "\n" + env.Read(newer)
+	return text[max(0, len(text)-tailBytes):]
 }
 
 // repeatOutput copies the record of a failed run into the log of this container, because Kubernetes keeps only the newest
