@@ -105,7 +105,7 @@ IMAGES = {
 }
 ORDER = ("launcher", "stacks", "light", "operator", "ditask")
 OF_ANY_ARCH = ("launcher", "stacks", "operator")
-# Images from scratch with static programs, without Debian.
+# Images built from scratch with static programs, without Debian.
 STATIC = ("launcher", "stacks")
 
 

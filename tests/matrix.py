@@ -106,7 +106,7 @@ class Build:
     cpu: int
 
     def __str__(self) -> str:
-        used = f" ({self.cpu / 60:.1f} of CPU)" if self.cpu else ""
+        used = f" ({self.cpu / 60:.1f} min of CPU time)" if self.cpu else ""
         return f"{self.seconds / 60:.1f} min{used}"
 
 
@@ -142,8 +142,9 @@ class Matrix:
 
     def builds(self) -> str:
         """Return a sentence about builds with an empty Go cache."""
-        each = (f"{version} in {build}" for version, build in self.cold.items())
-        return f"Built from an empty Go cache on two cores: {', '.join(each)}.\n"
+        each = " and ".join(f"{build} for {version}" for version, build in self.cold.items())
+        what = "Building the Kubernetes programs with an empty Go build cache on two cores"
+        return f"{what} took {each}.\n"
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -2,8 +2,8 @@
 // reports them, and the kernel function in which each thread sleeps. It runs as an ephemeral container that shares the
 // process namespace of the other container. Arguments NAME=VALUE select the processes that have these variables.
 //
-// A separate program is needed because an image from scratch has no shell to list processes. It also limits the time and
-// the output of each process.
+// A separate program is needed because an image built from scratch has no shell to list processes. It also limits the time
+// and the output of each process.
 package main
 
 import (

@@ -1,7 +1,7 @@
 """The operator's command line: `python -m dijob`.
 
-The chart sets these options from its values. Each option can also be set by an environment variable
-`DIJOB_OPTION`.
+The chart sets these options from its values. Each option can also be set with an environment
+variable `DIJOB_OPTION`.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ log = logging.getLogger("dijob")
     "--launcher-image",
     default=LAUNCHER_IMAGE,
     show_default=True,
-    help="Image with the gate and the launcher, which each pod of a job uses.",
+    help="Image that contains the gate and the launcher. Each pod of a job uses it.",
 )
 @click.option(
     "--launcher-delivery",
@@ -49,7 +49,10 @@ log = logging.getLogger("dijob")
     default=Delivery.INIT_CONTAINER.value,
     show_default=True,
     callback=lambda _context, _option, value: Delivery(value),
-    help="How this image gets into the pods. ImageVolume needs Kubernetes 1.35 and containerd 2.1.",
+    help=(
+        "How the launcher image gets into the pods. ImageVolume needs Kubernetes 1.35 and"
+        " containerd 2.1."
+    ),
 )
 @click.option(
     "--cluster-domain",
@@ -62,7 +65,7 @@ log = logging.getLogger("dijob")
     type=click.Choice(["debug", "info", "warning"]),
     default="info",
     show_default=True,
-    help="Lowest level that is logged.",
+    help="Minimum level of logged messages.",
 )
 @click.option(
     "--log-format",
@@ -70,7 +73,7 @@ log = logging.getLogger("dijob")
     default=LogFormat.TEXT.value,
     show_default=True,
     callback=lambda _context, _option, value: LogFormat(value),
-    help="Log lines for people, or one JSON object per line.",
+    help="Human-readable log lines, or one JSON object per line.",
 )
 @click.option(
     "--priority-class",
@@ -78,7 +81,7 @@ log = logging.getLogger("dijob")
     multiple=True,
     metavar="PRIORITY=NAME",
     callback=lambda _context, _option, values: _parse_priorities(values),
-    help="The PriorityClass for spec.priority normal or high (repeatable).",
+    help="The PriorityClass for jobs with spec.priority normal or high (repeatable).",
 )
 @click.option(
     "--redis-image",
@@ -102,14 +105,20 @@ log = logging.getLogger("dijob")
     "isolates",
     default=False,
     show_default=True,
-    help="Create a NetworkPolicy for each job: only its ranks and peers that it names may connect.",
+    help=(
+        "Create a NetworkPolicy for each job, so that only the job's ranks and the peers in its"
+        " spec.networkPolicy may connect to its pods."
+    ),
 )
 @click.option(
     "--lost-node-seconds",
     type=click.IntRange(0, 86400),
     default=LOST_NODE_SECONDS,
     show_default=True,
-    help="How long pods stay on an unreachable node if neither job nor template sets it.",
+    help=(
+        "Seconds that pods stay on an unreachable node, if neither the job nor its template sets"
+        " this time."
+    ),
 )
 @click.option(
     "--server-url",
@@ -127,15 +136,22 @@ log = logging.getLogger("dijob")
     "--lease",
     default="",
     metavar="NAMESPACE/NAME",
-    help="The Lease for leader election. Default: no leader election, for a single operator.",
+    help=(
+        "The Lease for leader election. Default: no leader election, which is enough for a single"
+        " operator."
+    ),
 )
 @click.option(
     "--identity",
     default=f"{socket.gethostname()}_{uuid.uuid4()}",
-    show_default="the host's name and a random number",
+    show_default="the hostname and a random UUID",
     help="The holder identity of this operator in the Lease. It must be unique.",
 )
-@click.option("--kubeconfig", type=click.Path(exists=True), help="For runs outside a cluster.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True),
+    help="Kubeconfig file, to run the operator outside the cluster.",
+)
 @click.version_option(__version__)
 def main(
     namespaces: tuple[str, ...],
@@ -154,11 +170,12 @@ def main(
         namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
     )
     try:
-        # A SIGTERM before kopf has started cancels `run`. That is a normal end, with exit code 0.
+        # A SIGTERM that arrives before kopf has started cancels `run`. This is a normal exit, with
+        # code 0.
         with suppress(asyncio.CancelledError):
             asyncio.run(run_operator(settings))
     except CredentialsError as error:
-        log.critical("%s", error)  # and not printed, so that it has the configured log format
+        log.critical("%s", error)  # not printed, so it has the configured log format
         raise SystemExit(1) from error
 
 

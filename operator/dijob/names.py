@@ -30,9 +30,10 @@ MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "dijob-operator"
 LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RANK: Final = f"{GROUP}/rank"
-# On the pod of the job's own Redis server, which is not a rank and so has no LABEL_JOB.
+# The pod of the job's own Redis server has this label. That pod is not a rank, so it does not have
+# LABEL_JOB.
 LABEL_SERVER: Final = f"{GROUP}/redis-of"
-# The labels that name an object's job: that of the ranks, and that of the job's own Redis server.
+# The labels whose value is the job's name: one for ranks, one for the job's own Redis server.
 OWNER_LABELS: Final = (LABEL_JOB, LABEL_SERVER)
 
 # Annotations of the pods, written with each peer list. The kubelet turns them into DI_NODES,
@@ -43,32 +44,34 @@ ANNOTATION_LIST_NUMBER: Final = f"{GROUP}/list-number"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
 ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
-# A prefix. The name of a task follows, and the value is the task's part of the list.
+# This is a prefix, to which the name of a task is added. The value of such an annotation is the
+# task's part of the peer list.
 ANNOTATION_TASK_NODES: Final = f"{GROUP}/nodes-"
 # The oldest revision with which the pod's process may run. If the process has an older list, the
 # launcher in the pod restarts it.
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
-# The pod's IP when it got its list, for lists of names. If the pod has a different IP now, it has a
-# new sandbox. (With a list of IPs, the list itself shows this.)
+# The IP that the pod had when it got its peer list, if that list contains names. If the pod has a
+# different IP now, it has a new sandbox. A list of IPs needs no such annotation.
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
-# The run of the job's own Redis server for which the pod got its list. After the server is lost,
-# this shows which pods still belong to the old run.
+# The run of the job's own Redis server for which the pod got its peer list. After the loss of a
+# server, this annotation shows which pods still belong to the old run.
 ANNOTATION_BROKER: Final = f"{GROUP}/broker"
-# Values for the variables of a runtime (core/render/runtimes) that are derived from the list in
-# another form.
+# Some variables of runtimes (core/render/runtimes) need the peer list in another form. Those
+# variables get their values from these annotations.
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 # The shape of the pod's containers before they started (core/observed/shape.py).
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # How many terminations of the program the operator has counted. After a failure the launcher waits
-# for this, so that the program does not run again after its last permitted failure
-# (docs/decisions/046).
+# until the operator has counted it, so that the program does not run again after its last permitted
+# failure (docs/decisions/046).
 ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
 # When the operator last reminded a kubelet that did not pass on a peer list. Any change to a pod
 # makes its kubelet look at the pod again.
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
-# Why the operator ended a pod that it keeps for its logs, for readers of `kubectl describe pod`.
+# Tells readers of `kubectl describe pod` why the operator terminated a pod that it keeps for its
+# logs.
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
@@ -76,8 +79,8 @@ ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 # An annotation of Kubernetes: the container that kubectl uses if the user names none.
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
-# Set on the DIJob by hand. While it is set, the operator updates the job's status and changes
-# nothing else of the job.
+# Users set this annotation on a DIJob. While a DIJob has this annotation, the operator updates the
+# job's status and changes nothing else.
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
 
 # Labels and annotations that DI-orchestrator sets. This operator sets them too, so that existing
@@ -106,8 +109,8 @@ BIN_VOLUME: Final = "dijob-bin"
 POD_VOLUME: Final = "dijob-pod"
 LAUNCHER_VOLUME: Final = "dijob-launcher"
 SERVER_VOLUME: Final = "dijob-server"
-# The folder of the operator's mounts. BIN_VOLUME is mounted there, and POD_VOLUME at pod/ in it. If
-# the launcher's image is a volume, it is mounted at bin/.
+# The folder for the operator's mounts. BIN_VOLUME is mounted at this folder, and POD_VOLUME at its
+# subfolder pod/. If the launcher's image is a volume, it is mounted at the subfolder bin/.
 MOUNT_FOLDER: Final = "/run/dijob"
 
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).
@@ -138,8 +141,8 @@ MAX_WORKERS: Final = 64
 # spare.
 MAX_TASKS: Final = 8
 
-# Variables that only the operator may set. With another value, the rank would not belong to its
-# world.
+# Variables that only the operator may set. If one of these variables had another value, the rank
+# would not belong to the job's world.
 RESERVED_ENV: Final = (
     "DI_RANK",
     "DI_NODES",
@@ -165,7 +168,7 @@ ORDINARY_CONDITIONS: Final = (
 
 
 def nodes_variable(task: str) -> str:
-    """Return the name of the variable with a task's addresses, such as DI_MY_TASK_NODES.
+    """Return the name of the variable that contains a task's addresses, such as DI_MY_TASK_NODES.
 
     The form is that of DI-orchestrator 1.1 (pkg/context/pod.go).
     """
@@ -187,16 +190,18 @@ class Topology(StrEnum):
 
 @dataclass(frozen=True)
 class RuntimeTraits:
-    """What a runtime requires of its job.
+    """The requirements that a runtime has for its jobs.
 
-    `annotations` are those from which its variables get values that depend on the peer list.
+    `annotations` are the pod annotations that supply the runtime's variables whose values depend on
+    the peer list.
     """
 
-    # Its programs cannot accept a returning member, so all ranks restart when one is lost.
+    # Programs of this runtime cannot accept a returning member, so all ranks restart when one is
+    # lost.
     fixed_membership: bool = False
-    # It addresses its nodes only by name.
+    # The runtime addresses its nodes only by name.
     requires_hostnames: bool = False
-    # Its nodes must be identical (names, GPUs), so its jobs cannot have tasks.
+    # The nodes of the runtime must be identical (names, GPUs), so its jobs cannot have tasks.
     homogeneous: bool = False
     annotations: tuple[str, ...] = ()
 
@@ -209,7 +214,7 @@ class Runtime(StrEnum):
     traits: RuntimeTraits
 
     def __new__(cls, value: str, traits: RuntimeTraits) -> "Runtime":
-        # A member is its value as a string, and has the traits as an attribute.
+        # Each member of this enum is a string, and has an attribute `traits`.
         member = str.__new__(cls, value)
         member._value_, member.traits = value, traits
         return member
@@ -242,8 +247,8 @@ class Queue(StrEnum):
     TORCHRPC_CUDA = "torchrpc:cuda"
 
 
-# The queues with which processes listen and connect to each other, as the topology says. With Redis
-# they connect only to the server.
+# With these queues, processes listen and connect to each other according to the topology. With
+# Redis, processes connect only to the server.
 DIALLING: Final = tuple(queue for queue in Queue if queue is not Queue.REDIS)
 
 
@@ -312,7 +317,9 @@ class CleanPodPolicy(StrEnum):
 
 
 class Phase(StrEnum):
-    """The state of a job in one word for people. Programs should read the conditions."""
+    """A one-word, human-readable summary of the job's state. Programs should read the
+    conditions.
+    """
 
     PENDING = "Pending"
     STARTING = "Starting"

@@ -22,16 +22,18 @@ from dijob import names
 DIR: Final = names.MOUNT_FOLDER
 BIN_DIR: Final = f"{DIR}/bin"
 POD_DIR: Final = f"{DIR}/pod"
-# The token for the HTTP server, if the operator has one (core/render/server.py).
+# The folder with the pod's token for the HTTP server. A pod has this folder only if the operator
+# has the URL of an HTTP server (core/render/server.py).
 SERVER_DIR: Final = f"{DIR}/server"
 ANNOTATIONS_FILE: Final = "annotations"
 TOPOLOGY_FILE: Final = "topology.json"
 GATE: Final = f"{BIN_DIR}/gate"
 LAUNCH: Final = f"{BIN_DIR}/launch"
-# A path in the launcher's own image, which has its programs in its root.
+# A path in the launcher's own image. All binaries in that image are in the
+# root directory.
 INSTALL: Final = "/install"
-# The launcher sends KILL after this time, which is Kubernetes' default grace period, or after the
-# pod's own grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as much time to save
+# Kubernetes' default grace period. The launcher sends SIGKILL after this time, unless the pod has a
+# different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as much time to save
 # a checkpoint as when its pod is deleted.
 KILL_SECONDS: Final = 30
 # The launcher's variable for the pod's restart policy. With OnFailure, the launcher waits after a

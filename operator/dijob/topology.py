@@ -5,9 +5,9 @@ _get_attach_to), where each process of a rank connects to all processes of anoth
 processes of one pod (ding/framework/parallel.py, topology_network). A position below is a rank in
 the first case, and the number of a process in its pod in the second.
 
-All parts of the operator and of the command line take the rule from here. The runtime in the pods
-cannot: it runs with Python 3.7 and without this package. So dijob_runtime/topology.py repeats the
-rule, and a test compares the two.
+All parts of the operator and of the command line take the rule from this module. The runtime in the
+pods cannot import this module, because it has to run with Python 3.7 and without this package. So
+dijob_runtime/topology.py repeats the rule, and a test compares the two.
 """
 
 from collections.abc import Collection
@@ -28,7 +28,9 @@ def connects_to(topology: Topology, position: int) -> range:
 
 
 def connected_from(topology: Topology, position: int, size: int) -> range:
-    """Return the positions that connect to this one, of `size` in all."""
+    """Return the positions that connect to this position, if there are `size` positions in
+    total.
+    """
     match topology:
         case Topology.MESH:
             return range(position + 1, size)
@@ -40,7 +42,7 @@ def connected_from(topology: Topology, position: int, size: int) -> range:
 
 @dataclass(frozen=True)
 class ConnectionCount:
-    """How many connections processes have with each other, between pods and within them."""
+    """The number of connections among processes, between pods and within pods."""
 
     between_pods: int
     within_pods: int
@@ -52,7 +54,7 @@ class ConnectionCount:
 
 
 def count_connections(topology: Topology, ranks: Collection[int], workers: int) -> ConnectionCount:
-    """Return the connections of the processes of these ranks, `workers` in each."""
+    """Return the number of connections among these ranks, each of which has `workers` processes."""
     between = _count_pairs(topology, ranks) * workers * workers
     return ConnectionCount(between, len(ranks) * _count_pairs(topology, range(workers)))
 

@@ -80,10 +80,11 @@ REFUSED: dict[str, Refused] = {
     ),
     "replicas below minReplicas": Refused(
         job("bad", replicas=1, minReplicas=2),
-        ("spec.replicas", "from minReplicas to maxReplicas", "minReplicas"),
+        ("spec.replicas", "between minReplicas and maxReplicas", "minReplicas"),
     ),
     "replicas above maxReplicas": Refused(
-        job("bad", replicas=9, maxReplicas=2), ("spec.replicas", "from minReplicas to maxReplicas")
+        job("bad", replicas=9, maxReplicas=2),
+        ("spec.replicas", "between minReplicas and maxReplicas"),
     ),
     "min above max": Refused(
         job("bad", minReplicas=3, maxReplicas=2),

@@ -37,7 +37,7 @@ EDITS: dict[str, EditRefused] = {
     ),
     "kubectl scale beyond maxReplicas": EditRefused(
         ("scale", "dijob", "{}", "--replicas=9"),
-        ("spec.replicas", "from minReplicas to maxReplicas"),
+        ("spec.replicas", "between minReplicas and maxReplicas"),
     ),
     "kubectl scale to 0": EditRefused(
         ("scale", "dijob", "{}", "--replicas=0"), ("greater than or equal to 1",)

@@ -89,7 +89,7 @@ def test_ranks_that_pod_security_rejects_are_one_group(plane: Plane) -> None:
 
         plane.until("several ranks have been tried", tried_again, lambda: texts)
         (text,) = texts
-        assert text.startswith("ranks 0-5: set it for the main container: dijob-gate and")
+        assert text.startswith("ranks 0-5: correct the main container: dijob-gate and")
         assert text.count("is forbidden") == 1
         assert 'pods "six-0" is forbidden: violates PodSecurity' in text
     finally:

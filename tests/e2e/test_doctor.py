@@ -82,7 +82,7 @@ FAULTS: Wanted = {
     ("pull", "images"): ("127.0.0.1:9/absent:1 cannot be pulled", "imagePullSecrets"),
     ("pull", "status"): ("AddressesReady AddressMissing", "the job continues by itself"),
     ("nodes", "scheduling"): ("ranks 0-1 cannot be scheduled: 0/2", "nodeSelector"),
-    ("full", "scheduling"): ("didn't have free ports", "each port exists once"),
+    ("full", "scheduling"): ("didn't have free ports", "only one pod per node can use a port"),
     ("crash", "failures"): ("exited 3: no model here", "logs crash --rank 0"),
     ("crash", "status"): ("Failed BackoffLimitExceeded", "kubectl logs"),
     ("eats", "failures"): (
@@ -149,7 +149,7 @@ HELD: Wanted = {
     ),
     ("kept", "terminating pods"): (
         "finalizer example.com/hold blocks its deletion",
-        "controller of the finalizer",
+        "finalizer's controller",
     ),
 }
 

@@ -102,9 +102,7 @@ def test_ranks_that_pod_security_rejects_are_one_group(space: Space) -> None:
 
     space.until("the job is 15 s old", problem, 30)
     (text,) = {text for text in said if "PodSecurity" in text}
-    assert text.startswith(
-        "ranks 0-5: set it for the main container: dijob-gate and dijob-launcher"
-    )
+    assert text.startswith("ranks 0-5: correct the main container: dijob-gate and dijob-launcher")
     assert text.count("is forbidden") == 1
     assert 'pods "six-0" is forbidden' in text
 

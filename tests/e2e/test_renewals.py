@@ -58,7 +58,7 @@ def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space
         for c in body["status"]["conditions"]
         if c["type"] == "PeersReady"
     ]
-    assert any("rank 1: its program has up to 90 s to end" in c["message"] for c in said), said
+    assert any("rank 1: its program has up to 90 s to exit" in c["message"] for c in said), said
 
 
 def test_with_restart_scope_job_all_ranks_restart(space: Space) -> None:

@@ -80,7 +80,7 @@ def found(space: Space, *more: str) -> dict[str, str]:
     code, told = asked(space, "doctor", "stuck", "--stacks", "-o", "json", *more)
     data, _, note = told.rpartition("}\n")
     assert code in (0, 1), told
-    assert f"the ended container {NAME}-" in note
+    assert f"the terminated container {NAME}-" in note
     groups = json.loads(data + "}")["stacks"]["groups"]
     ranks = ("+".join(str(one["rank"]) for one in group["processes"]) for group in groups)
     return {
@@ -162,4 +162,4 @@ def told_to_who_may_not(space: Space, config: Path) -> None:
     raw["users"][0]["user"] = {"token": space.kubectl("create", "token", "editor").strip()}
     config.write_text(json.dumps(raw))
     _, told = asked(space, "doctor", "stuck", "--stacks", kubeconfig=str(config))
-    assert "ask for the verb patch on pods/ephemeralcontainers" in told, told
+    assert "ask for permission to patch pods/ephemeralcontainers" in told, told

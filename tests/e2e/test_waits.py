@@ -102,12 +102,12 @@ def test_the_reason_that_keeps_an_old_pod_is_named(held: Space) -> None:
     finalizer(held, "pod", "kept-1")
     for name in ("slow", "kept"):
         held.kubectl("delete", "pod", f"{name}-1", "--wait=false")
-    old = "rank 1: its old pod is still ending:"
+    old = "rank 1: its old pod is still terminating:"
     until_said(held, "slow", f"{old} containers proxy, di-container were")
     until_said(held, "slow", "(grace period: 300 s)")
     until_said(held, "kept", f"{old} finalizer {HOLD} blocks its deletion until")
     held.kubectl("patch", "dijob", "slow", "--type=merge", '-p={"spec":{"suspend":true}}')
-    until_said(held, "slow", "still ending (pod slow-")
+    until_said(held, "slow", "still terminating (pod slow-")
 
 
 def test_a_deletion_in_the_foreground_waits_for_the_pods(space: Space) -> None:

@@ -117,4 +117,4 @@ def test_a_program_does_not_wait_for_ranks_that_have_ended_the_task(
     router._handle_message(kept.FINISH, b"")
     connected.wait_until_connected(router)
     assert not lacking.exists()
-    assert "does not wait for rank 0: the task has already ended" in capsys.readouterr().err
+    assert "not waiting for rank 0: the task has already ended" in capsys.readouterr().err

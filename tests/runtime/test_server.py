@@ -202,7 +202,7 @@ def test_a_server_that_does_not_respond_blocks_no_program(
     for number in range(2):
         reporter._news = {"iteration": number}
         reporter.send()
-    assert capsys.readouterr().err.count("progress is not reported") == 1
+    assert capsys.readouterr().err.count("could not report progress") == 1
 
 
 class Whole:
@@ -243,7 +243,9 @@ def test_a_figure_is_sent_as_the_server_takes_it_or_left_out_with_a_word(
     server._reporter.send()
     assert {json.dumps(body) for _, _, body in peer.asked} == {json.dumps(sent)}
     left_out = capsys.readouterr().err.splitlines()
-    assert [line.split()[2] for line in left_out] == [name for name in said if name not in sent]
+    assert [line.split()[5].rstrip(":") for line in left_out] == [
+        name for name in said if name not in sent
+    ]
 
 
 @pytest.mark.usefixtures("peer")

@@ -160,7 +160,10 @@ def test_gpus_are_numbers(text: str) -> None:
     ("links", "words"),
     [
         ([Link(1, 0, 3)], ""),
-        ([Link(1, 2, 0)], "--cuda-device-map 1_2_0 names local GPU 2, but this process has 2"),
+        (
+            [Link(1, 2, 0)],
+            "--cuda-device-map 1_2_0 names local GPU 2, but this process has 2 in total",
+        ),
         (
             [Link(4, 0, 0)],
             "--cuda-device-map 4_0_0 names node 4, but the job's node ids are 0 to 3",
@@ -176,7 +179,7 @@ def test_a_peer_that_has_too_few_gpus() -> None:
     assert misfit_of_peer([Link(2, 0, 9)], 1, 1) == ""
     assert (
         misfit_of_peer([Link(1, 0, 1)], 1, 1)
-        == "--cuda-device-map 1_0_1 names GPU 1 of node 1, which has 1"
+        == "--cuda-device-map 1_0_1 names GPU 1 of node 1, which has 1 in total"
     )
 
 

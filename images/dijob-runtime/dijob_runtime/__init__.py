@@ -1,7 +1,7 @@
 """Runtime support for DI-engine programs in the pods of a DIJob.
 
 It runs in the user's image, next to the user's code. Therefore it supports Python 3.7 and needs
-only the standard library (torchrpc: DI-engine and torch, too).
+only the standard library. The modules for torchrpc also need DI-engine and torch.
 """
 
 from dijob_runtime.parallel import parallel_args

@@ -1,10 +1,10 @@
-"""Compares nng with torchrpc: `python -m dijob_runtime.bench`, in an image with DI-engine, torch
+"""Compares nng with torchrpc: run `python -m dijob_runtime.bench` in an image with DI-engine, torch
 and this package.
 
-One process (the hub) and some peers run on one machine and use loopback TCP, through DI-engine's
-own queue classes. Messages are sent in windows, and each window is acknowledged, because nng drops
-messages that do not fit into its buffers. The queues are measured alternately, so that a slow phase
-of the machine affects both, and the table shows medians.
+One process (the hub) and several peers run on one machine and communicate over loopback TCP,
+through DI-engine's own queue classes. Messages are sent in windows, and each window is
+acknowledged, because nng drops messages that do not fit into its buffers. The queues are measured
+alternately, so that a slow phase of the machine affects both. The table shows medians.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any, Callable
 
 BASE_PORT = 52515
 KIB, MIB = 2**10, 2**20
-# (bytes, messages in one measurement, messages in a window)
+# Each entry: bytes per message, messages per measurement, messages per window.
 SIZES = ((KIB, 1600, 4), (MIB, 160, 4), (64 * MIB, 4, 1))
 QUEUES = ("nng", "torchrpc:cpu")
 ROUNDS = 3
 MEASURE_SECONDS = 180
-# Enough time to connect to a hub that already listens.
+# Enough time to connect to a hub that is already listening.
 SETTLE_SECONDS = 2.0
 GO, DATA, ACK, END = "go", "data", "ack", "end"
 
 
 def make_queue(kind: str, number: int, port: int) -> Any:
-    """Return the queue of process `number`, which is already listening. All others connect to 0,
-    the hub.
+    """Return the queue of process `number`. The queue is already listening. All other processes
+    connect to process 0, the hub.
     """
     listen, dial = f"tcp://127.0.0.1:{port + number}", [f"tcp://127.0.0.1:{port}"] if number else []
     if kind == "nng":
@@ -47,7 +47,7 @@ def make_queue(kind: str, number: int, port: int) -> Any:
 
 
 def run_peer(kind: str, number: int, port: int) -> None:
-    """Run a peer: acknowledge each window, and send a window or end on request."""
+    """Run a peer: acknowledge each window and, on request, send a window or exit."""
     queue, data = make_queue(kind, number, port), b""
     time.sleep(SETTLE_SECONDS)
     while True:
@@ -81,14 +81,14 @@ def one_to_all(queue: Any, peers: int, size: int, window: int) -> None:
 
 
 def all_to_one(queue: Any, peers: int, size: int, window: int) -> None:
-    """Request a window from each peer, and wait until all have arrived."""
+    """Request a window from each peer, and wait until all windows have arrived."""
     queue.publish(GO, f"{window} {size}".encode())
     _until_answered(queue, peers, peers * window)
 
 
 def _until_answered(queue: Any, peers: int, messages: int) -> None:
-    """Wait for the acknowledgements of all peers. A peer's messages arrive in order, so a message
-    that has not arrived before its acknowledgement is lost.
+    """Wait for the acknowledgements of all peers. A peer's messages arrive in order, so any message
+    that has not arrived before the peer's acknowledgement is lost.
     """
     heard: Counter[str] = Counter()
     while heard[ACK] < peers:
@@ -101,8 +101,8 @@ DIRECTIONS: tuple[tuple[str, Direction], ...] = (("1→N", one_to_all), ("N→1"
 
 
 def measure_rates(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
-    """Return messages per second by size and direction; each message goes to or comes from every
-    peer.
+    """Return the messages per second for each size and direction. The rate is per peer: every peer
+    receives (1→N) or sends (N→1) this many messages.
     """
     context = mp.get_context("spawn")
     others = [
@@ -147,8 +147,8 @@ def format_table(found: dict[str, list[dict[tuple[int, str], float]]], peers: in
 
 
 def _in_a_process_of_its_own(kind: str, peers: int, port: int, answers: Any) -> None:
-    """Measure one queue. It needs its own process, because torch has one agent per process, and the
-    alarm ends it if it hangs.
+    """Measure one queue. Each measurement runs in its own process, because torch allows only one
+    agent per process. The alarm kills the process if it hangs.
     """
     signal.alarm(MEASURE_SECONDS)
     answers.put(measure_rates(kind, peers, port))
@@ -160,8 +160,7 @@ def main() -> None:
     peers = parser.parse_args().peers
     found: dict[str, list[dict[tuple[int, str], float]]] = {kind: [] for kind in QUEUES}
     for number in range(ROUNDS * len(QUEUES)):
-        # New ports each time, so that a measurement does not depend on how soon the last ones are
-        # free again.
+        # Each measurement uses new ports, because the previous ports may not be free again yet.
         kind, context = QUEUES[number % len(QUEUES)], mp.get_context("spawn")
         answers = context.SimpleQueue()
         port = BASE_PORT + number * (peers + 1)
@@ -169,7 +168,7 @@ def main() -> None:
         hub.start()
         hub.join()
         if hub.exitcode:
-            raise SystemExit(f"{kind} was not measured: its hub ended with {hub.exitcode}")
+            raise SystemExit(f"{kind} was not measured: its hub exited with {hub.exitcode}")
         found[kind].append(answers.get())
         print(f"round {number // len(QUEUES) + 1} of {ROUNDS}: {kind} measured", flush=True)
     print(format_table(found, peers))

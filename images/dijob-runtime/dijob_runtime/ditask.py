@@ -1,7 +1,8 @@
-"""ditask with the queue torchrpc: `python -m dijob_runtime.ditask`.
+"""ditask with the torchrpc queue: `python -m dijob_runtime.ditask`.
 
-It accepts the options of ditask and those of DI-engine's documentation of torchrpc. In a DIJob,
-none of the latter is needed, because addresses, ranks and names come from the environment.
+It accepts the options of ditask and the options that DI-engine documents for torchrpc. In a DIJob,
+the options for torchrpc are not needed, because addresses, ranks and names come from the
+environment.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ OPTIONS = (
 
 
 def add_options(command: click.Command) -> click.Command:
-    """Add the options to ditask's own command. Its own function does not get them."""
+    """Add the options to ditask's own command. The command's original function does not get
+    them.
+    """
     known = command.callback
 
     def callback(**given: Any) -> Any:
@@ -51,8 +54,8 @@ def add_options(command: click.Command) -> click.Command:
                     f"--init-method {method} is ignored: processes connect to each other directly"
                 )
             runner.install(runner.Flags(links, gpus), given["mq_type"])
-            # DI-engine's parser adds addresses only for nng, and torchrpc needs the same. The
-            # runner then replaces nng with torchrpc.
+            # DI-engine's parser adds addresses only for nng, and torchrpc needs the same addresses.
+            # The runner then replaces nng with torchrpc.
             given["mq_type"] = "nng"
         return known(**given)  # type: ignore[misc]
 

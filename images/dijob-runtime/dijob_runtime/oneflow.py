@@ -18,7 +18,7 @@ def config_distributed(flow: Any = None) -> None:
     """Configure OneFlow's nodes, its port and the GPUs of each node, from the variables of
     `runtime: oneflow`. Rank 0 is the master. Outside a DIJob, the only node is this machine.
 
-    `flow` is the module oneflow, if it should not be imported here.
+    `flow` is the oneflow module. By default, this function imports it.
     """
     flow = flow or importlib.import_module("oneflow")
     nodes = json.loads(os.environ.get("DI_ONEFLOW_NODES") or ALONE)

@@ -1,7 +1,7 @@
 """The arguments of DI-engine's Parallel.runner in a DIJob, for scripts that do not use ditask.
 
 The import hook (hook/parallel.py) applies the same arguments, so that a script behaves the same
-with and without a call of parallel_args().
+with and without a call to parallel_args().
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dijob_runtime.world import FOLDER, PodWorld, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT = 50515
-# Read by the launcher (run/watcher.go).
+# The launcher reads this file (run/watcher.go).
 OTHERWISE = FOLDER / "says-otherwise"
-# Read by `kubectl dijob topology` and `doctor` (operator/dijob/cli/topology/sockets.py).
+# `kubectl dijob topology` and `doctor` read this file (operator/dijob/cli/topology/sockets.py).
 WORKERS = FOLDER / "workers"
 # Set as soon as the variables describe the program's own world instead of the job's
 # (hook/parallel.py). Child processes then do not warn again.
@@ -28,12 +28,13 @@ TOLD = "DIJOB_TOLD"
 def parallel_args(**given: Any) -> dict[str, Any]:
     """Return the arguments that ditask would pass to Parallel.runner in this pod of a DIJob.
 
-    Arguments in `given` that are not None take precedence, and the others are derived from them.
-    Outside a DIJob the arguments are those for one machine, with one process or as many as given.
+    Arguments in `given` that are not None take precedence, and the other arguments are consistent
+    with them. Outside a DIJob the arguments are those for one machine, with one process or the
+    given number of processes.
 
-    In a DIJob, it returns when every peer's address can be reached. Raises NotReachable, after a
-    message on stderr, if one cannot be reached. Raises ValueError for ports that the peers cannot
-    know.
+    In a DIJob, the function returns only when every peer's address can be reached. Raises
+    NotReachable, after printing a message to stderr, if an address cannot be reached. Raises
+    ValueError for ports that the peers cannot know.
     """
     given = without_none(given)
     world = PodWorld.read()
@@ -45,7 +46,8 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     args.update(redis_arguments() if world.mq_type == "redis" else _nng_arguments(world, given))
     args.update(given)
     if args["mq_type"].startswith("torchrpc"):
-        # Imported only here, because the rest of this package needs neither torch nor DI-engine.
+        # This module is imported only here, because the rest of this package needs neither torch
+        # nor DI-engine.
         from dijob_runtime.torchrpc import runner
 
         runner.install()
@@ -59,16 +61,16 @@ def parallel_args(**given: Any) -> dict[str, Any]:
 def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are not None.
 
-    For each argument of Parallel.runner, None is DI-engine's own default (as for most), equivalent
-    to the default, or an error (ding 0.5.3, ding/framework/parallel.py). Scripts often pass on
-    options that are None.
+    For most arguments of Parallel.runner, None is DI-engine's own default. For the others, None is
+    equivalent to the default, or an error (ding 0.5.3, ding/framework/parallel.py). Scripts often
+    pass on options that are None.
     """
     return {name: value for name, value in arguments.items() if value is not None}
 
 
 def with_arguments(world: PodWorld, given: dict[str, Any]) -> PodWorld:
-    """Return the world with the values of these arguments of Parallel.runner. They apply to all
-    ranks, because every rank runs the same program.
+    """Return the world with the values that `given` has for arguments of Parallel.runner. These
+    values apply to all ranks, because every rank runs the same program.
     """
     names = {"n_parallel_workers": "workers", "topology": "topology", "mq_type": "mq_type"}
     return replace(
@@ -77,7 +79,7 @@ def with_arguments(world: PodWorld, given: dict[str, Any]) -> PodWorld:
 
 
 def report_workers(workers: int) -> None:
-    """Record the number of this pod's processes, because the job may not state it."""
+    """Record the number of this pod's processes, because the job might not state it."""
     with suppress(OSError):  # outside a pod the directory does not exist
         WORKERS.write_text(f"parallel-workers {workers}\n")
 
@@ -100,7 +102,8 @@ def find_conflicts(world: PodWorld, given: dict[str, Any]) -> list[str]:
         "topology": ("spec.topology", world.topology),
         "mq_type": ("spec.messageQueue.type", world.mq_type),
     }
-    # The job does not state the number of workers, so the operator has assumed 1.
+    # If this variable is set, the job does not state the number of workers, and the operator has
+    # assumed 1.
     if os.environ.get("DIJOB_WORKERS_ASSUMED"):
         del fields["n_parallel_workers"]
     if len(world.addresses) == 1 or world.mq_type == "redis":
@@ -113,8 +116,8 @@ def find_conflicts(world: PodWorld, given: dict[str, Any]) -> list[str]:
 
 
 def _values_agree(said: Any, jobs: Any) -> bool:
-    """Whether two values agree. The queue torchrpc agrees with torchrpc:cpu and torchrpc:cuda,
-    because it selects one of them.
+    """Whether two values agree. torchrpc agrees with torchrpc:cpu and torchrpc:cuda, because it
+    selects one of them.
     """
     return said == jobs or {str(said).partition(":")[0], str(jobs).partition(":")[0]} == {
         "torchrpc"
@@ -124,8 +127,8 @@ def _values_agree(said: Any, jobs: Any) -> bool:
 def _report_conflicts(world: PodWorld, given: dict[str, Any]) -> None:
     """Report arguments that conflict with the job. The program's values apply nevertheless.
 
-    The launcher reads the file when the program has succeeded, and writes it to the termination
-    message, which the operator reports as a condition.
+    After the program has succeeded, the launcher copies the file to the termination message, which
+    the operator reports as a condition.
     """
     found = "; ".join(find_conflicts(world, given))
     if not found or os.environ.get(TOLD):

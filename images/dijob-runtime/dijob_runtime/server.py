@@ -27,14 +27,14 @@ from dijob_runtime.messages import log_message
 URL = "DI_SERVER_URL"
 TOKEN = "DI_SERVER_TOKEN_FILE"
 TIMEOUT_SECONDS = 10.0
-# Shorter, because a process waits for its last report before it exits.
+# This timeout is shorter, because a process waits for its last report before it exits.
 REPORT_TIMEOUT_SECONDS = 3.0
 # The minimum interval between two reports of a process. The last values are always sent.
 REPORT_SECONDS = 10.0
 
 
 class ServerError(RuntimeError):
-    """A request failed. `status` is the HTTP status; 0 if there was no response."""
+    """A request failed. `status` is the HTTP status, or 0 if there was no response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -44,8 +44,8 @@ class ServerError(RuntimeError):
 def request_replicas(replicas: int) -> int:
     """Set the job's total number of replicas, and return the number that the server confirms.
 
-    It returns before the operator starts or ends pods. Raises ServerError with the server's reason
-    if the job cannot have this number.
+    The function returns before the operator creates or deletes pods. Raises ServerError with the
+    server's reason if the job cannot have this number.
     """
     answer = _send_request("PUT", "replicas", {"replicas": replicas})
     try:
@@ -62,10 +62,10 @@ def report(
 ) -> None:
     """Report the training's progress, for `kubectl get dijobs` and the job's status.
 
-    You may call it at any rate. It returns at once, and a thread sends the newest values every 10
-    s. Without a server it does nothing. A failed request is logged once on stderr, and the program
-    continues. A value that is not a finite number is logged once, too, and the others are sent
-    without it.
+    You can call this function as often as you like. It returns at once, and a thread sends the
+    newest values every 10 s. Without a server it does nothing. A failed request is logged once on
+    stderr, and the program continues. If a value is not a finite number, this is logged once, and
+    only the other values are sent.
     """
     if not os.environ.get(URL):
         return
@@ -82,9 +82,10 @@ def report(
 
 
 def _check_figure(name: str, value: Any) -> float:
-    """Return the value as the server accepts it: finite, and counts as integers.
+    """Return the value in the form that the server accepts: a finite number, or an integer for a
+    count.
 
-    Raises ValueError for other numbers, and whatever the value's own conversion raises.
+    Raises ValueError if the number is not finite, and any exception of the value's own conversion.
     """
     try:
         number: float = operator.index(value)
@@ -96,10 +97,13 @@ def _check_figure(name: str, value: Any) -> float:
 
 
 class _Reporter:
-    """Sends the newest values that this process has reported. A forked process has its own."""
+    """Sends the newest values that this process has reported. A forked process has its own
+    reporter.
+    """
 
     def __init__(self) -> None:
-        # Reentrant: a signal handler may report while its thread holds the lock.
+        # The lock is reentrant, because a signal handler may report while its own thread holds the
+        # lock.
         self._lock = threading.RLock()
         self._sending = threading.Lock()
         self._news: dict[str, Any] = {}
@@ -113,11 +117,11 @@ class _Reporter:
             if self._started:
                 return
             self._started = True
-        # Before Python 3.13, a process that multiprocessing has forked does not call atexit
-        # functions, but finalizers. If both are called, the second has nothing to send.
+        # Both are needed: before Python 3.13, a process that multiprocessing has forked calls
+        # finalizers, but no atexit functions. If both run, the second has nothing to send.
         atexit.register(self.send)
         Finalize(None, self.send, exitpriority=0)
-        # If no thread can be started, the newest values are sent at the end of the process.
+        # If no thread can be started, the newest values are sent when the process exits.
         with suppress(RuntimeError):
             threading.Thread(target=self._run, name="dijob-report", daemon=True).start()
 
@@ -127,8 +131,8 @@ class _Reporter:
             time.sleep(REPORT_SECONDS)
 
     def send(self) -> None:
-        """Send the values that have not been sent. At the end of the process, this also waits for a
-        request of the thread.
+        """Send the values that have not been sent yet. When the process exits, this also waits for
+        a request that the thread is sending.
         """
         if self._pid != os.getpid():
             return  # a fork has copied this object with its locks, which may never be released
@@ -147,7 +151,7 @@ class _Reporter:
         if what not in self._complained:
             self._complained.add(what)
             with suppress(Exception):  # stderr may be closed
-                log_message(f"WARNING: {what} is not reported: {why}")
+                log_message(f"WARNING: could not report {what}: {why}")
 
 
 _reporter = _Reporter()
@@ -165,8 +169,8 @@ if hasattr(os, "register_at_fork"):
 def _send_request(
     method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS
 ) -> Any:
-    """Send a request and return the decoded response. Its form is not checked, because another
-    server may listen at this address.
+    """Send a request and return the decoded response. The caller must check the response, because
+    another server may be listening at this address.
     """
     try:
         base, token_file, job = (os.environ[name] for name in (URL, TOKEN, "DI_JOB_ID"))
@@ -177,7 +181,7 @@ def _send_request(
             " DIJob server (the chart value server.enabled)",
         ) from None
     try:
-        # Read for each request, because the kubelet replaces the token before it expires.
+        # The token is read for each request, because the kubelet replaces it before it expires.
         with open(token_file) as file:
             token = file.read().strip()
         request = Request(
@@ -186,7 +190,7 @@ def _send_request(
             headers={"Authorization": "Bearer " + token, "Content-Type": "application/json"},
             method=method,
         )
-        # Without proxies: those in the template are for addresses outside the cluster.
+        # Proxies are not used, because those in the template are for addresses outside the cluster.
         with build_opener(ProxyHandler({})).open(request, timeout=timeout) as answer:
             return json.loads(answer.read())
     except HTTPError as error:
@@ -198,7 +202,7 @@ def _send_request(
 
 
 def _error_reason(error: HTTPError) -> str:
-    """Return the reason in the server's response; the HTTP status if it has none."""
+    """Return the reason from the server's response, or the HTTP status if the response has none."""
     try:
         return str(json.loads(error.read())["message"])
     except (ValueError, KeyError, TypeError, OSError):

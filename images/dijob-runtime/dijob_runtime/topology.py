@@ -1,13 +1,13 @@
-"""Which process connects to which, as in operator/dijob/topology.py, which names the source of the
-rule. That module cannot be used here, because this package runs in the user's image with Python
-3.7.
+"""Determines which process connects to which. The rule is the same as in
+operator/dijob/topology.py, which names the rule's source. That module cannot be used here, because
+this package runs in the user's image with Python 3.7.
 """
 
 from __future__ import annotations
 
 
 def connects_to(topology: str, position: int) -> range:
-    """Return the positions (ranks, or processes of a pod) to which this one connects."""
+    """Return the positions (ranks, or processes of a pod) to which this position connects."""
     return range({"mesh": position, "star": min(position, 1)}.get(topology, 0))
 
 

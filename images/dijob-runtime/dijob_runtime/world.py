@@ -1,5 +1,5 @@
-"""A process's place in its DIJob, from the environment variables, and the check that its peers can
-be reached.
+"""Reads a process's place in its DIJob from the environment variables, and checks that the process
+can reach its peers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dijob_runtime.topology import connects_to
 
-# Where the operator mounts its own files (docs/runtimes.md).
+# The launcher's program `reach`, which the operator mounts into the pod (docs/runtimes.md).
 REACH = Path("/run/dijob/bin/reach")
 # The directory of topology.json. Processes write files for the launcher there.
 FOLDER = REACH.parents[1]
@@ -40,11 +40,11 @@ class PodWorld:
 
     @staticmethod
     def read(env: Mapping[str, str] = os.environ) -> PodWorld | None:
-        """Return the world; None outside a DIJob. Raises ValueError with the name of a variable
+        """Return the world, or None outside a DIJob. Raises ValueError with the name of a variable
         that is missing or wrong.
         """
         if not env.get("DI_NODES"):
-            # A pod of a DIJob always has a rank, so this is not a program outside a job.
+            # Only a pod of a DIJob has a rank, so this program belongs to a job.
             if env.get("DI_RANK"):
                 raise ValueError(
                     "DI_NODES is empty: the pod has no peer list yet (docs/runtimes.md)"
@@ -71,7 +71,7 @@ class PodWorld:
 
     @property
     def node_ids(self) -> list[int]:
-        """DI-engine's node ids of this pod's processes: rank * workers + i (ding 0.5.3,
+        """The node IDs that DI-engine gives this pod's processes: rank * workers + i (ding 0.5.3,
         k8s_parser.py).
         """
         return list(range(self.rank * self.workers, (self.rank + 1) * self.workers))
@@ -93,7 +93,7 @@ def wait_for_peers(world: PodWorld, port: int) -> None:
 
 
 def wait_for_redis(host: str, port: int) -> None:
-    """Wait until the server answers. Raises NotReachable after DIJOB_REACH_SECONDS (60)."""
+    """Wait until the Redis server answers. Raises NotReachable after DIJOB_REACH_SECONDS (60)."""
     _wait_until_reachable("redis", host, str(port))
 
 
@@ -104,7 +104,8 @@ def _wait_until_reachable(*words: str) -> None:
         code = subprocess.run([str(REACH), *words], check=False).returncode
     except OSError:  # without a launcher the program does not exist, and the check is skipped
         return
-    # Any other code means that the check itself failed. That must not stop the user's program.
+    # Any other exit code means that the check has succeeded or could not run. A check that could
+    # not run must not stop the user's program.
     if code == UNREACHABLE:
         raise NotReachable(
             "cannot reach an address that this process connects to; see the line above"
@@ -119,5 +120,5 @@ def _read_number(env: Mapping[str, str], name: str, default: int | None) -> int:
 
 
 def _bracket_address(address: str) -> str:
-    """Return an address as in a URL: an IPv6 address in brackets."""
+    """Return an address as it is written in a URL: an IPv6 address gets brackets."""
     return f"[{address}]" if ":" in address and not address.startswith("[") else address

@@ -3,15 +3,15 @@
 Python imports this module when it starts, because the launcher prepends this directory to
 PYTHONPATH. The hook waits until a program imports one of the modules in PATCHES, and then applies
 the patch for it. An import hook works for programs that the launcher does not start itself: scripts
-behind a shell, in a venv, or in child processes. Finally the image's own sitecustomize runs, which
-this one hides.
+that run through a shell, in a venv, or in child processes. Finally, this module runs the image's
+own sitecustomize, which is hidden by this module.
 
 Most Python processes never import DI-engine, so this module must start fast. It imports only what
 Python has already imported.
 
-The image may also have an older Python (a tool with 2.7, a distribution with 3.6). It cannot run
-DI-engine, so there this module only runs the image's own sitecustomize. To be importable there, it
-is valid Python 2.7, with types in comments.
+The image may also have an older Python (for example a tool's 2.7 or a distribution's 3.6). Such a
+Python cannot run DI-engine, so this module then only runs the image's own sitecustomize. This file
+is valid Python 2.7, with types in comments, so that an older Python can import it.
 """
 
 import sys
@@ -27,8 +27,9 @@ if TYPE_CHECKING:  # not at run time: importing typing takes milliseconds
     from types import ModuleType
     from typing import Any, Optional, Sequence
 
-# The modules that are patched when they are imported, each with the module whose function `patch`
-# does it. A patch is imported only then, so that other programs do not pay for it.
+# The modules that are patched when they are imported, each with the name of the module whose
+# `patch` function patches it. A patch is imported only when it is needed, so that other programs
+# start fast.
 PATCHES = {
     "ding.entry.cli_ditask": "dijob_runtime.hook.ditask",
     "ding.framework.task": "dijob_runtime.hook.task",
@@ -56,7 +57,7 @@ class Finder:
 
 
 class Patching:
-    """Wraps a module's own loader, and patches the module after it is executed."""
+    """Wraps a module's own loader, and patches the module after it has been executed."""
 
     def __init__(self, loader, patch):
         # type: (Any, str) -> None
@@ -79,9 +80,12 @@ class Patching:
             __import__(self._patch)
             sys.modules[self._patch].patch(module)
         except Exception as error:
-            # An unknown version of DI-engine. The program must still run as it would without this
-            # hook, so the import does not fail.
-            text = "dijob: WARNING: unsupported version of %s, this rank may not join its job: %r\n"
+            # The version of DI-engine is not supported. The program must still run as it would
+            # without this hook, so the import does not fail.
+            text = (
+                "dijob: WARNING: unsupported version of %s, so this rank might not join its job:"
+                " %r\n"
+            )
             sys.stderr.write(text % (module.__name__, error))
 
 
@@ -96,7 +100,7 @@ def run_the_images_own():
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return
-    # sys.modules must contain the image's module and not this one, as without the launcher.
+    # As without the launcher, sys.modules must contain the image's module instead of this one.
     module = type(sys)("sitecustomize")
     module.__spec__, module.__file__, module.__loader__ = spec, spec.origin, spec.loader
     sys.modules["sitecustomize"] = module
@@ -112,7 +116,8 @@ def _run_in_python_2(folders):
     except ImportError:
         return
     # Remove this module from sys.modules first, because Python 2 would otherwise execute the other
-    # file in it. Keep a reference, because Python 2 clears the globals of a module without one.
+    # file in this module's namespace. Keep a reference to this module, because Python 2 clears the
+    # globals of a module that has no references.
     vars(sys)["dijob_sitecustomize"] = sys.modules.pop("sitecustomize")
     imp.load_module("sitecustomize", *found)  # type: ignore[arg-type]  # a file of Python 2
 

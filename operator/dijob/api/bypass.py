@@ -1,8 +1,8 @@
 """Finds programs that run without the operator's launcher and do not know their peers.
 
-The launcher runs the template's `command`. Without it, DI-engine gets no arguments from the job:
-each pod may train alone although every variable is set, and the job still succeeds. A program that
-reads the variables itself (torch's, Slurm's, or DI_NODES) needs no launcher.
+The launcher runs the template's `command`. Without the launcher, DI-engine gets no arguments from
+the job: each pod may train alone although every variable is set, and the job still succeeds. A
+program that reads the variables itself (torch's, Slurm's, or DI_NODES) needs no launcher.
 """
 
 from typing import Final
@@ -18,30 +18,33 @@ _OFF: Final = (
     " add `--platform k8s --topology mesh` to the command, or set launcher: Auto"
 )
 _NO_COMMAND: Final = (
-    "is not set, so the image's entry point runs without the operator's launcher, DI-engine does"
-    " not know its peers, and each pod may train alone: set `command` to the program, such as"
-    " `command: [ditask]`, and keep its arguments in `args`. If the program reads DI_RANK and"
-    " DI_NODES itself, set spec.launcher: Off"
+    "is not set, so the image's entry point runs without the operator's launcher. Without the"
+    " launcher, DI-engine does not know its peers, and each pod may train alone: set `command` to"
+    " the program, such as `command: [ditask]`, and keep the program's arguments in `args`. If the"
+    " program reads DI_RANK and DI_NODES itself, set spec.launcher: Off"
 )
 _OWN_WORLD: Final = (
     "passes {} to ditask, which then runs as if it were outside a job, so the ranks do not connect"
-    " to each other: remove this option, or add --topology alone if that is intended"
+    " to each other: remove this option, or add `--topology alone` if each rank is meant to train"
+    " on its own"
 )
 
 
 def bypass_problems(job: DIJob) -> tuple[Problem, ...]:
-    """Return why programs of the job do not know their peers, one problem for each pod set."""
+    """Return the reasons why programs of the job do not know their peers, at most one for each pod
+    set.
+    """
     found = (bypass_problem(pod_set, job) for pod_set in job.pod_sets)
     return tuple(dict.fromkeys(one for one in found if one))
 
 
 def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
-    """Return why the programs of these pods do not know their peers.
+    """Return the reason why the programs of these pods do not know their peers.
 
-    Returns None if the programs know their peers, or if they have none.
+    Returns None if the programs know their peers or do not have any.
     """
     spec = job.spec
-    # A single process has no peers. With topology alone, processes ignore their peers.
+    # A single process has no peers. With topology `alone`, processes ignore their peers.
     if spec.maximum * job.workers == 1 or job.topology is Topology.ALONE:
         return None
     main = pod_set.main_container
@@ -55,12 +58,12 @@ def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
         return Problem("spec.launcher", _OFF) if alone else None
     if given and (option := _own_world(command, job)):
         return Problem(f"{pod_set.main_path}.command", _OWN_WORLD.format(option))
-    # With a command the launcher runs, and with --platform k8s DI-engine reads the variables
+    # If there is a command, the launcher runs. With --platform k8s, DI-engine reads the variables
     # itself.
     if given or command.platform == "k8s":
         return None
-    # Programs of another runtime read its variables themselves. With a message queue they use
-    # DI-engine as well, which gets its arguments only from the launcher.
+    # Programs for another runtime read the variables of that runtime themselves. If the job has a
+    # message queue, they also use DI-engine, which gets its arguments only from the launcher.
     informed = spec.runtime is not Runtime.DITASK and spec.message_queue is None
     return None if informed and not alone else Problem(f"{pod_set.main_path}.command", _NO_COMMAND)
 
@@ -69,7 +72,7 @@ def _own_world(command: Command, job: DIJob) -> str:
     """Return the option that keeps ditask from joining the job's ranks, or "" if there is none.
 
     The launcher makes the same decision in the pod (its ditask/ditask.go). Options that state the
-    user's intention, such as --topology alone, are not reported.
+    user's intention, such as `--topology alone`, are not reported.
     """
     options = command.options or {}
     decisive = ("platform", "attach-to", "topology", "mq-type")

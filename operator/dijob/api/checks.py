@@ -1,8 +1,9 @@
 """The validation rules of a DIJob beyond its schema.
 
-The CRD has most of them as CEL rules with the same messages, so that `kubectl apply` fails
-immediately. The operator checks all of them again: an object can be older than a rule, and some
-rules need the parsed command or exceed CEL's cost budget. Their result is the condition Invalid.
+The CRD contains most of these rules as CEL rules with the same messages, so that `kubectl apply`
+fails immediately. The operator checks all of them again: an object can be older than a rule, and
+some rules need the parsed command or exceed CEL's cost budget. The problems are reported in the
+condition Invalid.
 """
 
 import re
@@ -24,8 +25,8 @@ from dijob.api.template_checks import (
 )
 from dijob.names import Addressing, Queue, Runtime, TaskType
 
-# {} is replaced by Succeeded or Failed. A job that has ended is immutable, because its name refers
-# to its outcome (docs/decisions/016).
+# {} is replaced with Succeeded or Failed. A job that has ended is immutable, because its name
+# refers to its outcome (docs/decisions/016).
 ENDED_MESSAGE: Final = (
     "the job has ended ({}): delete it and apply again (kubectl dijob restart NAME -f FILE does"
     " both), or use a new name"
@@ -61,7 +62,7 @@ NUM_MESSAGE: Final = (
 )
 ORDINARY_MESSAGE: Final = (
     "is a condition of every pod's normal life cycle and does not indicate a failure: use another"
-    " one, such as DisruptionTarget"
+    " condition, such as DisruptionTarget"
 )
 EXIT_CODE_MESSAGE: Final = (
     "needs restartPolicy: Never in the template, because a container that restarts in its pod shows"
@@ -76,8 +77,8 @@ HOMOGENEOUS_MESSAGE: Final = (
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
-# The longest peer list, in characters. A pod's annotations (256 KiB in total) contain it twice, or
-# three times with tasks, and an environment string (128 KiB) contains it once.
+# The longest peer list, in characters. A pod's annotations (256 KiB in total) contain the list
+# twice, or three times with tasks, and an environment string (128 KiB) contains the list once.
 LIST_LENGTH: Final = 100_000
 TASKS_LIST_LENGTH: Final = 75_000
 
@@ -85,7 +86,8 @@ TASKS_LIST_LENGTH: Final = 75_000
 def job_problems(job: DIJob) -> tuple[Problem, ...]:
     """Return all reasons why the job cannot run as written."""
     spec = job.spec
-    # Without exactly one shape, the other rules would report only consequences of this mistake.
+    # If the job has both tasks and a template, or neither, the other rules would report only
+    # consequences of this mistake.
     if (spec.tasks is None) == (spec.template is None):
         return (Problem("spec", ONE_SHAPE_MESSAGE if spec.tasks else NO_SHAPE_MESSAGE),)
     found = [
@@ -99,8 +101,8 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         *_volume_problems(spec),
         *_policy_problems(job),
         *_setting_conflicts(job),
-        # If the job has started, an older operator has accepted it. It must keep its pods, so it
-        # gets a warning instead (warnings.py).
+        # A job that has started was accepted by an older operator. The job must keep its pods, so
+        # it gets a warning instead (warnings.py).
         *(() if job.status.start_time else variable_problems(job)),
     ]
     for pod_set in job.pod_sets:
@@ -131,7 +133,7 @@ def _size_problems(spec: Spec) -> Iterator[Problem]:
         if spec.desired > names.MAX_REPLICAS:
             yield Problem(
                 "spec.tasks",
-                f"have {spec.desired} replicas in total; it must be at most {names.MAX_REPLICAS}",
+                f"have {spec.desired} replicas in total; the maximum is {names.MAX_REPLICAS}",
             )
         return
     if least is None and most is None and wish is None:
@@ -140,7 +142,7 @@ def _size_problems(spec: Spec) -> Iterator[Problem]:
         yield Problem(
             "spec.minReplicas", f"is {least}, but maxReplicas is {most}: change one of them"
         )
-        # No number of replicas could satisfy both bounds, so it is not checked.
+        # `replicas` is not checked, because no value could satisfy both bounds.
         return
     if wish is not None and least is not None and wish < least:
         yield Problem(
@@ -170,10 +172,11 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
             most = max(0, room)
             yield Problem(
                 f"{place}.name",
-                f"has {len(name)} characters, and there is room for {most}:"
+                f"has {len(name)} characters, but there is room for only {most}:"
                 f" {job_names.TASK_LENGTH_MESSAGE}",
             )
-        # The only such name is num. Its variable would hide the number of ranks.
+        # num is the only task name whose variable is reserved. That variable would hide the number
+        # of ranks.
         if names.nodes_variable(name) in names.RESERVED_ENV:
             yield Problem(f"{place}.name", NUM_MESSAGE)
         if task.type in types and task.type is not TaskType.NONE:
@@ -216,9 +219,10 @@ def _queue_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _setting_conflicts(job: DIJob) -> Iterator[Problem]:
-    """Yield a problem if two sources have different values for a setting of all ranks.
+    """Yield a problem if two sources have different values for a setting that all ranks share.
 
-    All tasks form one world. If no field of the spec has the value, the commands must agree.
+    All tasks form one world. If no field of the spec has the value, all commands must have the same
+    value.
     """
     for field, option in (("parallel_workers", "--parallel-workers"), ("topology", "--topology")):
         here, below = job.spec.explicit(field), getattr(job.spec.engine_fields, field, None)
@@ -245,13 +249,13 @@ def _setting_conflicts(job: DIJob) -> Iterator[Problem]:
 
 
 def _group_problems(spec: Spec) -> Iterator[Problem]:
-    # The apiserver would reject an invalid label only in the pods.
+    # The apiserver would reject an invalid label only when the operator creates the pods.
     if not re.fullmatch(GROUP_PATTERN, spec.group):
         yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
 
 
 def _volume_problems(spec: Spec) -> Iterator[Problem]:
-    # The apiserver would reject such volumes only in the pods, after the job was accepted.
+    # The apiserver would reject such volumes only when the operator creates the pods.
     seen = set[str]()
     for at, volume in enumerate(spec.volumes or ()):
         name = volume.get("name")
@@ -295,7 +299,7 @@ def _policy_problems(job: DIJob) -> Iterator[Problem]:
                     f"{place}.onPodConditions[{number}].type",
                     f"{condition.type} {ORDINARY_MESSAGE}",
                 )
-        # The pods to which the rule applies.
+        # The pod sets to which the rule applies.
         meant = [pod_set for pod_set in job.pod_sets if rule.task in ("", pod_set.name)]
         if rule.on_exit_codes and any(
             pod_set.pod.get("restartPolicy") != "Never" for pod_set in meant

@@ -1,8 +1,8 @@
 """Parses a container's command and args: whether it runs ditask, with which options, and how.
 
-The operator must know some options, such as the number of workers, before it creates the pods.
-The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. Their effect with `--platform
-k8s` is in ding/entry/cli_parsers/k8s_parser.py.
+The operator must know some options, such as the number of workers, before it creates the pods. The
+options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. Their effect with `--platform k8s`
+is defined in ding/entry/cli_parsers/k8s_parser.py.
 
 The parser does not guess: for a value in a variable or a script file it returns None, and sets
 `dynamic`. It raises no exceptions, because a command can be any text.
@@ -25,18 +25,20 @@ _FLAGS: Final = frozenset({"-v", "--version", "-h", "--help"})
 _LISTENING: Final = frozenset(
     {"ports", "mq-type", "protocol", "platform", "platform-spec", "address"}
 )
-# The longest command that is parsed, in characters over all words. A script within a script counts
-# again. All jobs share one thread, so a long command of one job would delay the others.
+# The longest command that is parsed, as the total number of characters in its words. A script
+# within a script is counted again. All jobs share one thread, so a long command of one job would
+# delay the others.
 READ_LENGTH: Final = 16 * 1024
 _ACTIVATORS: Final = frozenset({"conda", "mamba", "micromamba"})
 
 
 @dataclass(frozen=True)
 class Command:
-    """What can be read from a container's command line.
+    """The facts that can be read from a container's command line.
 
-    An option is None if it is absent or if its value cannot be read. In the second case, `hidden`
-    has the option's name without dashes, or "*" if any option may be hidden, as in `ditask "$@"`.
+    An option is None if it is absent or if its value cannot be read. If the value cannot be read,
+    `hidden` contains the option's name without dashes. It contains "*" if any option may be hidden,
+    as in `ditask "$@"`.
     """
 
     runs_ditask: bool = False
@@ -45,10 +47,10 @@ class Command:
     topology: str | None = None
     mq_type: str | None = None
     ports: tuple[int, ...] = ()
-    # Why the shell does not find the launcher's ditask, as text: a path, a login shell, conda.
+    # The reason why the shell does not find the launcher's ditask: a path, a login shell, conda.
     bypass: str | None = None
-    # Whether something cannot be read: it is in a script or a variable, or it differs between
-    # calls.
+    # Whether a part of the command cannot be read, because it is in a script or a variable, or
+    # because it differs between the script's ditask calls.
     dynamic: bool = False
     hidden: frozenset[str] = frozenset()
     # Every option that can be read, by its long name without dashes.
@@ -78,9 +80,9 @@ class Command:
 def listen_port(command: Command) -> int | None:
     """Return the TCP port on which a command's first worker listens (over nng or torchrpc).
 
-    The port is that of `--ports`, else 50515 (k8s_parser.py `_get_ports`, cli_ditask.py). Returns
-    None if no process listens (redis), if the command chooses the address itself (ipc, another
-    platform, --address, --platform-spec), or if an option cannot be read.
+    The port is the value of `--ports`, or 50515 by default (k8s_parser.py `_get_ports`,
+    cli_ditask.py). Returns None if no process listens (redis), if the command chooses the address
+    itself (ipc, another platform, --address, --platform-spec), or if an option cannot be read.
     """
     options = command.options or {}
     plain = (
@@ -102,8 +104,8 @@ class _Seen:
 
     def __init__(self) -> None:
         self.calls: list[tuple[dict[str, str], frozenset[str]]] = []
-        # An activation or login shell, under which the later commands run. It changes PATH, so that
-        # the image's own ditask is found before the launcher's.
+        # The activation command or login shell that precedes the later commands. It changes PATH,
+        # so that the image's own ditask is found before the launcher's.
         self.detour: str | None = None
         self.bypass: str | None = None
         self.opaque = False
@@ -159,7 +161,7 @@ def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> N
     call = shellwords.parse_call(rest)
     if call.login:
         seen.detour = f"the login shell `{program_name(program)} -l`"
-    # The outermost script is one of the words, which `of` has counted already.
+    # The outermost script is not counted again: it is one of the words that `of` has counted.
     script = (
         call.script
         if call.script is not None and (not depth or seen.may_read([call.script]))
@@ -195,7 +197,7 @@ def _read_conda_run(name: str, rest: Sequence[str], seen: _Seen, depth: int) -> 
 
 
 def _read_options(words: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Return the options of one ditask call, and the names of those that cannot be read.
+    """Return the options of one ditask call, and the names of the options that cannot be read.
 
     The rules are click's: the last of several values is used, and `--` ends the options.
     """
@@ -234,8 +236,8 @@ def _merge_calls(seen: _Seen) -> Command:
         return Command(dynamic=seen.opaque)
     first = seen.calls[0][0]
     hidden = {name for _, names_ in seen.calls for name in names_}
-    # A script can have several calls, for example in an `if` on the rank. An option with different
-    # values in them is unknown, because the operator cannot know which call runs.
+    # A script can have several calls, for example in an `if` that tests the rank. An option that
+    # differs between the calls is unknown, because the operator cannot know which call runs.
     counts = Counter(pair for given, _ in seen.calls for pair in given.items())
     hidden |= {name for (name, _), count in counts.items() if count < len(seen.calls)}
     options = {name: value for name, value in first.items() if name not in hidden}

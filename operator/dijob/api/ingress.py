@@ -28,14 +28,14 @@ def _number_or_name(value: Any) -> Any:
     )
 
 
-# `from` and `except` are keywords of Python, so the fields below have other names and an alias.
+# `from` and `except` are Python keywords, so the fields below have other names and use aliases.
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 PortOrName = Annotated[int | str, BeforeValidator(_number_or_name)]
 Cidr = Annotated[str, Field(min_length=1, max_length=43)]
 
 
 class Part(Strict):
-    """A part of a rule. Each key in it must have a value."""
+    """A part of a rule. Each key in this part must have a value."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -54,7 +54,7 @@ class Expression(Part):
 
 
 class Selector(Part):
-    """A label selector; an empty one selects all."""
+    """A label selector. An empty selector selects everything."""
 
     match_labels: Labels | None = None
     match_expressions: Annotated[tuple[Expression, ...], Field(max_length=16)] = ()
@@ -84,7 +84,7 @@ class PolicyPort(Part):
 
 
 class IngressRule(Part):
-    """Peers that may connect to these ports, or to all ports if there are none."""
+    """Peers that may connect to these ports, or to all ports if no ports are listed."""
 
     from_: Annotated[tuple[Peer, ...], Field(min_length=1, max_length=64, alias="from")]
     ports: Annotated[tuple[PolicyPort, ...], Field(max_length=64)] = ()

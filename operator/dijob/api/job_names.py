@@ -13,15 +13,16 @@ NAME_LENGTH: Final = 58
 LABEL_LENGTH: Final = 63
 # Kubernetes appends this many random characters to a generateName.
 GENERATED: Final = 5
-# Prepended to a name that begins with a digit, which no Service name may.
+# This prefix is prepended to a name that begins with a digit, because a Service's name must not
+# begin with a digit.
 PREFIX: Final = "job-"
 NAME_MESSAGE: Final = (
     f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are"
-    " named NAME-RANK and the Service NAME: choose another name"
+    " named NAME-RANK and the Service is named NAME: choose another name"
 )
 GENERATE_NAME_MESSAGE: Final = (
-    f"generateName may have at most {NAME_LENGTH - GENERATED} characters here, because Kubernetes"
-    f" adds {GENERATED}: make it shorter"
+    f"generateName may have at most {NAME_LENGTH - GENERATED} characters, because Kubernetes"
+    f" appends {GENERATED} more: make it shorter"
 )
 TASK_LENGTH_MESSAGE: Final = (
     f"the pods are named JOB-TASK-INDEX, which may have at most {LABEL_LENGTH} characters in all:"
@@ -37,7 +38,7 @@ def is_allowed(name: str) -> bool:
 def nearest_allowed(name: str) -> str:
     """Return the allowed name that is most similar to this one, or "" if no part of it can be kept.
 
-    crd/naming.py builds the same name in CEL. For a few long names, it suggests none.
+    crd/naming.py builds the same name in CEL. For a few long names, the CEL rule suggests no name.
     """
     plain = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
     begun = plain if plain[:1].isalpha() or not plain else f"{PREFIX}{plain}"

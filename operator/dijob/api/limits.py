@@ -1,8 +1,8 @@
 """Limits for the depth and the size of an object.
 
-In places that keep unknown fields, an apiserver stores up to 10,000 levels. Neither a schema nor
-CEL can measure depth, and every parser and every copy recurses, so one such object could end the
-process. Deep and large parts are therefore cut from the JSON text before it is parsed, and what
+In fields that keep unknown keys, an apiserver stores up to 10,000 nested levels. Neither a schema
+nor CEL can measure depth, and every parser and every copy recurses, so one such object could crash
+the process. Deep and large parts are therefore cut from the JSON text before it is parsed, and what
 remains is rejected by validation (docs/decisions/014).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dijob.api.problems import Problem
 
-# Validation rejects more than LEVELS levels, and no field of Kubernetes is nearly as deep.
+# Validation rejects more than LEVELS levels, and no field of Kubernetes is nested nearly as deeply.
 # Documents are cut only at KEPT_LEVELS, so a job never runs from a truncated spec. pydantic stops
 # at 200 levels, and the list or the event around an object needs some of them.
 LEVELS: Final = 100
@@ -22,8 +22,8 @@ KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred values, and each pod gets all of them. The largest
 # object that an apiserver stores has a million values and would delay all other jobs.
 VALUES: Final = 10_000
-# A part of a document with more commas and brackets than this has more than VALUES values, because
-# a value has at most two of them.
+# If a part of a document has more commas and brackets than this, it has more than VALUES values,
+# because each value adds at most two commas or brackets.
 TOKENS: Final = 2 * VALUES + 5_000
 # The placeholder for the content of an object or list that was cut. Validation rejects it.
 CUT: Final = "\0cut"
@@ -38,7 +38,7 @@ DEEP_MESSAGE: Final = (
 )
 LARGE_MESSAGE: Final = (
     f"has more than {VALUES:,} values, and each pod would get all of them: make it smaller, for"
-    " example with a ConfigMap that the template mounts or references in envFrom"
+    " example by moving values to a ConfigMap that the template mounts or references in envFrom"
 )
 # etcd stores an object, including its status, only up to about 1.5 MB. A job above this size may
 # leave no room for a status, which takes up at most about 100 KB.
@@ -67,8 +67,8 @@ def cut_depth(document: bytes) -> bytes:
 
 
 def is_wide(document: bytes) -> bool:
-    """Whether a document may have so many values that `narrow` has to cut some."""
-    # A cheap test that is enough for most documents: three bytes have at most two tokens, as in
+    """Whether a document may have so many values that `cut_size` has to cut some."""
+    # A cheap test that is enough for most documents: three bytes contain at most two tokens, as in
     # "[],[],[]".
     if 2 * len(document) <= 3 * TOKENS:
         return False
@@ -123,7 +123,7 @@ def depth_problems(value: Any, path: str) -> Iterator[Problem]:
 
 
 def _next_level(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields and entries of the values of one level, each with its path."""
+    """Yield the fields and entries one level below these values, each with its path."""
     for path, value in level:
         if isinstance(value, dict):
             yield from ((_join_path(path, f".{name}"), below) for name, below in value.items())
@@ -134,7 +134,7 @@ def _next_level(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _join_path(path: str, step: str) -> str:
-    """Return the path of a field or entry, cut to what a message can show."""
+    """Return the path of a field or entry, truncated to fit into a message."""
     return path if len(path) > _PATH_LENGTH else path + step[: _PATH_LENGTH + 1]
 
 

@@ -1,4 +1,4 @@
-"""Warns of labels and annotations on the DIJob that only have an effect on pods.
+"""Warns about labels and annotations on the DIJob that have an effect only on pods.
 
 Queues, autoscalers and sidecar injectors read such keys on pods. Pods get the keys of their
 template, so the same key on the DIJob has no effect. Without a warning, a queue label on the DIJob
@@ -65,8 +65,8 @@ _KEYS: Final = {
 
 
 def misplaced_key_warnings(job: DIJob) -> Iterator[Problem]:
-    """Yield a warning for each key of the DIJob that only has an effect on pods, if the pods lack
-    it.
+    """Yield a warning for each key of the DIJob that has an effect only on pods and is missing
+    there.
     """
     for field, given in (
         ("labels", job.metadata.labels),
@@ -93,7 +93,9 @@ def _given_keys(metadata: TemplateMetadata, field: str) -> Mapping[str, str]:
 
 
 def _reader_of_key(key: str) -> str | None:
-    """Return the name of the program that reads a key on pods, or None if it is not known."""
+    """Return the name of the program that reads a key on pods, or None if no such program is
+    known.
+    """
     domain, separator, _ = key.partition("/")
     parts = domain.split(".") if separator else []
     above = (".".join(parts[at:]) for at in range(len(parts)))

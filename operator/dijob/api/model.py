@@ -1,8 +1,8 @@
 """The DIJob: its spec, its status, and values derived from both.
 
-The properties here resolve what the spec leaves open: a value can be in a field, in engineFields or
-in an option of the command. All other code asks this model, so that the rules of precedence are in
-one place.
+The properties of the model resolve values that the spec leaves open: a value can be in a field, in
+engineFields or in an option of the command. All other code uses these properties, so that the rules
+of precedence are in one place.
 """
 
 import hashlib
@@ -51,11 +51,11 @@ class DIJob(Stored):
     spec: Spec
     """The desired job."""
     status: Status = Status()
-    """The observed state of the job and the actions of the operator, written only by the
-    operator."""
+    """The observed state of the job and the actions of the operator. Only the operator writes the
+    status."""
 
-    # These two are cached, because a job is read many times per reconciliation, and parsing a
-    # command or hashing a template takes longer than anything else here.
+    # The next two properties are cached, because a job is read many times per reconciliation, and
+    # parsing a command or hashing a template takes longer than anything else here.
     @cached_property
     def pod_sets(self) -> tuple[PodSet, ...]:
         """The job's pod sets in rank order: one for the template, or one for each task."""
@@ -69,8 +69,8 @@ class DIJob(Stored):
     def pod_set_of(self, rank: int) -> PodSet:
         """Return the pod set of a rank.
 
-        Ranks above the desired size belong to the last set. They exist while a job that was scaled
-        down still has their pods, and only the last task can be scaled.
+        Ranks above the desired size exist while a job that was scaled down still has their pods.
+        They belong to the last set, because only the last task can be scaled.
         """
         return next(
             (pod_set for pod_set in self.pod_sets if rank < pod_set.first + pod_set.replicas),
@@ -105,8 +105,8 @@ class DIJob(Stored):
         if the spec has engineFields, as in DI-orchestrator 1.0)."""
         if (field := self.spec.explicit("topology")) is not None:
             return Topology(field)
-        # All ranks have the same topology, so any command that states it decides. Commands that
-        # disagree are rejected (checks.py).
+        # All ranks have the same topology, so any command that states a topology determines it.
+        # Commands that disagree are rejected (checks.py).
         options = (
             pod_set.command.topology
             for pod_set in self.pod_sets
@@ -137,26 +137,30 @@ class DIJob(Stored):
 
     @property
     def server(self) -> str:
-        """The name of the pod and the service of the job's own Redis server, "" if it has none."""
+        """The name of the pod and of the service of the job's own Redis server, or "" if there is
+        none.
+        """
         queue = self.spec.message_queue
         return f"{self.metadata.name}-{names.SERVER_SUFFIX}" if queue and queue.own else ""
 
     @property
     def restart_scope(self) -> RestartScope:
-        """Which ranks restart when one is lost: the field, else what the runtime needs."""
+        """Which ranks restart when one is lost: the field, else the scope that the runtime
+        needs.
+        """
         fixed = self.spec.runtime.traits.fixed_membership
         return self.spec.restart.scope or (RestartScope.JOB if fixed else RestartScope.POD)
 
     @property
     def paused(self) -> bool:
-        """Whether the annotation that pauses the job has any value other than "false"."""
+        """Whether the job is paused: the annotation has any value other than "false"."""
         return self.metadata.annotations.get(names.ANNOTATION_PAUSED, "false") != "false"
 
 
 def spec_fingerprint(spec: Spec) -> str:
     """Return a hash of the immutable fields, which shows whether a pod was created from this spec.
 
-    The hash covers what the user wrote, not the pod that the operator makes of it. Otherwise an
+    The hash covers what the user wrote, not the pod that the operator creates from it. Otherwise an
     upgrade of the operator would mark every running pod as outdated. For the same reason most
     fields are hashed only if they differ from their default: a pod that is older than the field
     keeps its hash.
@@ -168,7 +172,7 @@ def spec_fingerprint(spec: Spec) -> str:
     }
     written = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=counted)
     if spec.tasks:
-        # The last task can be scaled while the job runs. Its size must not mark its pods as
-        # outdated.
+        # The last task can be scaled while the job runs. A change to its size must not mark its
+        # pods as outdated.
         written["tasks"][-1].pop("replicas")
     return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]

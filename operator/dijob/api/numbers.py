@@ -6,9 +6,9 @@ DIGITS: Final = 15
 
 
 def parse_natural(text: str, digits: int = DIGITS) -> int | None:
-    """Return the number if a text has only ASCII digits, and at most `digits` of them, else None.
+    """Return the number in a text of at most `digits` ASCII digits, or None for any other text.
 
-    No built-in check is strict enough: `isdigit` accepts "²", which `int` rejects, and `int`
-    accepts "1_0", and raises an error for thousands of digits.
+    No built-in check is strict enough: `isdigit` accepts "²", which `int` rejects. `int` accepts
+    "1_0", and raises an error for thousands of digits.
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None

@@ -1,9 +1,9 @@
-"""Checks variables of the operator that a template sets itself.
+"""Checks a template's own values for variables that the operator sets.
 
-A template's value takes precedence in the pod, but the operator follows the spec. If the two
-disagree, ranks disagree about which of them connect, how many processes there are, or which queue
-they use. Such a job is rejected before its first pod is created. A job that an older operator
-accepted keeps running and gets a warning instead.
+A template's value takes precedence in the pod, but the operator follows the spec. If the template's
+value and the spec differ, the ranks disagree about which of them connect, how many processes there
+are, or which queue they use. Such a job is rejected before its first pod is created. A job that an
+older operator accepted keeps running and gets a warning instead.
 """
 
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ def variable_problems(job: DIJob) -> tuple[Problem, ...]:
 
 
 def variable_warnings(job: DIJob) -> Iterator[Problem]:
-    """Yield a warning for each variable in the templates that overrides the operator's, or whose
-    value cannot be read.
+    """Yield a warning for each variable in the templates that overrides a variable of the operator,
+    or whose value cannot be read.
     """
     world, meta = _known_values(job), job.metadata
     # A template may repeat the operator's own values.
@@ -52,8 +52,8 @@ def variable_warnings(job: DIJob) -> Iterator[Problem]:
             if name in world and value is None:
                 yield Problem(
                     path,
-                    f"{name} has a value that the operator cannot read; it must be {world[name]!r},"
-                    f" as in {_FIELDS[name]}: remove the variable",
+                    f"the operator cannot read the value of {name}, which must be {world[name]!r}"
+                    f" (see {_FIELDS[name]}): remove the variable",
                 )
             elif name in hidden and (name, value) not in same:
                 yield Problem(
@@ -77,7 +77,7 @@ def _known_values(job: DIJob) -> dict[str, str]:
 
 
 def _given_variables(pod_set: PodSet) -> Iterator[tuple[str, str, str | None]]:
-    """Yield path, name and value of the main container's variables.
+    """Yield the path, name and value of each of the main container's variables.
 
     The value is None if it is known only in the cluster, as with valueFrom or a $(REFERENCE).
     """

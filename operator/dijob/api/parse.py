@@ -1,8 +1,8 @@
-"""Parses objects of the apiserver into DIJobs. Nothing else creates a DIJob.
+"""Parses objects from the apiserver into DIJobs. Nothing else creates a DIJob.
 
-Parsing must be strict for a new job, so that its user learns of a mistake, and lenient for an old
-one. An object can be older than a rule, and a status can have been written by another operator or
-by hand. The operator must still be able to clean up such a job.
+Parsing must be strict for a new job, so that its user learns of mistakes, and lenient for an
+existing job. An object can be older than a rule, and a status can have been written by another
+operator or by hand. The operator must still be able to clean up such a job.
 """
 
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ from dijob.api.status import Status
 Body = Mapping[str, Any]
 Part = TypeVar("Part", Spec, Status)
 
-# No operator counts this far. If the status has a larger number, adding 1 could exceed the field's
-# maximum, and no status of the job could be written any more. So such a number counts as absent.
+# No real count reaches this number. If the status had a larger number, adding 1 could exceed the
+# field's maximum, and the job's status could no longer be written. So a larger number counts as
+# absent.
 ABSURD = 2_000_000_000
 
 
 def parse_job(body: Body) -> DIJob:
     """Parse and validate an object as the apiserver returns it.
 
-    Raises SpecError with every problem found. That includes problems that the CRD's rules reject,
-    because an object can be older than a rule. Fields of the status that cannot be read count as
-    absent.
+    Raises SpecError with every problem found. That includes violations of the CRD's rules, because
+    an object can be older than a rule. Fields of the status that cannot be read count as absent.
     """
     # This check comes first, because pydantic recurses.
     _refuse_depth(body)
@@ -41,8 +41,8 @@ def parse_job(body: Body) -> DIJob:
             status=parse_status(body),
         )
     except ValidationError as error:
-        # Only an object from the apiserver has a uid. In a user's file, an unknown field is a
-        # typing error; in the apiserver's object, it is a field that only the CRD knows.
+        # Only an object from the apiserver has a uid. In a user's file, an unknown field is a typo;
+        # in the apiserver's object, it is a field that only the CRD knows.
         served = "uid" in (body.get("metadata") or {})
         raise SpecError(from_validation(error, DIJob, served=served)) from error
     found = checks.job_problems(job)
@@ -52,10 +52,11 @@ def parse_job(body: Body) -> DIJob:
 
 
 def parse_status(body: Body) -> Status:
-    """Return the status of an object of the apiserver.
+    """Return the status of an object from the apiserver.
 
     Each field that cannot be read counts as absent, and the others are kept. So a job that has
-    ended stays ended whatever another operator wrote (DI-orchestrator 1.0 wrote negative counts).
+    ended stays ended, even if another operator wrote invalid values (DI-orchestrator 1.0 wrote
+    negative counts).
     """
     given = body.get("status")
     kept = (
@@ -69,7 +70,7 @@ def parse_status(body: Body) -> Status:
 def _read_job(body: Body) -> DIJob:
     """Return the job, without validation if it has ended.
 
-    Nothing of an ended job runs, and the operator reads its spec only to clean up. So fields that
+    An ended job runs nothing, and the operator reads its spec only to clean up. So fields that
     cannot be read count as absent, and rules that are newer than the job do not matter.
     """
     status = parse_status(body)
@@ -88,7 +89,8 @@ def _refuse_depth(body: Body) -> None:
 def _drop_unreadable(model: type[Part], given: Mapping[str, Any]) -> Part:
     """Return the object without the fields that cannot be read."""
     kept = dict(given)
-    # Without its wrong fields the object should be valid. If it is not, all of it counts as absent.
+    # Without the invalid fields, the object should be valid. If it is not, the whole object counts
+    # as absent.
     for _ in range(2):
         try:
             return model.model_validate(kept)
@@ -111,7 +113,7 @@ class Parsed:
 
     @staticmethod
     def of(body: Body, before: "Parsed | None" = None) -> "Parsed":
-        """Return the job in this body. `before` is an older version of it, if one is known.
+        """Return the job in this body. `before` is an older version of the job, if one is known.
 
         Raises SpecError like `parse_job`, but not for a job that has ended.
         """
@@ -127,7 +129,7 @@ class Parsed:
 
 
 def _with_spec_of(job: DIJob, body: Body) -> DIJob:
-    """Return the job in a body that has the same spec as this job."""
+    """Return the job in this body. The body must have the same spec as `job`."""
     meta = Metadata.model_validate(body["metadata"])
     return job.model_copy(update={"metadata": meta, "status": parse_status(body)})
 

@@ -1,4 +1,4 @@
-"""The objects below the fields of a spec."""
+"""The models of the objects that the fields of a spec contain."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -16,13 +16,13 @@ ExitCode = Annotated[int, Field(strict=True, ge=1, le=255, description="One exit
 # Kubernetes limits all annotations of an object to 256 KiB, and a label value to 63 characters.
 # The bounds here keep the estimated cost of the CRD's CEL rules finite.
 Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
-# A Deployment accepts null as an empty string, so a template may have it too.
+# A Deployment accepts null as an empty string, so a template may also contain null.
 Text = BeforeValidator(lambda value: "" if value is None else value)
 PodLabels = Annotated[dict[str, Annotated[str, Field(max_length=63), Text]], Field(max_length=64)]
 PodAnnotations = Annotated[
     dict[str, Annotated[str, Field(max_length=65536), Text]], Field(max_length=64)
 ]
-# The pods are named JOB-TASK-INDEX, which has to fit into 63 characters with the job's name.
+# The pods are named JOB-TASK-INDEX, and this whole name must fit into 63 characters.
 TaskName = Annotated[str, Field(max_length=40)]
 MAX_RULES: Final = 20
 
@@ -34,7 +34,7 @@ IgnoredObjects = Annotated[list[Any], Field(max_length=64)] | None
 
 class Strict(Stored):
     """An object that a user wrote. An unknown field in it is rejected, because it is most likely a
-    typing error.
+    typo.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -85,38 +85,41 @@ class TemplateMetadata(Written):
 
 
 class Template(Written):
-    """The pod that is created for each rank, in the form of a Deployment's or a Job's template."""
+    """The template of each rank's pod, in the same format as the pod template of a Deployment or a
+    Job."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     """Labels and annotations of the pods."""
     spec: dict[str, Any] | None = None
-    """The pod's spec, with any field of Kubernetes. The main container is the one named
-    di-container, else the first. restartPolicy is OnFailure or Never. The operator adds the
+    """The pod's spec, a Kubernetes PodSpec. The main container is the one named di-container or, if
+    there is none, the first container. restartPolicy is OnFailure or Never. The operator adds the
     variables of the topology (DI_RANK, DI_NODES, DI_NODE_IPS, ...), a gate as the last init
     container, and its launcher before `command`."""
     containers: list[Any] | None = None
-    """Always rejected: containers belongs in template.spec. Defined only for that error message."""
+    """Always rejected, because `containers` belongs in template.spec. The field exists only so that
+    the error message can say this."""
 
 
 class Task(Written):
     """A group of the job's ranks with its own pod template."""
 
     name: TaskName = ""
-    """Unique. The pods are named JOB-NAME-INDEX, and DI_<NAME>_NODES has their addresses. Defaults
-    to the type."""
+    """The task's name, unique in the job. The task's pods are named JOB-NAME-INDEX. The variable
+    DI_<NAME>_NODES contains their addresses. Defaults to the type."""
     type: TaskType
-    """learner, collector or evaluator (at most one task each, as in DI-orchestrator), or none,
-    which needs a name."""
-    # DEFAULTED, because the CEL rules about changes compare it, and cannot compare absent values.
+    """learner, collector, evaluator or none. A job can have at most one task of each type except
+    none, as in DI-orchestrator. A task of type none needs a name."""
+    # The field is DEFAULTED, because the CEL rules about changes compare its values, and CEL cannot
+    # compare absent values.
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
     replicas can be changed."""
     template: Template
-    """The pod that is created for each rank of this task, in the form of spec.template."""
+    """The template of this task's pods, in the same format as spec.template."""
 
 
 class EngineFields(Written):
-    """topology and parallelWorkers, in the place where DI-orchestrator 1.0 has them."""
+    """topology and parallelWorkers, at the path that DI-orchestrator 1.0 uses."""
 
     topology: Topology | None = None
     """Same as spec.topology. Defaults to the command's --topology, else star, as in
@@ -129,17 +132,17 @@ class MessageQueue(Written):
     """The transport of events between DI-engine's processes."""
 
     type: Annotated[Queue, DEFAULTED] = Queue.NNG
-    """nng connects the processes to each other, as topology says. With redis, each process connects
-    to a Redis server. torchrpc:cpu, torchrpc:cuda (GPUs send to each other directly) and torchrpc
-    (what the pod supports) connect like nng, with torch.distributed.rpc; the image needs
-    dijob-runtime."""
+    """nng connects the processes to each other according to the topology. With redis, each process
+    connects to a Redis server. The torchrpc types connect the processes like nng, but use
+    torch.distributed.rpc and need dijob-runtime in the image. With torchrpc:cuda, GPUs send to each
+    other directly. torchrpc means torchrpc:cuda if the pod has CUDA, else torchrpc:cpu."""
     host: Annotated[str, Field(max_length=253)] = ""
     """Name or IP of a Redis server without a password, because DI-engine sends none. Jobs cannot
-    share a server, because DI-engine uses the same channel names in all jobs. If it is absent with
-    type redis, the operator runs a server."""
+    share a server, because DI-engine uses the same channel names in all jobs. If the type is redis
+    and no host is given, the operator runs a server."""
     port: Annotated[int, Field(strict=True, ge=1, le=65535)] = names.REDIS_PORT
-    """The Redis server's port. For a server that the operator runs, it cannot be changed; create
-    another job instead."""
+    """The Redis server's port. It cannot be changed if the operator runs the server; create another
+    job instead."""
 
     @property
     def own(self) -> bool:
@@ -161,7 +164,7 @@ class OnExitCodes(Written):
     """The exit codes that a rule matches."""
 
     operator: Literal["In", "NotIn"] = "In"
-    """In: the exit code is one of the values. NotIn: it is none of them."""
+    """In: the exit code is one of the values. NotIn: the exit code is none of the values."""
     values: Annotated[tuple[ExitCode, ...], Field(min_length=1, max_length=255)]
     """Exit codes, 1 to 255. After signal n the code is 128 + n (137: SIGKILL, 143: SIGTERM)."""
 
@@ -177,15 +180,18 @@ class OnPodCondition(Written):
 
 
 class FailureRule(Written):
-    """An action for failures. A rule with neither onExitCodes nor onPodConditions matches all."""
+    """An action for failures. A rule with neither onExitCodes nor onPodConditions matches all
+    failures.
+    """
 
     action: FailureAction
     """FailJob fails the job immediately. RestartJob restarts all ranks. Restart restarts the failed
-    rank, and the ranks that connect to it if its pod is lost. RestartJob and Restart count against
-    backoffLimit. Ignore does the same as Restart, but does not count."""
+    rank. If the rank's pod is lost, Restart also restarts the ranks that connect to this rank.
+    RestartJob and Restart count against backoffLimit. Ignore does the same as Restart, but does not
+    count."""
     task: TaskName = ""
-    """The rule matches only failures of this task's ranks. If it is absent, failures of any rank
-    match."""
+    """The rule matches only failures of this task's ranks. If no task is given, it matches failures
+    of any rank."""
     on_exit_codes: OnExitCodes | None = None
     """Exit codes of the main container if it failed, otherwise of another container that failed.
     Needs restartPolicy: Never, because a container that restarts in its pod shows its exit code

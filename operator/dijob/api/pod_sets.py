@@ -23,7 +23,7 @@ class PodSet:
     """Pods that are created from one template (the term is Kueue's).
 
     `path` is the template's path in the job, and `first` is the lowest rank. `name` is the name of
-    the task, and "" if the job has no tasks.
+    the task, or "" if the job has no tasks.
     """
 
     path: str
@@ -47,7 +47,7 @@ class PodSet:
 
     @property
     def main_path(self) -> str:
-        """The path of the main container, as `spec.template.spec.containers[0]`."""
+        """The path of the main container, such as `spec.template.spec.containers[0]`."""
         # The index counts every entry, including those of a wrong type, because it refers to the
         # user's file.
         given = self.pod.get("containers")
@@ -75,7 +75,7 @@ class PodSet:
 
     @cached_property
     def command(self) -> Command:
-        """What can be read from the main container's command line."""
+        """The facts that can be read from the main container's command line."""
         return Command.of(self.main_container)
 
 
@@ -102,7 +102,7 @@ def containers_in(
 ) -> list[Mapping[str, Any]]:
     """Return the containers (or initContainers) of a raw pod spec.
 
-    The spec has not been validated by the apiserver yet, so entries of another type are left out.
+    The spec has not been validated by the apiserver yet, so entries of the wrong type are left out.
     The apiserver rejects them when the pod is created.
     """
     return entries_at(spec or {}, key)

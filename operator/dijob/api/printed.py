@@ -12,10 +12,10 @@ import json
 import re
 from typing import Final
 
-# Escape sequences (ECMA-48), in the form that begins with ESC and in the form of one byte. They are
-# colors and cursor movements (CSI), strings such as a window title (DCS, SOS, OSC, PM, APC) with a
-# terminator on the same line, and all shorter sequences. _COLOUR does not match attribute 8, which
-# hides the text that follows.
+# Escape sequences (ECMA-48), both in the form that begins with ESC and in the form that begins with
+# a single control byte. They are colors and cursor movements (CSI), strings such as a window title
+# (DCS, SOS, OSC, PM, APC) with a terminator on the same line, and all shorter sequences. _COLOUR
+# does not match attribute 8, which hides the text that follows.
 _COLOUR: Final = r"\x1b\[(?![0-9;:]*(?<![0-9])0*8(?![0-9]))[0-9;:]*m"
 _CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _STRING: Final = (
@@ -42,8 +42,8 @@ _RESET: Final = "\x1b[0m"
 
 
 def plain_text(text: str) -> str:
-    """Return a text without escape sequences, control characters, and characters that reorder or
-    hide others. Tabs stay, and every kind of line break becomes a line feed.
+    """Return a text without escape sequences, control characters, or characters that reorder or
+    hide other characters. Tabs stay, and every kind of line break becomes a line feed.
     """
     return _PLAIN.sub(r"\1", _BREAK.sub("\n", text))
 
@@ -58,7 +58,7 @@ def coloured_line(line: str) -> str:
     """Return a line of a log for a terminal: plain text with its colors, which are reset at its
     end.
 
-    Of a progress bar, which overwrites itself, only the last state is kept.
+    A progress bar overwrites itself, so only its last state is kept.
     """
     last = _BREAK.sub("\n", line).rstrip().rpartition("\n")[2]
     shown = _COLOURED.sub(r"\1", last)
@@ -67,6 +67,6 @@ def coloured_line(line: str) -> str:
 
 def escape_json(document: str) -> str:
     """Return a JSON document in which the characters that `plain_text` would remove are escaped.
-    Programs read the same values from it.
+    Programs that parse the document get the same values.
     """
     return _ESCAPED.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], document)

@@ -1,6 +1,6 @@
 """Problems of a DIJob as messages for its author: the field, what is wrong, what to do.
 
-pydantic's own messages name types of Python and do not say what to do, so they are rewritten here.
+pydantic's own messages name Python types and do not say what to do, so they are rewritten here.
 """
 
 import re
@@ -17,8 +17,8 @@ from dijob import __version__
 MOST_PROBLEMS: Final = 20
 
 
-# At these paths the CRD keeps unknown fields (crd/schema.py). So an unknown field there is a typing
-# error, and does not mean that the CRD is newer than the operator.
+# At these paths the CRD keeps unknown fields (crd/schema.py), including typos. So an unknown field
+# at such a path does not mean that the CRD is newer than the operator.
 OPEN: Final = ("spec.networkPolicy.ingress[",)
 CRD_IS_NEWER: Final = (
     f"this operator ({__version__}) does not know the field, because the CRD in the cluster is"
@@ -50,8 +50,8 @@ def from_validation(
 ) -> tuple[Problem, ...]:
     """Convert pydantic's errors about an object of this model into problems.
 
-    `served` says that the object comes from the apiserver. Then its fields are known to the CRD in
-    the cluster, and a field that the model does not know means that the CRD is newer.
+    `served` says whether the object comes from the apiserver. If it does, the CRD in the cluster
+    knows all its fields, so a field that the model does not know means that the CRD is newer.
     """
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     details, found = error.errors(include_url=False), []

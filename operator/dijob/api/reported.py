@@ -1,6 +1,6 @@
 """The part of a DIJob's status that its program reports through the HTTP server.
 
-The operator neither reads nor writes these fields. They have a separate model, so that the
+The operator neither reads nor writes these fields. These fields have a separate model, so that the
 operator's status writes leave them alone.
 """
 
@@ -17,7 +17,7 @@ class Progress(Stored):
     """The training's progress, as its processes report it."""
 
     line: Annotated[str, Field(max_length=256)] = ""
-    """The other fields in one line, for people."""
+    """A one-line, human-readable summary of the other fields."""
     iteration: Number | None = None
     """The training iteration."""
     env_step: Number | None = None
@@ -34,7 +34,7 @@ class Profiling(Stored):
     """An object that a process posted to .../profilings."""
 
     pod: Name = ""
-    """The pod of the process. Empty: a person posted it."""
+    """The pod whose process posted the object. Empty if a person posted the object."""
     time: Time = ""
     """When it was received."""
     data: dict[str, Any] = Field(default_factory=dict)
@@ -42,12 +42,12 @@ class Profiling(Stored):
 
 
 class Reported(Stored):
-    """What the job's processes have reported to the HTTP server."""
+    """The values that the job's processes have reported to the HTTP server."""
 
     progress: Progress | None = None
-    """The training's progress, as its program reports it. Written at most once a minute."""
+    """The training progress that the program reports. Written at most once a minute."""
     profilings: Annotated[tuple[Profiling, ...], Field(max_length=MOST_PROFILINGS)] = ()
-    """The last profilings that were posted."""
+    """The most recent objects that were posted to .../profilings."""
 
 
 def in_words(progress: Progress) -> str:

@@ -1,6 +1,7 @@
-"""Just enough of the POSIX shell's grammar to find the simple commands of a `bash -c` script.
+"""Parses just enough of the POSIX shell's grammar to find the simple commands of a `bash -c`
+script.
 
-The standard library's shlex splits words, but it knows neither here-documents nor substitutions,
+The standard library's shlex splits words, but it supports neither here-documents nor substitutions,
 and it raises exceptions. This module returns None for a script that it cannot read.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-# Programs that run the rest of their line as a command.
+# Programs that run their remaining arguments as a command.
 _WRAPPERS: Final = frozenset(
     {
         "env",
@@ -41,10 +42,10 @@ _WRAPPERS: Final = frozenset(
 _KEYWORDS: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 # Every pattern below reads a text once, from left to right, without backtracking. A command can be
-# any text, and all jobs wait while one is parsed.
+# any text, and all jobs wait while one command is parsed.
 _SUBSTITUTION: Final = re.compile(r"\$\(|[()`]")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
-# Replaces a substitution. It contains a "$", so that `is_hidden` recognizes it.
+# This word replaces a substitution. It contains a "$", so that `is_hidden` recognizes it.
 _HIDDEN: Final = "$_"
 # Blanks and comments, or an operator (including the end of a line), or a word with its quotes.
 _TOKEN: Final = re.compile(
@@ -52,7 +53,8 @@ _TOKEN: Final = re.compile(
     | (?P<word>(?:[^ \t\r\n;&|()<>'"\\]+ | '[^']*' | "[^"\\]*(?:\\.[^"\\]*)*" | \\.)+)""",
     re.VERBOSE | re.DOTALL,
 )
-# Words, operators and blanks. A script of READ_LENGTH (command.py) typically has half as many.
+# The maximum number of words, operators and blanks in a script. A script of READ_LENGTH
+# (command.py) typically has half as many.
 _TOKENS: Final = 8192
 _QUOTED: Final = re.compile(
     r"""'([^']*)' | "([^"\\]*(?:\\.[^"\\]*)*)" | \\(.)""", re.VERBOSE | re.DOTALL
@@ -64,8 +66,8 @@ _ESCAPED: Final = re.compile(r"""\\(["\\])""")
 class ShellCall:
     """The arguments of a shell.
 
-    `script` is the text after -c, and None if the shell reads a file or stdin. `login` is whether
-    it is a login shell, which reads profiles that can change PATH.
+    `script` is the text after -c, or None if the shell reads a file or stdin. `login` is true for a
+    login shell. A login shell reads profiles that can change PATH.
     """
 
     script: str | None
@@ -78,8 +80,8 @@ def is_hidden(word: str) -> bool:
 
 
 def is_known_program(word: str) -> bool:
-    """Whether a word is a program at which `unwrap_command` would stop: ditask, a shell or a
-    python.
+    """Whether a word is a program at which `unwrap_command` would stop: ditask, a shell or a Python
+    interpreter.
     """
     name = program_name(word)
     return name == "ditask" or name in SHELLS or name.startswith("python")
@@ -121,7 +123,7 @@ def unwrap_command(words: Sequence[str]) -> list[str]:
             at += 1
         elif program_name(word) in _WRAPPERS:
             if word == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
-                # This form prints where a program is, and runs nothing.
+                # `command -v` prints where a program is, and runs nothing.
                 return []
             at += 1
             # The program comes after the wrapper's own options and operands. These differ from
@@ -131,7 +133,8 @@ def unwrap_command(words: Sequence[str]) -> list[str]:
                 if known
                 else None
             )
-            # If there is none, a search from the next wrapper would not find one either.
+            # If no known program follows this wrapper, none follows the next one either, so the
+            # search is not repeated.
             known = found is not None
             at = at if found is None else found
         else:
@@ -151,7 +154,7 @@ def simple_commands(script: str) -> list[list[str]] | None:
     while at < len(text):
         token, count = _TOKEN.match(text, at), count + 1
         if token is None or count > _TOKENS:
-            # A quote that is not closed, or too many tokens.
+            # The script has a quote that is not closed, or too many tokens.
             return None
         at = token.end()
         if operator := token["operator"]:
@@ -178,8 +181,8 @@ def _without_documents(script: str) -> str:
     if "<<" not in script:
         return script
     lines = script.split("\n")
-    # The line numbers at which each text occurs, in descending order. So the end of a here-document
-    # is found without another search through all lines, which would take quadratic time.
+    # The line numbers at which each text occurs, in descending order. With them, the end of a
+    # here-document is found without a search through all lines, which would take quadratic time.
     ends: dict[str, list[int]] = {}
     for number in range(len(lines) - 1, -1, -1):
         ends.setdefault(lines[number].strip(" \t"), []).append(number)
@@ -196,7 +199,9 @@ def _without_documents(script: str) -> str:
 
 
 def _next_above(falling: list[int], least: int) -> int:
-    """Remove the numbers up to `least` and return the next one, or 0 if there is none."""
+    """Remove the numbers up to `least`, and return the next larger number, or 0 if there is
+    none.
+    """
     while falling and falling[-1] <= least:
         falling.pop()
     return falling[-1] if falling else 0
@@ -206,7 +211,7 @@ def _without_substitutions(script: str) -> str:
     """Return the script with one word in place of each `$(...)`, including nested ones, and of each
     pair of backticks.
     """
-    # `open_` has, for each open parenthesis, its position in `kept` and whether it is a "$(".
+    # For each open parenthesis, `open_` contains its position in `kept`, and whether it is a "$(".
     kept, open_, at = list[str](), list[tuple[int, bool]](), 0
     for found in _SUBSTITUTION.finditer(script):
         if found.start() < at:

@@ -53,8 +53,8 @@ class Spec(Written):
     # defaults depend on each other. The operator writes the result of `desired` once, because the
     # scale subresource needs a value.
     replicas: Annotated[Replicas | None, Mutable.ALWAYS] = None
-    """Number of pods that the job wants, one for each rank. `kubectl scale` writes it. If it is
-    absent, the operator sets it once, to maxReplicas (else minReplicas)."""
+    """Desired number of pods, one for each rank. `kubectl scale` sets it. If it is absent, the
+    operator sets it once, to maxReplicas or, if that is also absent, to minReplicas."""
     min_replicas: Annotated[Replicas | None, Mutable.UNTIL_ENDED] = None
     """Number of pods that must have addresses before the job starts: ranks 0 to minReplicas-1. The
     other ranks join when they can. Defaults to replicas."""
@@ -66,8 +66,8 @@ class Spec(Written):
     ] = None
     """Worker processes per pod; the world size is pods x parallelWorkers. Defaults to the command's
     --parallel-workers, else 1."""
-    # Not DEFAULTED: if the field is absent, the command decides, and it may choose star. A default
-    # in the CRD would look like the user's choice.
+    # This field is not DEFAULTED: if it is absent, the command decides, and the command may choose
+    # star. A default in the CRD would look like the user's choice.
     topology: Annotated[
         Topology,
         Immutable("it sets how the running processes are connected", default_is_hashed=True),
@@ -85,16 +85,17 @@ class Spec(Written):
     same when its pod is replaced, so no other rank restarts after a loss, but each start waits for
     the cluster's DNS. runtime: slurm always uses names."""
     service: Annotated[ServicePolicy, DEFAULTED, Mutable.UNTIL_ENDED] = ServicePolicy.AUTO
-    """When the job has a headless service, which gives each rank a DNS name (JOB-RANK.JOB). Auto:
-    if the job itself uses names (addressing: Hostname, runtime: slurm). Always: for your own
-    programs that look up the names, including in init containers and probes; the service is created
-    before the first pod. A service costs the control plane work at each start and loss."""
+    """Whether the job has a headless service, which gives each rank a DNS name (JOB-RANK.JOB).
+    Auto: only if the job itself uses names (addressing: Hostname, runtime: slurm). Always: for your
+    own programs that look up the names, including those in init containers and probes; the service
+    is created before the first pod. A service adds work for the control plane whenever a rank
+    starts or is lost."""
     launcher: Annotated[Launcher, DEFAULTED, Immutable(default_is_hashed=True)] = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
     finds its peers in any image. Off runs the command as it is."""
     connect_seconds: Annotated[StrictInt, Field(ge=0, le=86400), Immutable()] = CONNECT_SECONDS
-    """How long a process of DI-engine's Parallel waits, before its program starts, for connections
-    to all peers in its peer list, so that no peer misses the first messages. Then the program
+    """Before its program starts, a process of DI-engine's Parallel waits for connections to all
+    peers in its peer list, so that no peer misses the first messages. After this time, the program
     starts without the missing peers, and its log names them. Defaults to 120. 0: no wait."""
     network_policy: Annotated[NetworkPolicy | None, Mutable.UNTIL_ENDED] = None
     """Peers other than the job's own pods that may connect to these pods, if the operator creates a
@@ -104,60 +105,65 @@ class Spec(Written):
     """Which pods are deleted when the job has ended: Running (those that are still running; the
     others keep their logs), All, or None (only those whose program has not started)."""
     restart: Annotated[Restart, Mutable.UNTIL_ENDED] = Restart()
-    """Which ranks restart when one is lost (its pod, its node or its address)."""
+    """Which ranks restart when a rank loses its pod, its node or its address."""
     gather_seconds: Annotated[StrictInt, Field(ge=0, le=3600), Mutable.UNTIL_ENDED] = 10
-    """The join window: how long ranks with an address wait for other ranks, at the start (once
-    minReplicas ranks have an address) and when ranks join later. Defaults to 10. 0: no wait."""
+    """The join window: how long ranks that have an address wait for other ranks. It applies when
+    the job starts (once minReplicas ranks have an address) and when ranks join later. Defaults to
+    10. 0: no wait."""
     schedule_timeout_seconds: Annotated[StrictInt, Field(ge=5, le=86400), Mutable.UNTIL_ENDED] = 300
-    """The admission timeout: how long a job may hold pods while no rank is running and a rank below
-    minReplicas finds no node, or its pod is rejected (a quota is full). No rank runs before the job
-    has started, or while all ranks restart. After the timeout, the job deletes its pods that have a
-    node if other pods wait for one, and tries again later. Defaults to 300."""
+    """The admission timeout: how long a job without a running rank may hold pods while a rank below
+    minReplicas cannot start, because its pod has no node or is rejected (a quota is full). A job
+    has no running rank before it has started, and while all its ranks restart. After the timeout,
+    the job deletes pods and tries again later. If a quota is full, it deletes all its pods.
+    Otherwise, if other pods are waiting for a node, it deletes its pods that have one. Defaults to
+    300."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
     """How long pods stay on a node that is unreachable or not ready, before Kubernetes evicts them
-    and the job continues elsewhere. It applies to pods created after the change. A toleration in
-    the template takes precedence. Defaults to the operator's value (the chart value
+    and the job continues elsewhere. A change applies only to pods that are created after it. A
+    toleration in the template takes precedence. Defaults to the operator's value (the chart value
     jobs.lostNodeSeconds, 30)."""
     backoff_limit: Annotated[StrictInt, Field(ge=0, le=1000), DEFAULTED, Mutable.UNTIL_ENDED] = 3
-    """How many restarts after failures the whole job may have before it is Failed. Evictions, lost
-    nodes and pods deleted by hand do not count."""
+    """Number of restarts after failures, over all ranks, before the job is marked Failed.
+    Evictions, lost nodes and pods deleted by hand do not count."""
     failure_policy: Annotated[FailurePolicy, Mutable.UNTIL_ENDED] = FailurePolicy()
     """The action taken when a rank fails, by its exit code, its pod's conditions or its task."""
     success_policy: Annotated[SuccessPolicy, Mutable.UNTIL_ENDED] = names.ALL_REPLICAS
     """Which ranks must succeed for the job to succeed: AllReplicas (the default), Rank0, or the
-    name of a task (all ranks of that task). The other ranks are then ended, as cleanPodPolicy
-    says."""
+    name of a task (all ranks of that task). When they have succeeded, the job ends, and
+    cleanPodPolicy determines which pods are deleted."""
     active_deadline_seconds: Annotated[Seconds | None, Mutable.UNTIL_ENDED] = None
     """The job fails if it has not ended within this time after status.startTime, when the operator
     first saw it. Time spent suspended does not count."""
     startup_deadline_seconds: Annotated[Seconds | None, Mutable.UNTIL_ENDED] = None
-    """The job fails if it is not Running within this time after status.startTime, after it was
-    resumed, or after a restart of all ranks. The message names the rank for which it waited."""
+    """The job fails if it is not Running within this time. The time starts at status.startTime,
+    and starts again whenever the job is resumed or all ranks restart. The failure message names the
+    rank that the job was waiting for."""
     ttl_seconds_after_finished: Annotated[TtlSeconds | None, Mutable.ALWAYS] = None
-    """The DIJob and everything that it owns are deleted this long after it has ended. If it is
-    absent, they are kept."""
+    """The DIJob and everything that it owns are deleted this long after the job has ended. If the
+    field is absent, they are kept."""
     suspend: Annotated[bool, Mutable.UNTIL_ENDED] = False
-    """While it is true, the job has no pods; running programs are stopped gracefully. When it is
-    false again, the job continues with the same ranks and names. While the job is suspended,
+    """While suspend is true, the job has no pods; running programs are stopped gracefully. When it
+    is false again, the job continues with the same ranks and names. While the job is suspended,
     immutable fields can be changed."""
     priority: Annotated[Priority, DEFAULTED, Immutable()] = Priority.NORMAL
-    """The pods' priority class if the template has none: the one that the operator is configured to
-    use for normal or high."""
+    """If the template has no priority class, the pods get the one that the operator is configured
+    to use for this priority, normal or high."""
     preemptible: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """If true, exit code 143 (SIGTERM) does not count as a failure, as in DI-orchestrator.
-    Evictions never count."""
+    Evictions do not count in either case, unless a rule of failurePolicy counts them."""
     group: Annotated[str, Field(max_length=63), Immutable()] = ""
     """A name that several DIJobs can share. It becomes the pods' label diengine/group, for
     selectors."""
     engine_fields: Annotated[EngineFields | None, Immutable()] = None
-    """topology and parallelWorkers, in the place where DI-orchestrator 1.0 has them."""
+    """topology and parallelWorkers, at the path that DI-orchestrator 1.0 uses."""
     volumes: Annotated[Volumes | None, Immutable()] = None
     """Volumes that every pod gets in addition to those of its template."""
     tasks: Annotated[Tasks | None, Immutable(in_part=True)] = None
     """Groups of ranks, each with its own template, instead of replicas and template. Only the last
     task's replicas can be changed while the job is not suspended."""
     template: Annotated[Template | None, Immutable()] = None
-    """The pod that is created for each rank, in the form of a Deployment's or a Job's template."""
+    """The template of each rank's pod, in the same format as the pod template of a Deployment or a
+    Job."""
 
     @property
     def desired(self) -> int:
@@ -169,8 +175,8 @@ class Spec(Written):
         return self.replicas or self.max_replicas or self.min_replicas or 1
 
     def explicit(self, field: str) -> Any:
-        """Return the value that the user set for `parallel_workers` or `topology`, here or in
-        engineFields, and None if neither has it.
+        """Return the value that the user set for `parallel_workers` or `topology`, in this spec or
+        in its engineFields, or None if the user set no value.
 
         The model's attribute is not enough: `topology` has a default, and only a value that the
         user set takes precedence over the command's option.
@@ -179,7 +185,9 @@ class Spec(Written):
         return given if given is not None else getattr(self.engine_fields, field, None)
 
     def place(self, field: str) -> str:
-        """Return the dotted path at which the user set such a field, for messages."""
+        """Return the dotted path at which the user set `parallel_workers` or `topology`, for
+        messages.
+        """
         alias = str(type(self).model_fields[field].alias)
         below = self.engine_fields is not None and field not in self.model_fields_set
         return f"spec.engineFields.{alias}" if below else f"spec.{alias}"

@@ -1,8 +1,8 @@
 """The status of a DIJob.
 
-It has two kinds of fields. Some are facts that the operator cannot observe again after a restart,
-such as counted failures and the proof of the peer list: the operator writes them before it acts on
-them. The others are figures for users and autoscalers.
+The status has two kinds of fields. Some fields are facts that the operator cannot observe again
+after a restart, such as counted failures and the proof of the peer list. The operator writes these
+facts before it acts on them. The other fields are figures for users and autoscalers.
 """
 
 from collections.abc import Mapping
@@ -53,29 +53,32 @@ def without_nulls(given: Any) -> Any:
 
 
 class Charge(Stored):
-    """What the operator has counted for the pod of one rank, so that it counts nothing twice."""
+    """The terminations and failures that the operator has counted for the pod of one rank. They are
+    stored so that the operator counts nothing twice.
+    """
 
     rank: Rank
     """The rank of the pod."""
     uid: Annotated[str, Field(max_length=64)] = ""
     """UID of the pod whose container terminations are counted here."""
     restarts: Count = 0
-    """Number of unsuccessful terminations of its containers that have been processed, including
-    those for a re-rendezvous."""
+    """Number of unsuccessful terminations of the pod's containers that have been processed,
+    including those for a re-rendezvous."""
     init_restarts: Count = 0
-    """Number of unsuccessful terminations of its init containers that have been processed."""
+    """Number of unsuccessful terminations of the pod's init containers that have been processed."""
     failures: Count = 0
-    """How many of these terminations were counted as failures."""
+    """How many of the processed terminations were counted as failures."""
     disrupted: bool = False
     """Whether a rule of failurePolicy counted the pod's disruption as a failure."""
     renewed: Number = 0
-    """Revision of the last peer list for which its process was restarted. Such a restart is not a
-    failure."""
+    """Revision of the last peer list for which the rank's process was restarted. Such a restart is
+    not a failure."""
     shape: Annotated[str, Field(max_length=1024)] = ""
-    """Fingerprints of its containers' images and resources when the kubelet last restarted a
-    container because these had changed. Such a restart is not a failure. Empty: there was none."""
+    """The kubelet restarts a container if its image or resources change, which is not a failure.
+    This field contains fingerprints of the images and resources of the pod's containers at the last
+    such restart. Empty: there was none."""
     excused_at: Time = ""
-    """When its main container last ended for a restart that is not a failure."""
+    """When the pod's main container last exited for a restart that is not a failure."""
 
 
 class FirstFailure(Stored):
@@ -84,21 +87,21 @@ class FirstFailure(Stored):
     rank: Rank
     """The rank that failed first."""
     pod: Name = ""
-    """Its pod."""
+    """The pod of the failed rank."""
     container: Name = ""
     """The container that failed. Empty: the main container."""
     node: Name = ""
     """The node that the pod ran on."""
     exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
-    """Exit code of the container, if it exited by itself."""
+    """Exit code of the container, if it exited on its own."""
     signal: Annotated[int, Field(ge=0, le=255)] | None = None
-    """Signal that ended the container, for example 9 when memory ran out."""
+    """Signal that terminated the container, for example 9 if it ran out of memory."""
     reason: Reason = ""
     """The kubelet's reason, for example Error or OOMKilled."""
     message: Message = ""
     """The termination message of the container, or the kubelet's message about the pod."""
     cause: Message = ""
-    """What else the cluster reports: the memory limit that was reached, or the probe that
+    """More about the cause, from the cluster: the memory limit that was reached, or the probe that
     failed."""
     time: Time = ""
     """When it happened."""
@@ -112,9 +115,9 @@ class Condition(Stored):
     status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
     """True, False or Unknown."""
     reason: Reason = ""
-    """One word for programs."""
+    """A one-word, machine-readable reason."""
     message: Message = ""
-    """A message for people: what is wrong, which rank is concerned, and what to do."""
+    """A human-readable message: what is wrong, which rank is affected, and what to do."""
     last_transition_time: Time = ""
     """When the status of the condition last changed."""
     observed_generation: Number = 0
@@ -128,14 +131,14 @@ class Renewal(Stored):
     list_number: Number = 0
     """Revision of the peer list that became stale."""
     reason: Reason = ""
-    """One word for programs, for example PodLost or AddressChanged."""
+    """A one-word, machine-readable reason, for example PodLost or AddressChanged."""
     message: Message = ""
-    """Which rank it was, and what happened to it."""
+    """Which rank caused the re-rendezvous, and what happened to this rank."""
     ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks that restart: the lost rank and those that connect to it, as ranges such as 2-3,7.
     Empty: all ranks."""
     time: Time = ""
-    """When the operator noticed it."""
+    """When the operator noticed that the list had become stale."""
 
 
 class ListProof(Stored):
@@ -147,33 +150,35 @@ class ListProof(Stored):
     """First 128 bits of the SHA-256 of "REVISION ADDRESS,ADDRESS,...", in rank order."""
     finished: Annotated[str, Field(max_length=8192)] = ""
     """The ranks that had succeeded when the list was made, as ranges such as 0-3,7. The list does
-    not have their addresses."""
+    not contain their addresses."""
 
 
 class GivenBack(Stored):
-    """A start that found no capacity. The job's pods that had a node were deleted, so that other
-    jobs can use the capacity."""
+    """A start of the job that found no capacity. The job's pods that had a node were deleted, so
+    that other jobs can use the capacity."""
 
     count: Count = 0
-    """How often this has happened."""
+    """How many times the job has released its capacity."""
     until: Time = ""
-    """When the job tries again."""
+    """When the job will try again."""
     message: Message = ""
-    """Which rank found no node, and the scheduler's message."""
+    """Why the job released its capacity: the ranks that could not start, and the cause."""
     kept_ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks, as ranges such as 2-3, whose pods had no node and are kept so that a cluster
     autoscaler adds nodes for them. Empty: none, because a quota was full."""
     contended: bool = False
-    """Whether another job was also waiting for a node. If so, a kept pod that finds a node before
-    the next attempt is deleted as well. If not, the job tries again immediately."""
+    """Whether another job was also waiting for a node. It determines what happens if a kept pod
+    finds a node before the next attempt. If true, that pod is deleted as well. If false, the job
+    tries again immediately."""
 
 
 class Status(Stored):
-    """The observed state of the job and the actions of the operator, written only by the
-    operator."""
+    """The observed state of the job and the actions of the operator. Only the operator writes the
+    status."""
 
     phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
-    """The state in one word, for people. Programs should read the conditions."""
+    """A one-word, human-readable summary of the job's state. Programs should read the
+    conditions."""
     message: Message = ""
     """The most important message of the conditions: why the job ended, or what it is waiting
     for."""
@@ -181,15 +186,16 @@ class Status(Stored):
     """Which ranks connect to which, from the spec or the command."""
     parallel_workers: Count | None = None
     """Worker processes per pod, from the spec or the command; the world size is replicas x this
-    number. Absent if only the program knows it: `kubectl dijob topology` asks the pods."""
+    number. Absent if only the program knows it; `kubectl dijob topology` asks the pods."""
     desired: Count = 0
-    """Number of pods that the job wants."""
+    """Desired number of pods."""
     replicas: Count = 0
     """Number of pods that exist and are not being deleted (read by `kubectl scale` and
     autoscalers)."""
-    # DEFAULTED, like restarts: the columns of `kubectl get` would otherwise be empty instead of 0.
+    # This field is DEFAULTED, like restarts, because the columns of `kubectl get` would otherwise
+    # be empty instead of 0.
     ready_replicas: Annotated[Count, DEFAULTED] = 0
-    """Number of pods that are Ready, which means that their process listens."""
+    """Number of pods that are Ready, which means that their processes are listening."""
     task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
     """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Present only if the job
     has tasks."""
@@ -197,26 +203,26 @@ class Status(Stored):
     """The label selector of the job's pods (read by autoscalers)."""
     observed_generation: Number = 0
     """The metadata.generation for which this status was written."""
-    # Written before any pod gets the list. A copy on a pod is genuine only if the status already
-    # has its digest (docs/decisions/015).
+    # The revision is written before any pod gets the list. A copy of the list on a pod is genuine
+    # only if the status already has its digest (docs/decisions/015).
     list_number: Number = 0
     """Revision of the newest peer list. It is written together with addressList, before any rank
     gets the list."""
     address_list: ListProof | None = None
-    """The proof of the newest peer list: a digest that identifies genuine copies of it."""
+    """The proof of the newest peer list: a digest that identifies genuine copies of the list."""
     template_hash: Annotated[str, Field(max_length=64)] = ""
     """A fingerprint of the template and the other immutable fields that the pods are created
     from."""
     renewals: Count = 0
-    """Number of re-rendezvous: how often a peer list became stale and ranks restarted."""
+    """Number of re-rendezvous: how many times a peer list became stale and ranks restarted."""
     last_renewal: Renewal | None = None
-    """The last re-rendezvous and its cause. It is written before its ranks restart."""
+    """The last re-rendezvous and its cause. It is written before the affected ranks restart."""
     given_back: GivenBack | None = None
     """The last time that the job released its capacity because not all of its pods could start."""
     start_time: Time | None = None
     """When the operator first saw the job."""
     suspend_time: Time | None = None
-    """Since when the job has been suspended."""
+    """When the current suspension of the job began."""
     resume_time: Time | None = None
     """When the job was last resumed."""
     suspended_seconds: Count = 0
@@ -228,37 +234,38 @@ class Status(Stored):
     all ranks at the same time count as one."""
     restarts_seen: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
     """What has been counted for each rank's pod: restarts, failures, disruptions."""
-    # A suspended job can get other tasks. Ranks counted under the old tasks must not be read as
-    # ranks of the new ones.
+    # The tasks of a suspended job can be changed. Ranks that were counted under the old tasks must
+    # not be read as ranks of the new tasks.
     tasks: Annotated[str, Field(max_length=1024)] = ""
-    """The tasks to which the ranks in this status refer, such as "learner 1 evaluator 1
-    collector"."""
+    """The names and sizes of the tasks that the rank numbers in this status refer to, such as
+    "learner 1 evaluator 1 collector". The last task has no size, because it can be scaled."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks whose main container exited 0, as ranges such as 0-3,7. With runtime torch or
-    oneflow and restart.scope Job, a re-rendezvous and a suspension reset it."""
+    oneflow and restart.scope Job, a re-rendezvous or a suspension clears this field."""
     first_failure: FirstFailure | None = None
     """The first failure of the job, which is usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
-    """The current state of the job. `kubectl wait --for=condition=Finished dijob/NAME` reads it."""
+    """The conditions of the job. For example, `kubectl wait --for=condition=Finished dijob/NAME`
+    waits for one of them."""
 
     @property
     def ended(self) -> bool:
         """Whether the job has ended. After that, the operator only cleans up."""
-        # These phases and the conditions for the end have the same names.
+        # The two phases of an ended job have the same names as the conditions for its end.
         ends = (names.Phase.SUCCEEDED, names.Phase.FAILED)
         return any(one.type in ends and one.status == "True" for one in self.conditions)
 
 
 def format_time(now: datetime) -> str:
-    """Return a time in the format of Kubernetes: RFC 3339, UTC, whole seconds."""
+    """Return a time in the Kubernetes format: RFC 3339, UTC, whole seconds."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str | None) -> datetime | None:
     """Return the time of a timestamp, or None if the text is not one.
 
-    A user can edit the status by hand, so any text must be expected. A time without a zone is
-    rejected too, because it cannot be compared.
+    A user can edit the status by hand, so any text must be expected. A time without a time zone is
+    also rejected, because it cannot be compared.
     """
     try:
         found = datetime.fromisoformat(text or "")

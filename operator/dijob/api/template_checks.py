@@ -1,7 +1,8 @@
-"""The validation rules of a pod template beyond its schema: `spec.template`, or that of a task.
+"""The validation rules of a pod template (`spec.template` or the template of a task) beyond its
+schema.
 
-They cover what the operator needs or adds. All other fields are left to the apiserver, which
-validates the pods: it knows the rules of its own version.
+The rules cover the fields that the operator needs or adds. All other fields are left to the
+apiserver, which validates the pods: it knows the rules of its own version.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,15 +15,15 @@ from dijob.api.spec import Spec
 from dijob.names import Topology
 
 SLIP_MESSAGE: Final = (
-    "containers belongs in template.spec, not next to it: indent `containers:` by two more spaces,"
-    " so that it is inside `spec:`"
+    "`containers` belongs in template.spec, not next to it: indent `containers:` by two more"
+    " spaces, so that it is inside `spec:`"
 )
 NO_CONTAINER_MESSAGE: Final = (
     "needs at least one container: add it to spec.template.spec.containers"
 )
 RESTART_MESSAGE: Final = (
-    "Always would restart finished ranks forever; it must be OnFailure or Never (the default is"
-    " OnFailure)"
+    "with Always, finished ranks would restart forever; it must be OnFailure or Never (the default"
+    " is OnFailure)"
 )
 CONTAINER_RESTART_MESSAGE: Final = (
     "the operator counts failures by the pod's restartPolicy, so a container cannot have its own:"
@@ -31,20 +32,21 @@ CONTAINER_RESTART_MESSAGE: Final = (
 )
 RESERVED_MESSAGE: Final = (
     "is set by the operator and cannot be overridden, because it describes the rank and its peers:"
-    " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. A container other than"
-    " the main one can get the addresses in a variable of another name, with a fieldRef to"
+    " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. To get the"
+    " addresses in another container, add a variable with a different name and a fieldRef to"
     f" metadata.annotations[{names.ANNOTATION_IPS}]"
 )
-# Linux starts no program with a longer string, including its terminating zero (MAX_ARG_STRLEN).
+# Linux does not start a program with a longer argument or variable. The length includes the
+# terminating zero (MAX_ARG_STRLEN).
 LONGEST_STRING: Final = 128 * 1024
 LONG_MESSAGE: Final = (
     "is longer than the 131,071 bytes that Linux allows for one argument or variable: put it into a"
     " ConfigMap, mount that as a volume, and pass the path of the file to the program"
 )
 DNS_MESSAGE: Final = (
-    "is Default, so the pods cannot resolve the cluster's names, which addressing: Hostname,"
-    " runtime: slurm and the job's own Redis server need: remove dnsPolicy, or the setting that"
-    " needs the names"
+    "is Default, so the pods cannot resolve the cluster's DNS names. `addressing: Hostname`,"
+    " `runtime: slurm` and the job's own Redis server need these names: remove dnsPolicy, or the"
+    " setting that needs the names"
 )
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = (
@@ -69,7 +71,7 @@ OWN_NAME_MESSAGE: Final = "is the name of a part that the operator adds: choose 
 
 def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """Yield all reasons why pods of this template cannot run as written."""
-    # A frequent mistake in the indentation. All other rules would report only its consequences.
+    # This is a frequent indentation mistake. All other rules would report only consequences of it.
     if pod_set.template.containers is not None:
         yield Problem(f"{pod_set.path}.containers", SLIP_MESSAGE)
         return
@@ -90,8 +92,8 @@ def _field_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     pod, path = pod_set.pod, f"{pod_set.path}.spec"
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         yield Problem(f"{path}.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
-    # dnsPolicy: None is accepted, because the template's own dnsConfig may know the cluster's
-    # names.
+    # dnsPolicy: None is accepted, because the template's own dnsConfig may still resolve the
+    # cluster's names.
     if spec.needs_dns and pod.get("dnsPolicy") == "Default":
         yield Problem(f"{path}.dnsPolicy", DNS_MESSAGE)
     for field in ("hostname", "subdomain"):
@@ -100,10 +102,10 @@ def _field_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 
 
 def _restart_problems(pod_set: PodSet) -> Iterator[Problem]:
-    """Yield restart policies of single containers (KEP-5307).
+    """Yield a problem for each container that has its own restart policy (KEP-5307).
 
-    The operator counts failures by the pod's restart policy. It would wait for a container that
-    never restarts, and count a restart that is due to a rule of the container.
+    The operator counts failures by the pod's restart policy. With such a policy, it would wait for
+    a container that never restarts, or count a restart that a rule of the container caused.
     """
     for at, container in enumerate(containers_in(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):
@@ -127,7 +129,7 @@ def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
 
 def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
     # All containers are checked, because each of them gets the variables that do not change with
-    # the list.
+    # the peer list.
     for at, container in enumerate(containers_in(pod_set.pod, key)):
         env = container.get("env")
         for entry in env if isinstance(env, list) else []:
@@ -183,7 +185,7 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
                 yield Problem(
                     f"{pod_set.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}"
                 )
-    # A name of another type is reported by the rules for spec.volumes, or by the apiserver.
+    # A name of the wrong type is reported by the rules for spec.volumes, or by the apiserver.
     shared = {name for one in spec.volumes or () if isinstance(name := one.get("name"), str)}
     for at, one in enumerate(containers_in(pod_set.pod, "volumes")):
         if isinstance(name := one.get("name"), str) and name in shared:

@@ -11,15 +11,15 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue
 
-# The apiserver writes the field's default into an object that lacks the field. pydantic has no such
-# attribute, so it is kept in the JSON schema, where crd/schema.py finds it.
+# The apiserver writes the field's default into an object that lacks the field. pydantic has no
+# attribute for this trait, so the trait is kept in the JSON schema, where crd/schema.py finds it.
 _DEFAULTED: Final[dict[str, JsonValue]] = {"defaulted": True}
 DEFAULTED: Final = Field(json_schema_extra=_DEFAULTED)
 
 
 @dataclass(frozen=True)
 class Immutable:
-    """Marks a field from which the pods are created. It can be changed only while the job is
+    """Marks a field that is used to create the pods. It can be changed only while the job is
     suspended, when no pods exist.
 
     `why` is part of the error message. A field that is immutable `in_part` has its own rules in
@@ -27,19 +27,19 @@ class Immutable:
     part of the pods' fingerprint even if it has its default value (model.spec_fingerprint).
     """
 
-    why: str = "the running pods were created with it"
+    why: str = "the running pods were created with the current value"
     in_part: bool = False
-    # Only for the fields of the first release. A field added later would change the hash of every
-    # running pod, and an upgrade would report all of them as outdated.
+    # True only for fields of the first release. The default of a field that is added later must not
+    # be hashed: the hash would change, and an upgrade would report all running pods as outdated.
     default_is_hashed: bool = False
 
 
 class Mutable(Enum):
-    """Marks a field from which no pod is created, and says until when it can be changed."""
+    """Marks a field that is not used to create pods, and says how long it stays mutable."""
 
     UNTIL_ENDED = auto()
-    # For fields that the operator still reads after the job has ended, or that autoscalers write at
-    # any time.
+    # ALWAYS is for fields that the operator still reads after the job has ended, or that
+    # autoscalers write at any time.
     ALWAYS = auto()
 
 
@@ -47,7 +47,7 @@ Trait = TypeVar("Trait", Immutable, Mutable)
 
 
 def traits_by_field(model: type[BaseModel], kind: type[Trait]) -> dict[str, Trait]:
-    """Return the traits of one kind by the names of their fields, in the order of the fields."""
+    """Return the traits of one kind, keyed by field name, in the order of the fields."""
     marks = ((name, mark) for name, field in model.model_fields.items() for mark in field.metadata)
     return {name: mark for name, mark in marks if isinstance(mark, kind)}
 

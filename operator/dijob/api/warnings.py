@@ -74,7 +74,7 @@ def _no_gpu(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 
 
 def _unreadable_options(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """Yield the options that the operator needs and cannot read."""
+    """Yield a problem for each option that the operator needs but cannot read."""
     for field, default in (("parallel_workers", "1"), ("topology", "mesh")):
         option = field.replace("_", "-")
         if pod_set.command.hides(option) and spec.explicit(field) is None:

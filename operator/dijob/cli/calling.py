@@ -1,7 +1,7 @@
 """Opens the client with the user's options, and turns its errors into exit codes.
 
-The client is also a library, and raises typed exceptions that know nothing of exit codes. This is
-the only place where they are mapped.
+The client is also a library, and raises typed exceptions that know nothing of exit codes. Only this
+module maps these exceptions to exit codes.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Where:
 def call_client(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]") -> Answer:
     """Open a client, and return the result of `act`. Raises CliError."""
     with client_errors():
-        # Importing the client takes a third of a second, which `--help` must not cost.
+        # Importing the client takes a third of a second. `--help` must not take that long.
         from dijob.client import AsyncClient
 
         async def session() -> Answer:
@@ -45,7 +45,7 @@ def call_client(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]")
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Turn the client's exceptions into CliError with their exit codes."""
+    """Turn the client's exceptions into CliError with the matching exit codes."""
     from dijob.client import errors
 
     # The first match counts, so NotFound comes before its base class ApiError.
@@ -66,7 +66,7 @@ def client_errors() -> Iterator[None]:
 
 def print_outcome(outcome: "Outcome") -> None:
     """Print the outcome of a job. Raises CliError if the job did not succeed."""
-    # A script that waits for a deleted job must not mistake it for a failed one.
+    # A script that waits for a deleted job must not mistake the job for a failed one.
     if outcome.deleted:
         raise CliError(str(outcome), Exit.NOT_FOUND)
     if outcome.phase == "Failed":
@@ -98,9 +98,9 @@ def in_words(job: "Job") -> str:
 
 
 def check_ranks(job: "Job", ranks: Iterable[int]) -> None:
-    """Raise CliError (NOT_FOUND) if the job does not have one of the ranks.
+    """Raise CliError (NOT_FOUND) if any of the ranks does not exist in the job.
 
-    Any rank is accepted until the job's status says how many there are.
+    Any rank is accepted until the job's status says how many ranks there are.
     """
     from dijob.client.loglines import find_unknown_ranks
 

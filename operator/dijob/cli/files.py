@@ -27,7 +27,8 @@ class JobFile:
 def read_file(path: str | Path) -> JobFile:
     """Read a file ("-" for standard input) that contains exactly one DIJob.
 
-    Raises CliError (USAGE) if it cannot be read, is not YAML, or has no DIJob or several.
+    Raises CliError (USAGE) if it cannot be read, is not YAML, or does not contain exactly one
+    DIJob.
     """
     # The client's reader is the one that `apply` uses, so all commands accept the same files.
     with client_errors():
@@ -37,7 +38,7 @@ def read_file(path: str | Path) -> JobFile:
 
 
 def parse_file(name: str, text: str) -> JobFile:
-    """Parse the text of a file with exactly one DIJob. Raise CliError as read_file does."""
+    """Parse the text of a file with exactly one DIJob. Raises CliError as read_file does."""
     with client_errors():
         from dijob.client.documents import loads, the_job
 
@@ -51,7 +52,7 @@ UNKNOWN_UID = "<uid of the job>"
 
 
 def job_of(file: JobFile, namespace: str = "", uid: str = UNKNOWN_UID) -> DIJob:
-    """Return the job. `namespace` is used if the file names none.
+    """Return the job. `namespace` is used if the file names no namespace.
 
     Raises CliError (USAGE) with all validation problems.
     """

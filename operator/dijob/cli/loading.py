@@ -19,7 +19,7 @@ def command_names() -> list[str]:
 
 def load_command(name: str) -> click.Command | None:
     """Import a command; None if no command has this name. Raises CliError if the import fails."""
-    # The table is looked up first, so that built-in commands do not read the entry points.
+    # The table is searched first, so that loading a built-in command does not read entry points.
     if name in COMMANDS:
         module, line = COMMANDS[name]
         family = importlib.import_module(f"dijob.cli.commands.{module}")

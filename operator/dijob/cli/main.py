@@ -18,10 +18,10 @@ from dijob.cli.errors import CliError, Exit
 from dijob.cli.loading import command_names, describe_commands, load_command
 from dijob.cli.printing import echo
 
-# Errors when writing to stdout that are not bugs. EPIPE is absent because click itself ends the
-# program quietly when the reader of a pipe is gone.
+# If a write to stdout fails with one of these errors, this is not a bug. EPIPE is absent because
+# click itself exits quietly when the reader of a pipe is gone.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# click only knows --help. kubectl has -h as well.
+# By default, click accepts only --help. kubectl accepts -h as well.
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace closed streams by /dev/null.
+    """Replace closed streams with /dev/null.
 
     If the caller closed a stream (`>&-`), Python sets it to None, and every print would fail.
     """
@@ -112,7 +112,7 @@ def _open_closed_streams() -> None:
 
 
 def _unknown_command(name: str, program: str) -> str:
-    """Return the error for an unknown command, with the most similar one."""
+    """Return the error for an unknown command, and suggest the most similar known one."""
     import difflib
 
     near = difflib.get_close_matches(name.lower(), command_names(), n=1)

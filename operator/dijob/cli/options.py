@@ -30,11 +30,11 @@ class Duration(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the duration in seconds."""
-        # An option's default also comes through here, and is a number already.
+        # An option's default is passed through this method too, and is already a number.
         seconds = float(value) if isinstance(value, (int, float)) else _parse_seconds(value)
         if seconds is None:
             self.fail(
-                f"{value[:40]!r} is not a duration: write seconds, or for example 90s, 10m, 1h30m"
+                f"{value[:40]!r} is not a duration: write seconds, or a value such as 90s or 1h30m"
             )
         if seconds > LONGEST_SECONDS:
             self.fail(f"{value[:40]!r} is longer than {LONGEST_SECONDS / _UNITS['d']:g}d")
@@ -42,7 +42,7 @@ class Duration(click.ParamType[float]):
 
 
 def _parse_seconds(text: str) -> float | None:
-    """Return the seconds of a text such as "90", "1.5s" or "1h30m"; None if it is invalid."""
+    """Convert a text such as "90", "1.5s" or "1h30m" to seconds; return None if it is invalid."""
     if _NUMBER.fullmatch(text):
         return float(text)
     if not _PARTS.fullmatch(text):
@@ -59,7 +59,7 @@ def cluster_options(function: Function) -> Function:
     """
 
     # kubectl has the same options, so users need not learn others.
-    @click.option("-n", "--namespace", metavar="NAME", help="Default: that of the context.")
+    @click.option("-n", "--namespace", metavar="NAME", help="Default: the context's namespace.")
     @click.option("--context", metavar="NAME", help="Default: the kubeconfig's current context.")
     @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG or ~/.kube/config.")
     @functools.wraps(function)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Row = Sequence[str]
 
-# The columns that `kubectl get dijob` prints (crd/__init__.py), so that both read the same.
+# These are the columns that `kubectl get dijob` prints (crd/__init__.py), so that both tables look
+# the same.
 HEAD: Final = ("NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE", "PROGRESS", "MESSAGE")
 _GAP: Final = 3
 
@@ -33,7 +34,8 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 def print_jobs(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:
     """Print jobs as a table, JSON, YAML or names, as `kubectl get` does."""
     if kind == "table":
-        # Lines to a pipe or a file are not cut, so that programs get the complete message.
+        # Lines that are written to a pipe or a file are not cut, so that programs get the complete
+        # message.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         now = datetime.now(UTC)
         head = (("NAMESPACE",) if namespaces else ()) + HEAD
@@ -45,7 +47,8 @@ def print_jobs(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool
         for job in jobs:
             echo(f"dijob/{job.name}")
     else:
-        # As with kubectl, one job by name is an object, and everything else is a list.
+        # As with kubectl, a single job that was requested by name is printed as an object. Other
+        # results are printed as a list.
         bodies = [dict(job.body) for job in jobs]
         one = bodies[0] if len(bodies) == 1 and not many else None
         listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
@@ -96,8 +99,9 @@ def cut_line(line: str, width: int) -> str:
 
 
 def format_age(stamp: str, now: datetime) -> str:
-    """Return how long ago a time was, in kubectl's format (90s, 12m, 3h, 4d); "" if unknown."""
-    # The time comes from the cluster, and an object can be written with any text in it.
+    """Return the age of a timestamp in kubectl's format (90s, 12m, 3h, 4d); "" if it is unknown."""
+    # The timestamp comes from the cluster, where a stored object can have any text in place of a
+    # time.
     try:
         seconds = int((now - datetime.fromisoformat(stamp)).total_seconds())
     except (ValueError, TypeError):

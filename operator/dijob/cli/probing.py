@@ -1,5 +1,4 @@
-"""Runs a command in the container of each rank with exec, with limits on time, size and
-concurrency.
+"""Runs a command in each rank's container through exec, with limits on time, size and concurrency.
 
 The commands come from this program, but the container's shell and Python belong to the tenant. So
 the answers are untrusted, and may be late, huge or malformed.
@@ -33,9 +32,9 @@ class Answer:
 async def ask_ranks(
     client: "AsyncClient", pods: "Sequence[RankPod]", commands: Sequence[Command]
 ) -> Mapping[int, Answer]:
-    """Ask each rank's main container, and return the answers by rank.
+    """Run a command in each rank's main container, and return the answers by rank.
 
-    The commands are alternatives: the first one that the container can run counts.
+    The commands are alternatives: the first one that the container can run is used.
     """
     slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
@@ -64,12 +63,12 @@ async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Com
             # A missing permission affects all commands, so the next one is not tried.
             return Answer(problem=str(error))
         except (ApiError, Unreachable) as error:
-            # The API server can report a program that the image lacks as an error of the exec, so
-            # the next command is tried.
+            # If the image lacks the program, the API server can report this as an error of the
+            # exec, so the next command is tried.
             problem = str(error)
             continue
         if done.stdout:
             return Answer(done.stdout.decode(errors="replace"))
         programs = dict.fromkeys(each[0] for each in commands)
-        problem = f"its container can run none of these programs: {', '.join(programs)}"
+        problem = f"its container cannot run any of these programs: {', '.join(programs)}"
     return Answer(problem=" ".join(problem.split())[:300])

@@ -28,9 +28,9 @@ class AsyncClient(Reader):
     async def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
         """Create or change an object by server-side apply, and return the stored object.
 
-        Fields that the object omits and other managers own are not changed. A DIJob is checked
+        Fields that other managers own and that the object omits are not changed. A DIJob is checked
         before it is sent. With `dry_run`, the apiserver returns what it would store. `force` takes
-        over fields of other managers. Without it, such a field is a conflict.
+        over fields of other managers. Without `force`, such a field causes a conflict.
         """
         body = manifest(what)
         if is_job(body):
@@ -40,10 +40,10 @@ class AsyncClient(Reader):
         return await self._apply(body, MANAGER, *options)
 
     async def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
-        """Apply an object that is deleted together with a job.
+        """Apply an object with a job as its owner, so that both are deleted together.
 
-        The owner reference gets a field manager of its own, so that it stays if the object is
-        applied again without it.
+        The owner reference gets a field manager of its own, so that a later apply of the object
+        without the reference does not remove it.
         """
         force = ("force", "true")
         made = await self._apply(restarting.owned_by(body, job), MANAGER, force)
@@ -78,9 +78,10 @@ class AsyncClient(Reader):
         checks the new job before the old one is deleted. ConfigMaps that the job owns and mounts
         (`kubectl dijob run --code`) are created again with it.
 
-        `beside` are other objects to apply. If the old job owns and mounts a ConfigMap among them,
-        the new job becomes its owner. `timeout` is how long to wait, in seconds, until the old job
-        and its pods are gone. If only pods are left then, the new job waits for them.
+        `beside` contains other objects to apply. If the old job owns and mounts a ConfigMap among
+        them, the new job becomes its owner. `timeout` is the number of seconds to wait until the
+        old job and its pods are gone. If only pods are left after that time, the new job waits for
+        them.
         """
         plan = await self.restart_plan(name, what, beside=beside)
         return await self.carry_out(plan, timeout=timeout)
@@ -88,26 +89,28 @@ class AsyncClient(Reader):
     async def restart_plan(
         self, name: str, what: Manifest | None = None, *, beside: Iterable[Json] = ()
     ) -> restarting.RestartPlan:
-        """Return what `restart` will do, after dry runs on the apiserver. Nothing is changed."""
+        """Validate a restart with dry runs against the apiserver, and return what it would do.
+        Nothing is changed.
+        """
         old = await self._there(name)
         body = restarting.build_new_job(name, self.namespace, old, manifest(what) if what else None)
         check(body)
         await self._try(body)
         kept = await restarting.list_owned_config_maps(self.connection, old) if old else []
         first, owned = restarting.split_manifests(beside, kept)
-        # A ConfigMap that the apiserver rejects must be noticed before the old job is deleted.
+        # The rejection of one of these ConfigMaps must be detected before the old job is deleted.
         for one in owned:
             await self.apply(one, dry_run=True, force=True)
         return restarting.RestartPlan(body, tuple(first), tuple(owned), replaces=old is not None)
 
     async def carry_out(self, plan: restarting.RestartPlan, *, timeout: float = 300) -> Json:
-        """Execute the plan of `restart_plan`, and return the new job."""
+        """Execute a plan that `restart_plan` returned, and return the new job."""
         for one in plan.first:
             await self.apply(one)
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         made = await self.apply(plan.job, force=True)
-        # These come last: their owner reference needs the uid of the new job.
+        # The owned objects come last, because their owner reference needs the uid of the new job.
         for one in plan.owned:
             await self.apply_owned(one, made)
         return made
@@ -144,7 +147,8 @@ class AsyncClient(Reader):
     async def _try(self, body: Json) -> None:
         """Dry-run the creation of a job under another name, since the old one still exists.
 
-        Raises ApiError, in which the job's own name replaces that of the trial.
+        Raises ApiError, whose message contains the job's own name instead of the name of the dry
+        run.
         """
         trial, name = restarting.rename_for_dry_run(body), body["metadata"]["name"]
         try:

@@ -35,7 +35,7 @@ class Shown:
     name: str
     phase: str
     part: float | None
-    """The completed part, 0 to 1; None if it is unknown."""
+    """The completed fraction, 0 to 1; None if it is unknown."""
     told: str
 
     @property
@@ -48,8 +48,9 @@ class Shown:
 def measure_progress(job: Job, of: str = "", total: float = 0.0) -> Shown:
     """Return the content of a bar for a job.
 
-    `of` is the reported number to count up to `total`. Until the program reports it, the bar counts
-    the ready ranks. A job that has succeeded is complete, whatever it reported.
+    `of` names the reported number that the bar counts up to `total`. Until the program reports this
+    number, the bar counts the ready ranks. A job that has succeeded is complete, whatever it
+    reported.
     """
     status, progress = job.status, job.progress
     texts = [job.message, progress.line if progress else ""]
@@ -77,7 +78,7 @@ class Bar:
     def __init__(self, *, file: Any = None, **target: float) -> None:
         """Write to `file` instead of stderr. Raises DijobError for an unknown target."""
         if len(target) > 1 or not target.keys() <= set(COUNTED):
-            raise DijobError(f"Bar counts one of {', '.join(COUNTED)}, not {', '.join(target)}")
+            raise DijobError(f"Bar takes one of {', '.join(COUNTED)}, not {', '.join(target)}")
         self._of, self._total = next(iter(target.items()), ("", 0.0))
         if target and self._total <= 0:
             raise DijobError(f"Bar({self._of}={self._total:g}): the number must be positive")
@@ -120,8 +121,8 @@ class Bar:
 def render_bar(now: Shown, *, moves: bool = True) -> "RenderableType":
     """Return the bar for rich.
 
-    If the completed part is unknown, the bar moves to and fro (`moves`) or is left out, as in a
-    notebook, whose output does not move.
+    If the completed fraction is unknown and `moves` is true, the bar moves back and forth. If
+    `moves` is false, such a bar is left out: in a notebook, for example, the output cannot move.
     """
     from rich.progress_bar import ProgressBar
     from rich.table import Table

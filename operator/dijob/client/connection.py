@@ -1,8 +1,8 @@
 """Requests to one apiserver.
 
-A request carries JSON, and its response is JSON, a stream of bytes or a WebSocket. Every failure
-becomes an error of errors.py. The calls that the kubernetes package generates are not used: they
-drop unknown fields, hide the apiserver's message, and join stdout and stderr of exec
+A request carries JSON, and its response is JSON, a stream of bytes or a WebSocket. Every failure is
+raised as one of the errors in errors.py. The generated methods of the kubernetes package are not
+used: they drop unknown fields, hide the apiserver's message, and join stdout and stderr of exec
 (docs/decisions/032).
 """
 
@@ -33,11 +33,12 @@ APPLY: Final = "application/apply-patch+yaml"
 # The field manager of server-side apply (metadata.managedFields). A stable name lets a later
 # `apply` remove fields that an earlier one has set.
 MANAGER: Final = "kubectl-dijob"
-# Twice the longest timeout of an admission webhook, so that its error arrives instead of ours.
+# Twice the longest timeout of an admission webhook, so that the webhook's error arrives before this
+# timeout expires.
 _SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
-# The number of retries after a 429, and the longest pause before one, in seconds. A user waits for
-# the command, so it must fail within half a minute.
+# The number of retries after a 429, and the longest pause in seconds before a retry. A user is
+# waiting for the command, so it must fail within half a minute.
 _ASKED_AGAIN: Final = 5
 _LONGEST_PAUSE: Final = 5.0
 # One line of a watch is one object, and can be larger than aiohttp's default buffer of 64 KiB.
@@ -79,7 +80,7 @@ class ClientConnection:
                 *self.target.impersonation,
             ],
             proxy=settings.proxy,
-            # As with kubectl, HTTPS_PROXY counts only if the kubeconfig names no proxy.
+            # As with kubectl, HTTPS_PROXY is used only if the kubeconfig names no proxy.
             trust_env=settings.proxy is None,
             read_bufsize=_BUFFER_BYTES,
         )
@@ -93,7 +94,7 @@ class ClientConnection:
     ) -> None:
         await self._session.close()
         # Aborted connections are closed in the next iterations of the event loop. Without this
-        # pause, a loop that ends now would warn about unclosed transports.
+        # pause, an event loop that is closed now would warn about unclosed transports.
         for _ in range(2):
             await asyncio.sleep(0)
 
@@ -119,7 +120,8 @@ class ClientConnection:
         bound = aiohttp.ClientTimeout(seconds, sock_read=silence, sock_connect=_CONNECT_SECONDS)
         response = await self._request(call, bound)
         if response.status == HTTPStatus.UNAUTHORIZED:
-            # Tokens of exec plugins expire, often within an hour. Read the kubeconfig again once.
+            # Tokens of exec plugins expire, often within an hour. So the kubeconfig is read again,
+            # once.
             response.release()
             self.target = await self.target.again()
             response = await self._request(call, bound)
@@ -127,7 +129,7 @@ class ClientConnection:
             if response.status != HTTPStatus.TOO_MANY_REQUESTS:
                 break
             # A 429 means that the request had no effect, so it is safe to repeat even if it writes.
-            # Apiservers send it under load, and shortly after a CRD was created.
+            # Apiservers send it under load, and shortly after a CRD has been created.
             response.release()
             await asyncio.sleep(_seconds_until_retry(response.headers.get("Retry-After", "")))
             response = await self._request(call, bound)
@@ -162,7 +164,7 @@ class ClientConnection:
 
     @asynccontextmanager
     async def socket(self, call: ClientRequest) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """Open a WebSocket, as `exec` needs it. Raises ApiError and Unreachable."""
+        """Open a WebSocket, which `exec` needs. Raises ApiError and Unreachable."""
         try:
             try:
                 opened = await self._shake_hands(call)
@@ -218,7 +220,7 @@ class ClientConnection:
         replaced while the connection is open.
         """
         settings = self.target.settings
-        # The same value as kubectl's. A kubelet rejects an exec that accepts only JSON.
+        # kubectl sends the same value. A kubelet rejects an exec that accepts only JSON.
         headers = {"Accept": "application/json, */*"}
         if token := await settings.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
@@ -257,7 +259,7 @@ class _network:
 
 
 def _seconds_until_retry(told: str) -> float:
-    """Return the seconds until a retry: the value of Retry-After with an upper limit, else 1."""
+    """Return the seconds until a retry: Retry-After up to a limit, or 1 if it is not a number."""
     return min(float(told), _LONGEST_PAUSE) if told.isdecimal() else 1.0
 
 

@@ -24,8 +24,8 @@ from dijob.client.yaml_text import Dumper, parse_documents
 Body = dict[str, Any]
 
 STDIN: Final = "-"
-# An apiserver accepts 3 MiB for one object. A larger file is a mistake, such as a checkpoint that
-# was given instead of a manifest.
+# An apiserver accepts at most 3 MiB for one object. A larger file is a mistake, such as a
+# checkpoint that was given instead of a manifest.
 MOST_BYTES: Final = 4 * 2**20
 
 
@@ -47,18 +47,20 @@ def format_path(path: str | Path) -> str:
 
 
 def loads(text: str, source: str = "the text") -> Iterator[Body]:
-    """Yield all objects of a YAML or JSON text. `source` is its name in errors."""
+    """Yield all objects of a YAML or JSON text. `source` names the text in errors."""
     for value in parse_documents(text, source):
         yield from _split_document(value, source)
 
 
 def load_job(path: str | Path) -> DIJob:
-    """Return the only DIJob of a file, checked. Raises BadFile if there is none, or several."""
+    """Check and return the only DIJob of a file. Raises BadFile if there is none or more than
+    one.
+    """
     return parse_body(the_job(load(path), format_path(path)), format_path(path))
 
 
 def the_job(bodies: Iterable[Body], source: str) -> Body:
-    """Return the only DIJob among objects. Raises BadFile if there is none, or several."""
+    """Return the only DIJob among objects. Raises BadFile if there is none or more than one."""
     jobs = [body for body in bodies if is_job(body)]
     if len(jobs) != 1:
         found = "no DIJob" if not jobs else f"{len(jobs)} DIJobs"
@@ -67,7 +69,10 @@ def the_job(bodies: Iterable[Body], source: str) -> Body:
 
 
 def build(name: str, spec: Mapping[str, Any], namespace: str | None = None) -> DIJob:
-    """Return a DIJob with this spec, written as in YAML. Raises BadFile with all its problems."""
+    """Return a DIJob. `spec` has the same form as in YAML.
+
+    Raises BadFile with all problems of the job.
+    """
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})
     body = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": meta, "spec": spec}
     return parse_body(body, "the job")
@@ -76,8 +81,8 @@ def build(name: str, spec: Mapping[str, Any], namespace: str | None = None) -> D
 def manifest(job: DIJob | Mapping[str, Any]) -> Body:
     """Return the object to send to the apiserver: only fields that were set, without the status.
 
-    Defaults are left out. Otherwise server-side apply would own all fields, and conflict with
-    every other tool that sets one.
+    Defaults are left out. Otherwise this client would own all fields after server-side apply, and
+    conflict with every other tool that sets one of them.
     """
     if not isinstance(job, DIJob):
         body = dict(job)
@@ -90,7 +95,7 @@ def manifest(job: DIJob | Mapping[str, Any]) -> Body:
 def dump(*bodies: DIJob | Mapping[str, Any]) -> str:
     """Return objects as YAML documents, without anchors.
 
-    If a text in them is unsafe to print, all characters beyond ASCII are escaped.
+    If the objects contain text that is unsafe to print, all non-ASCII characters are escaped.
     """
     manifests = [manifest(body) for body in bodies]
     text = _dump_yaml(manifests, allow_unicode=True)
@@ -135,14 +140,16 @@ def read_text(path: str | Path) -> str:
     shown = format_path(path)
     try:
         if str(path) == STDIN:
-            # One byte more than the limit shows that the input is too large, without reading an
-            # endless input such as /dev/zero.
+            # One byte more than the limit is enough to detect that the input is too large. An
+            # endless input such as /dev/zero is not read any further.
             raw = sys.stdin.buffer.read(MOST_BYTES + 1)
         else:
             with Path(path).open("rb") as file:
                 raw = file.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:
-            raise BadFile(f"{shown}: larger than {MOST_BYTES >> 20} MiB; split it into files")
+            raise BadFile(
+                f"{shown}: larger than {MOST_BYTES >> 20} MiB; split it into smaller files"
+            )
         return raw.decode()
     except OSError as error:
         raise BadFile(f"{shown}: {(error.strerror or str(error)).lower()}") from error

@@ -1,8 +1,8 @@
 """The errors that the client raises.
 
-The text of each error is a sentence that can be shown to the user as it is, because the command
-line and notebooks do exactly that. The class tells programs what can be done: change the file, wait
-and retry, or ask for a permission.
+The text of each error is a sentence that can be shown to the user as is, because the command line
+and notebooks do exactly that. The class tells programs what can be done: change the file, wait and
+retry, or request a permission.
 """
 
 from http import HTTPStatus
@@ -18,7 +18,7 @@ class BadFile(DijobError):
 
 
 class BadName(DijobError):
-    """A text cannot be the name of an object."""
+    """The text cannot be used as the name of an object."""
 
 
 class Unreachable(DijobError):
@@ -44,8 +44,8 @@ class NotFound(ApiError):
     """There is no such object, or no such kind in this cluster."""
 
 
-# The reason of a NotFound if the cluster lacks the whole kind. It is not a reason of Kubernetes:
-# the client needs it to tell a missing CRD from a missing job.
+# The reason of a NotFound if the cluster lacks the whole kind. Kubernetes has no such reason: the
+# client needs it to tell a missing CRD from a missing job.
 NO_SUCH_KIND: Final = "NoSuchKind"
 
 
@@ -56,14 +56,14 @@ class Refused(ApiError):
 def api_error(status: int, answer: Any, what: str) -> ApiError:
     """Return the error for a response of the apiserver.
 
-    `what` describes the call, such as "GET /api/v1/pods". It is used if the response has no
+    `what` describes the call, such as "GET /api/v1/pods", and is used if the response has no
     message.
     """
     if status == HTTPStatus.NOT_FOUND and isinstance(answer, str):
-        # Every 404 about an object is a Status object. Only paths of kinds that the apiserver does
-        # not serve get plain text.
+        # A 404 about a missing object has a Status object as its body. Only a 404 about a kind that
+        # the apiserver does not serve has a plain-text body.
         return NotFound(status, NO_SUCH_KIND, f"{what}: {_NO_KIND}")
-    # A proxy in front of the apiserver can respond with anything, such as a page of HTML.
+    # A proxy in front of the apiserver can respond with anything, such as an HTML page.
     found = answer if isinstance(answer, dict) else {}
     reason = str(found.get("reason") or _status_phrase(status))
     message = str(found.get("message") or "")
@@ -86,8 +86,8 @@ _NO_KIND: Final = (
 def _remedy_for(status: int, message: str) -> str:
     if status == HTTPStatus.UNAUTHORIZED:
         return ": the cluster rejected the kubeconfig's credentials; log in again"
-    # 409 has other causes too, such as an object that is being deleted. Only a conflict of
-    # server-side apply can be solved by taking over the field.
+    # A 409 can have other causes, such as an object that is being deleted. Only a conflict of
+    # server-side apply can be resolved by taking over the field.
     if status == HTTPStatus.CONFLICT and "conflict with" in message:
         return ". Remove the field from the file, or apply with --force-conflicts"
     return ""

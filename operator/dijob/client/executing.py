@@ -24,7 +24,7 @@ STDERR: Final = 2
 _ERROR: Final = 3
 # Closes channel 0 in the protocol v5.channel.k8s.io.
 _CLOSE: Final = b"\xff\x00"
-# The buffer of Go's io.Copy, so the pieces are as large as those of kubectl.
+# The buffer size of Go's io.Copy, so that the pieces are as large as those that kubectl sends.
 _PIECE: Final = 32 * 1024
 
 # The input of a command: complete, or as a stream.
@@ -56,7 +56,7 @@ async def execute_command(
     stdin: bytes | None = None,
     most: int | None = None,
 ) -> Executed:
-    """Run a command to its end, and return its output.
+    """Run a command to completion, and return its output.
 
     Raises ApiError if the apiserver rejects the request, and Unreachable if the command writes more
     than `most` bytes.
@@ -79,8 +79,8 @@ async def stream_command(
     """Run a command, and yield its output as pairs of channel and bytes.
 
     The last pair has channel 3 and contains the status (see `exit_code`). `stdin` is sent
-    concurrently. A command may end before it has read all of it. An exception that `stdin` raises
-    ends the command, and is raised here.
+    concurrently. A command may exit before it has read all of `stdin`. An exception that `stdin`
+    raises closes the connection, and is raised here.
     """
     query = [("command", word) for word in command]
     query += [("container", place.container), ("stdout", "true"), ("stderr", "true")]
@@ -100,10 +100,10 @@ async def stream_command(
             feeder.cancel()
             with suppress(asyncio.CancelledError):
                 await feeder
-    # A proxy or a kubelet that restarts closes the socket without a status. The output would look
-    # complete then.
+    # A proxy or a kubelet that restarts closes the socket without a status. Without this check, the
+    # output would then look complete.
     if not ended:
-        raise Unreachable(f"lost the connection to pod {place.pod} before the command ended")
+        raise Unreachable(f"lost the connection to pod {place.pod} before the command exited")
 
 
 async def _send_stdin(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> None:
@@ -118,7 +118,8 @@ async def _send_stdin(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> 
         if socket.protocol == "v5.channel.k8s.io":
             await socket.send_bytes(_CLOSE)
     except (aiohttp.ClientError, ConnectionError):
-        # The command has ended, or the connection is lost. The reader of the socket notices both.
+        # The command has exited, or the connection is lost. The reader of the socket detects both
+        # cases.
         pass
     except Exception:
         await socket.close()

@@ -36,7 +36,7 @@ class Outcome:
         """Return the phase, the message and the first failure as a sentence."""
         text = f"{self.job}: {self.phase}" + (f": {self.message}" if self.message else "")
         first = failure_in_words(self.first_failure)
-        # The operator's message of a failed job often names the first failure already.
+        # The operator's message about a failed job often contains the first failure already.
         included = "first failure" in self.message
         return text if self.ok or included or not first else f"{text.rstrip('.')}. {first}"
 
@@ -83,8 +83,8 @@ class Job:
     def ranks(self) -> range:
         """The desired ranks, according to the status.
 
-        The number is limited to the maximum of a job, because the status can be edited by hand, and
-        callers build a row for each rank.
+        The number is capped at the maximum size of a job, because the status can be edited by hand,
+        and callers build a row for each rank.
         """
         return range(min(self.status.desired, MAX_REPLICAS))
 

@@ -35,7 +35,7 @@ class Target:
     source: str
     """The origin of the settings, for error messages."""
     again: Callable[[], Awaitable["Target"]]
-    """Reads the settings again: a token of an exec plugin can expire."""
+    """Reads the settings again, because a token from an exec plugin can expire."""
     impersonation: tuple[tuple[str, str], ...] = ()
     """Headers for the user that the kubeconfig impersonates."""
 
@@ -47,7 +47,7 @@ async def read_kubeconfig(kubeconfig: str | None = None, context: str | None = N
     Raises Unreachable, which names the file and the problem.
     """
     path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT
-    # As in client-go, files of KUBECONFIG that do not exist are ignored.
+    # As in client-go, files that KUBECONFIG names but that do not exist are ignored.
     there = _existing_files(path)
     if not there and not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
         return _in_pod()

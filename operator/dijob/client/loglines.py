@@ -1,7 +1,7 @@
 """Lines of the ranks' logs: timestamps, order, and the removal of duplicates.
 
-A log stream that breaks is opened again, and the kubelet can only start it at a whole second. So
-lines come twice, and `Cursor` recognizes them.
+A log stream that breaks is opened again, but the kubelet can start it only at a whole second. So
+some lines arrive twice, and `Cursor` recognizes the repeated ones.
 """
 
 import re
@@ -79,7 +79,7 @@ class Cursor:
     def is_new(self, time: int, text: str) -> bool:
         """Return whether a line is new, and remember it."""
         key = (time, text)
-        # The remembered lines begin at the horizon. Older ones were certainly read before.
+        # Lines that are older than the horizon are not remembered, but were certainly read before.
         if time < self._horizon:
             return False
         if self._again[key] > 0:
@@ -109,7 +109,7 @@ def split_timestamp(raw: str) -> tuple[int, str]:
 
 
 def ranks_in(text: str) -> frozenset[int]:
-    """Return the ranks in a list such as 0-2,5. Raises ValueError, which says what is wrong."""
+    """Parse a list of ranks such as 0-2,5. Raises ValueError, which says what is wrong."""
     found: set[int] = set()
     for part in map(str.strip, text.split(",")):
         begin, dash, end = part.partition("-")
@@ -118,7 +118,7 @@ def ranks_in(text: str) -> frozenset[int]:
             raise ValueError(f"{_quote_part(part)} is not a rank; write ranks as in 0-2,5")
         if last < first:
             raise ValueError(f"{_quote_part(part)} is an empty range; write ranks as in 0-2,5")
-        # This check precedes the set, because a range of a billion would use up the memory.
+        # The range is checked before the set is extended: a billion ranks would use up the memory.
         if last >= MAX_REPLICAS:
             raise ValueError(
                 f"{_quote_part(part)}: rank {last} cannot exist, the highest rank is"
@@ -133,5 +133,5 @@ def _quote_part(part: str) -> str:
 
 
 def find_unknown_ranks(wanted: Iterable[int], size: int) -> list[int]:
-    """Return the ranks that a job of this size does not have."""
+    """Return the wanted ranks that do not exist in a job of this size."""
     return sorted(rank for rank in wanted if rank >= size)

@@ -1,7 +1,7 @@
 """Merges the logs of a job's ranks into one stream, ordered by time.
 
 A followed log survives restarts in place, recreated pods and lost connections. Each pod has a
-reader; a watch of the pods starts new readers, and a watch of the job ends them.
+reader; a watch of the pods starts new readers, and a watch of the job stops them.
 """
 
 import asyncio
@@ -88,8 +88,8 @@ async def _parse_lines(
 
 
 async def _split_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-    """Yield the lines of a response, of any length."""
-    # aiohttp's own iterator raises an error at a line that exceeds its buffer.
+    """Yield the lines of a response. A line can have any length."""
+    # aiohttp's own iterator raises an error if a line exceeds its buffer.
     left = b""
     try:
         async for piece in response.content.iter_any():
@@ -114,8 +114,8 @@ async def merge_by_time(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[L
 
 
 async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
-    # The logs are requested concurrently. All requests must have ended before an error is raised,
-    # because the caller then closes the generators.
+    # The logs are requested concurrently. All requests must have completed before an error is
+    # raised, because the caller then closes the generators.
     heads = await asyncio.gather(
         *(_next_line(stream) for stream in streams), return_exceptions=True
     )
@@ -154,7 +154,7 @@ class Follower:
         """Holds the error of the first reader that failed permanently."""
 
     async def lines(self) -> AsyncGenerator[Line]:
-        """Yield lines as they arrive. Raises the error of a watch or a log that was rejected."""
+        """Yield lines as they arrive. Raises the API error if a watch or a log is rejected."""
         work = asyncio.ensure_future(self._work())
         held: list[tuple[Line, int, float]] = []
         loop, number = asyncio.get_running_loop(), 0
@@ -173,8 +173,8 @@ class Follower:
     async def _work(self) -> None:
         """Watch the job and its pods, with a reader for each pod, until all lines are read."""
         pods = asyncio.ensure_future(self._watch_pods())
-        # A job that has finished already has logs too. So the end counts only after the pods were
-        # listed.
+        # A job that has already finished still has logs to read, so the end of the job counts only
+        # after its pods have been listed.
         job = asyncio.gather(self._until_over(), self._listed.wait())
         try:
             await asyncio.wait((pods, job, self._refused), return_when=asyncio.FIRST_COMPLETED)
@@ -219,7 +219,7 @@ class Follower:
                 for pod in ranks_of(self._job, found.values())
                 if self._options.wants(pod.rank, pod.task)
             }
-            # A reader ends by itself when its pod is gone.
+            # A reader stops on its own when its pod is gone.
             for uid in self._pods.keys() - self._readers.keys():
                 self._readers[uid] = asyncio.ensure_future(self._read(uid))
             self._listed.set()
@@ -230,13 +230,13 @@ class Follower:
         cursor, seen = Cursor(), -1
         retries = Retries(f"reading the log of {self._pods[uid].name}", bounds=_PAUSE_SECONDS)
         while (pod := await self._started(uid, seen)) is not None:
-            why = "the log ended although its container still runs"
+            why = "the log ended although its container is still running"
             before, last_run = cursor.last, seen
             try:
                 await self._drain(pod, cursor, again=seen >= 0)
                 seen = pod.restarts
             except Unreachable as error:
-                # The next attempt continues after the last line, if the container still runs.
+                # The next attempt continues after the last line, if the container is still running.
                 seen, why = pod.restarts, str(error)
             except ApiError as error:
                 if error.status < 500:
@@ -254,11 +254,13 @@ class Follower:
             self._refused.set_exception(error)
 
     async def _drain(self, pod: RankPod, cursor: Cursor, again: bool) -> None:
-        """Read the log of the current run to its end, and before it the rest of the previous one.
+        """Read the log of the current run to its end.
+
+        With `again`, the rest of the previous run's log is read first.
 
         The client learns too late whether a reopened log belongs to a new run: the pod's status
-        arrives after it. So the previous log is requested too, once the current one is open. The
-        cursor drops lines that are in both.
+        arrives after the log. So the previous log is requested too, once the current one is open.
+        The cursor drops lines that are in both.
         """
         since = cursor.since
         async with open_log(self._connection, pod, self._options, since) as lines:
@@ -278,7 +280,7 @@ class Follower:
                 await self._lines.put(line)
 
     async def _started(self, uid: str, seen: int) -> RankPod | None:
-        """Wait until the pod has an unread log. Return None if it will not have one any more."""
+        """Wait until the pod has an unread log. Return None if no unread log can follow."""
         async with self._changed:
             while (pod := self._pods.get(uid)) is not None:
                 if pod.started and (pod.restarts > seen or pod.running):

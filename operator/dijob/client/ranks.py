@@ -72,17 +72,17 @@ class RankPod:
     def container(self) -> str:
         """The name of the main container."""
         found = [one["name"] for one in self.body.get("spec", {}).get("containers", ())]
-        # Without a container of the default name, the operator uses the first one as well.
+        # Like the operator, use the first container if no container has the default name.
         return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found or not found else found[0]
 
     @property
     def restarts(self) -> int:
-        """How often the main container was restarted in this pod."""
+        """How many times the main container was restarted in this pod."""
         return int(self._main.get("restartCount", 0))
 
     @property
     def ready(self) -> bool:
-        """Whether the main container is ready: its process listens."""
+        """Whether the main container is ready, which usually means that its process listens."""
         return bool(self._main.get("ready"))
 
     @property
@@ -92,7 +92,7 @@ class RankPod:
 
     @property
     def started(self) -> bool:
-        """Whether the main container is running or has ended, and therefore has a log."""
+        """Whether the main container is running or has terminated, and therefore has a log."""
         return bool({"running", "terminated"} & (self._main.get("state") or {}).keys())
 
     @property
@@ -108,7 +108,7 @@ class RankPod:
 
     @property
     def gate(self) -> str:
-        """The state of the pod's start gate: waits, passed, or "" if it has not started."""
+        """The state of the pod's start gate: waits, passed, or "" if the gate has not started."""
         found = _find_by_name(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)
         state = found.get("state") or {}
         if (state.get("terminated") or {}).get("exitCode") == 0:
@@ -117,13 +117,13 @@ class RankPod:
 
     @property
     def state(self) -> str:
-        """The pod's state for tables. If the kubelet reports a problem, this is its reason."""
+        """The pod's state for tables, or the reason that the kubelet reports for a problem."""
         if self.meta.get("deletionTimestamp"):
             return "Terminating"
         for one in (*self._status.get("initContainerStatuses", ()), self._main):
             state = one.get("state") or {}
             reason = (state.get("waiting") or {}).get("reason", "")
-            # These two reasons are part of every start.
+            # These two reasons occur during every normal start.
             if reason and reason not in ("PodInitializing", "ContainerCreating"):
                 return str(reason)
         if ended := (self._main.get("state") or {}).get("terminated"):
@@ -158,10 +158,10 @@ def ranks_of(job: Job, bodies: Iterable[Json]) -> list[RankPod]:
 
 
 def _rank_of(job: Job) -> Callable[[str], int]:
-    """Return the function from a pod's name to its rank.
+    """Return a function that converts the name of a pod to its rank.
 
-    A job's pods may still run after its spec was made invalid. Without tasks, their names do not
-    depend on the spec.
+    A job's pods may still be running after its spec has become invalid. If the job has no tasks,
+    the pods' names do not depend on the spec.
     """
     try:
         return gang_of(job.model).rank_of

@@ -1,4 +1,4 @@
-"""The half of the client that reads: jobs, pods, events, logs, and commands in containers."""
+"""The read-only half of the client: jobs, pods, events, logs, and commands in containers."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -38,9 +38,9 @@ def newest_last(job: Job, events: Iterable[Json]) -> Events:
 
 
 def event_time(event: Mapping[str, Any]) -> str:
-    """Return when an event occurred last, in whole seconds.
+    """Return when an event last occurred, in whole seconds.
 
-    Its author may have used the old fields or those of events.k8s.io.
+    The program that wrote the event may have used the old fields or those of events.k8s.io.
     """
     times = (
         event.get("lastTimestamp"),
@@ -49,12 +49,12 @@ def event_time(event: Mapping[str, Any]) -> str:
         event.get("firstTimestamp"),
         (event.get("metadata") or {}).get("creationTimestamp"),
     )
-    # The result is sorted as text. There, "00.5Z" would come before "00Z".
+    # The results are sorted as text, and as text "00.5Z" would come before "00Z".
     return next((f"{str(one)[:19]}Z" for one in times if one), "")
 
 
 class Reader:
-    """The open connection, and all methods that change no object."""
+    """The open connection, and all read-only methods."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Reader:
     ) -> None:
         self._kubeconfig, self._context, self._namespace = kubeconfig, context, namespace
         self.connection: ClientConnection
-        """For requests that this class has no method for."""
+        """The connection to the apiserver, for requests for which this class has no method."""
 
     async def __aenter__(self) -> Self:
         self.connection = ClientConnection(await read_kubeconfig(self._kubeconfig, self._context))

@@ -20,7 +20,7 @@ class Resource:
     namespaced: bool = True
 
     def path(self, namespace: str = "") -> str:
-        """Return the path of the collection, of all namespaces if none is given. Raises BadName."""
+        """Return the path of the collection in one or all namespaces. Raises BadName."""
         root = "/api" if "/" not in self.api_version else "/apis"
         inside = f"/namespaces/{_path_segment(namespace)}" if self.namespaced and namespace else ""
         return f"{root}/{self.api_version}{inside}/{self.plural}"
@@ -35,7 +35,7 @@ class Resource:
 
 
 def _path_segment(name: str) -> str:
-    """Return a name as a part of a path. Raises BadName.
+    """Return a name as a segment of a path. Raises BadName.
 
     The rule is the apiserver's (apimachinery, pkg/api/validation/path: IsValidPathSegmentName).
     """
@@ -79,7 +79,7 @@ class Kinds:
                 raise NotFound(error.status, error.reason, installed) from error
             self._asked[version] = answer.get("resources", [])
         for row in self._asked[version]:
-            # Subresources such as dijobs/scale have rows of their own.
+            # Subresources such as dijobs/scale have entries of their own.
             if row["kind"] == kind and "/" not in row["name"]:
                 return Resource(version, row["name"], row["namespaced"])
         kinds = {row["kind"].lower(): row["kind"] for row in self._asked[version]}

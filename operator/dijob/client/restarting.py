@@ -38,7 +38,8 @@ def as_written(body: Mapping[str, Any]) -> Json:
     """Return an object without the fields that the apiserver and controllers have added."""
     meta = body["metadata"]
     kept = {key: meta[key] for key in ("name", "namespace", "labels") if meta.get(key)}
-    # The copy of the object that `kubectl apply` keeps would be out of date in the new one.
+    # `kubectl apply` keeps a copy of the object in an annotation, which would be out of date in the
+    # new object.
     notes = {key: text for key, text in (meta.get("annotations") or {}).items() if key != _APPLIED}
     known = {key: body[key] for key in ("spec", "data", "binaryData") if key in body}
     return {
@@ -66,7 +67,7 @@ def build_new_job(
 ) -> Json:
     """Return the job to create: `new` if given, else `old`. It keeps the old job's owner.
 
-    Raises BadFile if `new` is another job, and NotFound if there is neither.
+    Raises BadFile if `new` is a different job, and NotFound if both `old` and `new` are None.
     """
     if new is None and old is None:
         raise waiting.job_not_found(namespace, name)
@@ -76,7 +77,8 @@ def build_new_job(
     if (meta["name"], place) != (name, namespace):
         given = f"{meta['name']} in namespace {place}"
         raise BadFile(
-            f"the DIJob is {given}, not {name} in namespace {namespace}: nothing was restarted"
+            f"the given DIJob is {given}, not {name} in namespace {namespace}: nothing was"
+            " restarted"
         )
     # A job that is created again must still be deleted with its owner, such as a workflow.
     if owners := ((old or {}).get("metadata") or {}).get("ownerReferences"):
@@ -103,7 +105,8 @@ async def list_owned_config_maps(
 def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     """Split the other objects of a restart into those to apply first, and those to own.
 
-    The latter are the ConfigMaps of the old job (`kept`). A newer version in `beside` replaces one.
+    The latter are the ConfigMaps of the old job (`kept`). A ConfigMap in `beside` replaces the old
+    one of the same name.
     """
     first, anew = list[Json](), {str(body["metadata"]["name"]): as_written(body) for body in kept}
     for body in beside:
@@ -118,7 +121,7 @@ def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[
 
 
 def mounted_config_maps(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the ConfigMaps that the job's templates have as volumes."""
+    """Yield the names of the ConfigMaps that the job's templates use as volumes."""
     holders = [spec, *(spec.get("tasks") or ())]
     for holder in holders:
         pod = (holder.get("template") or {}).get("spec") or {}

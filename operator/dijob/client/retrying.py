@@ -1,8 +1,8 @@
 """Backoff between failed attempts, and a message if an attempt fails repeatedly.
 
-A proxy can end each watch at once, or an apiserver can be overloaded. A client that asks again
-immediately then sends hundreds of requests per second. The bounds are those of client-go's
-reflector (tools/cache/reflector.go).
+A proxy can end each watch at once, or an apiserver can be overloaded. A client without backoff then
+sends hundreds of requests per second. The bounds are those of client-go's reflector
+(tools/cache/reflector.go).
 """
 
 import asyncio
@@ -21,11 +21,12 @@ log = logging.getLogger(__name__)
 Report = Callable[[str], None]
 
 PAUSE_SECONDS: Final = (0.8, 30.0)
-# Clients that lost the apiserver at the same moment must not return to it at the same moment.
+# Clients that lost their connections at the same moment must not all reconnect at the same moment.
 _JITTER: Final = 0.5
 # A connection that has lasted this long counts as a success, even if it ends with an error.
 HEALTHY_SECONDS: Final = 5.0
-# Shorter failures are not reported: a restart of the apiserver would only worry the user.
+# Shorter failures are not reported: a message about each restart of the apiserver would only worry
+# the user.
 _SILENT_SECONDS: Final = 5.0
 
 
@@ -49,7 +50,7 @@ class Retries:
 
     @property
     def lasted(self) -> bool:
-        """Whether the last connection lasted HEALTHY_SECONDS. Then its end is not a failure."""
+        """Whether the last connection lasted HEALTHY_SECONDS, so that its end is not a failure."""
         return self._lasted
 
     def succeeded(self) -> None:
@@ -88,8 +89,8 @@ class Retries:
             self._began = now
         self._failures += 1
         seconds = doubled_wait(self._failures, self._bounds) * random.uniform(1.0, 1.0 + _JITTER)
-        # The coming pause counts too, so that the report precedes a long one.
+        # The next pause is included, so that a long pause is reported before it begins.
         if not self._reported and now + seconds - self._began > _SILENT_SECONDS:
             self._reported = True
-            self._report(f"{self._what} fails repeatedly and is retried: {why}")
+            self._report(f"{self._what} keeps failing and is being retried: {why}")
         return seconds

@@ -153,12 +153,13 @@ class Client:
                 pass
             return future.result()
         except BaseException:
-            # Ctrl-C is raised in this thread, and the coroutine would continue in the other one.
+            # Ctrl-C is raised only in this thread. The coroutine runs in the client's thread, and
+            # would continue there if it were not canceled.
             future.cancel()
             raise
 
     def _each(self, items: AsyncIterator[Answer]) -> Iterator[Answer]:
-        # The task of the current step, which `_close_generator` has to end after Ctrl-C.
+        # The task of the current step, which `_close_generator` has to cancel after Ctrl-C.
         step: list[asyncio.Task[Any]] = []
 
         async def following() -> Answer:
@@ -178,7 +179,7 @@ class Client:
 
 
 async def _close_generator(items: AsyncIterator[Any], step: Sequence[asyncio.Task[Any]]) -> None:
-    """Close a generator, after its last step was canceled.
+    """Close a generator after its last step has been canceled.
 
     After Ctrl-C the step may still be running, and a running generator cannot be closed.
     """

@@ -28,7 +28,7 @@ def job_not_found(namespace: str, name: str) -> NotFound:
 
 
 def explain_not_found(error: NotFound, namespace: str, name: str) -> NotFound:
-    """Return the error to show for a NotFound of a job: the whole kind may be missing instead."""
+    """Return the error for a job that was not found. The cluster may lack the whole kind."""
     return error if error.reason == NO_SUCH_KIND else job_not_found(namespace, name)
 
 
@@ -37,8 +37,8 @@ async def watch_job(
 ) -> AsyncGenerator[Job | None]:
     """Yield a job after each change, and finally None if it is deleted.
 
-    Raises NotFound if the job does not exist when the watch starts. `report` is that of
-    `watch_objects`.
+    Raises NotFound if the job does not exist when the watch starts. `report` has the same meaning
+    as in `watch_objects`.
     """
     # An invalid name would be part of a field selector, and would match nothing. This raises
     # BadName instead.
@@ -50,7 +50,7 @@ async def watch_job(
             job = Job(objects[name]) if name in objects else None
             if job is None and not uid:
                 raise job_not_found(namespace, name)
-            # Another uid is a new job of the same name, so the watched job is gone.
+            # A different uid means a new job with the same name, so the watched job is gone.
             if job is None or (uid and job.metadata.uid != uid):
                 yield None
                 return
@@ -101,7 +101,10 @@ def outcome_for_goal(job: Job, goal: str) -> Outcome | None:
 
 @dataclass(frozen=True)
 class Deleted:
-    """A job whose deletion was requested. `uid` distinguishes it from a new job of its name."""
+    """A job whose deletion was requested.
+
+    `uid` distinguishes this job from a new job with the same name.
+    """
 
     namespace: str
     name: str
@@ -118,10 +121,10 @@ async def until_gone(connection: ClientConnection, job: Deleted, timeout: float)
     """Wait until a job and all its pods are gone. Raises TimedOut.
 
     A foreground deletion waits for pods as well, but not for those that an older operator created
-    without blockOwnerDeletion. A user who may not list pods waits only for the job.
+    without blockOwnerDeletion. A user without permission to list pods waits only for the job.
     """
     left = [
-        f"{job.name} still exists: its finalizers are not removed yet"
+        f"{job.name} still exists: its finalizers have not been removed yet"
         f" (see kubectl get dijob {job.name} -o yaml)"
     ]
     try:
@@ -129,7 +132,7 @@ async def until_gone(connection: ClientConnection, job: Deleted, timeout: float)
             await _job_is_gone(connection, job)
             async for pods in _pods_of(connection, job):
                 left[:] = [
-                    f"{job.name} is deleted, but these pods are still running: {', '.join(pods)}"
+                    f"{job.name} is gone, but these pods are still running: {', '.join(pods)}"
                 ]
                 if not pods:
                     return
@@ -148,7 +151,10 @@ async def _job_is_gone(connection: ClientConnection, job: Deleted) -> None:
 
 
 async def _pods_of(connection: ClientConnection, job: Deleted) -> AsyncGenerator[list[str]]:
-    """Yield the names of the job's pods after each change; nothing if they may not be listed."""
+    """Yield the names of the job's pods after each change.
+
+    Yields nothing if the user lacks permission to list pods.
+    """
     selector = f"{names.LABEL_JOB}={job.name}"
     found = watch_objects(connection, PODS.path(job.namespace), labelSelector=selector)
     async with aclosing(found):

@@ -23,7 +23,7 @@ from dijob.client.retrying import Report, Retries, log_failure
 Objects = Mapping[str, Json]
 
 # How long the apiserver may be unreachable before a watch gives up. A restart of a single apiserver
-# takes less.
+# takes less time.
 PATIENCE_SECONDS: Final = 60.0
 # The apiserver ends a watch after this time. client-go asks for 5 to 10 minutes.
 _WATCH_SECONDS: Final = 240
@@ -80,8 +80,8 @@ async def watch_objects(
                 raise
             version, why = "", str(error)
         if not version or not retries.lasted:
-            # A proxy may end every watch before an event arrives. A new list shows the changes
-            # nevertheless.
+            # A proxy may end every watch before an event arrives, but a new list still shows the
+            # changes.
             version = ""
             await retries.pause(why)
 

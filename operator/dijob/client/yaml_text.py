@@ -1,7 +1,7 @@
 """Reads and writes YAML as kubectl does, with limits on size, aliases and depth.
 
-PyYAML implements YAML 1.1 differently from Go's parser: it turns dates into objects, and reads
-other numbers. A file must mean the same to this client as to kubectl, so the resolvers and
+PyYAML does not implement YAML 1.1 as Go's parser does: it turns dates into objects, and parses some
+numbers differently. A file must mean the same to this client as to kubectl, so the resolvers and
 constructors are replaced. The limits exist because a few hundred bytes of nested aliases can expand
 to gigabytes.
 """
@@ -20,7 +20,7 @@ from dijob.client.errors import BadFile
 MOST_VALUES: Final = 200_000
 # More than any hand-written file needs. Each alias can double the size of the document.
 MOST_ALIASES: Final = 100
-# No Kubernetes object comes near this, and each level costs a few stack frames here.
+# No Kubernetes object is nested nearly this deeply, and each level needs a few stack frames here.
 MOST_LEVELS: Final = 150
 # From this number on, Go writes an exponent.
 _LARGEST_WHOLE: Final = 1e21
@@ -40,7 +40,7 @@ _QUOTED: Final = re.compile(r"[-+]?\.?\d|[yYnN]$")
 
 
 def parse_documents(text: str, source: str) -> Iterator[Any]:
-    """Yield the value of each document of a YAML or JSON text. `source` is its name in errors.
+    """Yield the value of each document of a YAML or JSON text. `source` names the text in errors.
 
     Raises BadFile, which names the line and says what to do.
     """
@@ -76,7 +76,7 @@ Dumper.add_representer(str, _represent_text)
 
 
 class _Refused(Exception):
-    """The text violates a limit. The message names the line."""
+    """The text exceeds a limit or contains a rejected value. The message names the line."""
 
 
 _DEEP: Final = f"nested too deeply (more than {MOST_LEVELS} levels)"
@@ -133,7 +133,7 @@ class _Loader(yaml.SafeLoader):
         return self.construct_scalar(node) in _TRUE.split("|")
 
 
-# A new dict, because PyYAML's classes share theirs.
+# The loader needs a dict of its own, because PyYAML's classes share one.
 _Loader.yaml_implicit_resolvers = {}
 for _name, _pattern, _first in (
     ("bool", re.compile(f"(?:{_TRUE}|{_FALSE})$"), list("yYnNtTfFoO")),
@@ -143,7 +143,8 @@ for _name, _pattern, _first in (
     ("merge", re.compile("<<$"), ["<"]),
 ):
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, _first)
-# Only the types of JSON: kubectl reads a date as a string, and Kubernetes has no sets and bytes.
+# Only the types of JSON: kubectl reads a date as a string, and Kubernetes has no sets or binary
+# values.
 _Loader.yaml_constructors = {
     tag: make
     for tag, make in yaml.SafeLoader.yaml_constructors.items()
@@ -183,7 +184,7 @@ def _construct_value(node: yaml.Node) -> Any:
 
 
 class _Bounds:
-    """Checks the size and the depth of a document with expanded aliases, and duplicate keys."""
+    """Checks a document for duplicate keys, and its size and depth with expanded aliases."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, int]] = {}
@@ -197,7 +198,7 @@ class _Bounds:
             return self._known[id(node)]
         if id(node) in self._above:
             raise _Refused(
-                f"{_format_line(node)}: the value contains an alias of itself; remove it"
+                f"{_format_line(node)}: the value contains an alias of itself; remove that alias"
             )
         self._above.add(id(node))
         _check_unique_keys(node)
@@ -208,7 +209,7 @@ class _Bounds:
         if total > MOST_VALUES:
             raise _Refused(
                 f"{_format_line(node)}: more than {MOST_VALUES:,} values after aliases are expanded"
-                "; make it smaller"
+                "; make the document smaller"
             )
         if levels > MOST_LEVELS:
             raise _Refused(f"{_format_line(node)}: {_DEEP}")
@@ -239,7 +240,7 @@ def _format_line(node: yaml.Node) -> str:
 
 
 def _flatten_error(error: yaml.YAMLError) -> str:
-    """Return the parser's message in one line, without its excerpt of the file.
+    """Return the parser's message on one line, without the excerpt of the file.
 
     The excerpt can be long, and may show a part of a Secret.
     """

@@ -1,8 +1,8 @@
 """Serves /livez, /readyz and /metrics.
 
-/livez fails if a watch has stopped while the apiserver responds to other requests; a restart of the
-process then helps. /readyz fails until the initial lists are complete. kopf's own liveness endpoint
-is not used, because it always returns 200 (kopf issue 1276).
+/livez fails if a watch has stopped while the apiserver responds to other requests, because a
+restart of the process then helps. /readyz fails until the initial lists are complete. kopf's own
+liveness endpoint is not used, because it always returns 200 (kopf issue 1276).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from dijob.process.clock import SYSTEM, Clock
 log = logging.getLogger(__name__)
 
 # Bookmarks arrive once a minute, and a silent watch is restarted after 70 s (api.Stream.silence).
-# So a watch that is silent for longer has failed to restart more than once.
+# So a watch that has been silent for SILENCE_SECONDS has failed to restart more than once.
 SILENCE_SECONDS = 180.0
 # The phase that the metrics show for a job without a phase.
 NO_PHASE = "New"
@@ -38,7 +38,7 @@ OTHERS = "(others)"
 
 @dataclass(frozen=True)
 class Watchdog:
-    """Checks the age of each watch."""
+    """Checks how long each watch has been silent."""
 
     children: Children
     jobs: Jobs
@@ -68,7 +68,7 @@ class Watchdog:
         metrics.PODS.set(len(self.children.pods))
         for store in self.children.stores.values():
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
-        # Otherwise phases and namespaces that have no more jobs would keep their last value.
+        # Otherwise phases and namespaces that no longer have jobs would keep their last value.
         metrics.JOBS.clear()
         for (namespace, phase), jobs in limit_namespaces(self.jobs.phases()).items():
             metrics.JOBS.labels(namespace, phase or NO_PHASE).set(jobs)
@@ -90,7 +90,7 @@ class Watchdog:
 
 
 def limit_namespaces(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Sum up all but the MOST_NAMESPACES namespaces with the most jobs as OTHERS."""
+    """Keep the MOST_NAMESPACES namespaces with the most jobs, and add up all others as OTHERS."""
     sizes = Counter[str]()
     for (namespace, _), jobs in phases.items():
         sizes[namespace] += jobs

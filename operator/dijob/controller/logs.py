@@ -1,7 +1,7 @@
-"""Configures the operator's log: lines for people, or JSON for programs.
+"""Configures the operator's log: human-readable lines, or JSON for programs.
 
-kopf has a JSON format too, but its lines do not contain the logger, nor the job of the operator's
-own lines.
+kopf also has a JSON format, but that format omits the logger, and in lines that the operator itself
+logs it also omits the job.
 """
 
 import json
@@ -17,8 +17,8 @@ import kopf
 from dijob.api.printed import plain_text
 from dijob.process.safe_lines import make_safe
 
-# The job (NAMESPACE/NAME) that the current task works on. It is added to each line, so that lines
-# about one job can be found even if their text does not name it.
+# The job (NAMESPACE/NAME) that the current task is working on. Each log line contains this name, so
+# that you can find the lines about one job even if their text does not name the job.
 JOB: ContextVar[str] = ContextVar("job", default="")
 
 
@@ -49,26 +49,26 @@ class JsonLines(logging.Formatter):
 
 
 def configure(level: str, log_format: LogFormat) -> None:
-    """Log to standard error from a level on: "debug", "info" or "warning"."""
+    """Log to standard error at this level and above: "debug", "info" or "warning"."""
     kopf.configure(
         verbose=level == "debug", quiet=level == "warning", log_format=kopf.LogFormat.FULL
     )
-    # kopf logs a line for each watch event. The operator logs one line for each event that it posts
-    # about a job, which is shorter and says more.
+    # kopf logs a line for each watch event. The operator itself logs one line for each event that
+    # it posts about a job. The operator's lines are shorter and say more.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     if log_format is LogFormat.JSON:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     make_safe(logging.getLogger())
-    # Warnings and uncaught exceptions would otherwise be printed by Python itself, which is neither
-    # JSON nor safe (safe_lines.py).
+    # Warnings and uncaught exceptions would otherwise be printed by Python itself, neither as JSON
+    # nor safely (safe_lines.py).
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
 
 
 def _job_of(record: logging.LogRecord) -> str:
     """Return the job of a record, or "" if there is none."""
-    # kopf's lines about an object carry a reference to it.
+    # A log record of kopf about an object contains a reference to that object.
     if reference := getattr(record, "k8s_ref", None):
         return f"{reference.get('namespace')}/{reference.get('name')}"
     return JOB.get()

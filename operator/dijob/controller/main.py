@@ -34,15 +34,15 @@ from dijob.process.clock import SYSTEM
 
 log = logging.getLogger(__name__)
 
-# A replica that was a standby for longer than this restarts its watches when it becomes the leader:
-# they may have died with the node or the network that also ended the previous leader.
+# A replica that was a standby for longer than this restarts its watches when it becomes the leader.
+# The node or network failure that stopped the previous leader may have killed these watches too.
 WAITED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of the command line. Without namespaces, the operator serves the whole cluster.
-    Without a lease, there is no leader election.
+    """The command-line options. Without namespaces, the operator serves the whole cluster. Without
+    a lease, there is no leader election.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -54,15 +54,15 @@ class Settings:
 
 async def run_operator(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT. A SIGTERM before kopf has started cancels this coroutine."""
-    # Process 1 of a container ignores a signal that has no handler. The handlers of job_watch.py
+    # PID 1 of a container ignores signals for which it has no handler. The handlers of job_watch.py
     # are installed only when kopf starts, and before that kopf waits for the apiserver.
     if (task := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     # The garbage collector blocks the event loop: a collection took 38 ms with 50,000 new objects
-    # and 190 ms with a million. A list of pods has a million objects and no reference cycles, and
-    # the search for cycles took half of the start-up time with 4,000 pods. So imported objects are
-    # excluded, the young generations are small, and a full collection is rare (once in 30 million
-    # objects that survive).
+    # and 190 ms with a million. A list of pods consists of a million Python objects without
+    # reference cycles. With 4,000 pods, the search for cycles took half of the start-up time. So
+    # imported objects are excluded, the young generations are small, and a full collection is rare
+    # (once per 30 million surviving objects).
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
     async with join_election(settings.kubeconfig, settings.lease) as leads:
@@ -96,7 +96,8 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
                 children.renew()
                 group.create_task(_until_it_went_back(audit.catch_up(), stop))
             if claims is not None:
-                # Before the first reconciliation: jobs that another release serves are skipped.
+                # The claims are read before the first reconciliation, so that jobs that another
+                # release serves are skipped.
                 await claims.begin()
                 group.create_task(claims.run())
             group.create_task(reconciler.foreign_pods.run(served))
@@ -149,8 +150,8 @@ async def _reconcile_job(
 
 
 async def _until_it_went_back(work: Awaitable[None], stop: asyncio.Event) -> None:
-    """Do the work, and stop the process if etcd was restored from a backup. The kubelet restarts
-    the container, and the new process reads everything again.
+    """Do the work, but stop the process if it shows that etcd was restored from a backup. The
+    kubelet restarts the container, and the new process reads everything again.
     """
     try:
         await work

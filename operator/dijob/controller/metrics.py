@@ -1,8 +1,8 @@
 """The operator's own metrics, served at /metrics.
 
 docs/metrics.md is generated from the help texts (`make crds`), so they are written as sentences for
-the people who operate the cluster. No metric has a label by job or pod: the number of series must
-not grow with the number of jobs.
+the people who operate the cluster. No metric has a label for the job or the pod, because the number
+of series must not grow with the number of jobs.
 """
 
 import platform
@@ -50,8 +50,9 @@ QUARANTINED = Gauge(
     registry=REGISTRY,
 )
 
-# What happens to jobs is counted by the replica that wrote it to the status. The standby sees the
-# same statuses, and would count everything twice (docs/decisions/031).
+# A transition of a job is counted only by the replica that wrote it to the status. If standbys,
+# which see the same status, counted it too, the transition would be counted twice
+# (docs/decisions/031).
 START_SECONDS = Histogram(
     "dijob_start_duration_seconds",
     "Time from the creation or resumption of a DIJob until it is Running.",
@@ -68,9 +69,9 @@ RECOVERY_SECONDS = Histogram(
 )
 RESTARTS = Counter(
     "dijob_restarts_total",
-    "Restarts of ranks by cause. A cause is the reason of the condition AddressesReady for which a"
-    " peer list became stale; it counts once, however many ranks restart. The cause Crashed counts"
-    " containers that failed and were restarted in their pod.",
+    "Restarts of ranks by cause. A cause is the reason of the condition AddressesReady when a peer"
+    " list becomes stale; each loss counts once, however many ranks restart. The cause Crashed"
+    " counts containers that failed and were restarted in their pod.",
     ["cause"],
     registry=REGISTRY,
 )
@@ -99,7 +100,7 @@ LEFT_OUT = Gauge(
     registry=REGISTRY,
 )
 QUEUED = Gauge(
-    "dijob_queue_depth", "Number of DIJobs that wait to be reconciled.", registry=REGISTRY
+    "dijob_queue_depth", "Number of DIJobs that are waiting to be reconciled.", registry=REGISTRY
 )
 QUEUE_OLDEST = Gauge(
     "dijob_queue_oldest_seconds",
@@ -123,8 +124,8 @@ RELISTS = Counter(
 )
 STREAM_AGE = Gauge(
     "dijob_stream_silence_seconds",
-    "Seconds since the last event or bookmark of each watch. The apiserver sends one at least once"
-    " a minute.",
+    "Seconds since the last event or bookmark of each watch. The apiserver sends a bookmark at"
+    " least once a minute.",
     ["kind"],
     registry=REGISTRY,
 )
@@ -144,7 +145,8 @@ class _FormerName(Collector):
 
     def __init__(self, former: str, metric: MetricWrapperBase) -> None:
         self._former, self._metric = former, metric
-        # As in the library's own metrics, for the page docs/metrics.md.
+        # These attributes have the same names as in the library's own metrics, because
+        # docs/metrics.md is generated from them.
         self._labelnames = metric._labelnames
         self._upper_bounds = getattr(metric, "_upper_bounds", ())
         REGISTRY.register(self)
@@ -161,7 +163,7 @@ class _FormerName(Collector):
 
     def _renamed(self, metric: Metric) -> Metric:
         current = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        text = f"Former name of {current}, until version 1.0."
+        text = f"Deprecated alias of {current}. Version 1.0 will remove this alias."
         old = Metric(self._former, text, metric.type)
         for sample in metric.samples:
             name = self._former + sample.name.removeprefix(metric.name)

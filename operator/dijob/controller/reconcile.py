@@ -1,8 +1,8 @@
 """Reconciles one job: observe, plan, act, write the status.
 
-This is the only caller of the plan. The order matters: the status that results from the actions is
-written after them, and nothing is done because of a status that is not stored yet. So the operator
-can be killed between any two requests, and the next one continues from the objects alone.
+This is the only caller of the plan. The order matters. The status that results from the actions is
+written after them, and no action relies on a status that is not stored yet. So the operator can be
+killed between any two requests, and the next process continues from the objects alone.
 """
 
 import logging
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """Reconciles jobs. The queue calls it for one job never more than once at a time."""
+    """Reconciles jobs. The queue never runs two reconciliations of one job at the same time."""
 
     def __init__(self, api: Api, children: Children, options: Options) -> None:
         self._memories = Memories()
@@ -58,9 +58,10 @@ class Reconciler:
         self.quarantine = Quarantine(names.PLURAL)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one job. Return the seconds until the next time, or None if the job is gone.
+        """Reconcile one job. Return the seconds until the next reconciliation, or None if the job
+        is gone.
 
-        After an unexpected exception, the job is quarantined until it, or one of its children,
+        After an unexpected exception, the job is quarantined until it or one of its children
         changes.
         """
         try:
@@ -95,7 +96,8 @@ class Reconciler:
             if await self._status.write_first(body, job, decided, memory):
                 return 0.0
             if not await self._as_known(key, job, asked):
-                # The job has changed, or another job has its name: plan again from the new state.
+                # The job has changed, or another job now has its name, so plan again from the new
+                # state.
                 return 0.0 if self.jobs.get(key) else None
             outcome = await self._actor.carry_out(job, asked, memory)
             if outcome.body is not None:
@@ -115,20 +117,20 @@ class Reconciler:
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
         # The second plan still has actions. If an action is planned again, it failed with a
-        # conflict, and the watch event about that usually arrives within the pause. A new action,
-        # such as creating pods after their Service, became possible through the others, so it must
-        # not wait.
+        # conflict, and the watch event about that usually arrives within the pause. A new action
+        # has become possible through earlier actions, such as creating pods after their Service, so
+        # it must not wait.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:
         await yield_to_others()
-        # No await between the two: the observation must belong to this time.
+        # There must be no await between these two calls: the observation must match `now`.
         now, observed = self._clock.now(), self._observe(job, memory)
         await yield_to_others()
         return make_plan(job, observed, now)
 
     def forget(self, uid: str) -> None:
-        """Forget a deleted job. The garbage collector deletes its children."""
+        """Forget a deleted job. The garbage collector deletes the job's children."""
         if key := self.jobs.key_of(uid):
             self.quarantine.clear("/".join(key))
         self.jobs.pop(uid)
@@ -138,21 +140,23 @@ class Reconciler:
         return self._observer.observe(job, memory, self._clock.now())
 
     async def _find_hidden(self, job: DIJob, memory: JobMemory) -> None:
-        """Look up pods by name that should exist but that no watch shows, each of them once."""
+        """Look up, by name, the pods that should exist but that no watch shows. Look up each pod
+        only once.
+        """
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
         memory.absent -= {pod.name for pod in pods.values()}
         if self._children.listed and not _is_over(job) and not job.paused:
             members = map(gang.member, unaccounted_ranks(gang, pods, job.status))
-            # A name in `absent` was looked up before. It is removed from there when a watch shows a
-            # pod with this name.
+            # A name in `absent` was looked up before. The name is removed from `absent` when a
+            # watch shows a pod with this name.
             asked = {one.name: one for one in members if one.name not in memory.absent}
             asked |= {n: gang.member(r) for n in memory.unlabelled if (r := gang.rank_of(n)) >= 0}
             await self._actor.creator.find_hidden(job, asked.values(), memory)
 
     async def _as_known(self, key: Key, job: DIJob, actions: Iterable[Action]) -> bool:
-        """Return whether the job still exists in the known version, and read it if that is
-        doubtful.
+        """Return whether the job still exists in the known version. If that is uncertain, read the
+        job from the apiserver.
 
         If a watch has missed a deletion, pods would be created for a job that is gone. If a list
         lags behind, pods that are newer than the list would be deleted.
@@ -197,12 +201,14 @@ def _is_destructive(action: Action) -> bool:
 
 
 def _is_known(there: Mapping[str, Any], known: Metadata) -> bool:
-    """Whether the metadata from the apiserver are the known ones: the same job, and not newer."""
+    """Whether the metadata from the apiserver (`there`) belongs to the same job and is not newer
+    than the known metadata.
+    """
     newer = version_key(there["resourceVersion"]) > version_key(known.resource_version)
     return bool(there["uid"] == known.uid and not newer)
 
 
 def _is_over(job: DIJob) -> bool:
-    """Whether the job needs no more pods."""
+    """Whether the job gets no more pods, because it has ended or is suspended or being deleted."""
     status = job.status
     return bool(job.metadata.deletion_timestamp or status.suspend_time) or status.ended

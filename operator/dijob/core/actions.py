@@ -35,8 +35,8 @@ class CreatePod:
 
 @dataclass(frozen=True)
 class CreateInOrder:
-    """Create these pods one after the other, and stop after a rejection. A scheduler with capacity
-    for some of them then finds the lowest rank first.
+    """Create these pods one after the other, and stop after a rejection. If the cluster has
+    capacity for only some of them, the scheduler then places the lowest ranks first.
     """
 
     members: tuple[GangMember, ...]
@@ -45,9 +45,9 @@ class CreateInOrder:
 
 @dataclass(frozen=True)
 class CreateShared:
-    """Create the missing objects among those that the job's ranks share, in this order.
+    """Create the shared objects that `manifests` returns and that do not exist yet, in that order.
 
-    `manifests` returns them, for example render/service.py:manifests.
+    An example of `manifests` is render/service.py:manifests.
     """
 
     manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
@@ -62,7 +62,7 @@ class ChangePolicy:
 
     name: str
     uid: str
-    # The desired spec. It is left out of the hash, because a dict is not hashable.
+    # The desired spec. This field is left out of the hash, because a dict is not hashable.
     spec: Mapping[str, Any] = field(hash=False)
     changes: ClassVar = "patch networkpolicy"
 
@@ -98,8 +98,8 @@ class RemindPod(PodAction):
 
 @dataclass(frozen=True)
 class ConfirmEnds(PodAction):
-    """Confirm to the launcher in a pod that this many terminations of its program are counted.
-    After a failure, the launcher restarts the program only once it has this confirmation.
+    """Confirm to the launcher in a pod that this many terminations of its program have been
+    counted. After a failure, the launcher restarts the program only once it has this confirmation.
     """
 
     ends: int
@@ -107,7 +107,7 @@ class ConfirmEnds(PodAction):
 
 @dataclass(frozen=True)
 class DeletePod(PodAction):
-    """Delete one pod. `grace` is its grace period in seconds; None: the pod's own."""
+    """Delete one pod. `grace` is the grace period in seconds; None means the pod's own."""
 
     grace: int | None = None
     changes: ClassVar = "delete pod"
@@ -115,22 +115,22 @@ class DeletePod(PodAction):
 
 @dataclass(frozen=True)
 class ReleasePod(DeletePod):
-    """Delete a pod that holds a node while a lower rank finds none. It is re-created when that rank
-    has a node.
+    """Delete a pod that holds a node while a lower rank finds none. The pod is re-created when that
+    rank has a node.
     """
 
 
 @dataclass(frozen=True)
 class ForceDeletePod(PodAction):
-    """Force-delete a pod whose node will never report that it has ended."""
+    """Force-delete a pod whose node will never report that the pod has ended."""
 
     changes: ClassVar = "delete pod"
 
 
 @dataclass(frozen=True)
 class EndPod(PodAction):
-    """End a crash-looping pod through activeDeadlineSeconds: it becomes Failed and keeps its
-    logs.
+    """Terminate a crash-looping pod by setting activeDeadlineSeconds: the pod becomes Failed and
+    keeps its logs.
     """
 
 
@@ -143,7 +143,8 @@ class DeleteJob:
     changes: ClassVar = "delete dijob"
 
 
-# Grouped by the object that they change, as the controller dispatches them.
+# The actions are grouped by the object that they change, because the controller dispatches them by
+# group.
 OfPod = (
     PublishAddresses | RemindPod | ConfirmEnds | DeletePod | ReleasePod | ForceDeletePod | EndPod
 )
@@ -153,7 +154,7 @@ Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfPod
 
 @dataclass(frozen=True)
 class Event:
-    """A Kubernetes event of the job, of type Warning or Normal."""
+    """A Kubernetes event about the job, of type Warning or Normal."""
 
     reason: str
     message: str

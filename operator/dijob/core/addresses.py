@@ -11,8 +11,8 @@ from functools import lru_cache
 class AddressList:
     """A peer list: the addresses of all ranks, and the revision (`number`; 0: no list yet).
 
-    `text` has the addresses comma-separated in rank order, as in annotations; "" if they are not
-    known. It is interned when it is created or read, because each reconciliation compares up to
+    `text` is the comma-separated addresses in rank order, as in annotations, or "" if they are not
+    known. `text` is interned when it is created or read, because each reconciliation compares up to
     1,500 copies.
     """
 
@@ -21,7 +21,7 @@ class AddressList:
 
     @staticmethod
     def of(number: int, addresses: Iterable[str]) -> "AddressList":
-        """Return the list of these addresses, which are in rank order."""
+        """Return the peer list with these addresses, which must be in rank order."""
         return AddressList(number, sys.intern(",".join(addresses)))
 
     @property
@@ -31,7 +31,7 @@ class AddressList:
 
     @property
     def digest(self) -> str:
-        """128 bits of SHA-256 of the number and the addresses, as hex."""
+        """The first 128 bits of the SHA-256 hash of the number and the addresses, in hex."""
         return _list_digest(self.number, self.text)
 
 

@@ -1,6 +1,6 @@
 """Facts, from which conditions are built, and queries of the stored conditions.
 
-Decisions read stored conditions, and reports write new ones, so both need this.
+Decisions read stored conditions, and reports write new ones, so both need this module.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NOT_READY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Fact:
-    """One condition as of this reconciliation."""
+    """One condition of the job, as of this reconciliation."""
 
     reason: Reason
     message: str = ""
@@ -29,7 +29,7 @@ def find_condition(status: Status, condition: type[Reason]) -> Condition | None:
 
 
 def is_true(status: Status, condition: type[Reason]) -> bool:
-    """Whether the status has this condition, and it is True."""
+    """Whether this condition is True in the status."""
     found = find_condition(status, condition)
     return found is not None and found.status == "True"
 
@@ -41,8 +41,8 @@ def job_age(status: Status, now: datetime) -> float:
 
 
 def seconds_until_problem(status: Status, now: datetime) -> float | None:
-    """Return the seconds until the ranks of a running job that are not Ready count as a problem
-    (NOT_READY_SECONDS); None while all are Ready.
+    """Return the seconds until the unready ranks of a running job count as a problem
+    (NOT_READY_SECONDS); None while all ranks are Ready.
     """
     peers = find_condition(status, PeersReady)
     if peers is None or peers.status == "True" or not is_true(status, Running):

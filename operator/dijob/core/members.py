@@ -41,8 +41,8 @@ class Gang:
     the number of pods that are required for a start, from 1 to `size`. `tasks` are the tasks in
     rank order; () if the job has none. `scope` says which ranks restart when one is lost. `gpus` is
     the number of GPUs of each pod. `queue` is DI-engine's --mq-type, and `redis` the host and port
-    of its server, if they are known. `server` is the name of the pod and the Service of the Redis
-    server that the operator runs for this job; "" if it runs none.
+    of its server, if they are known. `server` is the common name of the pod and the Service of the
+    Redis server that the operator runs for this job; "" if the operator runs none.
     """
 
     job: str
@@ -62,12 +62,12 @@ class Gang:
     server: str = ""
 
     def dialers(self, rank: int) -> frozenset[int]:
-        """Return the ranks that connect to this one by its address (DI-engine 0.5.3,
+        """Return the ranks that connect to this rank by its address (DI-engine 0.5.3,
         k8s_parser.py). In a mesh each rank connects to all lower ranks, in a star all ranks connect
-        to rank 0. The result is transitive: it includes the dialers of its members.
+        to rank 0. The result is transitive: it includes the dialers of the dialers.
 
-        It is empty with `addressing: Hostname`, because a name stays valid (docs/decisions/010),
-        and with redis, because ranks then connect only to the server.
+        The result is empty with `addressing: Hostname`, because a name stays valid
+        (docs/decisions/010), and with redis, because ranks then connect only to the server.
         """
         if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
@@ -111,8 +111,8 @@ class Gang:
         return GangMember(rank, f"{self.job}-{task.name}-{index}", index, task)
 
     def rank_of(self, name: str) -> int:
-        """Return the rank of the pod of this name; -1 if no rank has it, in this gang or in a
-        larger one.
+        """Return the rank of the pod of this name; -1 if no rank of this gang or of a larger one
+        has this name.
         """
         # Larger gangs are included, because the pods of a job that was scaled down still exist for
         # a while and must be deleted.
@@ -125,8 +125,9 @@ class Gang:
 
     @property
     def task_sizes(self) -> str:
-        """The tasks to which the ranks refer, such as "learner 1 evaluator 1 collector". The size
-        of the last one is left out, because it can be scaled. "" if there are no tasks.
+        """The tasks that give the ranks their meaning, such as "learner 1 evaluator 1 collector".
+        The size of the last task is left out, because that task can be scaled. "" if there are no
+        tasks.
         """
         sized = [f"{task.name} {task.size}" for task in self.tasks[:-1]]
         return " ".join([*sized, *(task.name for task in self.tasks[-1:])])
@@ -149,7 +150,7 @@ class Gang:
 class GangMember:
     """One pod of the gang: its rank (0 to size-1) and its name, which is also its hostname.
 
-    `index` is its position in its task; without tasks it is the rank.
+    `index` is the position of the pod in its task; in a job without tasks, it is the rank.
     """
 
     rank: int
@@ -159,7 +160,7 @@ class GangMember:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels for DI-engine's match_labels: type and name of its task."""
+        """The labels for DI-engine's match_labels: the type and the name of the member's task."""
         if self.task is None:
             return ()
         kind = "" if self.task.type is TaskType.NONE else self.task.type.value
@@ -230,8 +231,8 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def _parse_rank(text: str) -> int:
-    """Return the rank in a text of digits; -1 if no job can have that rank. A larger one would not
-    fit into a status.
+    """Parse a rank from a string of digits. Return -1 for a rank that no job can have, because such
+    a number would not fit into a status.
     """
     rank = parse_natural(text)
     return rank if rank is not None and rank < MAX_REPLICAS else -1

@@ -31,13 +31,14 @@ class Delivery(StrEnum):
 class Options:
     """The operator's settings.
 
-    `launcher_image` holds the programs of images/launcher, which get into each rank's pod by
-    `launcher_delivery`. `cluster_domain` is the domain of Service names. `priority_classes` maps
-    values of spec.priority to names of priority classes; a missing value, or "", means none.
+    `launcher_image` contains the programs of images/launcher, and `launcher_delivery` says how they
+    get into each rank's pod. `cluster_domain` is the domain of Service names. `priority_classes`
+    maps values of spec.priority to names of priority classes; a missing value, or "", means none.
     `redis_image` has redis-server in its PATH, and `redis_resources` are the resources of its
     container. `server_url` is the URL of the HTTP server for jobs (dijob.server); "": there is
     none. `isolates`: each job gets a NetworkPolicy, because the cluster's network enforces them.
-    `lost_node_seconds` is how long pods stay on an unreachable node, unless their job sets it.
+    `lost_node_seconds` is how long pods stay on an unreachable node, unless their job sets a
+    different time.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -52,14 +53,14 @@ class Options:
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:
-    """Whether the job gets a NetworkPolicy. Policies do not apply to pods with hostNetwork, and a
-    policy would cut such ranks off from the ranks that have their own network.
+    """Whether the job gets a NetworkPolicy. Policies do not apply to pods on the host network, and
+    a policy would block traffic from such ranks to ranks on the pod network.
     """
     return options.isolates and not on_host(job)
 
 
 def option_warnings(job: DIJob, options: Options) -> tuple[Problem, ...]:
-    """Return the warnings about this job with the operator's settings."""
+    """Return the warnings about parts of this job that do not fit the operator's settings."""
     return (*_no_class(job, options), *_not_isolated(job, options), *_open_server(job))
 
 
@@ -81,8 +82,8 @@ def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
     """Warn if no NetworkPolicy protects the pods although users may expect one."""
     if options.isolates and (path := on_host(job)):
         message = (
-            "is true, and network policies do not apply to the host network, so none protects the"
-            " job: anyone who can connect to a rank's port can run code in it"
+            "is true, and network policies do not apply to the host network, so no policy protects"
+            " the job: anyone who can connect to a rank's port can run code in that rank"
         )
         yield Problem(f"{path}.spec.hostNetwork", message)
     if job.spec.network_policy and not options.isolates:
@@ -98,9 +99,9 @@ def _open_server(job: DIJob) -> Iterator[Problem]:
     if job.server and (path := on_host(job)):
         message = (
             "is true, so the ranks' traffic has the address of their node, and no network policy"
-            f" can restrict the job's Redis server {job.server} to them: anyone who can connect to"
-            " it can run code in the ranks. If a policy of that name exists, it blocks the ranks:"
-            f" kubectl delete networkpolicy {job.server}"
+            f" can restrict access to the job's Redis server {job.server}: anyone who can connect"
+            " to it can run code in the ranks. If a policy of that name exists, it blocks the"
+            f" ranks: kubectl delete networkpolicy {job.server}"
         )
         yield Problem(f"{path}.spec.hostNetwork", message)
 

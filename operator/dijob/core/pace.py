@@ -1,5 +1,6 @@
-"""Throttles writes: those that can wait (reminders and intermediate statuses) by the latency of the
-API server, and all writes by the number that may be in flight at once.
+"""Throttles writes. The latency of the API server limits how often reminders and intermediate
+statuses are sent, because these writes can wait. A window limits how many writes of all kinds may
+be in flight at once.
 
 While many jobs start, the control plane is the bottleneck. A write that could have waited then
 delays the writes that jobs wait for.
@@ -7,8 +8,8 @@ delays the writes that jobs wait for.
 
 from dataclasses import dataclass, replace
 
-# The interval between two writes that can wait is at least this many times the current latency. A
-# write during a start takes 10 ms on an idle machine and half a second on a busy one.
+# The interval between two writes that can wait is at least this many times the current latency.
+# While jobs start, a write takes 10 ms on an idle machine and half a second on a busy one.
 TIMES = 30.0
 LONGEST_SECONDS = 60.0
 # A write that was rejected with 429 (too many requests) counts as one that took this long.
@@ -17,8 +18,8 @@ REFUSED_SECONDS = 2.0
 # HALF_LIFE_SECONDS, since an old measurement says little about the present.
 WEIGHT = 0.125
 HALF_LIFE_SECONDS = 30.0
-# Ten writes that cannot wait earn one write that can, and so does each minute. At most SAVED writes
-# are saved.
+# One write that can wait is allowed for every ten writes that cannot wait, and one for every
+# minute. Up to SAVED of these writes can be saved for later.
 SHARE = 0.1
 SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60
@@ -53,7 +54,7 @@ class Window:
         return self if began < self.cut else Window(max(LEAST_REFUSED, self.size / 2), at)
 
     def answered(self, began: float, at: float) -> "Window":
-        """Return the window after any other write."""
+        """Return the window after a write that was not rejected with 429."""
         if began < self.cut:
             return self
         # A slow response is treated like a rejection, since API servers queue before they reject.

@@ -1,10 +1,10 @@
 """Decides one reconciliation: make_plan(job, observed, now) returns the actions and the new status.
 
-The plan compares the job with the current state and does not depend on earlier plans. Whatever must
-survive a crash of the operator is in the status before the first action that follows from it. So
-the operator can be killed between any two API calls.
+The plan compares the job with the current state and does not depend on earlier plans. Facts that
+must survive a crash of the operator are written to the status before the first action that depends
+on them. So the operator can be killed between any two API calls.
 
-The rules, in the order in which a job meets them:
+The rules, in the order in which they apply to a job:
 1. Missing pods are created. The gate in each pod waits for the peer list.
 2. When every rank has an address, the next revision of the peer list and its digest are written to
    the status. Then each pod gets the list, and the programs start. The ranks below minReplicas are
@@ -12,11 +12,11 @@ The rules, in the order in which a job meets them:
 3. A lost rank makes the list stale for itself and for the ranks that connect to it (losses.py). The
    loss is written to the status first. Then the lost pod is re-created. The ranks that connect to
    it restart in their pods if possible (restart.py), else their pods are re-created, too. All other
-   ranks keep running. Once all have addresses, rule 2 applies again. Failures and successes are
-   stored before the pods that show them are deleted.
+   ranks keep running. Once all ranks have addresses, rule 2 applies again. Failures and successes
+   are stored before the pods that show them are deleted.
 4. The job ends (completion.py) when all ranks, or those that successPolicy names, have succeeded,
-   when there are more failures than backoffLimit, when the failure policy makes a failure fatal, or
-   when a deadline has passed. Then its pods are cleaned up.
+   when there are more failures than backoffLimit allows, when the failure policy makes a failure
+   fatal, or when a deadline has passed. Then its pods are cleaned up.
 5. A suspended job has no pods (suspension.py). After it is resumed, rule 1 applies again.
 6. A job that is being deleted is only observed (completion.py).
 """
@@ -101,7 +101,9 @@ def _seconds_until_next(decision: JobDecision, status: Status) -> float:
 
 
 def _must_write_now(decision: JobDecision) -> bool:
-    """Whether an action waits until the status has stored what this reconciliation has counted."""
+    """Whether an action waits until the failures and successes that this reconciliation has counted
+    are stored in the status.
+    """
     return decision.ctx.has_unstored_counts and (
         decision.deletes_after_counts
         or bool(decision.ctx.world.to_delete or program_starts.pods_to_confirm(decision.ctx))

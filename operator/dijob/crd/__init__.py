@@ -13,7 +13,7 @@ from dijob.api.status import Status
 from dijob.crd.rules import RULES
 from dijob.crd.schema import Schema, schema_at, structural_schema
 
-# Columns of `kubectl get dij`. Those of priority 1 are shown only with `-o wide`.
+# Columns of `kubectl get dij`. Columns with priority 1 are shown only with `-o wide`.
 _COLUMNS: Final = (
     ("Phase", "string", ".status.phase", 0),
     ("Desired", "integer", ".status.desired", 0),
@@ -45,7 +45,8 @@ def crd_manifest() -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        # DI-orchestrator has a CRD of the same name. By this label the chart recognizes its own.
+        # DI-orchestrator has a CRD of the same name. The chart recognizes its own CRD by this
+        # label.
         "metadata": {
             "name": f"{names.PLURAL}.{names.GROUP}",
             "labels": {"app.kubernetes.io/part-of": "dijob"},

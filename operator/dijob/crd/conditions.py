@@ -13,11 +13,11 @@ Generated from `operator/dijob/reasons` by `make crds`; do not edit.
 
 `kubectl describe dijob NAME` shows the phase, the conditions and the events of a job.
 
-- **status.phase** is one word for people, derived from the conditions. The first that holds:
-  Failed, Succeeded, Terminating, Suspended, Running, Starting (the peer list is published), else
-  Pending.
-- **status.message** is the most important sentence now: why the job ended, what is wrong, or what
-  the job is waiting for.
+- **status.phase** is a one-word, human-readable summary of the conditions. It is the first of these
+  that applies: Failed, Succeeded, Terminating, Suspended, Running, Starting (the peer list is
+  published), else Pending.
+- **status.message** is the most important information at the moment: why the job ended, what is
+  wrong, or what the job is waiting for.
 - **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and
   a message (which rank, and why). A condition that is absent has never applied.
 
@@ -34,17 +34,18 @@ Each reason in the tables has a kind:
 - **problem**: something went wrong. Either you must act, or the job recovers by itself.
 - **over**: the state is final.
 
-The last column is the type of the event that reports the reason. It is empty if there is none.
+The last column is the type of the event that reports the reason. It is empty if no event reports
+the reason.
 """
 
 _EVENTS = """## Events
 
 An event has the reason and the message of its condition. It is published when the condition's
-status or reason changes. Three events have the condition's type as their reason: Succeeded, and
-Running and PeersReady, which also give the seconds that it took. One more event, Scaled (Normal),
-reports that the size of a running job has changed. If an event is published again with the same
-message, the cluster keeps one event and updates its count and its last time. Clusters delete
-events, usually after an hour. Conditions remain.
+status or reason changes. Three events have the condition's type as their reason: Succeeded, Running
+and PeersReady. The events Running and PeersReady also say how many seconds it took to reach that
+state. One more event, Scaled (Normal), reports that the size of a running job has changed. If an
+event is published again with the same message, the cluster keeps one event and updates its count
+and last timestamp. Clusters usually delete events after an hour. Conditions remain.
 
 ```sh
 kubectl get events --field-selector involvedObject.kind=DIJob,involvedObject.name=NAME

@@ -18,17 +18,20 @@ _ALLOWED: Final = (
 def _nearest_name() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
-    It builds the same name as job_names.nearest_allowed, or no name. CEL has no variables, so each
+    It suggests the same name as job_names.nearest_allowed, or none. CEL has no variables, so each
     part is repeated wherever it is used, and the apiserver of 1.30 bounds the estimated cost of the
-    whole. So a name of more than 54 characters that begins with a digit has no suggestion.
+    whole. So there is no suggestion for a name that begins with a digit and has more than 54
+    characters.
     """
     most = job_names.NAME_LENGTH
-    # Cut before anything is added: the estimated cost of all that follows depends on the length.
+    # The name is cut before anything is added, because the estimated cost of everything that
+    # follows depends on its length.
     end = f"{_NAME}.substring({most - 1}, {most}).matches('[-.]') ? {most - 1} : {most}"
     cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
     prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
     near = f"({prefix} + {cut}.replace('.', '-'))"
-    # This uses the name once less than _ALLOWED, which checks the size as well.
+    # This expression contains the name only once. _ALLOWED contains it twice, because it also
+    # checks the size.
     allowed = f"{near}.matches('^[a-z]([-a-z0-9]{{0,{most - 2}}}[a-z0-9])?$')"
     return f"({allowed} ? ', such as ' + {near} : '')"
 
@@ -70,10 +73,11 @@ def of_job() -> tuple[Rule, ...]:
 
 
 def of_tasks() -> Rule:
-    """Return the rule that the names of a task's pods are not too long.
+    """Return the rule that the names of a task's pods must not be too long.
 
     It does not apply to a job that has a status. An older CRD may have accepted that job, and with
-    this rule the operator could not write its status any more. The operator reports it instead.
+    this rule the operator could no longer write the job's status. The operator reports the name
+    instead.
     """
     # The message does not contain the task's name, because the apiserver cannot bound the cost of a
     # message with a filtered value.

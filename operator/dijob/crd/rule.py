@@ -10,7 +10,7 @@ class Rule:
 
     `message` is the error, and `expression` is optional CEL for a message that contains values. The
     apiserver falls back to `message` if the expression fails. `field` is the path of the error,
-    relative to the place of the rule.
+    relative to the rule's position.
     """
 
     rule: str
@@ -34,5 +34,5 @@ def task_name(task: str) -> str:
     return f"(has({task}.name) && {task}.name != '' ? {task}.name : {task}.type)"
 
 
-# For macros over tasks that name their variable t.
+# The name of the task t, for CEL macros over tasks.
 NAME_OF_T: Final = task_name("t")

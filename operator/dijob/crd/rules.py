@@ -22,15 +22,15 @@ from dijob.crd.transitions import (
     tasks_unchanged,
 )
 
-# Beyond every number that the schema allows.
+# A number larger than any that the schema allows.
 _BEYOND: Final = 2**62
 
 
 def _at_most(few: str, many: str) -> str:
     """Return CEL for the condition that one number of the spec is at most another.
 
-    It holds if one of the two is absent. The other can then have any value here, because the schema
-    rejects a value that is out of bounds with its own message.
+    If one of the two numbers is absent, the condition holds for any value of the other number,
+    because the schema has its own message for a value that is out of bounds.
     """
     return f"self.?{few}.orValue({-_BEYOND}) <= self.?{many}.orValue({_BEYOND})"
 
@@ -40,15 +40,15 @@ def _replicas_rule(rule: str, other: str) -> Rule:
     return Rule(
         rule=rule,
         message=(
-            f"replicas must be from minReplicas to maxReplicas: change replicas and {other} in one"
-            " edit (if replicas is not in your file, the operator or kubectl scale has set it: add"
-            " it to the file)"
+            f"replicas must be between minReplicas and maxReplicas: change replicas and {other} in"
+            " one edit (if replicas is not in your file, the operator or kubectl scale has set it:"
+            " add it to the file)"
         ),
         field=".replicas",
     )
 
 
-# CEL: whether the containers of a template do not restart in their pods.
+# CEL: whether a template has restartPolicy Never.
 _NEVER: Final = (
     "(has({0}.spec) && has({0}.spec.restartPolicy) && {0}.spec.restartPolicy == 'Never')"
 )
@@ -56,8 +56,8 @@ _LAST: Final = task_name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
 _HOMOGENEOUS: Final = ", ".join(f"'{runtime}'" for runtime in checks.HOMOGENEOUS)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
-# With the reason FieldValueInvalid, an error begins with the value. The user would have to find the
-# message behind more than 131,072 characters.
+# With the reason FieldValueInvalid, an error begins with the value. Here the value is so long that
+# the user would have to find the message after more than 131,072 characters.
 _WITHOUT_VALUE: Final = "FieldValueForbidden"
 _WORD: Final = (
     Rule(
@@ -136,7 +136,7 @@ def _of_container(path: str) -> dict[str, tuple[Rule, ...]]:
     return {f"{path}.command[]": _WORD, f"{path}.args[]": _WORD, f"{path}.env[]": _ENV}
 
 
-# The rules by the path of the part of the schema to which they belong (see schema.schema_at).
+# Maps the path of a part of the schema (see schema.schema_at) to the rules of that part.
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     # Rules for the whole object: those that need its name or its status.
     "": (
@@ -163,7 +163,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             message=(
                 "tasks: only the last task's replicas can be changed, because ranks are numbered"
-                f" across all tasks, and later ranks would change; {SUSPEND_FIRST}"
+                " across all tasks, and the ranks of later tasks would be renumbered;"
+                f" {SUSPEND_FIRST}"
             ),
             field=".spec.tasks",
         ),
@@ -226,8 +227,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message="failurePolicy.rules[].task must be the name of one of the job's tasks",
             field=".failurePolicy",
         ),
-        # A rule on exit codes needs restartPolicy: Never in each template to which it applies: in
-        # that of its task, or in all templates if it names no task.
+        # A failure policy rule on exit codes requires restartPolicy: Never. This applies to the
+        # template of the task that the rule names, or to all templates if the rule names no task.
         Rule(
             rule=(
                 "!has(self.failurePolicy) || !has(self.failurePolicy.rules) ||"

@@ -15,8 +15,8 @@ from dijob.api.traits import Immutable, traits_by_field
 
 Schema = dict[str, Any]
 
-_NAME: Final = "The job's name. Its pods are named NAME-RANK, its Service is named NAME."
-_IMMUTABLE: Final = "Can be changed only while suspended."
+_NAME: Final = "The job's name. Its pods are named NAME-RANK, and its Service is named NAME."
+_IMMUTABLE: Final = "Can be changed only while the job is suspended."
 _KEPT: Final = (
     *("type", "enum", "required", "minimum", "maximum", "minLength", "maxLength"),
     *("minItems", "maxItems", "maxProperties"),
@@ -24,8 +24,8 @@ _KEPT: Final = (
 # Not nullable: the scale subresource reads this field, and fails if it is null.
 _SCALED: Final = "replicas"
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
-# Longer than a rule allows (template_checks.LONGEST_STRING), so that the rule's message is shown
-# rather than the schema's, which does not say what to do.
+# This limit is higher than that of the rule (template_checks.LONGEST_STRING). So the apiserver
+# shows the rule's message rather than the schema's, which does not say what to do.
 _LONG: Final = 2**20
 # Bounds for lists in a template. limits.VALUES limits the object anyway. For tasks the bound is
 # smaller, because the apiserver estimates the cost of a rule over all tasks and rejects a CRD above
@@ -81,9 +81,10 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 def _let_null_pass(node: Schema) -> None:
     """Make optional fields, map entries and list items of type string nullable.
 
-    The apiserver drops nulls that the schema does not allow when it decodes an object, but not in a
-    server-side apply, which Flux and Helm use. A field with a default gets its default in place of
-    null. An `enum` cannot contain null, so a rule lists the allowed values instead (rules.py).
+    When the apiserver decodes an object, it drops nulls that the schema does not allow. In a
+    server-side apply, which Flux and Helm use, it does not drop them. A field with a default gets
+    its default in place of null. An `enum` cannot contain null, so a rule lists the allowed values
+    instead (rules.py).
     """
     for name, field in node.get("properties", {}).items():
         if name not in (*node.get("required", ()), _SCALED) and "default" not in field:
@@ -150,14 +151,17 @@ def _pod_spec(variables: int) -> Schema:
         **_OPEN,
         "properties": {
             "containers": _containers_schema(
-                "At least one. The main container is the one named di-container, else the first.",
+                "At least one container. The main container is the one named di-container, else the"
+                " first.",
                 variables,
             ),
-            "initContainers": _containers_schema("They run before the operator's gate.", variables),
+            "initContainers": _containers_schema(
+                "Init containers. They run before the operator's gate.", variables
+            ),
             "restartPolicy": _text_schema(32, "OnFailure (the default) or Never."),
             "hostNetwork": {
                 "type": "boolean",
-                "description": "Use the node's network. Two ranks then never share a node.",
+                "description": "Use the node's network. If true, two ranks never share a node.",
             },
             "hostname": _text_schema(253, "Set by the operator."),
             "subdomain": _text_schema(253, "Set by the operator."),
@@ -171,7 +175,7 @@ def _containers_schema(description: str, variables: int) -> Schema:
         "maxItems": 32,
         "items": {
             "type": "object",
-            "description": "A container, with any field of Kubernetes.",
+            "description": "A container, with any field that Kubernetes defines.",
             **_OPEN,
             "required": ["name"],
             "properties": {
@@ -192,7 +196,7 @@ def _env_schema(most: int) -> Schema:
     return {
         "type": "array",
         "description": "Environment variables. Those that describe the rank and its peers are"
-        " rejected. For a larger number, use envFrom with a ConfigMap.",
+        " rejected. If you need more variables, use envFrom with a ConfigMap.",
         "maxItems": most,
         "items": {
             "type": "object",
@@ -202,7 +206,9 @@ def _env_schema(most: int) -> Schema:
             "properties": {
                 "name": _text_schema(256, "The variable's name."),
                 "value": _text_schema(
-                    _LONG, "Its value. With the name, at most 131,070 characters."
+                    _LONG,
+                    "The variable's value. Name and value together may have at most 131,070"
+                    " characters.",
                 ),
             },
         },

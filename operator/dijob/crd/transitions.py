@@ -41,12 +41,12 @@ _DEFAULTED: Final = defaulted_fields(Spec)
 
 
 def _are_equal(was: str, now: str) -> str:
-    """Return CEL for the condition that two values with parts of any content are equal.
+    """Return CEL for the equality of two values, parts of which may have any content.
 
-    If a part may have any content, the apiserver skips an undeclared field on the left of `==` that
-    the right does not have. So `args` replaced by `arg` would be equal in one direction. If one
-    undeclared field replaces another, both directions are equal, and the operator reports the
-    change.
+    If a part may have any content, the apiserver ignores an undeclared field on the left of `==` if
+    the right does not have that field. So a template in which `arg` replaces `args` would be equal
+    in one direction. If one undeclared field replaces another, both directions are equal, and the
+    operator reports the change.
     """
     return f"({now} == {was} && {was} == {now} || {_is_not_comparable(now)})"
 
@@ -55,9 +55,9 @@ def _is_not_comparable(value: str) -> str:
     """Return CEL for the condition that an object is not equal to itself.
 
     Kubernetes 1.30 treats a declared field with null as absent on the right of `==`, but not on the
-    left (k8s.io/apiserver, pkg/cel/common/values.go, unstructuredMap). Without this condition, it
-    would reject each write of such an object, the operator's statuses included. The operator
-    reports a change that this condition lets through.
+    left (k8s.io/apiserver, pkg/cel/common/values.go, unstructuredMap). Without this condition, the
+    rule would reject each write of such an object, including the operator's status updates. The
+    operator reports a change that this condition lets through.
     """
     return f"{value} != {value}"
 
@@ -65,7 +65,7 @@ def _is_not_comparable(value: str) -> str:
 def _stays_same(name: str) -> str:
     """Return CEL for the condition that a field of the spec keeps its value, or stays absent.
 
-    The apiserver evaluates all rules at each write of a status, and for each `.field` that exists
+    The apiserver evaluates all rules whenever a status is written. For each `.field` that exists,
     it copies the schema of all fields of that object. So a rule names few fields, the expression
     that is nearly always true comes first, and a field with a default is not tested for its
     existence.
@@ -96,7 +96,7 @@ def _may_change(name: str) -> str:
 
 
 def immutable_fields() -> Iterator[Rule]:
-    """Yield one rule for each field that is immutable while the job is not suspended."""
+    """Yield one rule for each field that is immutable unless the job is suspended."""
     for name, trait in traits_by_field(Spec, Immutable).items():
         if not trait.in_part:
             field = to_camel(name)
@@ -108,7 +108,8 @@ def immutable_fields() -> Iterator[Rule]:
 
 
 def server_port() -> Rule:
-    """Return the rule that the job's own Redis server keeps its port, even while it is suspended.
+    """Return the rule that the job's own Redis server keeps its port, even while the job is
+    suspended.
 
     The server's Service keeps the port, and the operator has no permission to change Services.
     """
@@ -119,13 +120,13 @@ def server_port() -> Rule:
         rule=(
             f"!has({now}) || !has({was}) || {now}{port} == {was}{port} || "
             f"!({own.format(now)}) || !({own.format(was)}) || "
-            # Unless the job is suspended, the rule for messageQueue rejects the change already.
+            # Unless the job is suspended, the rule for messageQueue already rejects the change.
             f"!oldSelf.spec.?suspend.orValue(false) || {ENDED}"
         ),
         message=(
-            "messageQueue.port of a Redis server that the operator runs cannot be changed, because"
-            " its Service keeps its port: keep the old port, or create another job with another"
-            " name"
+            "messageQueue.port cannot be changed if the operator runs the Redis server, because the"
+            " server's Service keeps its port: keep the old port, or create another job with"
+            " another name"
         ),
         field=".spec.messageQueue.port",
     )

@@ -3,7 +3,7 @@
 All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So this is the
 place where writes are limited in number, held back while another replica is the leader, and
 measured. Objects are plain JSON rather than typed models: a client with models copies each body
-field by field, which cost half of the CPU of a write (connection.py).
+field by field, which took half of the CPU time of a write (connection.py).
 """
 
 import json
@@ -25,11 +25,12 @@ from dijob.process.clock import SYSTEM, Clock
 
 Json = dict[str, Any]
 
-# Ask for the metadata only in the response to a write, so that the apiserver has less to encode
+# Ask for only the metadata in the response to a write, so that the apiserver has less to encode
 # (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 STRICT = {"fieldValidation": "Strict"}
-# How many actions one reconciliation starts at once; slots.py limits the requests of all of them.
+# How many actions one reconciliation starts at once; slots.py limits the requests of all
+# reconciliations.
 CONCURRENT_WRITES = 32
 # An admission webhook can delay each write by up to 30 s, usually in a few namespaces only. A write
 # that takes longer than this counts against the limit of its own namespace, not of all namespaces.
@@ -61,16 +62,16 @@ class RequestError(Exception):
 
     @property
     def no_room(self) -> bool:
-        """Whether the apiserver is overloaded. A 429 of an admission webhook says nothing about the
-        apiserver, and must not slow down the requests for other objects.
+        """Whether the apiserver is overloaded. A 429 from an admission webhook says nothing about
+        the apiserver, and must not slow down the requests for other objects.
         """
         return self.status == 429 and not self.message.startswith("admission webhook")
 
     @property
     def too_large(self) -> bool:
         """Whether the object would be larger than etcd or the apiserver allows."""
-        # The apiserver answers 500 above etcd's limit, and 413 above its own limit. The second text
-        # is that of its etcd client.
+        # The apiserver answers 500 above etcd's limit, and 413 above its own limit. The text
+        # "larger than max" comes from the apiserver's etcd client.
         return self.status == 413 or (
             self.status == 500
             and ("request is too large" in self.message or "larger than max" in self.message)
@@ -78,7 +79,7 @@ class RequestError(Exception):
 
     @property
     def conflict(self) -> bool:
-        """Whether another object has the name, or the object has another version."""
+        """Whether the name belongs to another object, or the object has another version."""
         # The apiserver answers 409. It treats a PATCH with another uid as an attempt to change the
         # immutable uid, and answers 422.
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
@@ -90,8 +91,8 @@ class Stream:
 
     `path` is the collection, `selector` a label selector, `version` the resourceVersion to start
     from. `initial` requests the current objects first, followed by a bookmark (KEP-3157,
-    WatchList). The apiserver ends the watch after `seconds`. The operator gives it up after
-    `silence` seconds without any event, since bookmarks come once a minute.
+    WatchList). The apiserver ends the watch after `seconds`. Bookmarks come once a minute, so the
+    operator abandons a watch that has been without any event for `silence` seconds.
     """
 
     path: str
@@ -130,7 +131,7 @@ class Api:
         identity: str = "",
         permission: Callable[[], Awaitable[None]] = _at_once,
     ) -> "Api":
-        """Connect with the pod's service account, or with a kubeconfig outside a cluster."""
+        """Connect with the pod's service account or, outside a cluster, with a kubeconfig."""
         return Api(await OperatorConnection.of(kubeconfig, identity), permission=permission)
 
     async def close(self) -> None:
@@ -142,15 +143,15 @@ class Api:
 
     async def create(self, path: str, body: Json) -> Json:
         """Create an object with POST. An unknown field in it is an error."""
-        # By default the apiserver drops unknown fields silently. A pod would then run without a
-        # field of the user's template that has a typo.
+        # By default the apiserver drops unknown fields silently. A pod would then lack a field
+        # whose name has a typo in the user's template.
         call = OperatorRequest("POST", path, body, query=STRICT, accept=METADATA_ONLY)
         return await self._write(path, lambda: call)
 
     async def patch(
         self, path: str, body: Json | Callable[[], Json], *, whole: bool = False
     ) -> Json:
-        """Send a JSON merge patch. The response has metadata only, unless `whole`.
+        """Send a JSON merge patch. The response has only metadata unless `whole` is true.
 
         If `body` is a function, it is called when the request is sent, which may be much later: the
         write waits for a slot first.
@@ -169,10 +170,11 @@ class Api:
         grace: int | None = None,
         version: str | Callable[[], str] = "",
     ) -> None:
-        """Delete the object with this uid, never another object of the same name.
+        """Delete the object with this uid, never another object with the same name.
 
         `grace` is the grace period in seconds: None for the object's own, 0 to remove the object
-        without waiting for its node. With `version`, delete it only in this resourceVersion.
+        without waiting for its node. With `version`, delete the object only if it still has this
+        resourceVersion.
         """
         seconds = {} if grace is None else {"gracePeriodSeconds": grace}
 
@@ -186,8 +188,9 @@ class Api:
         await self._write(path, call)
 
     async def _write(self, path: str, call: Callable[[], OperatorRequest]) -> Json:
-        # Wait before a slot is taken: while the apiserver is unreachable, writes that wait for the
-        # lease would hold all slots. `_send` checks again, since the wait for a slot can be long.
+        # Wait for permission before taking a slot: while the apiserver is unreachable, writes that
+        # wait for the lease would otherwise hold all slots. `_send` checks again, since the wait
+        # for a slot can be long.
         await self._permission()
         async with self._slots.of(_path_namespace(path)):
             return await self.call(call())
@@ -258,8 +261,8 @@ class Api:
         if error is not None and error.no_room:
             self.throttle.wrote(error.status, took)
             self._slots.refused(began, min(parse_natural(again) or 0, LONGEST_PAUSE_SECONDS))
-        # A slower write was most likely delayed by a webhook. That is a problem of one namespace,
-        # so it must not reduce the limit for all.
+        # A slower write was most likely delayed by a webhook. That is a problem in one namespace,
+        # so it must not reduce the limit for all namespaces.
         elif took < BRISK_SECONDS:
             self.throttle.wrote(200, took)
             self._slots.answered(began)

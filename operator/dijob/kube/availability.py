@@ -1,19 +1,21 @@
-"""Whether the apiserver responds at all, from all requests and watches of this process.
+"""Detects whether the apiserver responds to any request or watch from this process.
 
-/livez needs this to tell a dead watch, which a restart of the process repairs, from an apiserver
-that is unreachable, which no restart repairs.
+/livez uses this to distinguish a dead watch, which restarting the process fixes, from an
+unreachable apiserver, which it does not fix.
 """
 
 import time
 from collections.abc import Callable
 
-# The audit sends a request once a minute and waits 30 s for the response (audit.py). So without any
-# response for longer than both, the apiserver is unreachable.
+# The audit sends a request once a minute and waits 30 s for the response (audit.py). If there has
+# been no response for longer than these two times combined, the apiserver is unreachable.
 ABSENT_SECONDS = 100.0
 
 
 class Availability:
-    """The time of the last response, and since when there have been responses without a gap."""
+    """Records when the apiserver last responded, and for how long it has responded without a
+    gap.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -28,7 +30,9 @@ class Availability:
 
     @property
     def absence(self) -> float:
-        """Seconds since the last response, or 0 if that was at most ABSENT_SECONDS ago."""
+        """Seconds since the last response, or 0 if the last response was at most ABSENT_SECONDS
+        ago.
+        """
         silent = self._clock() - self._last
         return silent if silent > ABSENT_SECONDS else 0.0
 

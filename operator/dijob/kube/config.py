@@ -1,7 +1,7 @@
-"""Reads the settings of a connection: from a kubeconfig, or from the service account of a pod.
+"""Reads the connection settings from a kubeconfig, or from the service account of a pod.
 
-The Kubernetes client reads the files. This module is the only one that calls it, for the operator,
-the HTTP server and the client for users.
+The Kubernetes client reads the files. Only this module calls the client's loaders. The operator,
+the HTTP server and the client for users all use this module.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,9 @@ class MalformedConfigError(ConfigError):
 
 @dataclass(frozen=True)
 class KubeConfig:
-    """The settings of the selected context, its namespace, and the fields of its user."""
+    """The selected context of a kubeconfig: connection settings, namespace, and fields of the
+    user.
+    """
 
     settings: Configuration
     namespace: str
@@ -47,7 +49,7 @@ async def load_kubeconfig(
             persist_config=persist,
         )
         namespace = loader.current_context["context"].get("namespace") or "default"
-        # The loader has no public access to the user's fields.
+        # The loader has no public attribute for the user's fields.
         user = loader._user.value if loader._user else {}
     return KubeConfig(settings, namespace, user)
 
@@ -62,7 +64,7 @@ def load_service_account() -> Configuration:
 
 @contextmanager
 def config_errors() -> Iterator[None]:
-    """Turn the errors of the Kubernetes client about its settings into ConfigError."""
+    """Convert the Kubernetes client's errors about a configuration into ConfigError."""
     try:
         yield
     except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:

@@ -1,9 +1,9 @@
-"""The connection to the apiserver: configuration from the Kubernetes client, requests by aiohttp.
+"""Connects to the apiserver: the Kubernetes client reads the configuration, aiohttp sends requests.
 
-The Kubernetes client reads kubeconfigs (config.py), certificates and tokens. Its own request
-methods are not used: they copy each body field by field before they encode it, and repeat look-ups
-for each request although the results are the same for all requests. This was half of the CPU time
-of a write (docs/performance.md).
+The Kubernetes client reads kubeconfigs (config.py), certificates and tokens. The client's request
+methods are not used. They copy each body field by field before they encode it, and for each request
+they repeat look-ups whose results never change. This took half of the CPU time of a write
+(docs/performance.md).
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,9 @@ class OperatorRequest:
 
 
 def _split_path(path: str) -> tuple[str, str, str]:
-    """Return resource, subresource and name of an API path, each "" if there is none."""
+    """Return the resource, the subresource and the name in an API path, each "" if the path has
+    none.
+    """
     # "/api/v1/..." is the core group; all others have "/apis/GROUP/VERSION/...".
     rest = path.split("/")[3 if path.startswith("/api/") else 4 :]
     if rest[:1] == ["namespaces"] and len(rest) > 2:
@@ -108,7 +110,7 @@ class OperatorConnection:
 
     @staticmethod
     async def of(kubeconfig: str | None, identity: str = "") -> "OperatorConnection":
-        """Connect with the pod's service account, or with a kubeconfig outside a cluster.
+        """Connect with the pod's service account or, outside a cluster, with a kubeconfig.
 
         Raises CredentialsError, whose message names the file and the error.
         """
@@ -117,7 +119,7 @@ class OperatorConnection:
                 settings = (await load_kubeconfig(kubeconfig)).settings
             else:
                 settings = load_service_account()
-            # Certificates are read only now.
+            # The certificates are read when the connection is created.
             with config_errors():
                 return OperatorConnection(settings, identity)
         except MalformedConfigError as error:

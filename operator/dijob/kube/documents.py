@@ -1,9 +1,9 @@
 """Parses JSON from the apiserver, with limits on depth and size.
 
-An apiserver stores objects with 10,000 levels or a million values. A parser that recurses fails on
-them, and a list fails as a whole because of one object in it. So parts that are too deep or too
-large are cut before anything else reads the document. What is cut is always more than what
-validation accepts, so no job ever runs from a truncated spec (docs/decisions/014).
+An apiserver can store objects with 10,000 levels or a million values. A recursive parser fails on
+such an object, and on every list that contains it. So parts that are too deep or too large are cut
+before anything else reads the document. A part is cut only if it exceeds the limits of validation,
+so no job ever runs with a truncated spec (docs/decisions/014).
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from pydantic_core import from_json  # a quarter faster than json.loads, and ins
 
 from dijob.api.limits import cut_depth, cut_size, is_wide
 
-# pydantic_core has no exception of its own for its depth limit, only this text.
+# pydantic_core has no separate exception for its depth limit. This text identifies the error.
 _TOO_DEEP = "recursion limit exceeded"
-# The start of a watch event, and a text within the first bytes of each list. Only a list has this
-# text there: fields that users can choose come later in a document.
+# Each watch event starts with _EVENT. Each list contains _LIST within its first _HEAD_BYTES bytes.
+# Fields that users can choose come later in a document, so no other document has _LIST there.
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
 async def parse_document(document: bytes) -> Any:
-    """Parse a document, without parts that are too deep or too large (api/limits.py). Raises
+    """Parse a document, and drop parts that are too deep or too large (api/limits.py). Raises
     ValueError if it is not JSON.
     """
     if _is_large(document):
@@ -39,7 +39,7 @@ async def limit_document(document: bytes) -> bytes:
     """Return the document unchanged if every parser can read it quickly, else without the parts
     that are too deep or too large.
     """
-    # Most documents end here: with so few brackets, a document cannot be too deep.
+    # Most documents return here, because a document with so few brackets cannot be too deep.
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):
@@ -52,8 +52,8 @@ async def limit_document(document: bytes) -> bytes:
 
 
 def _is_large(document: bytes) -> bool:
-    """Whether an object or a watch event may be too large. Lists are exempt: with many small
-    objects, they have many values too.
+    """Whether an object or a watch event may be too large. Lists are exempt, because a list of many
+    small objects also has many values.
     """
     return _LIST not in document[:_HEAD_BYTES] and is_wide(document)
 

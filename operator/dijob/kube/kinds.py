@@ -37,8 +37,9 @@ class ObjectKind:
         return self.version.partition("/")[0] if "/" in self.version else ""
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Return the path of an object, or without a name, of the collection in a namespace, or
-        without both, of the collection in all namespaces.
+        """Return the path of an object. If `name` is "", return the path of the collection in the
+        namespace. If `namespace` is "" as well, return the path of the collection in all
+        namespaces.
         """
         root = f"/{'apis' if self.group else 'api'}/{self.version}"
         within = f"/namespaces/{namespace}" if namespace else ""
@@ -47,19 +48,21 @@ class ObjectKind:
 
 JOBS: Final = ObjectKind(names.KIND, names.PLURAL, "get list watch patch delete", names.API_VERSION)
 JOB_STATUS: Final = ObjectKind(names.KIND, f"{names.PLURAL}/status", "patch", names.API_VERSION)
-# The CRD has no such subresource. The admission plugin OwnerReferencesPermissionEnforcement
-# requires this permission for owner references with blockOwnerDeletion (docs/decisions/042).
+# The CRD has no subresource `finalizers`, but the admission plugin
+# OwnerReferencesPermissionEnforcement requires this permission for owner references with
+# blockOwnerDeletion (docs/decisions/042).
 JOB_FINALIZERS: Final = ObjectKind(
     names.KIND, f"{names.PLURAL}/finalizers", "update", names.API_VERSION
 )
 PODS: Final = ObjectKind("Pod", "pods", "get list watch create delete patch", view=parse_pod)
 SERVICES: Final = ObjectKind("Service", "services", "get list watch create", view=parse_service)
-# Watched only if each job has its own NetworkPolicy.
+# The operator watches network policies only if each job has its own.
 POLICIES: Final = ObjectKind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=parse_policy
 )
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
-# Granted by separate rules: for the leader election in the operator's namespace, and for claims.
+# Separate RBAC rules grant these permissions, for leader election in the operator's namespace and
+# for claims.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
 KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)

@@ -1,7 +1,7 @@
-"""Metrics of the requests to the apiserver, for the registry of the process that sends them.
+"""Metrics of the requests to the apiserver.
 
-They are in no registry at first: the operator serves them with its own metrics, and the HTTP server
-does not serve them.
+This module does not register these metrics, because only the operator serves them. The HTTP server
+also sends requests, but does not serve these metrics.
 """
 
 from prometheus_client import Counter, Histogram
@@ -14,9 +14,9 @@ API_REQUESTS = Counter(
 )
 API_SECONDS = Histogram(
     "dijob_api_request_duration_seconds",
-    "Time from a request until the response begins, or until the request is given up; webhooks are"
-    " included, watches are not. LIST is a GET of a collection; kind is a resource as in RBAC. The"
-    " list and the watch of DIJobs belong to kopf and are not measured.",
+    "Time from a request until the response begins, or until the client gives up. Webhooks are"
+    " included, watches are not. LIST is a GET of a collection; the label kind is a resource name,"
+    " as in RBAC. Requests that kopf makes to list and watch DIJobs are not measured.",
     ["method", "kind"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=None,

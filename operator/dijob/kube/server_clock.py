@@ -22,19 +22,22 @@ PERIOD_SECONDS = 60.0
 
 class ServerClock(Clock):
     """The apiserver's clock if it differs from the machine's by more than STEP, else the machine's.
-    Before the first response, and if a proxy removes the Date header, it is also the machine's.
+    The machine's clock is also used before the first response, and if a proxy removes the Date
+    header.
 
-    The Date header has whole seconds, and the request took some time. So each response gives an
-    upper bound of how far the apiserver's clock is ahead of the monotonic clock. The smallest bound
-    of the last minutes is used. With several apiservers, this follows the one whose clock is
-    furthest behind, and time does not jump between them. A time that is too early only delays a
-    deadline; a time that is too late would end a job before its deadline.
+    The Date header has a resolution of one second, and the request took some time. So each response
+    gives an upper bound on how far the apiserver's clock is ahead of the monotonic clock. The
+    smallest bound of the last minutes is used. If there are several apiservers, the one whose clock
+    is furthest behind determines the time, so the time does not jump between their clocks. A time
+    that is too early only delays a deadline; a time that is too late would end a job before its
+    deadline.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begun = -math.inf
-        # The smallest bound of this period and of the previous one; inf without a response.
+        # The smallest bounds of this period and of the previous period; inf if there was no
+        # response.
         self._least = self._least_before = math.inf
 
     def now(self) -> datetime:
@@ -55,8 +58,8 @@ class ServerClock(Clock):
         if (seconds := _parse_http_date(date)) is None:
             return
         first = math.isinf(self._least)
-        # The header was cut to whole seconds, so it may be up to 1 s behind. It was written after
-        # the request was sent.
+        # The time in the header is truncated to whole seconds, so it may be up to 1 s behind. The
+        # apiserver wrote the header after the request was sent.
         now, bound = self._clock.monotonic(), seconds + 1 - asked
         if now - self._begun < PERIOD_SECONDS:
             self._least = min(self._least, bound)
@@ -64,7 +67,7 @@ class ServerClock(Clock):
         recent = now - self._begun < 2 * PERIOD_SECONDS
         self._least_before = self._least if recent else math.inf
         self._begun, self._least = now, bound
-        # Log only once, at the first response: a difference usually stays.
+        # Log only once, after the first response, because the difference usually persists.
         if first and abs(off := self._clock.now() - self.now()) > STEP:
             text = (
                 "this machine's clock differs by %+.0f s from the API server's; using the API"

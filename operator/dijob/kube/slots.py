@@ -1,8 +1,8 @@
 """Adaptive limit on concurrent writes.
 
 The limit grows while the apiserver responds quickly and shrinks when it is overloaded
-(core/pace.py). Half of it is the limit per namespace, so that writes that hang in one namespace, at
-its admission webhook for example, do not block the others.
+(core/pace.py). Each namespace may use at most half of this limit. So if writes hang in one
+namespace, for example at an admission webhook, they do not block the other namespaces.
 """
 
 import asyncio
@@ -60,13 +60,15 @@ class Slots:
     def answered(self, began: float) -> None:
         """Adjust the limit after a response to a write that started at a monotonic time."""
         window = self.window.answered(began, self._clock.monotonic())
-        # With few concurrent writes, a quick response does not show that more would be as quick. So
-        # the limit grows only while it is used.
+        # If few writes are concurrent, a quick response does not show that the apiserver could
+        # handle more. So the limit grows only while at least half of it is in use.
         if window.size < self.window.size or self._quick.used >= self.window.size / 2:
             self.window = window
 
     def refused(self, began: float, again: float) -> None:
-        """Reduce the limit after a 429, and start no writes for `again` seconds (Retry-After)."""
+        """Reduce the limit after a 429, and do not start any writes for `again` seconds
+        (Retry-After).
+        """
         self.window = self.window.refused(began, self._clock.monotonic())
         if again > 0 and not self._closed:
             self._closed = True
@@ -101,7 +103,7 @@ class _Limit:
         self.admit()
 
     def admit(self) -> None:
-        """Assign free slots to those that have waited longest."""
+        """Assign free slots to the writes that have waited longest."""
         while self._waiting and self.used < self._size():
             turn = self._waiting.popleft()
             if not turn.done():
@@ -110,7 +112,9 @@ class _Limit:
 
 
 class _Once:
-    """Releases a slot once: either the timer or the end of the write comes first."""
+    """Releases a slot only once: when the timer fires or when the write ends, whichever comes
+    first.
+    """
 
     def __init__(self, limit: _Limit) -> None:
         self._limit: _Limit | None = limit

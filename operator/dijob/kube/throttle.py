@@ -9,7 +9,7 @@ from dijob.process.clock import SYSTEM, Clock
 
 
 class Throttle:
-    """The latency of writes, and the budgets of reminders and of intermediate statuses."""
+    """The latency of writes, and the budgets for reminders and intermediate statuses."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -18,7 +18,7 @@ class Throttle:
         self._steps = Budget(at=clock.monotonic())
 
     def wrote(self, status: int, seconds: float) -> None:
-        """Note the response to a write, and the seconds that it took."""
+        """Record the HTTP status of a write, and its duration in seconds."""
         # A 429 is usually quick, but it means that the apiserver is overloaded. It counts as a slow
         # write.
         now = self._clock.monotonic()
@@ -28,7 +28,9 @@ class Throttle:
         self._steps = self._steps.earned(1, now)
 
     def published(self) -> None:
-        """Note that a peer list was published to a pod, which earns a share of a reminder."""
+        """Record that a peer list was published to a pod. This adds a fraction of a reminder to the
+        budget.
+        """
         self._reminders = self._reminders.earned(1, self._clock.monotonic())
 
     @property

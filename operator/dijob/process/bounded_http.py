@@ -2,12 +2,13 @@
 
 A client that opens thousands of connections must not block the probes of the kubelet or the
 requests of other clients. So the number of open connections is limited, in total and per address. A
-new connection is always accepted. If there are too many, an old connection of the same address, or
-of the address with the most connections, is closed instead: idle connections first, then busy ones.
-The kubelet opens one connection for each probe, so its address never has the most.
+new connection is always accepted. If there are then too many connections, an old connection from
+the same address, or from the address with the most connections, is closed instead: idle connections
+first, then busy ones. The kubelet opens one connection for each probe, so its address never has the
+most connections.
 
-aiohttp does not limit the number of connections. With `keepalive_timeout`, it closes a connection
-that has not sent the complete header of a request in time.
+aiohttp does not limit the number of connections. With `keepalive_timeout`, aiohttp closes a
+connection that has not sent the complete header of a request in time.
 """
 
 import asyncio
@@ -53,7 +54,9 @@ class Transport(Protocol):
 
 @dataclass
 class Connections:
-    """The open connections by address, oldest first. Those with a request in progress are busy."""
+    """The open connections by address, oldest first. A connection with a request in progress is
+    busy.
+    """
 
     bounds: Bounds
     _open: dict[str, dict[Transport, None]] = field(default_factory=dict)
@@ -72,14 +75,15 @@ class Connections:
         own = self._open.setdefault(address, {})
         own[transport] = None
         self._total += 1
-        # The limit per address comes first: the address that exceeds it pays for it itself.
+        # Check the limit per address first, so that an address that exceeds it loses one of its own
+        # connections.
         if len(own) > self.bounds.of_one_address:
             self._close_one(address, now)
         elif self._total > self.bounds.in_total:
             self._close_one(max(self._open, key=lambda one: len(self._open[one])), now)
 
     def lost(self, address: str, transport: Transport) -> None:
-        """Forget a connection that has ended."""
+        """Forget a connection that has been closed."""
         self._busy.discard(transport)
         own = self._open.get(address, {})
         if transport in own:
@@ -104,10 +108,10 @@ class Connections:
         *earlier, _ = own
         victim = next((one for one in earlier if one not in self._busy), next(iter(own)))
         self.lost(address, victim)
-        # Not `close`, which would wait until the client has read what was sent.
+        # Do not use `close`, which would wait until the client has read what was sent.
         victim.abort()
         self._closed += 1
-        # One line for all closed connections: the client must not be able to flood the log either.
+        # Log one line for all closed connections, so that a client cannot flood the log either.
         if now - self._warned >= WARNING_SECONDS:
             log.warning(
                 "too many connections (limits: %d in total, %d per address): closed %d since the"
@@ -176,7 +180,7 @@ class _Handler(web.RequestHandler):
         response = super().handle_error(request, status, exc, message)
         if not isinstance(exc, HttpProcessingError):
             return response
-        # The rest of aiohttp's message quotes the request and points to the wrong byte in it.
+        # The rest of aiohttp's message quotes the request and marks the invalid byte in it.
         first = (message or "").partition("\n")[0].strip()
         answer = self._answer(status, first)
         answer.force_close()
@@ -184,8 +188,8 @@ class _Handler(web.RequestHandler):
 
 
 class _OneLine(logging.Filter):
-    """Reduces the traceback about an error of the client to one line: a request that aiohttp cannot
-    parse, or a connection that the client closed.
+    """Logs one line instead of a traceback if the client caused the error: aiohttp cannot parse the
+    request, or the client closed the connection.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -206,7 +210,7 @@ class _OneLine(logging.Filter):
 
 def _http_logger() -> logging.Logger:
     found = logging.getLogger(f"{__name__}.http")
-    # Loggers are global, and tests serve more than once.
+    # Loggers are global, and tests start several servers, but the filter must be added only once.
     if not found.filters:
         found.addFilter(_OneLine())
     return found
@@ -220,7 +224,7 @@ async def serve_app(
     host: str | None = None,
     error: ErrorAnswer = _plain_response,
 ) -> AsyncIterator[Connections]:
-    """Serve an application on a port until the context ends. Port 0: any free port.
+    """Serve an application on a port until the context exits. Port 0: any free port.
 
     `error` returns the response to a request that is not valid HTTP.
     """

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 log = logging.getLogger(__name__)
 
 # If the wall clock moves by more than this relative to the monotonic one, it was set by a person or
-# a time server. Smaller differences are drift, and no wait of the operator is that precise.
+# a time server. Smaller differences are drift, and none of the operator's waits is that precise.
 STEP = timedelta(seconds=2)
 
 
@@ -38,8 +38,8 @@ class StepClock(Clock):
     """Wraps another clock, and calls back if that clock steps.
 
     If a person or a time server sets that clock, `on_step` is called with the difference, before
-    the first new time is returned. The owner of remembered times moves them by it. Without this, a
-    back-off would be over at once, or last an hour, after a step of an hour.
+    the first new time is returned. The callback must shift all remembered times by this difference.
+    Otherwise a clock step of one hour would end a back-off at once, or make it an hour longer.
     """
 
     def __init__(self, clock: Clock, on_step: Callable[[timedelta], None]) -> None:
@@ -51,7 +51,8 @@ class StepClock(Clock):
         now = self._clock.now()
         step = self._offset_of(now) - self._offset
         if abs(step) > STEP:
-            # Remember the step before the callback, because the callback may ask for the time too.
+            # Update the offset before the callback, because the callback may read this clock as
+            # well.
             log.info("the clock stepped by %+.0f s", step.total_seconds())
             self._offset += step
             self._on_step(step)
@@ -64,7 +65,9 @@ class StepClock(Clock):
         return self._clock.spread(seconds, share)
 
     def _offset_of(self, now: datetime) -> datetime:
-        """Return the wall clock time at which the monotonic clock was 0; constant without steps."""
+        """Return the wall-clock time at which the monotonic clock was 0. It changes only when the
+        wall clock steps.
+        """
         return now - timedelta(seconds=self._clock.monotonic())
 
 

@@ -1,9 +1,9 @@
 """Protects the log against text from outside.
 
-Log messages quote API errors, events, and the holder of a Lease, which users can choose. With a
-line break in it, such a text could forge a log line, and its control characters would reach the
-terminal of the person who reads the log. The formatter makes every record safe, so that no caller
-has to remember it (docs/decisions/044).
+Log messages quote API errors, events, and the holder of a Lease, which users can choose. A line
+break in such a text could forge a log line, and control characters would reach the terminal of the
+person who reads the log. The formatter makes every record safe, so that the callers do not have to
+(docs/decisions/044).
 """
 
 import copy

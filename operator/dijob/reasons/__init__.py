@@ -12,7 +12,7 @@ from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Runn
 from dijob.reasons.shared import BrokerReady, ChangesRefused, Isolated, ServiceReady
 from dijob.reasons.spec import Invalid, LauncherBypassed, SpecWarning
 
-# In the order in which `kubectl describe` and docs/conditions.md show them.
+# The conditions are in the order in which `kubectl describe` and docs/conditions.md show them.
 CATALOGUE: Final[tuple[type[Reason], ...]] = (
     PodsCreated,
     AddressesReady,

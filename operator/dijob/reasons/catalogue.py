@@ -10,8 +10,8 @@ from enum import Enum, StrEnum
 
 
 class ReasonKind(StrEnum):
-    """How to read a reason. The status alone does not tell: Failed is a problem when it is True,
-    and PeersReady when it is False.
+    """How to interpret a reason. The status of a condition does not show whether there is a
+    problem: Failed is a problem when it is True, and PeersReady when it is False.
     """
 
     GOOD = "good"
@@ -66,7 +66,7 @@ class Reason(Enum):
 
 
 def good(means: str, *, status: bool = True, event: EventType = EventType.NONE) -> Entry:
-    """Return an entry for a state that is as it should be."""
+    """Return an entry for a normal state."""
     return Entry(status, ReasonKind.GOOD, means, event=event)
 
 
@@ -91,8 +91,8 @@ def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
     return Entry(status, ReasonKind.OVER, means, remedy)
 
 
-# Several conditions depend on the job's pods. They take these reasons when the job has no pods on
-# purpose, and refer to the condition that explains why.
+# Several conditions depend on the job's pods. When the job is not supposed to have pods, those
+# conditions have the reasons below, which refer to the condition that explains why.
 
 
 def suspended_entry() -> Entry:
@@ -102,7 +102,9 @@ def suspended_entry() -> Entry:
 
 def terminating_entry() -> Entry:
     """Return the entry that conditions about pods share while the job is being deleted."""
-    return waiting("the job is being deleted, see Terminating; the message counts its pods")
+    return waiting(
+        "the job is being deleted, see Terminating; the message says how many pods are left"
+    )
 
 
 def finished_entry() -> Entry:

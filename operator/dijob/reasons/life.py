@@ -5,22 +5,23 @@ from typing import Final
 from dijob import names
 from dijob.reasons.catalogue import EventType, Reason, finished_entry, good, over, problem, waiting
 
-# The operator uses a deadline to end pods that it keeps for their logs, so their status shows that
-# deadline and not what happened. The annotation has the real cause.
+# The operator uses a deadline to terminate pods that it keeps for their logs, so their status shows
+# that deadline and not what happened. The annotation has the real cause.
 _LOGS: Final = (
-    "`kubectl logs` of the pod that the message names; the pod is kept unless `cleanPodPolicy` is"
-    f" All. If the pod shows DeadlineExceeded or ContainerStatusUnknown, its annotation"
+    "run `kubectl logs` for the pod that the message names; the pod is kept unless `cleanPodPolicy`"
+    f" is All. If the pod shows DeadlineExceeded or ContainerStatusUnknown, its annotation"
     f" `{names.ANNOTATION_ENDED}` explains why"
 )
 
 
 class Suspended(Reason):
-    """Whether the job is suspended by `spec.suspend`. Present only after the job has been suspended
-    once.
+    """Whether the job is suspended by `spec.suspend`. Present only if the job has ever been
+    suspended.
     """
 
     Suspending = waiting(
-        "its pods are terminating within their grace periods, or its old pods delay a resumption",
+        "the job's pods are terminating within their grace periods, or old pods delay the job's"
+        " resumption",
         status=True,
     )
     Suspended = waiting(
@@ -36,15 +37,15 @@ class Suspended(Reason):
 
 
 class Paused(Reason):
-    """Whether the annotation `diengine.opendilab.org/paused` is set. While it is set, the operator
-    observes the job and updates its status, but creates, changes and deletes nothing. It is meant
-    for emergencies: `kubectl annotate dijob NAME diengine.opendilab.org/paused=true`. Present only
-    after the job has been paused once.
+    """Whether the annotation `diengine.opendilab.org/paused` is set. While a job has this
+    annotation, the operator observes the job and updates its status, but creates, changes and
+    deletes nothing. The annotation is meant for emergencies: `kubectl annotate dijob NAME
+    diengine.opendilab.org/paused=true`. Present only if the job has ever been paused.
     """
 
     Annotated = waiting(
         "the job is paused",
-        f"`kubectl annotate dijob NAME {names.ANNOTATION_PAUSED}-` to continue",
+        f"run `kubectl annotate dijob NAME {names.ANNOTATION_PAUSED}-` to continue",
         status=True,
         event=EventType.NORMAL,
     )
@@ -52,14 +53,15 @@ class Paused(Reason):
 
 
 class Terminating(Reason):
-    """True: the job is being deleted, and still exists after some seconds. The operator creates
-    nothing and replaces no lost rank. Failures still count.
+    """True: the job is being deleted, and still exists after a few seconds. The operator creates no
+    objects and does not replace lost ranks. Failures still count.
     """
 
     HeldByFinalizer = problem(
         "finalizers of another controller block the deletion. The job's pods keep running unless"
         " this is a foreground deletion",
-        "make the controller that set the finalizer remove it; if that controller no longer exists:"
+        "make the controller that set the finalizer remove it; if that controller no longer exists,"
+        " remove the finalizer:"
         ' `kubectl patch dijob NAME --type=merge -p \'{"metadata":{"finalizers":null}}\'`',
         status=True,
     )
@@ -97,21 +99,21 @@ class Failed(Reason):
     )
     DeadlineExceeded = problem(
         "the job did not end within `activeDeadlineSeconds`; time spent suspended does not count",
-        "find out what the job waited for, or give it more time in a new job",
+        "find out what the job waited for, or create a new job with more time",
         status=True,
     )
     StartupDeadlineExceeded = problem(
-        "the job was not Running within `startupDeadlineSeconds` of its creation, of its"
-        " resumption, or of the last re-rendezvous of all ranks; the message names the rank that"
-        " the job waited for, and why",
-        "remove that cause, or allow more time, and recreate the job",
+        "the job was not Running within `startupDeadlineSeconds` after its creation, its resumption"
+        " or the last re-rendezvous of all ranks; the message says which rank the job waited for,"
+        " and why",
+        "remove the cause that the message names, or allow more time, and recreate the job",
         status=True,
     )
 
 
 class Finished(Reason):
     """True: the job has ended, successfully or not. To wait for the end of a job, wait for this
-    condition. It has the message of Succeeded or Failed.
+    condition. The message is the same as that of Succeeded or Failed.
     """
 
     Succeeded = over("the job has succeeded, see Succeeded", status=True)

@@ -1,4 +1,4 @@
-"""Reasons of the conditions about a job's progress: its pods, their addresses, whether they run."""
+"""Reasons of the conditions that show whether a job's pods exist, have addresses, and run."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ _GOES: Final = (
 class PodsCreated(Reason):
     """Whether every rank that the job wants has a pod."""
 
-    Creating = waiting("pods are being created; the message counts those that exist")
+    Creating = waiting("pods are being created; the message says how many exist")
     BackOff = problem(
         "a pod was lost several times in a row, each time within 10 min of its creation. The"
         " operator waits 4, 8, 16 ... 60 s before it creates the pod again; the message says when",
@@ -34,11 +34,11 @@ class PodsCreated(Reason):
     WaitingForOldPod = waiting(
         "an old pod of the same name is still terminating. It belongs to a deleted job of the same"
         " name, or to this job",
-        "wait. The message says what blocks the deletion: a container, and until when it may run,"
-        " or a finalizer, which its controller must remove",
+        "wait. The message says what blocks the deletion: a container, with the time until which it"
+        " may run, or a finalizer, which must be removed by the controller that set it",
     )
     PodNameTaken = problem(
-        "the pod's name is taken by a pod of another owner, which the message names if it is known."
+        "a pod of another owner already has this name; the message names the owner if it is known."
         " The operator never touches that pod",
         "delete that pod, or give the job another name",
     )
@@ -52,12 +52,12 @@ class PodsCreated(Reason):
         "the apiserver rejects the pod for now: a service account, priority class or runtime class"
         " does not exist yet, or a quota or a policy forbids the pod. The operator retries after 1,"
         " 2, 4 ... 30 s",
-        "create what is missing, or make room in the quota; the job continues by itself",
+        "create the missing object, or make room in the quota; the job then continues by itself",
     )
     ApiUnavailable = problem(
         "the apiserver, or a webhook that it calls, does not respond. The operator retries after"
         " 1, 2, 4 ... 60 s",
-        "nothing; if it lasts, check the control plane",
+        "nothing; if the problem persists, check the control plane",
     )
     Suspended = suspended_entry()
     Terminating = terminating_entry()
@@ -74,13 +74,14 @@ class AddressesReady(Reason):
         "a rank cannot get an address. The message quotes the cluster's reason, such as an"
         " unschedulable pod, an image or a mount, or it names the node or scheduler that has not"
         " accepted the pod within 10 s",
-        "follow the message; the job continues by itself",
+        "remove the cause that the message names; the job continues by itself",
     )
     NoRoom = problem(
         "no rank of the job is running, and a rank below `minReplicas` found no node, or no room in"
-        " a quota, within `scheduleTimeoutSeconds`. The job deletes its pods that have a node,"
-        " because other pods wait for one. It keeps its pods without a node, so that a cluster"
-        " autoscaler adds nodes for them. The message says when the job tries again",
+        " a quota, within `scheduleTimeoutSeconds`. If a quota is full, the job deletes all its"
+        " pods. Otherwise it deletes its pods that have a node, because other pods are waiting for"
+        " a node. It keeps its pods without a node, so that a cluster autoscaler adds nodes for"
+        " them. The message says when the job tries again",
         "add nodes, raise the quota, request less, or lower `minReplicas`",
     )
     Publishing = waiting("the operator is writing the peer list to the pods")
@@ -93,25 +94,26 @@ class AddressesReady(Reason):
         " which ranks join later, and why",
     )
     PodLost = problem(
-        "the pod of a rank is gone", f"{_HEALS}; if it repeats, find what deletes pods"
+        "the pod of a rank is gone", f"{_HEALS}; if pods are lost again, find out what deletes them"
     )
     PodDeleted = problem(
         "the pod of a rank is being deleted, evicted or preempted; the message says what blocks it",
         f"{_HEALS} once the old pod is gone. If the message names a finalizer, make the controller"
-        " that set it remove it",
+        " that set the finalizer remove it",
     )
     PodFailed = problem(
         "the pod of a rank failed. This counts against `backoffLimit`, except for disruptions and"
-        " for failures that a rule ignores. Or a rank crashed in its pod and cannot restart without"
-        " the ranks that the message names: they have succeeded, and restart with it"
-        " (`runtime: torch`)",
+        " for failures that a rule ignores. Or a rank crashed in its pod, and ranks that had"
+        " succeeded must restart with it (`runtime: torch`); the message names them",
         _GOES,
     )
     SandboxLost = problem(
         "a pod lost its sandbox, and thereby its address, because its node restarted", _HEALS
     )
     AddressChanged = problem(
-        "a pod's address differs from the peer list, because its sandbox was recreated", _HEALS
+        "a pod's address differs from its entry in the peer list, because the pod's sandbox was"
+        " recreated",
+        _HEALS,
     )
     NotRestarted = problem(
         "the program of a rank should have restarted in its pod, but did not within the pod's grace"
@@ -121,7 +123,7 @@ class AddressesReady(Reason):
     BrokerLost = problem(
         "the job's own Redis server was lost or has restarted. All ranks restart with the new"
         " server, and no failure is counted",
-        f"{_HEALS}; if it repeats, find out why its pod, JOB-mq, ends",
+        f"{_HEALS}; if the server is lost again, find out why its pod, JOB-mq, terminates",
     )
     ListLost = problem(
         "the pods' addresses are no longer those of the newest peer list: all ranks restart with a"
@@ -140,8 +142,9 @@ class AddressesReady(Reason):
 
 
 class Running(Reason):
-    """Whether the job has started: all ranks of the peer list were Ready at the same time. It stays
-    True while a process restarts in its pod, and while some ranks restart and others keep running.
+    """Whether the job has started: all ranks of the peer list were Ready at the same time. The
+    condition stays True while a process restarts in its pod, and while some ranks restart and
+    others keep running.
     """
 
     Starting = waiting(
@@ -152,7 +155,7 @@ class Running(Reason):
         " quotes the cluster's reason",
         "correct the image or the command; the log of the rank's pod says more",
     )
-    Begun = good("the job has started; the event says after how long", event=EventType.NORMAL)
+    Begun = good("the job has started; the event says how long this took", event=EventType.NORMAL)
     Renewing = waiting("all ranks are restarting; AddressesReady says why")
     Suspended = suspended_entry()
     Terminating = terminating_entry()
@@ -160,8 +163,8 @@ class Running(Reason):
 
 
 class PeersReady(Reason):
-    """Whether every rank is Ready now and has the newest peer list. Wait for this condition after a
-    loss.
+    """Whether every rank is Ready now and has the newest peer list. To wait until a job has
+    recovered from a loss, wait for this condition.
     """
 
     Starting = waiting(
@@ -173,14 +176,14 @@ class PeersReady(Reason):
         " job has started, and says how many seconds the ranks took to become Ready again",
         event=EventType.NORMAL,
     )
-    # A problem only after a minute, unless the rank has crashed or the cluster says why it cannot
-    # start. A rank that joins is not Ready at first, and a rank that is about to exit closes its
-    # port before it exits (docs/decisions/019).
+    # A rank that is not Ready is a problem only after a minute, unless the rank has crashed or the
+    # cluster says why it cannot start. A rank that joins is not Ready at first, and a rank that is
+    # about to exit closes its port before it exits (docs/decisions/019).
     RankNotReady = problem(
-        "a rank of a running job crashed and restarts, or cannot start, or has not been Ready for a"
-        " minute: its readiness probe fails, its program runs without a peer that it waited for, or"
-        " its node does not respond",
-        f"{_HEALS}; if it repeats, read the log of the rank that the message names",
+        "a rank of a running job has crashed and is restarting, cannot start, or has been unready"
+        " for a minute: its readiness probe fails, its program runs without a peer that it waited"
+        " for, or its node does not respond",
+        f"{_HEALS}; if the problem recurs, read the log of the rank that the message names",
     )
     # Not a problem here, because the condition LauncherBypassed publishes the Warning.
     LauncherBypassed = waiting(
@@ -188,9 +191,8 @@ class PeersReady(Reason):
         "do what the condition LauncherBypassed says",
     )
     Renewing = waiting(
-        "the message says which rank was lost, why, and which ranks restart; later it says which of"
-        " them are still stopping their programs, and how long they have for it"
-        " (terminationGracePeriodSeconds)",
+        "the message says which rank was lost, why, and which ranks restart; later it says which"
+        " programs are still stopping, and how much time they have (terminationGracePeriodSeconds)",
     )
     Suspended = suspended_entry()
     Terminating = terminating_entry()

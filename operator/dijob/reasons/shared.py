@@ -9,9 +9,9 @@ from dijob.reasons.catalogue import Reason, finished_entry, good, problem, suspe
 
 
 class ServiceReady(Reason):
-    """Whether the job's headless service, which gives the ranks DNS names, could be created, and
-    has not been edited. Present only after its creation failed or it was edited once. The job's
-    first pods wait for the service.
+    """Whether the job's headless service exists and is unmodified. The service gives the ranks DNS
+    names. Present only if the operator has ever failed to create the service, or if the service has
+    ever been edited. The job's first pods wait for the service.
     """
 
     ServiceNameTaken = problem(
@@ -22,45 +22,48 @@ class ServiceReady(Reason):
     ServiceRefused = problem(
         "the apiserver rejects the service; the message quotes the API error. The operator retries"
         " as it does for pods",
-        "as for PodRejected and PodForbidden",
+        "do the same as for PodRejected and PodForbidden",
     )
     ServiceChanged = problem(
         "the service was edited, so the ranks' names do not resolve as they should; the message"
         " names the fields. Connections by IP are unaffected",
-        "delete the service; the operator recreates it. If it changes again, find what changes it"
-        " (a policy engine, a GitOps tool) and make it leave the service alone",
+        "delete the service; the operator recreates it. If the service changes again, find"
+        " the tool that changes it (a policy engine, a GitOps tool), and make that tool"
+        " ignore the service",
     )
     ServiceRemoved = problem(
         "something deletes the service each time the operator creates it. The operator waits"
         " longer before each new attempt",
-        "find what deletes it (a policy engine, a GitOps tool that prunes) and make it leave the"
-        " service alone",
+        "find the tool that deletes the service (a policy engine, a GitOps tool that prunes), and"
+        " make that tool ignore the service",
     )
     Created = good("the service has been created")
     NotWanted = good("the job no longer needs a service (`service: Auto`)")
 
 
 class Isolated(Reason):
-    """Whether the job's NetworkPolicy could be created. The policy allows connections to the ranks
-    only from the job's own ranks and from the peers in `spec.networkPolicy`. Present only after its
-    creation failed once. No pod is created without the policy.
+    """Whether the job's NetworkPolicy has been created. The policy allows connections to the ranks
+    only from the job's own ranks and from the peers in `spec.networkPolicy`. Present only if the
+    operator has ever failed to create the policy. No pod is created without the policy.
     """
 
     NameTaken = problem(
-        "the name is taken by a network policy of another owner; the operator never touches it",
+        "the name is taken by a network policy of another owner; the operator never touches that"
+        " policy",
         "delete that network policy, or give the job another name",
     )
     Refused = problem(
         "the apiserver rejects the network policy; the message quotes the API error. The operator"
         " retries as it does for pods",
-        "correct the template's label, or the rule of `spec.networkPolicy`, that the message names"
-        " (spec.ingress[0] is the first rule); otherwise as for PodRejected and PodForbidden",
+        "if the message names a label of the template or a rule of `spec.networkPolicy`"
+        " (spec.ingress[0] is the first rule), correct it; otherwise do the same as for PodRejected"
+        " and PodForbidden",
     )
     Removed = problem(
         "something deletes the network policy each time the operator creates it. The operator"
         " waits longer before each new attempt, and creates no pod in the meantime",
-        "find what deletes it (a policy engine, a GitOps tool that prunes) and make it leave the"
-        " policy alone",
+        "find the tool that deletes the policy (a policy engine, a GitOps tool that prunes), and"
+        " make that tool ignore the policy",
     )
     Created = good("the network policy has been created")
     NotWanted = good(
@@ -74,32 +77,32 @@ class BrokerReady(Reason):
     server is lost, all ranks restart with a new one.
     """
 
-    Starting = waiting("its pod is being created")
+    Starting = waiting("the server's pod is being created")
     NotRunning = problem(
-        "its pod cannot run; the message quotes the cluster's reason",
+        "the server's pod cannot run; the message quotes the cluster's reason",
         "if the reason is the image, set the chart value redis.image, or name your own server in"
         " `messageQueue.host`",
     )
     NameTaken = problem(
-        "its name, JOB-mq, is taken by a pod, service or network policy of another owner; the"
-        " operator never touches that object",
+        "the server's name, JOB-mq, is taken by a pod, service or network policy of another owner;"
+        " the operator never touches that object",
         "delete that object, or give the job another name",
     )
     OtherPort = problem(
-        "its service was created for a port other than `messageQueue.port`, and the operator"
-        " has no permission to change services. No rank starts",
+        "the server's service was created for a port other than `messageQueue.port`, and the"
+        " operator has no permission to change services. No rank starts",
         "delete the service and the network policy that the message names; the operator recreates"
         " both",
     )
     ServiceChanged = problem(
-        "its service was edited, so it might not lead to the server; the message names the fields."
-        " No rank starts",
+        "the server's service was edited, so ranks might not reach the server through it; the"
+        " message names the fields. No rank starts",
         "delete the service that the message names; the operator recreates it",
     )
     Refused = problem(
-        "the apiserver rejects its pod, service or network policy; the message quotes the API"
-        " error. The operator retries as it does for pods",
-        "as for PodRejected and PodForbidden",
+        "the apiserver rejects the server's pod, service or network policy; the message quotes the"
+        " API error. The operator retries as it does for pods",
+        "do the same as for PodRejected and PodForbidden",
     )
     Ready = good("the server is Ready")
     Suspended = suspended_entry()
@@ -108,24 +111,26 @@ class BrokerReady(Reason):
 
 class ChangesRefused(Reason):
     """True: the apiserver rejects a change or a deletion by the operator. The message quotes the
-    API error. The operator retries each change after 1, 2, 4 ... 60 s. Present only after it has
-    been True once.
+    API error. The operator retries each change after 1, 2, 4 ... 60 s. Present only if the
+    condition has ever been True.
     """
 
     PodUpdateRefused = problem(
-        "the peer list cannot be written to a pod: a policy or a webhook rejects it, or the pod's"
-        " annotations exceed 256 KiB. Or another controller reverts what the operator writes",
+        "the peer list cannot be written to a pod: a policy or a webhook rejects the change, the"
+        " pod's annotations exceed 256 KiB, or another controller reverts the change",
         "allow the operator to patch its pods, make the other controller leave the annotations"
         " alone, or shorten the pod's own annotations",
         status=True,
     )
     PodDeletionRefused = problem(
-        "a pod cannot be deleted, so a lost rank is not recreated, or a job is not cleaned up",
-        "allow the operator to delete its pods, or delete the pod that the message names",
+        "a pod cannot be deleted, so a lost rank is not recreated, or the pods of a job that has"
+        " ended are not cleaned up",
+        "allow the operator to delete pods, or delete the pod that the message names",
         status=True,
     )
     JobUpdateRefused = problem(
-        "the spec has no `replicas`, which `kubectl scale` needs, and the operator cannot set it",
+        "the spec has no `replicas`, and the operator cannot set this field, which `kubectl scale`"
+        " needs",
         "allow the operator to patch DIJobs, or set `replicas` in the manifest",
         status=True,
     )
@@ -149,8 +154,8 @@ class ChangesRefused(Reason):
         status=True,
     )
     ApiUnavailable = problem(
-        "the apiserver, or a webhook that it calls, has not responded at least twice in a row",
-        "nothing; if it lasts, check the control plane",
+        "the apiserver, or a webhook that it calls, failed to respond at least twice in a row",
+        "nothing; if the problem persists, check the control plane",
         status=True,
     )
-    Accepted = good("no change is rejected any more", status=False)
+    Accepted = good("changes are no longer being rejected", status=False)

@@ -4,8 +4,8 @@ from dijob.reasons.catalogue import Reason, good, problem
 
 
 class Invalid(Reason):
-    """True: the operator cannot do what the spec asks for. It leaves running pods alone. Present
-    only after it has been True once.
+    """True: the operator cannot do what the spec asks for. The operator leaves running pods alone.
+    Present only if the condition has ever been True.
     """
 
     SpecInvalid = problem(
@@ -15,23 +15,26 @@ class Invalid(Reason):
         status=True,
     )
     TemplateChanged = problem(
-        "the spec differs from what the running pods were made from; lost ranks are not recreated",
+        "the running pods were created from a different spec; lost ranks are not recreated",
         "restore the old spec, or suspend the job (`spec.suspend: true`) until its pods are gone;"
         " if the job has ended: `kubectl dijob restart NAME -f FILE`",
         status=True,
     )
     OperatorError = problem(
-        "the operator failed unexpectedly on this job, or on an object that belongs to it, as the"
-        " message says. It leaves both alone until they change",
-        "report it with the traceback from the operator's log; if something was changed by hand,"
-        " revert the change",
+        "an unexpected error occurred while the operator processed this job, or an object that"
+        " belongs to the job; the message contains the error. The operator leaves the job as it is"
+        " until the job or one of its objects changes",
+        "report the error with the traceback from the operator's log; if something was changed by"
+        " hand, revert the change",
         status=True,
     )
     Valid = good("the spec is valid again", status=False)
 
 
 class LauncherBypassed(Reason):
-    """True: a program might not know its peers. Present only after it has been True once."""
+    """True: a program might not know its peers. Present only if the condition has ever been
+    True.
+    """
 
     LauncherBypassed = problem(
         "a program runs without the launcher (the template has no `command`, or `launcher` is Off"
@@ -44,17 +47,18 @@ class LauncherBypassed(Reason):
 
 
 class SpecWarning(Reason):
-    """True: something in the spec cannot be read, or cannot be done as written. Present only after
-    it has been True once.
+    """True: something in the spec cannot be read, or cannot be done as written. Present only if the
+    condition has ever been True.
     """
 
     SpecWarning = problem(
-        "the message says what it is, and what the operator does instead",
+        "the message says what in the spec cannot be read or done as written, and what the operator"
+        " does instead",
         "do what the message says",
         status=True,
     )
-    # A program's own arguments win over the job's, so the ranks might not be connected as the
-    # status says.
+    # A program's own arguments take precedence over the job's, so the ranks might not be connected
+    # as the status says.
     ProgramSaysOtherwise = problem(
         "a program that has succeeded passed DI-engine a number of workers, a topology or a queue"
         " that differs from the job's; the program's values were used",

@@ -24,8 +24,8 @@ from dijob.server.sizes import Sizes
 
 log = logging.getLogger("dijob.server")
 
-# Generous, because all ranks of a large job may connect at the same time, and many people may share
-# the address of a proxy.
+# These limits are generous, because all ranks of a large job may connect at the same time, and many
+# people may share the address of a proxy.
 BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
 
 
@@ -52,7 +52,9 @@ BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
     show_default=True,
     help="Serve the reported progress of each job as a metric.",
 )
-@click.option("--kubeconfig", type=click.Path(exists=True), help="For use outside a cluster.")
+@click.option(
+    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
+)
 @click.version_option(__version__)
 def main(
     port: int, health_port: int, replicas: int, job_metrics: bool, kubeconfig: str | None
@@ -70,7 +72,7 @@ def main(
 async def run_server(port: int, health_port: int, manner: Manner, kubeconfig: str | None) -> None:
     """Serve requests until SIGTERM or SIGINT.
 
-    A port of 0 disables the API, or the probes and metrics.
+    If `port` is 0, the API is disabled. If `health_port` is 0, probes and metrics are disabled.
     """
     stop = asyncio.Event()
     for which in (signal.SIGTERM, signal.SIGINT):
@@ -80,7 +82,7 @@ async def run_server(port: int, health_port: int, manner: Manner, kubeconfig: st
     reports = Reports(api, sizes, manner, api.clock)
     app = Server(Callers(api), sizes, reports).app()
     try:
-        # If the task that writes the reports fails, the task group ends the process as well.
+        # If the task that writes the reports fails, the task group stops the process as well.
         # Otherwise the server would look healthy while it accepts reports and writes none of them.
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             writes = group.create_task(reports.run())
@@ -100,8 +102,8 @@ async def run_server(port: int, health_port: int, manner: Manner, kubeconfig: st
 def health_app() -> web.Application:
     """Return the application for probes and Prometheus.
 
-    It has a separate port, because it needs no token. The probes check nothing else: as long as the
-    process responds, a restart would not help.
+    It has a separate port, because it needs no token. The probes check only that the process
+    responds. While it responds, a restart would not help.
     """
 
     async def well(_: web.Request) -> web.Response:

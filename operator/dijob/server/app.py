@@ -22,12 +22,12 @@ from dijob.server.sizes import Sizes
 
 log = logging.getLogger(__name__)
 
-# Far more than a valid body needs. A larger one is rejected before it is parsed.
+# A valid body is far smaller than this limit. A larger body is rejected before it is parsed.
 BODY_BYTES: Final = 64 * 1024
 # Shorter than the 10 s after which the runtime's client gives up (dijob_runtime/server.py), so that
 # the caller gets a message.
 ANSWER_SECONDS: Final = 8.0
-# Limit for the requests about one job. Each of them costs the API server at least one request.
+# Limit for the requests about one job. Each such request costs the API server at least one request.
 OF_A_JOB: Final = Rate(10.0, 30.0)
 
 # `guarded` sets these for the routes: the job of the request, and the calling pod ("" for a
@@ -115,13 +115,13 @@ class Server:
 
 
 async def describe_api(_: web.Request) -> web.Response:
-    """Return the API description. It contains no data of the cluster, so it needs no token."""
+    """Return the API description. It contains no data from the cluster, so it needs no token."""
     return web.json_response(build_document())
 
 
 @web.middleware
 async def wrap_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn every error into a response of the common form, within ANSWER_SECONDS."""
+    """Turn every error into a response in the common form, within ANSWER_SECONDS."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await handler(request)

@@ -23,8 +23,8 @@ from dijob.server.requests import Limit, Rate, RequestRejection
 
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-# How long the result of a TokenReview is reused. A pod's token becomes invalid when its pod is
-# gone, and the API server caches its own result for 10 s as well.
+# How long the result of a TokenReview is reused. So the token of a pod that is gone may be accepted
+# for this long. The API server caches its own result for 10 s as well.
 KNOWN_SECONDS: Final = 10.0
 MOST_KNOWN: Final = 10_000
 # Limit for new tokens from one address, because each of them costs the API server two requests.
@@ -38,7 +38,7 @@ UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # The keys under which a TokenReview returns the pod to which a token is bound (KEP-1205).
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
-NAME_A_JOB: Final = "name the job as NAMESPACE.NAME or, in its own pods, by its UID (DI_JOB_ID)"
+NAME_A_JOB: Final = "name the job as NAMESPACE.NAME or, in the job's pods, by its UID (DI_JOB_ID)"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ class Rank:
 
 @dataclass(frozen=True)
 class Person:
-    """Any other caller that the API server authenticates, as its TokenReview describes them."""
+    """Any other caller that the API server authenticates. `user` is from the caller's
+    TokenReview.
+    """
 
     user: Mapping[str, Any]
 
@@ -74,8 +76,8 @@ Caller = Rank | Person
 class Callers:
     """Identifies callers and checks their permissions through the API server.
 
-    The results of TokenReviews are cached for KNOWN_SECONDS. Permissions are not cached, so that a
-    revoked role has an effect on the next request.
+    The results of TokenReviews are cached for KNOWN_SECONDS. Permissions are not cached, so that
+    the revocation of a role takes effect on the next request.
     """
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
@@ -89,7 +91,7 @@ class Callers:
         """Return the caller with this Authorization header and network address.
 
         Raises RequestRejection if the API server does not recognize the token, or if the address
-        has sent too many new ones.
+        has sent too many new tokens.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -112,10 +114,10 @@ class Callers:
         return known
 
     async def job(self, caller: Caller, given: str, verb: str) -> JobName:
-        """Return the job that a path names. Raises RequestRejection if the caller may not use it
-        this way.
+        """Return the job that a path names. Raises RequestRejection if the caller may not access
+        this job.
 
-        `verb` is get or update, and applies to the job's scale subresource.
+        A person needs the permission `verb` (get or update) for the job's scale subresource.
         """
         named = JOB.fullmatch(given)
         if isinstance(caller, Rank):
@@ -142,8 +144,9 @@ class Callers:
             return Person(user)
         return RequestRejection(
             401,
-            "the API server does not recognize this token: in a pod, use the one in the file"
-            f" DI_SERVER_TOKEN_FILE (audience {AUDIENCE}); elsewhere, use one for the API server",
+            "the API server does not recognize this token: in a pod, use the token in the file that"
+            f" DI_SERVER_TOKEN_FILE names (audience {AUDIENCE}); elsewhere, use a token for the API"
+            " server",
         )
 
     async def _review(self, token: str, audience: str) -> Mapping[str, Any] | None:
@@ -158,37 +161,40 @@ class Callers:
         status = (await self._api.call(OperatorRequest("POST", REVIEWS, body))).get("status") or {}
         if not status.get("authenticated"):
             return None
-        # An API server that does not support audiences returns none. The token is then valid for
-        # the API server, but not necessarily for this audience.
+        # An API server that does not support audiences returns a status without audiences. The
+        # token is then valid for the API server, but not necessarily for this audience.
         if audience and audience not in (status.get("audiences") or ()):
             return None
         found: Mapping[str, Any] = status.get("user") or {}
         return found
 
     async def _rank(self, user: Mapping[str, Any]) -> Caller | RequestRejection:
-        """Return the pod to which a token is bound, with its job, or the reason to reject it."""
+        """Return the pod to which a token is bound and the pod's job, or the reason to reject the
+        token.
+        """
         extra = user.get("extra") or {}
         pod, uid = (str((extra.get(key) or [""])[0]) for key in (POD_NAME, POD_UID))
         parts = str(user.get("username")).split(":")
         if not (pod and uid) or parts[:2] != ["system", "serviceaccount"] or len(parts) != 4:
-            return RequestRejection(401, f"a token of audience {AUDIENCE} must be bound to a pod")
+            return RequestRejection(401, f"a token with audience {AUDIENCE} must be bound to a pod")
         try:
             body = await self._api.get(PODS.path(parts[2], pod))
         except RequestError as error:
             if error.not_found:
-                return RequestRejection(401, f"pod {pod} of this token is gone")
+                return RequestRejection(401, f"the pod of this token, {pod}, is gone")
             raise
         meta = body["metadata"]
-        # The API server still accepts the token for a while after the pod was deleted.
+        # The API server still accepts the token for a while after the pod has been deleted.
         if meta["uid"] != uid or "deletionTimestamp" in meta:
-            return RequestRejection(401, f"pod {pod} of this token is gone")
+            return RequestRejection(401, f"the pod of this token, {pod}, is gone")
         for owner in meta.get("ownerReferences") or ():
             ours = owner.get("kind") == names.KIND and owner.get("apiVersion") == names.API_VERSION
             job = JobName(parts[2], str(owner.get("name")), str(owner.get("uid")))
-            # The API server does not validate an owner's name, and this one is put into a path.
+            # The API server does not validate the name in an ownerReference. This code checks it,
+            # because the name becomes part of a path.
             if ours and owner.get("controller") and JOB.fullmatch(str(job)):
                 return Rank(pod, job)
-        return RequestRejection(403, f"pod {pod} of this token does not belong to a DIJob")
+        return RequestRejection(403, f"the pod of this token, {pod}, does not belong to a DIJob")
 
     async def _may(self, person: Person, verb: str, job: JobName) -> None:
         user = person.user

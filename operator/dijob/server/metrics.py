@@ -23,7 +23,7 @@ SECONDS: Final = Histogram(
 )
 PROGRESS: Final = Gauge(
     "dijob_job_progress",
-    "Progress that a job last reported. Served only if the chart value server.jobMetrics is true."
+    "Last progress that a job reported. Served only if the chart value server.jobMetrics is true."
     " The series of a job are removed 10 minutes after its last report.",
     ["namespace", "job", "what"],
     registry=REGISTRY,

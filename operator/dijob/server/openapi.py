@@ -1,7 +1,7 @@
 """The routes, and their description in OpenAPI 3.1.
 
-The application and the description are built from the same table, so no route can be missing in
-one of them.
+The application and the description are built from the same table, so both always have the same
+routes.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from dijob import __version__
 from dijob.server.requests import Posted, ProgressRequest, Replicas
 
 OPENAPI_PATH: Final = "/openapi.json"
-# Every operation can return each of these, because all of them pass the same checks.
+# Every operation can return any of these, because all of them pass the same checks.
 ANSWERS: Final = {
     "200": "Success.",
     "400": "The body is not JSON.",
     "401": "The API server does not recognize the token.",
     "403": "The token is not valid for this job.",
-    "404": "The job does not exist, or the path names it neither by its UID nor as NAMESPACE.NAME.",
+    "404": "The job does not exist, or the path contains neither a UID nor NAMESPACE.NAME.",
     "409": "The job has ended, or other clients keep changing it.",
     "413": "The body is too large.",
     "422": "The requested change is invalid; see message.",
@@ -32,7 +32,8 @@ ANSWERS: Final = {
 class ApiRoute:
     """One operation of the API.
 
-    `name` is the method of Server that handles it. `body` is the model of the request's body.
+    `name` is the method of Server that handles the operation. `body` is the model of the request's
+    body.
     """
 
     method: str
@@ -47,7 +48,7 @@ class ApiRoute:
         return f"/v2alpha1/{{job}}/{self.what}", f"/v2alpha1/job/{{job}}/{self.what}"
 
 
-# PUT and progress are additions. The other operations are those of di-server.
+# PUT and progress do not exist in di-server. All other operations are those of di-server.
 ROUTES: Final = (
     ApiRoute(
         "GET", "replicas", "get_replicas", "List ADDRESS:PORT of each replica, in rank order."
@@ -98,7 +99,7 @@ def build_document() -> dict[str, Any]:
     }
 
 
-# The form of di-server's responses, which its clients expect.
+# The form of di-server's responses, which clients of di-server expect.
 _ANSWER: Final = {
     "type": "object",
     "required": ["success", "code", "message", "data"],

@@ -1,8 +1,8 @@
 """Reports of a job's processes: progress and profilings, which the job's status stores.
 
 Processes may report as often as they like, but each status write costs the API server a write of
-the whole job and wakes every watch. So progress is collected in memory and written rarely. A
-restart of the server loses progress that is not written yet. The next report replaces it.
+the whole job and wakes every watch. So progress is collected in memory and written rarely. If the
+server restarts, unwritten progress is lost, but the next report of the job replaces it.
 """
 
 import asyncio
@@ -51,7 +51,9 @@ class Manner:
 
 @dataclass
 class PendingReport:
-    """Progress of a job that is to be written, not before `due` (in monotonic seconds)."""
+    """A job's progress that has not been written yet. The earliest time to write it is `due` (in
+    monotonic seconds).
+    """
 
     job: JobName
     progress: Progress
@@ -75,7 +77,7 @@ class Reports:
         self._next: dict[str, float] = {}
 
     async def progress(self, job: JobName, report: Progress) -> None:
-        """Accept a report. Values that are missing in the report keep their last value.
+        """Accept a report. If the report lacks a value, the previous value is kept.
 
         Raises RequestRejection if the job does not exist, or if too many jobs have unwritten
         reports.
@@ -85,7 +87,8 @@ class Reports:
                 raise RequestRejection(
                     429, "too many jobs are reporting progress", PROGRESS_SECONDS
                 )
-            # A process that reports to a deleted job should learn that now, not after a minute.
+            # Check now whether the job exists, so that the response can contain the error. It may
+            # take a minute until the report is written.
             await self._sizes.read(job)
         now = self._clock.monotonic()
         news = report.model_dump(exclude_none=True) | {"time": format_time(self._clock.now())}
@@ -100,7 +103,7 @@ class Reports:
     def _known(self, job: JobName) -> PendingReport | None:
         """Return the unwritten report of this job.
 
-        A job that was deleted and created again has the same name and another uid.
+        A job that was deleted and created again has the same name but a different uid.
         """
         waiting = self._waiting.get(str(job))
         return waiting if waiting and job.uid in ("", waiting.job.uid) else None
@@ -141,8 +144,9 @@ class Reports:
     def _put_back(self, waiting: PendingReport, due: float) -> None:
         """Schedule a report again, merged with what has been reported in the meantime."""
         newer = self._waiting.setdefault(str(waiting.job), waiting)
-        # A person's report has no uid, and belongs to the same job. If the uids differ, the job was
-        # created again under its name, and the old report is dropped.
+        # A person's report has no uid, so it counts as a report about the same job. If two uids
+        # differ, the job was deleted and created again under the same name, and the old report is
+        # dropped.
         if newer.job == waiting.job or "" in (newer.job.uid, waiting.job.uid):
             since = newer.progress.model_dump(exclude_none=True)
             newer.progress = waiting.progress.model_copy(update=since)
@@ -154,7 +158,7 @@ class Reports:
         written = parse_time(old.get("written"))
         age = (now - written).total_seconds() if written else PROGRESS_SECONDS
         if 0 <= age < PROGRESS_SECONDS:
-            # Another replica of the server has written this job's progress less than a minute ago.
+            # Another replica of the server wrote this job's progress less than a minute ago.
             self._put_back(waiting, self._clock.monotonic() + PROGRESS_SECONDS - age)
             return
         new = _merge_reports(old, _dump_progress(waiting.progress))
@@ -174,8 +178,9 @@ class Reports:
         if wait := self._profilings.take(str(job), self._clock.monotonic()):
             raise RequestRejection(429, f"DIJob {job} posts profilings too often", wait)
         new = {"pod": pod, "time": format_time(self._clock.now()), "data": data}
-        # The list of profilings is read and written, so a write by another replica in between must
-        # not be lost: the API server rejects an outdated resourceVersion.
+        # This code reads the list of profilings, extends it and writes it back. If another replica
+        # has changed the job in between, the API server rejects the write, because the
+        # resourceVersion is outdated. So no profiling is lost.
         for _ in range(TRIES):
             body = await self._sizes.read(job)
             old = (body.get("status") or {}).get(names.REPORTED) or []
@@ -198,7 +203,7 @@ class Reports:
 
 
 def _merge_reports(old: Json, news: Json) -> Progress:
-    """Merge two reports. If both have a value, the later report wins.
+    """Merge two reports. If both reports have a value for the same field, the later report wins.
 
     The stored report can be the later one, because another replica of the server may have written
     it.

@@ -39,7 +39,7 @@ class ProgressRequest(BaseModel):
 
     @property
     def progress(self) -> Progress:
-        """The report in the form of the status."""
+        """The report in the form in which the job's status stores it."""
         return Progress(**self.model_dump(exclude_none=True))
 
 
@@ -64,7 +64,7 @@ class RequestRejection(Exception):
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate in the long run, in tokens per second, and the largest burst."""
+    """The average rate in tokens per second, and the largest burst in tokens."""
 
     per_second: float
     burst: float
@@ -84,7 +84,9 @@ class Limit:
         self._full: dict[str, float] = {}
 
     def take(self, key: str, now: float) -> float:
-        """Take a token and return 0, or return in how many seconds the next one is available."""
+        """Take a token and return 0, or return the number of seconds until the next token is
+        available.
+        """
         each = 1 / self._rate.per_second
         full = max(now, self._full.get(key, now))
         wait = full + each - now - self._rate.burst * each

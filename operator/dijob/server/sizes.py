@@ -1,7 +1,7 @@
 """Reads and changes the size of a job.
 
-Changes go through the scale subresource, as those of `kubectl scale` do. So the API server applies
-the CRD's rules to them, and this server needs no permission to change other fields of the spec.
+Changes go through the scale subresource, as with `kubectl scale`. So the API server applies the
+CRD's rules to them, and this server needs no permission to change other fields of the spec.
 """
 
 from typing import Any, Final
@@ -30,8 +30,8 @@ class Sizes:
         self._api = api
 
     async def read(self, job: JobName) -> Json:
-        """Return the DIJob. Raises RequestRejection if it does not exist, or if its name now
-        belongs to another job.
+        """Return the DIJob. Raises RequestRejection if the job does not exist, or if another job
+        now has the same name.
         """
         try:
             body = await self._api.get(JOBS.path(job.namespace, job.name))
@@ -41,7 +41,7 @@ class Sizes:
             raise
         if job.uid and body["metadata"]["uid"] != job.uid:
             raise RequestRejection(
-                404, f"DIJob {job} of this pod is gone, and another DIJob has its name"
+                404, f"this pod's DIJob {job} no longer exists; another DIJob now has the same name"
             )
         return body
 
@@ -60,8 +60,9 @@ class Sizes:
         listed = await self._api.get(PODS.path(job.namespace), labelSelector=selector)
         found: dict[int, str] = {}
         for pod in listed.get("items") or ():
-            # Anyone who can write pods can write their labels, so the rank is taken from the pod's
-            # name: a name fits only one rank, and no rank beyond the largest job.
+            # Anyone who can write pods can change their labels, so the rank is taken from the pod's
+            # name. `rank_of` never returns a rank that is too high for a job of the maximum size,
+            # so the result below cannot become longer than that.
             rank = gang.rank_of(pod["metadata"]["name"])
             if rank >= 0 and controller_of(pod["metadata"]).get("uid") == gang.uid:
                 found[rank] = _pod_address(pod)
@@ -78,8 +79,8 @@ class Sizes:
     async def _set(self, job: JobName, wanted: Any) -> int:
         for _ in range(TRIES):
             body = await self.read(job)
-            # Until the operator has set `replicas` of a job without it, status.desired has the
-            # size.
+            # If the spec has no `replicas`, status.desired has the size until the operator sets
+            # `replicas`.
             now = int(body["spec"].get("replicas") or (body.get("status") or {}).get("desired", 0))
             size: int = wanted(now)
             _check_size(body, job, size)
@@ -104,7 +105,8 @@ class Sizes:
 def _check_size(body: Json, job: JobName, size: int) -> None:
     """Raise RequestRejection if the job cannot have this size.
 
-    The API server would reject it too. These messages name the job and its limits.
+    The API server would also reject such a size, but the messages of this function name the job and
+    its limits.
     """
     spec, phase = body["spec"], (body.get("status") or {}).get("phase")
     if body["metadata"].get("deletionTimestamp") or phase in ENDED:

@@ -42,10 +42,10 @@ def command(
     written to files, and any other volume needs --volume. Mount paths are replaced in command,
     args, env and workingDir, but not inside the program's own files.
 
-    Not supported: images, init containers and sidecars, limits of CPU, memory and GPUs, probes,
-    network policies, scaling, lost pods and nodes, the HTTP server, and the file topology.json in
-    /run/dijob. A rank is restarted after at most 10 s, whereas a kubelet waits up to 5 minutes. All
-    processes share the file system of this machine.
+    Not supported: images, init containers and sidecars, resource limits (CPU, memory, GPUs),
+    probes, network policies, scaling, lost pods and nodes, the HTTP server, and the file
+    topology.json in /run/dijob. A rank is restarted after at most 10 s, whereas a kubelet waits up
+    to 5 minutes. All processes share the file system of this machine.
 
     \b
     Example:
@@ -83,6 +83,6 @@ def _parse_volumes(volumes: tuple[str, ...]) -> dict[str, Path]:
             raise CliError(
                 f"--volume {text} is invalid: write NAME=DIR with an existing folder", Exit.USAGE
             )
-        # A rank may have a different working directory.
+        # Make the path absolute, because a rank may have a different working directory.
         found[name] = Path(folder).resolve()
     return found

@@ -1,7 +1,7 @@
-"""A rank's program and everything that it starts, in a process group that is ended as a unit.
+"""A rank's program and everything that it starts, in a process group that is terminated as a unit.
 
-When a container terminates, all of its processes end. Here the process group and a variable in each
-process's environment serve that purpose.
+When a container terminates, all of its processes are killed. Here the process group and a variable
+in each process's environment serve that purpose.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dijob_extras.local.plan import MARK, Start
 
-# How long to read the output after the program has ended. Without /proc, a process that has left
+# How long to read the output after the program has exited. Without /proc, a process that has left
 # its group cannot be found, and may keep the pipe open.
 DRAIN_SECONDS = 2
 # The exit codes of a shell for a command that is missing, and for one that cannot be executed.
@@ -23,7 +23,7 @@ Line = Callable[[str], None]
 
 
 class ProcessGroup:
-    """The processes of one rank. `line` is called for each line that they print."""
+    """The processes of one rank. `line` is called for each line that the processes print."""
 
     def __init__(self, start: Start, line: Line) -> None:
         self.start = start
@@ -32,7 +32,7 @@ class ProcessGroup:
         self._over = False
         self._due: signal.Signals | None = None
         self.began = 0.0
-        """When the program started, by the event loop's clock; 0 before."""
+        """The time on the event loop's clock when the program started; 0 until then."""
 
     @property
     def pid(self) -> int:
@@ -47,7 +47,7 @@ class ProcessGroup:
     async def run(self) -> int:
         """Run the program, and return its status as subprocess does: negative for a signal.
 
-        Afterwards all processes that it has started are killed, as at the end of a container.
+        Afterwards, kill all processes that the program has started, as when a container terminates.
         """
         try:
             return await self._run()
@@ -67,8 +67,8 @@ class ProcessGroup:
                 stderr=writing,
                 env=dict(self.start.env),
                 cwd=self.start.folder,
-                # In its own session, the rank does not receive the terminal's Ctrl-C. This program
-                # ends it then, with a grace period.
+                # In its own session, the rank does not receive the terminal's Ctrl-C. Instead, this
+                # program terminates the rank with a grace period.
                 start_new_session=True,
             )
         except OSError as error:
@@ -78,7 +78,7 @@ class ProcessGroup:
         finally:
             os.close(writing)
         self.began = asyncio.get_running_loop().time()
-        # A signal that was sent while the program was starting.
+        # Send the signal that was requested while the program was starting.
         if self._due is not None:
             self.tell(self._due)
         reader = asyncio.create_task(self._read(reading))
@@ -107,7 +107,7 @@ class ProcessGroup:
             transport.close()
 
     async def _lines_of(self, stream: asyncio.StreamReader) -> None:
-        # StreamReader.readline() would raise an error at a line of more than 64 KiB.
+        # StreamReader.readline() would raise an error for a line of more than 64 KiB.
         rest = b""
         while chunk := await stream.read(1 << 16):
             *whole, rest = (rest + chunk).split(b"\n")
@@ -124,7 +124,7 @@ def kill_marked(mark: str) -> None:
     """
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
-        # Processes end meanwhile, and those of other users cannot be read.
+        # A process can exit during this loop, and processes of other users cannot be read.
         with suppress(OSError, ValueError):
             variables = (folder / "environ").read_bytes().split(b"\0")
             if any(variable.startswith(wanted) for variable in variables):

@@ -1,4 +1,5 @@
-"""Decides what happens after a rank has ended: the operator's policies, applied to processes. Pure.
+"""Decides what happens after a rank has exited: the operator's policies, applied to processes.
+Pure.
 
 Only the counting is implemented here. The operator's failure accounting is not used, because it is
 for pods that are observed late, and possibly twice (docs/decisions/033).
@@ -29,7 +30,7 @@ class LocalOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """The consequence of an end: ranks to restart, or the job's outcome.
+    """The consequence of a program's exit: ranks to restart, or the job's outcome.
 
     `said` is a message for the user, or "".
     """
@@ -53,9 +54,9 @@ class LocalFailureAccount:
         self._policy = Policy.of(self.job, self._gang)
 
     def ended(self, rank: int, status: int) -> Decision:
-        """Record that the program of a rank ended by itself, and decide what follows.
+        """Record that a rank's program exited on its own, and decide what follows.
 
-        `status` is that of subprocess: an exit code, or the negative number of a signal.
+        `status` is a return code as in subprocess: an exit code, or a negative signal number.
         """
         end = _ending_of_status(status)
         if not status:
@@ -93,7 +94,8 @@ class LocalFailureAccount:
         """Return the ranks to restart after a failure."""
         if action is not FailureAction.RESTART_JOB:
             return {rank}
-        # In a gang restart, completed ranks run again: the others would wait for them forever.
+        # In a gang restart, completed ranks run again. Otherwise the other ranks would wait for
+        # them forever.
         if self._gang.has_gang_restart:
             self.succeeded.clear()
         return set(range(self._gang.size)) - self.succeeded
@@ -105,7 +107,7 @@ class LocalFailureAccount:
 
 
 def _ending_of_status(status: int) -> ContainerEnding:
-    """Return the end of a program as a kubelet would report it."""
+    """Return a program's termination as a kubelet would report it."""
     signal = max(0, -status)
     code = SIGNALLED + signal if signal else status
     return ContainerEnding(code, signal, "Error", "")

@@ -16,12 +16,14 @@ from dijob.cli.errors import CliError, Exit
 from dijob.core.members import Gang
 
 _HOSTS: Final = Path("/etc/hosts")
-# The shell replaces itself by the program, so that signals reach the program directly.
+# The shell replaces itself with the program, so that signals reach the program directly.
 _ENTER: Final = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
 
 
 def hosts_lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
-    """Return the lines of /etc/hosts: each rank with its short name and the name in peer lists."""
+    """Return the lines for /etc/hosts: each rank's address, its short name, and its name in peer
+    lists.
+    """
     return [
         f"{address} {gang.member(rank).name} {gang.member(rank).name}.{gang.job}"
         for rank, address in enumerate(addresses)
@@ -31,8 +33,8 @@ def hosts_lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
 def resolver_prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
     """Return the words to put before a command so that it can resolve the names.
 
-    They are empty if the names resolve already. Raises CliError (USAGE) if the user may not create
-    a mount namespace.
+    The result is empty if the names already resolve. Raises CliError (USAGE) if the user may not
+    create a mount namespace.
     """
     wanted = hosts_lines(gang, addresses)
     if all(_is_resolved(line.split()) for line in wanted):
@@ -46,8 +48,8 @@ def resolver_prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[s
     if shutil.which("unshare") and _is_successful((*words, "true")):
         return words
     raise CliError(
-        "the ranks of this job address each other by name, and you may not create a private"
-        f" /etc/hosts for them: add these lines to /etc/hosts: {'; '.join(wanted)}",
+        "the ranks of this job address each other by name, and you are not allowed to create a"
+        f" private /etc/hosts for them: add these lines to /etc/hosts: {'; '.join(wanted)}",
         Exit.USAGE,
     )
 

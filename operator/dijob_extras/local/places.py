@@ -1,7 +1,7 @@
 """Assigns a loopback address to each rank: 127.N.0.3 for rank 0, 127.N.0.4 for rank 1, ...
 
-With one shared address, each rank would need its own ports, but DI-engine counts the ports of all
-processes from one number.
+With one shared address, each rank would need its own ports, but DI-engine numbers the ports of all
+processes from the same base port.
 """
 
 import socket
@@ -22,7 +22,7 @@ RUNS = 64
 
 @contextmanager
 def reserve_addresses(size: int) -> Iterator[tuple[str, ...]]:
-    """Provide the addresses, which no other run uses meanwhile.
+    """Reserve the addresses, so that no other run uses them at the same time.
 
     Raises CliError if the machine lacks them: macOS has only 127.0.0.1.
     """
@@ -33,7 +33,9 @@ def reserve_addresses(size: int) -> Iterator[tuple[str, ...]]:
                 lock.listen(1)
             except OSError:
                 continue
-            # Linux has the whole block. Elsewhere, one missing address is enough to fail.
+            # On Linux, all addresses of the block work. On other systems, the user must add each
+            # one to the loopback device, and the error asks for all of them, so it is enough to
+            # check one.
             found = tuple(rank_address(run, rank) for rank in range(size))
             _check_address(found[-1])
             yield found

@@ -1,7 +1,7 @@
 """Computes the command, the variables and the working directory of each rank.
 
-They come from `explain`, which renders the pod with the operator's code and resolves what the
-kubelet and the launcher would set.
+All of these come from `explain`, which renders the pod with the operator's code and resolves what
+the kubelet and the launcher would set.
 """
 
 import os
@@ -65,12 +65,12 @@ def find_obstacles(job: DIJob) -> list[str]:
     silent = (one.path for one in job.pod_sets if not one.main_container.get("command"))
     found = [f"{path}: {advice}" for path in silent]
     if job.spec.suspend:
-        found.append("spec.suspend is true, so the job has no pods: remove it")
+        found.append("spec.suspend is true, so the job has no pods: remove spec.suspend")
     if str(job.queue).startswith(Queue.TORCHRPC) and any(
         p.command.runs_ditask for p in job.pod_sets
     ):
         found.append(
-            "ditask supports torchrpc only with a pod's launcher: replace ditask by python -m"
+            "ditask supports torchrpc only with a pod's launcher: replace ditask with python -m"
             " dijob_runtime.ditask"
         )
     return found
@@ -87,7 +87,8 @@ def describe_omissions(job: DIJob) -> list[str]:
             if c is not pod_set.main_container
         ]
         if others:
-            found.append(f"{pod_set.path}: these containers do not run: {', '.join(others)}")
+            what = "containers that are not run locally"
+            found.append(f"{pod_set.path}: {what}: {', '.join(others)}")
     return found
 
 
@@ -122,20 +123,22 @@ def _plan_start(request: Request, gang: Gang, rank: int, listed: AddressList) ->
         title,
         member.name,
         words=tuple(paths.translated(word) for word in seen.command),
-        # The job's variables override those of the machine. The latter replace the image's
-        # variables. The mark ends with a dot, so that rank 1 is not a prefix of rank 10.
+        # The job's variables override those of the machine, and the machine's variables take the
+        # place of the image's. The mark ends with a dot, so that rank 1 is not a prefix of rank 10.
         env={**_machine_variables(), **env, **_python_path(env), MARK: f"{request.mark}-{rank}."},
         folder=_working_folder(pod_set.main_container, paths, own),
     )
 
 
 def _known_variables(seen: MainProcess, request: Request) -> dict[str, str]:
-    """Return the variables with a value. Raises CliError (USAGE) if a required one has none."""
+    """Return the variables that have a value. Raises CliError (USAGE) if a required variable has
+    none.
+    """
     for one in seen.variables:
         if one.value is None and not one.optional:
             raise CliError(
                 f"variable {one.name} is {one.unknown}, which {request.file.name} does not contain:"
-                " add it to the file, or give the variable a value",
+                " add the missing object to the file, or give the variable a value",
                 Exit.USAGE,
             )
     found = {one.name: one.value for one in seen.variables if one.value is not None}
@@ -145,9 +148,10 @@ def _known_variables(seen: MainProcess, request: Request) -> dict[str, str]:
 
 
 def _machine_variables() -> dict[str, str]:
-    """Return this machine's variables, except those of a job if this program runs in a pod of one.
+    """Return this machine's variables. If this program runs in a pod of a job, the job's variables
+    are left out.
 
-    PET_ variables of torchrun are kept, because they are also settings of the user.
+    The PET_ variables of torchrun are kept, because users also set them.
     """
     ours = ("DI_", "DIJOB_", "SLURM")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
@@ -198,7 +202,8 @@ def _build_lookup(file: JobFile) -> Any:
 def hook_folders() -> tuple[Path, ...]:
     """Return the folders with the Python files that a pod gets from the launcher's image.
 
-    With them, DI-engine joins the job (docs/decisions/027). The first one has sitecustomize.py.
+    These files make DI-engine join the job (docs/decisions/027). The first folder contains
+    sitecustomize.py.
     """
     if (_IN_WHEEL / "sitecustomize.py").is_file():
         return (_IN_WHEEL,)

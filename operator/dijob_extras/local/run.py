@@ -26,7 +26,7 @@ from dijob_extras.local.waiting import (
 )
 
 # Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node. A
-# user in front of a terminal would only be kept waiting.
+# user at a terminal would only be kept waiting.
 PAUSES: Final = (1.0, 10.0)
 INTERRUPTED: Final = "Interrupted"
 TIMED_OUT: Final = "TimedOut"
@@ -46,7 +46,8 @@ class LocalRunEnd:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits in seconds: of the run, of the job (activeDeadlineSeconds), and of graceful ends.
+    """Time limits in seconds: for the run, for the job (activeDeadlineSeconds), and between SIGTERM
+    and SIGKILL.
 
     None means no limit.
     """
@@ -56,14 +57,14 @@ class Limits:
     grace: float = GRACE_SECONDS
 
     def ends(self) -> Iterator[tuple[float, LocalRunEnd]]:
-        """Yield each limit with the end that it causes."""
+        """Yield each time limit, with the result of a run that exceeds this limit."""
         if self.timeout is not None:
             yield (
                 self.timeout,
                 LocalRunEnd(TIMED_OUT, f"the job did not finish within --timeout {self.timeout:g}"),
             )
         if self.deadline is not None:
-            said = f"it did not finish within activeDeadlineSeconds ({self.deadline:g})"
+            said = f"the job did not finish within activeDeadlineSeconds ({self.deadline:g})"
             yield self.deadline, LocalRunEnd(LocalOutcome.FAILED, said)
 
 
@@ -79,8 +80,8 @@ class Run:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
         self._ends: asyncio.Queue[tuple[ProcessGroup, int] | LocalRunEnd] = asyncio.Queue()
-        # Ranks to restart. They start only when all of them have ended, because a rank of the new
-        # world must not meet one of the old world.
+        # Ranks to restart. None of them starts before all of them have exited, because a rank of
+        # the new world must not meet a rank of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False
@@ -90,7 +91,9 @@ class Run:
         )
 
     async def run(self) -> LocalRunEnd:
-        """Run the job to its end. On return all its processes have ended, even after an error."""
+        """Run the job to completion. When this method returns or raises, all of the job's processes
+        have exited.
+        """
         self._watch_signals()
         for start in self._starts:
             self._begin(start.rank)
@@ -105,7 +108,7 @@ class Run:
 
     def _timer(self, seconds: float, end: LocalRunEnd) -> asyncio.TimerHandle:
         def over() -> None:
-            # Listed now, because the ranks are ended before the message is printed.
+            # List the running ranks now, because they are terminated before the message is printed.
             left = format_running(running_ranks(self._groups))
             self._ends.put_nowait(replace(end, said="; ".join(filter(None, [end.said, left]))))
 
@@ -121,7 +124,7 @@ class Run:
             self._tell(signal.SIGKILL)
             return
         self._interrupted = True
-        advice = f"the ranks have {self._limits.grace:g} s to end; a second signal kills them"
+        advice = f"the ranks have {self._limits.grace:g} s to exit; a second signal kills them"
         self._show(None, f"{number.name}: {advice}")
         self._ends.put_nowait(LocalRunEnd(INTERRUPTED, f"stopped by {number.name}"))
 
@@ -133,7 +136,7 @@ class Run:
             self._show(start, text)
         except BrokenPipeError:
             self._stdout_closed = True
-            # Python flushes stdout at exit, and would fail once more there.
+            # Python flushes stdout at exit, and would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self._ends.put_nowait(LocalRunEnd(INTERRUPTED, "stopped because stdout was closed"))
 
@@ -146,13 +149,13 @@ class Run:
                 return end
 
     def _look(self, group: ProcessGroup, status: int) -> LocalRunEnd | None:
-        """Handle the end of a rank's program.
+        """Handle the exit of a rank's program.
 
-        The end of a rank that is being restarted with others is not a failure of its own. The
-        operator does the same if it observes both ends in one reconciliation.
+        The exit of a rank that is being restarted with others is not counted as a separate failure.
+        The operator, too, counts only one failure if it observes both exits in one reconciliation.
         """
         rank = group.start.rank
-        # The end of an earlier run of this rank.
+        # Ignore the exit of an earlier run of this rank.
         if group is not self._groups[rank]:
             return None
         if rank not in self._again:
@@ -218,10 +221,10 @@ class Run:
 
     async def _end_all(self) -> None:
         """Send SIGTERM to all ranks, and SIGKILL after the grace period."""
-        # A rank that is waiting for its restart must not start any more.
+        # A rank that is waiting for its restart must no longer start.
         for rank in self._pausing:
             self._tasks[rank].cancel()
-        grace = f"they are killed after {self._limits.grace:g} s"
+        grace = f"ranks that are still running are killed after {self._limits.grace:g} s"
         for number, then in ((signal.SIGTERM, grace), (signal.SIGKILL, "")):
             left = [task for task in self._tasks.values() if not task.done()]
             if left:

@@ -1,7 +1,7 @@
 """One local run, from the file to the job's outcome.
 
 It prepares what a cluster would provide: addresses, volumes, resolvable names and a Redis server.
-Then it runs the ranks, and removes everything.
+Then it runs the ranks. At the end it removes everything that it has prepared.
 """
 
 import asyncio
@@ -42,7 +42,9 @@ class Choices:
 
 
 def run_job_locally(file: JobFile, choices: Choices) -> LocalRunEnd:
-    """Run the file's job to its end. Raises CliError (USAGE) if it cannot run on this machine."""
+    """Run the file's job to completion. Raises CliError (USAGE) if it cannot run on this
+    machine.
+    """
     # Programs expect DI_JOB_ID, which is the uid that the apiserver would assign.
     job = job_of(file, uid=str(uuid.uuid4()))
     if found := plan.find_obstacles(job):
@@ -70,7 +72,7 @@ def run_job_locally(file: JobFile, choices: Choices) -> LocalRunEnd:
                         ).run()
                     )
         finally:
-            # Processes that have left their process group may have survived the end of their rank.
+            # Processes that have left their process group may have survived the exit of their rank.
             kill_marked(mark)
 
 
@@ -78,7 +80,7 @@ def _missing_program(starts: tuple[plan.Start, ...]) -> str:
     """Return a message about a program that is missing on this machine, or "".
 
     Without this check, each rank would be restarted until backoffLimit is exceeded, and the job
-    would fail as well.
+    would still fail.
     """
     for start in starts:
         program = start.words[0]
@@ -94,7 +96,9 @@ def _missing_program(starts: tuple[plan.Start, ...]) -> str:
 def _add_resolver_prefix(
     starts: tuple[plan.Start, ...], request: plan.Request
 ) -> tuple[plan.Start, ...]:
-    """Return the programs, prefixed so that they can resolve the ranks' names if they need them."""
+    """Return the programs. If the peer list contains names, each program gets a prefix that makes
+    the names resolvable.
+    """
     if request.job.addressing is not Addressing.HOSTNAME:
         return starts
     words = names.resolver_prefix(gang_of(request.job), request.addresses, request.work)
@@ -124,7 +128,7 @@ def _run_redis(job: DIJob, address: str, request: plan.Request) -> Iterator[str]
         )
     port = job.spec.message_queue.port if job.spec.message_queue else REDIS_PORT
     words = [program, *REDIS[1:], "--port", str(port), "--bind", address]
-    # In its own session, the server survives the terminal's Ctrl-C until the ranks have ended.
+    # In its own session, the server survives the terminal's Ctrl-C until the ranks have exited.
     server = Popen(words, stdin=DEVNULL, stdout=DEVNULL, cwd=request.work, start_new_session=True)
     try:
         _wait_for(address, port, server)

@@ -1,7 +1,8 @@
-"""Replaces the volumes of a rank's pod by folders of this machine, and translates paths.
+"""Replaces the volumes of a rank's pod with folders of this machine, and translates paths.
 
-A mount at its own path would need root, or an overlay, and an existing mount point. So paths below
-a mount are replaced in the command and the variables instead (docs/decisions/033).
+To mount a volume at its own path, this program would need root or an overlay, and the mount point
+would have to exist. So paths below a mount are replaced in the command and the variables instead
+(docs/decisions/033).
 """
 
 import posixpath
@@ -17,7 +18,7 @@ from dijob.core.render.fields import as_mapping, objects_in
 
 Body = Mapping[str, Any]
 
-# The machine's own directory is used instead.
+# A mount at one of these paths is ignored: the machine's own directory is used.
 _SHARED: Final = ("/dev/shm",)
 
 
@@ -42,14 +43,16 @@ class Paths:
         """Return the text with each path below a mount replaced by the path on this machine."""
         if not self.mounts:
             return text
-        # In one pass, because a replaced path may contain the path of another mount.
+        # Replace all paths in one pass, because a new path may contain the path of another mount.
         known = "|".join(map(re.escape, sorted(self.mounts, key=len, reverse=True)))
         # /data must match neither in /database nor in my/data.
         pattern = rf"(?<![\w./-])(?:{known})(?![\w.-])"
         return re.sub(pattern, lambda found: str(self.found[found[0]]), text)
 
     def folder(self, path: str) -> Path | None:
-        """Return the local folder of a working directory, or None if it does not exist."""
+        """Return the local folder that replaces a working directory, or None if there is no such
+        folder.
+        """
         here = self.translated(path)
         if here != path or Path(path).is_dir():
             return Path(here)
@@ -85,8 +88,8 @@ def prepare_folders(
     `given` has folders for volumes that only a cluster provides. Raises CliError (USAGE) for any
     other volume, and for two mounts at one path.
 
-    A mount inside another one gets a separate folder, and the command's paths lead there. A link in
-    the outer folder would be left behind in a folder of the user.
+    A mount inside another mount gets a separate folder, and the command's paths lead there. A
+    symbolic link in the outer mount could remain in a folder of the user after the run.
     """
     found: dict[str, Path] = {}
     volumes: dict[str, Path] = {}

@@ -1,4 +1,4 @@
-"""Reports ranks that keep running although others have ended.
+"""Reports ranks that keep running although others have exited.
 
 A run does not end while one rank hangs. The report names its process, so that the user can inspect
 it, for example with py-spy.
@@ -11,15 +11,17 @@ from typing import Final
 
 from dijob_extras.local.group import ProcessGroup
 
-# The ranks of a job usually end within seconds of each other, even on a busy machine.
+# The ranks of a job usually exit within seconds of each other, even on a busy machine.
 FIRST_SECONDS: Final = 30.0
-# The first report between SIGTERM and SIGKILL.
+# The delay of the first report after SIGTERM or SIGKILL.
 ENDING_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
 class RunningRank:
-    """A rank whose program runs, with its process and the seconds since its start."""
+    """A rank whose program is running, the id of its process, and the seconds since the process
+    started.
+    """
 
     rank: int
     pid: int
@@ -45,7 +47,9 @@ def format_running(left: Sequence[RunningRank]) -> str:
 
 
 def report_running(left: Sequence[RunningRank], since: str, seconds: float, then: str = "") -> str:
-    """Return the report; "" if no rank is running any more. `since` happened `seconds` ago."""
+    """Return the report; "" if no rank is running any more. `since` names an event that happened
+    `seconds` ago.
+    """
     text = f"{seconds:.0f} s after {since}, {format_running(left)}{f'; {then}' if then else ''}"
     return text if left else ""
 
@@ -60,7 +64,9 @@ class EndWait:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, since: str, first: float, then: str = "") -> None:
-        """Start reporting, first after `first` seconds. The reports of an earlier wait stop."""
+        """Start to report. The first report follows after `first` seconds. Any earlier reporting
+        stops.
+        """
         self.stop()
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -25,7 +25,8 @@ def parse_seconds(option: Option) -> int | None:
     numbers = [number for part in parts if (number := parse_natural(part)) is not None]
     if whole_days is None or len(numbers) < len(parts) or len(numbers) > 3:
         raise _invalid_option(option, "a time such as 30, 1:30:00 or 2-12:00:00")
-    # After days, the first number is hours. Without days, it is minutes unless there are three.
+    # If days are given, the first number is hours. Otherwise three numbers are hours, minutes and
+    # seconds, and one or two numbers begin with minutes.
     if dash:
         hours, minutes, rest_seconds = (*numbers, 0, 0)[:3]
         return (whole_days * 24 + hours) * 3600 + minutes * 60 + rest_seconds
@@ -52,7 +53,7 @@ def format_memory(amount: float) -> str:
 
 
 def parse_count(option: Option, lowest: int = 1) -> int:
-    """Return a number. Of a range such as "2-4" (--nodes), it is the first one."""
+    """Return a number, or the first number of a range such as "2-4" (--nodes)."""
     match = re.fullmatch(r"(\d{1,15})(?:-\d+)?", option.value, re.ASCII)
     if not match or int(match[1]) < lowest:
         raise _invalid_option(option, f"a number, {lowest} or more")
@@ -68,7 +69,9 @@ class Gpus:
 
 
 def parse_gpus(option: Option) -> Gpus | None:
-    """Return the GPUs of --gpus=2, --gpus=a100:2 or --gres=gpu:a100:2; None for another --gres."""
+    """Return the GPUs of --gpus=2, --gpus=a100:2 or --gres=gpu:a100:2; None for any other
+    --gres.
+    """
     # A --gres can end with a restriction to sockets: gpu:2(S:0-1).
     words = option.value.split("(")[0].split(":")
     if option.name == "gres":

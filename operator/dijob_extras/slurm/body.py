@@ -1,7 +1,7 @@
-"""Reads the commands of a batch script that are not steps.
+"""Reads the commands of a batch script other than its steps.
 
-They set variables or the working directory. All others have no counterpart in a DIJob, and get a
-note with advice.
+If a command sets variables or the working directory, the DIJob sets them too. All other commands
+have no counterpart in a DIJob, and get a note with advice.
 """
 
 import re
@@ -24,7 +24,7 @@ _ARRAY: Final = re.compile(r"(\w+)=\(")
 _MENTION: Final = re.compile(r"\$\{?(\w+)")
 REFERENCE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _SOFTWARE_ADVICE: Final = (
-    "the software must be in the image: pass an image that contains it with --image, or build one"
+    "the image must contain the software: name such an image with --image, or build one"
     " (FROM dijob/ditask:0.5.3, images/README.md)"
 )
 _ONCE: Final = (
@@ -87,7 +87,7 @@ def read_script_body(
 
 
 def _handle_export(line: ScriptLine, body: Body, notes: Notes) -> None:
-    """Handle `export A B` for variables that the script has set before."""
+    """Handle `export A B` for variables that the script has already set."""
     for name in line.text.split()[1:]:
         body.exported.add(name)
         if name in body.shell:
@@ -102,7 +102,7 @@ def _handle_assignment(line: ScriptLine, body: Body, notes: Notes) -> None:
     exported = line.first == "export"
     for word in assignment_words(line):
         name, is_one, written = word.partition("=")
-        # Options of `declare`, and names that are only exported.
+        # Skip options of `declare`, and names that are exported without a value.
         if not is_one:
             continue
         body.exported |= {name} if exported else set()
@@ -143,13 +143,14 @@ def _handle_cd(line: ScriptLine, body: Body, notes: Notes) -> None:
     folder = body.replaced(unquote_word(words[1])) if len(words) == 2 else ""
     if folder.startswith("/") and not REFERENCE.search(folder):
         body.folder = folder
-    # Many scripts begin with `cd $SLURM_SUBMIT_DIR`. It needs different advice from a path.
+    # Many scripts begin with `cd $SLURM_SUBMIT_DIR`. The advice for this folder differs from the
+    # advice for a path.
     elif REFERENCE.fullmatch(folder) is None or "SUBMIT_DIR" not in folder:
         notes.add(line.number, line.text, "set workingDir in the template to a folder of the image")
     else:
         advice = (
-            "a pod does not have your folder: put the code into the image or on a volume, and set"
-            " workingDir to its path"
+            "a pod does not have the folder from which you submit the script: put the code into the"
+            " image or on a volume, and set workingDir to the code's path"
         )
         notes.add(line.number, line.text, advice)
 

@@ -8,7 +8,7 @@ import click
 
 @click.command(name="from-slurm")
 @click.argument("script")
-@click.option("--image", default="", help="Image of the pods, with the program in it.")
+@click.option("--image", default="", help="Image for the pods. It must contain the program.")
 @click.option(
     "--to",
     default="",
@@ -20,9 +20,12 @@ import click
     "--name", default="", help="Name of the DIJob. Default: --job-name, else the file's name."
 )
 @click.option(
-    "--step", type=int, default=None, help="Number of the srun to convert, if there are several."
+    "--step",
+    type=int,
+    default=None,
+    help="Number of the srun call to convert, if there are several.",
 )
-@click.option("--array-index", type=int, default=None, help="Index of the job array to convert.")
+@click.option("--array-index", type=int, default=None, help="Array index of the job to convert.")
 def command(script: str, to: str, **chosen: Any) -> None:
     """Convert a Slurm batch script to a DIJob.
 

@@ -18,8 +18,8 @@ from dijob_extras.slurm.script import Notes, unquote_word
 from dijob_extras.slurm.shape import Shape
 from dijob_extras.slurm.step import SlurmStep, needs_shell
 
-# The variables that `runtime: slurm` sets. The code that sets them needs a gang, so the names are
-# repeated here; a unit test compares them.
+# The variables that `runtime: slurm` sets. The names are repeated here, because the code that sets
+# the variables needs a gang. A unit test compares the names.
 SLURM_VARIABLES: Final = frozenset(
     {
         *RUNTIMES[Runtime.SLURM].list_env,
@@ -106,15 +106,15 @@ def build_command(
 
 
 def job_name(text: str) -> str:
-    """Return a valid name of a DIJob that is similar to a text."""
+    """Return a valid name for a DIJob that resembles the text."""
     found = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    # A Service of this name must begin with a letter (RFC 1035).
+    # The job's Service has the same name, which must therefore begin with a letter (RFC 1035).
     found = re.sub(r"^[^a-z]+", "", found)
     return found[:NAME_LENGTH].rstrip("-") or "job"
 
 
 def _choose_runtime(step: SlurmStep) -> Runtime:
-    # A program that reads variables of Slurm needs them in the pod too. ditask reads them only with
+    # A program that reads Slurm variables needs them in the pod too. ditask reads them only with
     # the option `--platform slurm`. Without that option, the launcher adds the job's options to
     # ditask.
     words = step.plain_words
@@ -168,7 +168,8 @@ def _count_processes(value: str, pods: Shape) -> int:
 def _derive_variables(
     words: Iterable[str], body: Body, pods: Shape, runtime: Runtime, name: str
 ) -> dict[str, str]:
-    """Return the variables that the command reads and Slurm would set, but the runtime does not.
+    """Return the variables that the command reads and that Slurm would set, but that the runtime
+    does not set.
 
     Only variables whose values can be derived from the script are returned.
     """
@@ -209,7 +210,7 @@ def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
 def _note_unknown_variables(
     texts: Iterable[str], body: Body, made: SlurmCommand, step: SlurmStep, notes: Notes
 ) -> None:
-    """Note variables of Slurm that the command reads and that do not exist in a pod."""
+    """Note Slurm variables that the command reads but that do not exist in a pod."""
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}
     has = {
         *made.env,

@@ -1,7 +1,7 @@
 """Unwraps a command that apptainer or singularity runs in a container.
 
-A pod is a container already. So the inner command becomes the pod's command, and its image becomes
-the pod's image.
+The pod's command already runs in a container. So the command in the apptainer container becomes the
+pod's command, and the container's image becomes the pod's image.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ _DOCKER: Final = "docker://"
 class Inner:
     """The command in the container.
 
-    `image` is its name in a registry, or "" if it is a file. `said` is a note about what was left
-    out, or "" if there was no container.
+    `image` is the name of the container's image in a registry, or "" if the image is a file. `said`
+    is a note about what was left out, or "" if there was no container.
     """
 
     words: tuple[str, ...]
@@ -35,7 +35,9 @@ class Inner:
 
 
 def strip_apptainer(words: Sequence[str]) -> Inner:
-    """Return the command without `apptainer exec [options] IMAGE`, or else unchanged."""
+    """Remove `apptainer exec [options] IMAGE` from a command. Other commands are returned
+    unchanged.
+    """
     known = [unquote_word(word) for word in words]
     if len(known) < 3 or known[0].rpartition("/")[2] not in _ENGINES:
         return Inner(tuple(words))

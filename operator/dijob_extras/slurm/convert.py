@@ -44,7 +44,7 @@ class Converted:
 
 
 def convert_script(script: Script, wishes: Wishes) -> Converted:
-    """Convert a script. Raises CliError (USAGE) if this is not possible."""
+    """Convert a script. Raises CliError (USAGE) if the script cannot be converted."""
     notes = Notes()
     step = choose_step(script, wishes.step)
     # As in Slurm, options of srun override those of sbatch.
@@ -139,9 +139,11 @@ def _escape_dollars(text: str) -> str:
 
 
 def _require_image(given: Mapping[str, Option]) -> str:
-    """Return the image of pyxis' --container-image. Raises CliError (USAGE) if it is not given."""
+    """Return the image of pyxis' --container-image. Raises CliError (USAGE) if there is no such
+    option.
+    """
     if "container-image" in given:
-        # pyxis separates the registry from the image by #.
+        # pyxis separates the registry from the image with #.
         return given["container-image"].value.removeprefix("docker://").replace("#", "/")
     raise CliError(
         "a pod needs an image with the program and its dependencies: add --image, for example"
@@ -156,8 +158,8 @@ def _array_index(given: Mapping[str, Option], wishes: Wishes) -> int | None:
     if wishes.index is None:
         option = given["array"]
         raise CliError(
-            f"line {option.number}: --array={option.value} is one job per index: choose an index"
-            " with --array-index, and convert each one separately",
+            f"line {option.number}: --array={option.value} creates one job per index: choose an"
+            " index with --array-index, and convert each index separately",
             Exit.USAGE,
         )
     return wishes.index
@@ -169,7 +171,7 @@ def _exported_values(given: Mapping[str, Option], notes: Notes) -> dict[str, str
     if option is None:
         return {}
     words = [word for word in option.value.split(",") if word]
-    # NONE passes no variables, which is how a pod works anyway.
+    # --export=NONE passes no variables to the job, and a pod gets none in any case.
     named = [word for word in words if "=" not in word and word not in ("NONE", "NIL")]
     if named:
         advice = "a pod has only the variables of its template: set those that the program needs in"

@@ -25,7 +25,7 @@ def is_software(line: ScriptLine) -> bool:
 
 
 def is_compound(line: ScriptLine) -> bool:
-    """Return whether the line belongs to a loop, a condition, a function or a here-document."""
+    """Return whether the line belongs to a loop, a conditional, a function or a here-document."""
     return line.first in COMPOUND or _COMPLEX.search(line.text) is not None
 
 
@@ -44,7 +44,7 @@ def is_assignment(line: ScriptLine) -> bool:
 
 def calls_srun(line: ScriptLine) -> bool:
     """Return whether the line runs srun."""
-    # Words such as `time`, `exec` or `A=1` can precede it.
+    # Words such as `time`, `exec` or `A=1` can precede `srun`.
     return "srun" in map(unquote_word, words_of(line.text)[:3]) and not is_assignment(line)
 
 

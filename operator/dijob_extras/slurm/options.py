@@ -47,7 +47,8 @@ SHORT: Final[Mapping[str, str]] = {
     "x": "exclude",
     "Z": "no-allocate",
 }
-# Options without a value, or with one only after "=". The next word is not their value.
+# Options without a value, or with a value only after "=". The word after such an option is not its
+# value.
 FLAGS: Final = frozenset(
     [
         "contiguous",
@@ -125,7 +126,7 @@ _PLACE: Final = (
     " the template"
 )
 _QUOTA: Final = (
-    "a namespace limits usage by a ResourceQuota, or by a queue such as Kueue's (label"
+    "usage is limited per namespace, by a ResourceQuota or by a queue such as Kueue's (label"
     " kueue.x-k8s.io/queue-name)"
 )
 _LOGS: Final = "the output of a program is in its pod's log: kubectl dijob logs NAME"
@@ -138,7 +139,7 @@ ADVICE: Final[Mapping[str, str]] = {
     "partition": _PLACE,
     "constraint": "put the nodes' label into nodeSelector in the template",
     "nodelist": "name the nodes in nodeAffinity in the template (kubernetes.io/hostname)",
-    "exclude": "name the nodes in nodeAffinity in the template, with NotIn",
+    "exclude": "exclude the nodes with a NotIn expression in the template's nodeAffinity",
     "clusters": "select the cluster with the kubeconfig's context when you create the DIJob",
     "account": _QUOTA,
     "qos": _QUOTA,
@@ -158,15 +159,15 @@ ADVICE: Final[Mapping[str, str]] = {
     "overcommit": "pods share a node as long as their requests fit on it: lower the requests",
     "dependency": "wait for the other job (kubectl dijob wait OTHER) before you apply this one",
     "begin": "apply the job at that time, or create it with suspend: true and resume it then",
-    "hold": "create the job with suspend: true, and set it to false to start it",
+    "hold": "create the job with suspend: true, and set suspend to false to start the job",
     "signal": "a pod gets SIGTERM, then SIGKILL after the template's terminationGracePeriodSeconds",
     "tmp": "request ephemeral-storage in the container's resources",
-    "mpi": "a pod has no PMI: let the program find its peers by DI_NODES or MASTER_ADDR",
+    "mpi": "a pod has no PMI: let the program find its peers through DI_NODES or MASTER_ADDR",
     "kill-on-bad-exit": "a failed rank is restarted, up to backoffLimit; to fail the job instead,"
     " use failurePolicy with the action FailJob",
     "container-mounts": "mount volumes in the template (volumes and volumeMounts)",
     "multi-prog": "create a task for each program (spec.tasks, docs/tasks.md)",
-    "pty": "a pod has no terminal: open one with kubectl exec -it while it runs",
+    "pty": "a pod has no terminal: open one with kubectl exec -it while the pod is running",
     "comment": "use an annotation (metadata.annotations)",
     **dict.fromkeys(
         ("distribution", "cpu-bind", "mem-bind", "gpu-bind", "hint", "threads-per-core"), _BINDING

@@ -14,18 +14,19 @@ from dijob.cli.errors import CliError, Exit
 
 from dijob_extras.slurm.options import FLAGS, SHORT
 
-# A command substitution, or a quoted text. The limit on its length keeps the time linear: otherwise
-# each `$(` that is never closed would be searched to the end of the text.
+# A command substitution, or a quoted text. The limit on the length of a substitution keeps the time
+# linear: otherwise the search would run to the end of the text for each `$(` that is never closed.
 _QUOTED: Final = (
     r"""\$\((?:[^()]|\([^()]{0,500}\)){0,500}\)|`[^`]*`|\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
 )
 # A shell word as written, with its quotes and substitutions.
 _WORD: Final = re.compile(rf"(?:{_QUOTED}|[^\s'\"\\])+", re.DOTALL)
-# The same, but a shell operator ends it too.
+# A shell word as above, except that a shell operator also ends the word.
 WORD: Final = rf"(?:{_QUOTED}|[^\s'\"\\&<>|;])+"
 # A command up to a semicolon that is not quoted.
 _PART: Final = re.compile(rf"(?:{_QUOTED}|[^;'\"\\])+", re.DOTALL)
-# For each open quote, the next escaped character, quote or comment.
+# For each open quote ("" for none), a pattern that finds the next escaped character, quote or
+# comment.
 _NEXT: Final = {
     "": re.compile(r"""\\.?|['"]|(?:(?<=\s)|^)\#.*"""),
     "'": re.compile("'"),
@@ -77,7 +78,7 @@ class Script:
 
     @property
     def given(self) -> Mapping[str, Option]:
-        """The options by name. The last occurrence counts."""
+        """The options by name. If an option is given twice, its last value counts."""
         return {option.name: option for option in self.options}
 
 
@@ -103,7 +104,7 @@ def parse_script(content: str) -> Script:
 
 
 def _split_commands(text: str) -> list[str]:
-    """Split a line at its semicolons into commands. Loops and conditions are not split."""
+    """Split a line at its semicolons into commands. Loops and conditionals are not split."""
     if text.split(None, 1)[0] in COMPOUND or ";;" in text:
         return [text]
     return [part for found in _PART.findall(text) if (part := found.strip())]
@@ -140,7 +141,9 @@ def _join_lines(text: str) -> Iterator[ScriptLine]:
 
 
 def _quote_after(text: str, quote: str = "") -> str:
-    """Return the quote that is open at the end of a line. `quote` is open at its beginning."""
+    """Return the quote that is open at the end of a line, given the quote that is open at the
+    beginning. "" means no quote.
+    """
     at = 0
     while found := _NEXT[quote].search(text, at):
         at = found.end()

@@ -69,7 +69,7 @@ def _gpus_per_pod(given: Given, pods: int, here: int, notes: Notes) -> int:
             continue
         option = given[name]
         if found.type:
-            advice = f"for GPUs of type {found.type}, put the label of their nodes into"
+            advice = f"to get GPUs of type {found.type}, put the label of their nodes into"
             notes.add(option.number, option.text, f"{advice} nodeSelector")
         # Kubernetes allocates only whole GPUs.
         if found.number % share:

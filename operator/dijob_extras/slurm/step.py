@@ -43,7 +43,7 @@ class SlurmStep:
 
     @property
     def given(self) -> Mapping[str, Option]:
-        """The options by name. The last occurrence counts."""
+        """The options by name. If an option is given twice, its last value counts."""
         return {option.name: option for option in self.options}
 
     @property
@@ -58,7 +58,7 @@ class SlurmStep:
 
 @dataclass
 class _Depth:
-    """Counts the loops and conditions around a line."""
+    """Counts the loops and conditionals around a line."""
 
     depth: int = 0
     inside: set[int] = field(default_factory=set)
@@ -73,7 +73,8 @@ class _Depth:
 
 
 def find_steps(script: Script) -> tuple[SlurmStep, ...]:
-    """Return each srun of the script. Raises CliError (USAGE) for one in a loop or a condition.
+    """Return each srun of the script. Raises CliError (USAGE) if an srun is inside a loop or a
+    conditional.
 
     How often a loop runs, and whether a condition holds, is only known when the script runs.
     """
@@ -84,8 +85,8 @@ def find_steps(script: Script) -> tuple[SlurmStep, ...]:
             continue
         if line.number in seen.inside:
             raise CliError(
-                f"line {line.number} calls srun in a loop or a condition: replace it by the one"
-                " call that the job needs",
+                f"line {line.number} calls srun inside a loop or a conditional: replace it with the"
+                " single srun call that the job needs",
                 Exit.USAGE,
             )
         found.append(_parse_step(line))
@@ -105,7 +106,7 @@ def choose_step(script: Script, number: int | None) -> SlurmStep:
         lines = ", ".join(str(step.line.number) for step in found)
         raise CliError(
             f"the script calls srun {len(found)} times (lines {lines}), but a DIJob runs one"
-            " command: choose one with --step, and convert each one separately",
+            " command: choose a call with --step, and convert each call separately",
             Exit.USAGE,
         )
     return found[0] if found else _without_srun(script)
@@ -134,7 +135,7 @@ def _without_srun(script: Script) -> SlurmStep:
 
 def _whole_script(script: Script) -> str:
     """Return the script as written, without lines that load software."""
-    # A line that also contains other commands is kept. Its note tells the user to edit it.
+    # A line that also contains other commands is kept. A note tells the user to edit that line.
     software = {line.number for line in script.lines if is_software(line)}
     left_out = software - {line.number for line in script.lines if not is_software(line)}
     kept = [
@@ -146,7 +147,7 @@ def _whole_script(script: Script) -> str:
 
 
 def needs_shell(words: Sequence[str]) -> bool:
-    """Return whether the command needs a shell. Words in single quotes do not."""
+    """Return whether the command needs a shell. A word in single quotes does not need a shell."""
     return any(
         _SHELL.search(word) for word in words if not (word.startswith("'") and word.endswith("'"))
     )

@@ -1,8 +1,8 @@
 """Cuts off what follows srun's command on its line: redirections, `| tee`, `&& wait` and `&`.
 
-This is about srun's own output, or about the script that waits for srun. It is not a part of the
-command. The tokens are removed from the end one by one. A single pattern would take exponential
-time, because `&>` can also be read as `&` and `>`.
+These parts of the line concern srun's own output, or the script that waits for srun. They are not
+part of the command. The tokens are removed from the end one by one. A single pattern would take
+exponential time, because `&>` can also be read as `&` and `>`.
 """
 
 import re
@@ -27,7 +27,9 @@ def split_tail(text: str) -> tuple[str, str]:
 
 
 def _without_last(found: list[re.Match[str]], at: int) -> int:
-    """Return how many of the first `at` tokens are left without the last part of the tail."""
+    """Return how many of the first `at` tokens remain after the last part of the tail has been
+    removed.
+    """
     last = found[at - 1] if at else None
     if last is None:
         return at

@@ -16,6 +16,7 @@ from dijob.client.yaml_text import Dumper
 from dijob_extras.slurm.convert import Converted
 
 WIDTH: Final = 110
+HEADING: Final = "# These lines were changed or left out. Each is followed by advice:"
 PATHS: Final = (
     "# These paths exist in a pod only if the image contains them or a volume is mounted there"
     " (docs/own-code.md):"
@@ -26,7 +27,7 @@ def render_file(name: str, made: Converted) -> str:
     """Return the text of the file. `name` is the name of the script."""
     head = [f"# Converted from {name} by kubectl dijob from-slurm."]
     if made.notes:
-        head.append("# These lines were changed or left out. Below each is what to do about it:")
+        head.append(HEADING)
     for (number, text), found in groupby(made.notes, lambda note: (note.number, note.text)):
         head += ["#", f"# line {number}: {_first_line(text)}"]
         for note in found:
@@ -50,7 +51,7 @@ def _indent_comment(text: str) -> list[str]:
 
 
 def _first_line(text: str) -> str:
-    """Return a line as it is quoted: the first one, if the command has several."""
+    """Return the first line of a command for a note, with "..." at the end if more lines follow."""
     first, newline, _ = text.partition("\n")
     return f"{first} ..." if newline else first
 
@@ -60,9 +61,9 @@ def _dump_job(job: dict[str, Any]) -> str:
 
 
 # A path begins with / or ~/, at the beginning of a word or of the value in NAME=VALUE. Two slashes
-# begin the rest of a URL.
+# belong to a URL, not to a path.
 _PATH: Final = re.compile(r"""(?:^|(?<=[\s='":,(]))(?:~/|/(?!/))[\w./@%+~-]*[\w~]""")
-# The first folder of paths that images contain.
+# The folders at the root that images usually contain.
 _OWN: Final = frozenset(
     ("bin", "dev", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var")
 )

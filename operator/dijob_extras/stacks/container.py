@@ -11,7 +11,7 @@ from dijob.client.errors import ApiError
 Body = dict[str, Any]
 
 NAME: Final = "dijob-stacks"
-# The same version as this program, which parses the output of the image.
+# The image has the same version as this program, because this program parses the image's output.
 IMAGE: Final = f"dijob/stacks:{__version__}"
 _NO_IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _NOT_MADE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -29,8 +29,8 @@ class StackContainer:
 
 
 def build_patch(pod: RankPod, wanted: StackContainer, uid: str) -> Body:
-    """Return the patch that adds the container to a pod. It shares the process namespace of the
-    main container.
+    """Return the patch that adds the container to a pod. The added container shares the process
+    namespace of the main container.
     """
     # The kernel requires root and SYS_PTRACE to read the memory of another process. With
     # DAC_READ_SEARCH, py-spy can read an interpreter in a private folder of another user.
@@ -80,12 +80,12 @@ def explain_rejection(error: ApiError, namespace: str) -> str:
     if "violates PodSecurity" in error.message:
         return (
             f"namespace {namespace} forbids containers with SYS_PTRACE, which is needed to read"
-            " another process (Pod Security): ask an administrator to label it"
+            " another process (Pod Security): ask an administrator to label the namespace"
             " pod-security.kubernetes.io/enforce=privileged temporarily"
         )
     if error.status == 403 and "ephemeralcontainers" in error.message:
         return (
-            f"you may not add a container to pods in {namespace}: ask for the verb patch on"
-            " pods/ephemeralcontainers"
+            f"you are not allowed to add containers to pods in {namespace}: ask for permission to"
+            " patch pods/ephemeralcontainers"
         )
     return " ".join(error.message.split())[:300]

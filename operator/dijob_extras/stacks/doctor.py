@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _prepare(given: Mapping[str, Any]) -> Collect | None:
-    # Naming the image only makes sense for stacks, so it implies --stacks.
+    # --stacks-image is useful only for stack dumps, so this option implies --stacks.
     if not given["stacks"] and not given["stacks_image"]:
         return None
     from dijob_extras.stacks.report import report_stacks, stacks_data
@@ -27,7 +27,7 @@ def _prepare(given: Mapping[str, Any]) -> Collect | None:
         note = ""
         if any(not look.problem for look in looks.values()):
             note = (
-                f"the ended container {wanted.name} stays listed in each pod until the pod is"
+                f"the terminated container {wanted.name} stays listed in each pod until the pod is"
                 " deleted"
             )
         return ExtensionFindings("stacks", found, stacks_data(looks), note)
@@ -47,13 +47,13 @@ EXTENSION = DoctorExtension(
     ),
     help="""\
 --stacks shows which rank blocks which. It reads the stack of each Python process, and groups
-the processes by their position in the program's own code. For this, an ephemeral container
-with py-spy is added to each pod. You need permission to patch pods/ephemeralcontainers, and
-the namespace must allow SYS_PTRACE. Each process is paused for some milliseconds. The
-container ends after that, but Kubernetes lists it in the pod until the pod is deleted. In pods
-that share processes with other pods or with the node, only the rank's own processes are read.
--o json prints complete stacks.""",
+the processes by their position in the program's own code. To do so, it adds an ephemeral
+container with py-spy to each pod. You need permission to patch pods/ephemeralcontainers, and
+the namespace must allow SYS_PTRACE. Each process is paused for a few milliseconds. The
+container then exits, but Kubernetes lists it in the pod until the pod is deleted. In pods
+that share a process namespace with other pods or with the node, only the rank's own processes
+are read. -o json prints complete stacks.""",
     example="kubectl dijob doctor test --stacks",
-    hint="--stacks shows what its processes are doing",
+    hint="--stacks shows what the processes are doing",
     prepare=_prepare,
 )

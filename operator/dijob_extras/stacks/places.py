@@ -13,9 +13,9 @@ from dijob.core.members import format_ranks
 
 from dijob_extras.stacks.read import Frame, Look, PythonProcess, Thread
 
-# The kernel function in which a thread sleeps shows what it is waiting for. The first entry that
-# matches a part of its name applies. Of the two texts, the first is for several processes, the
-# second for one.
+# The kernel function in which a thread sleeps shows what it is waiting for. The first entry whose
+# key is part of the function's name applies. Each entry has a text for several processes, and a
+# text for one process.
 _WAITS: Final = (
     ("nanosleep", "sleep", "sleeps"),
     ("accept", "wait for a connection", "waits for a connection"),
@@ -31,16 +31,16 @@ _WAITS: Final = (
 )
 _IDLE: Final = ("wait", "waits")
 _BUSY: Final = ("run", "runs")
-# The kernel's letters for two states that may explain a hang, and prove nothing.
+# The kernel's letters for two states that may explain a hang, but do not prove one.
 _ENDED: Final = "Z"
 _ASLEEP: Final = "D"
 # Why a process cannot run, and what lets it run again.
 _STOPPED: Final = (
     "stopped (state T)",
-    "find out what sent SIGSTOP, and continue: kubectl -n NAMESPACE exec POD -c CONTAINER --"
+    "find out what sent SIGSTOP, then send SIGCONT: kubectl -n NAMESPACE exec POD -c CONTAINER --"
     " sh -c 'kill -CONT PIDS'",
 )
-_TRACED: Final = ("held by a debugger (state t)", "detach the debugger, or end it")
+_TRACED: Final = ("held by a debugger (state t)", "detach or stop the debugger")
 _FROZEN: Final = (
     "frozen by the cgroup freezer",
     "find out what froze the container on its node (`ctr task pause`, `docker pause`, a"
@@ -73,7 +73,9 @@ class StackGroup:
 
     @property
     def who(self) -> str:
-        """The ranks in this group. If a rank has processes elsewhere, its process is named."""
+        """The ranks in this group. If only some of a rank's processes are in this group, each of
+        these processes is named.
+        """
         ranks = sorted(self.alone)
         others = [one for one in self.members if one.rank not in self.alone]
         parts = [format_ranks(ranks)] if ranks else []
@@ -121,8 +123,8 @@ def group_processes(looks: Mapping[int, Look]) -> list[StackGroup]:
 
 
 def _select_processes(processes: Sequence[PythonProcess]) -> list[PythonProcess]:
-    # A parent without own code on its stack is a pool or a launcher. It would hide where the job
-    # hangs.
+    # A parent process whose stack contains no code of the program is a pool or a launcher. Such a
+    # process would hide where the job hangs.
     parents = {one.parent for one in processes if not one.tracks}
     return [
         one
@@ -158,15 +160,15 @@ def _build_group(members: Sequence[StackMember], ranks: Mapping[int, int]) -> St
 
 
 def summarize_groups(found: Sequence[StackGroup]) -> str:
-    """Summarize which ranks may wait for which, in a sentence."""
+    """Return a sentence about which ranks may be waiting for which other ranks."""
     first, *others = found
     if not others:
         return f"{first.who}: all processes are at the same position"
-    # "may", because a working job also has groups of one: a position proves nothing by itself.
+    # "may", because a working job also has groups of one process. A position alone proves nothing.
     if len(first.members) > sum(len(one.members) for one in others):
         rest = ", ".join(one.who for one in others)
-        return f"most processes are at the same position, and may wait for {rest}"
-    return f"the processes are at {len(found)} different positions, none of which has most of them"
+        return f"most processes are at the same position, and may be waiting for {rest}"
+    return f"the processes are at {len(found)} different positions, with no majority at any of them"
 
 
 def explain_halt(process: PythonProcess) -> tuple[str, str] | None:
@@ -192,8 +194,8 @@ def describe_suspicious(looks: Mapping[int, Look]) -> Iterable[str]:
     for rank, look in sorted(looks.items()):
         if ended := [one for one in look.processes if one.state == _ENDED]:
             yield (
-                f"rank {rank}: {_format_processes(ended)} in state Z (zombie): ended, but not"
-                " yet waited for by the parent process"
+                f"rank {rank}: {_format_processes(ended)} in state Z (zombie): exited, but not"
+                " yet reaped by the parent process"
             )
         if asleep := [one for one in look.processes if one.state == _ASLEEP and not one.frozen]:
             yield (
@@ -220,7 +222,8 @@ def find_dump_problems(looks: Mapping[int, Look]) -> Iterable[tuple[str, list[in
     for rank, look in sorted(looks.items()):
         texts = [
             look.problem,
-            # A halted process is reported elsewhere, which also explains why it cannot be read.
+            # `describe_halted` reports halted processes, and a halt also explains why a process
+            # cannot be read.
             *(
                 f"process {p.pid}: {p.problem}"
                 for p in look.processes

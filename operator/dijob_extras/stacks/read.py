@@ -1,6 +1,6 @@
 """Parses the output of the image dijob/stacks: a line of JSON for each Python process. No I/O.
 
-The last line has the number of processes, so that a log that was cut off is recognized.
+The last line has the number of processes, so that a truncated log is recognized.
 """
 
 import json
@@ -16,7 +16,7 @@ _OF_OTHERS: Final = re.compile(
     r"|.*/sitecustomize\.py|.*/python\d+\.zip/.*|.*/bin/[^/.]+"
 )
 _MAIN: Final = "MainThread"
-# multiprocessing starts this process, which waits for the end of its program.
+# multiprocessing starts this process, which waits for its program to exit.
 _TRACKER: Final = "multiprocessing/resource_tracker.py"
 
 # The kernel's functions in which the cgroup freezer holds a thread (version 2 and 1).
@@ -60,8 +60,8 @@ class Thread:
 
 @dataclass(frozen=True)
 class PythonProcess:
-    """A Python process. `problem` explains why its threads are unknown. `state` is the kernel's
-    letter for its state, and `frozen` is whether the cgroup freezer holds it.
+    """A Python process. `problem` explains why the threads are unknown. `state` is the kernel's
+    letter for the state of the process. `frozen` is true if the cgroup freezer holds the process.
     """
 
     pid: int
@@ -91,7 +91,7 @@ class PythonProcess:
 
 @dataclass(frozen=True)
 class Look:
-    """The Python processes of a rank. `problem` explains why they are unknown."""
+    """The Python processes of a rank. `problem` explains why these processes are unknown."""
 
     processes: tuple[PythonProcess, ...] = ()
     problem: str = ""

@@ -16,8 +16,9 @@ def report_stacks(
 ) -> Iterator[Finding]:
     """Yield a summary and a line for each group of processes at the same position.
 
-    A group is not a problem: no position in a program is wrong by itself. A stopped process is a
-    problem. Then the ranks at other positions are not suspected.
+    A group is not a problem: no position in a program is wrong in itself. A stopped process is a
+    problem. If there is one, the summary of the groups is omitted, because it would blame ranks at
+    other positions for a hang that the stopped process explains.
     """
     if not looks:
         yield unknown("no stacks: the job has no pods")
@@ -36,7 +37,9 @@ def report_stacks(
 
 
 def _of_pod(remedy: str, job: Job, pods: Sequence[RankPod], rank: int) -> str:
-    """Return a remedy with the names of a rank's pod in its command."""
+    """Return a remedy. The placeholders in its command are replaced with the names of the rank's
+    pod.
+    """
     for pod in pods:
         if pod.rank == rank:
             remedy = remedy.replace("POD", pod.name).replace("CONTAINER", pod.container)

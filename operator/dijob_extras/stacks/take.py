@@ -1,4 +1,4 @@
-"""Adds the container to each pod, waits for its end, and reads its log."""
+"""Adds a container to each pod, waits until the container has terminated, and reads its log."""
 
 import asyncio
 import secrets
@@ -17,7 +17,7 @@ from dijob_extras.stacks.container import StackContainer
 from dijob_extras.stacks.read import Look, parse_dump
 
 _AT_ONCE: Final = 16
-# Includes the pull of the image (10 MB) over a slow network.
+# This includes the time to pull the image (10 MB) over a slow network.
 _SECONDS: Final = 120.0
 
 
@@ -63,7 +63,9 @@ async def _dump_pod(client: AsyncClient, pod: RankPod, what: StackContainer, uid
 
 
 async def _wait_for_end(client: AsyncClient, pod: RankPod, what: StackContainer) -> str:
-    """Wait for the end of the container. Return the problem that prevents it, or ""."""
+    """Wait until the container has terminated. Return why it has not terminated, or "" if it
+    has.
+    """
     path, last = PODS.path(client.namespace), "no state yet"
     one = f"metadata.name={pod.name}"
     try:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 @click.option(
     "--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1. Default: a free port."
 )
-@click.option("--no-browser", is_flag=True, help="Only print the URL, and open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the URL without opening a browser.")
 @options.cluster_options
 def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bool) -> None:
     """Open a live page in the browser: jobs, ranks, connections, progress and logs.
 
     This command serves the page on 127.0.0.1 with your kubeconfig and permissions, and changes
-    nothing. The URL contains a key that is valid until the command ends.
+    nothing. The URL contains a key that is valid until the command exits.
 
     \b
     Example:

@@ -10,7 +10,7 @@ from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of
 from dijob.client import Job
 from dijob.core.members import Gang, format_count, format_ranks, gang_of, parse_ranks
 
-# The lines between more ranks would cover the screen.
+# If there were more ranks, the lines between them would cover the screen.
 MOST_DRAWN: Final = 48
 # In a mesh, the number of connections grows with the square of the number of processes. A limit
 # keeps the page responsive.
@@ -20,7 +20,7 @@ _MOST_PROCESSES: Final = 400
 def build_graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
     """Return the pairs of ranks that connect to each other. A pair is up if both are Ready.
 
-    The real sockets are not inspected: that would be an exec in each pod for each update.
+    The real sockets are not inspected: that would require an exec in each pod for each update.
     """
     try:
         model = job.model
@@ -33,7 +33,7 @@ def build_graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
         return _empty_graph("")
     world = world_of(model)
     pairs = _count_connections(world)
-    # The Redis server is not a rank. Its readiness is unknown here, and counts as given.
+    # The Redis server is not a rank. Its readiness is unknown here, so it is assumed to be Ready.
     up = {pair for pair in pairs if all(end == SERVER or end in ready for end in pair)}
     return {
         "shape": world.shape,

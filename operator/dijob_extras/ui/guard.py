@@ -17,8 +17,8 @@ _NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SCHEME: Final = "Bearer "
 API: Final = "/api/"
 HEADERS: Final = {
-    # Everything is loaded from this server, and there are no inline scripts or styles. So a text
-    # from the cluster cannot run code, even if it were inserted as HTML by mistake.
+    # Everything is loaded from this server, and there are no inline scripts or styles. So text from
+    # the cluster cannot run code, even if it is inserted as HTML by mistake.
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'; object-src 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -46,7 +46,7 @@ def find_rejection(request: web.BaseRequest, expected: str) -> tuple[int, str] |
     right = secrets.compare_digest(given.encode(), f"{_SCHEME}{expected}".encode())
     # The files of the page are the same for all users, and need no token.
     if request.path.startswith(API) and not right:
-        return 401, "open the URL that `kubectl dijob ui` has printed: the key is missing or wrong"
+        return 401, "the key is missing or wrong: open the URL that `kubectl dijob ui` printed"
     return None
 
 

@@ -28,7 +28,7 @@ _AGAIN_SECONDS: Final = 2.0
 # show whether the apiserver responds.
 _PULSE_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 4.0
-# The longest time between two updates, which also carry new problems.
+# The longest time between two updates. Each update also contains new problems.
 _BEAT_SECONDS: Final = 1.0
 # The shortest time between two updates of a page. A starting job changes many times per second.
 _PACE_SECONDS: Final = 0.2
@@ -69,7 +69,7 @@ class Hub:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def _note_watch(self, trouble: str) -> None:
-        # Not announced: the page receives it with its next update.
+        # Do not wake the pages: they receive this problem with their next update.
         self._troubles["watch"] = trouble
 
     async def _take(self, found: Mapping[str, Mapping[str, Any]]) -> None:
@@ -77,7 +77,8 @@ class Hub:
         self._jobs = {}
         for key, body in found.items():
             known = before.get(key)
-            # `watch_objects` keeps the identity of unchanged objects: the parsed job is reused.
+            # `watch_objects` returns the same object if the object is unchanged, so the parsed job
+            # is reused.
             self._jobs[key] = known if known and known.body is body else Job(body)
             if self._jobs[key] is not known:
                 self.memory(self._jobs[key]).see(self._jobs[key], now)
@@ -120,7 +121,7 @@ class Hub:
             self._changed.notify_all()
 
     def memory(self, job: Job) -> PageMemory:
-        """Return what was seen of a job."""
+        """Return what the command has seen of a job."""
         since = format_time(datetime.now(UTC))
         return self._memories.setdefault(job.metadata.uid, PageMemory(since))
 

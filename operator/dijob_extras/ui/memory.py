@@ -50,7 +50,7 @@ class PageMemory:
             "step": progress.env_step,
             "return": progress.episode_return,
         }
-        # The same report arrives again with every other change to the job.
+        # The same report arrives again with any other change to the job.
         if not self.points or self.points[-1] != point:
             self.points.append(point)
         if len(self.points) > MOST_POINTS:
@@ -59,7 +59,7 @@ class PageMemory:
 
 @dataclass
 class Ends:
-    """Remembers which ranks failed, and when (in seconds of one clock)."""
+    """Remembers which ranks failed, and when (in seconds of the caller's clock)."""
 
     _restarts: dict[str, int] = field(default_factory=dict)
     _fell: dict[str, float] = field(default_factory=dict)

@@ -32,12 +32,12 @@ class Wish:
 async def serve_page(client: AsyncClient, wish: Wish) -> None:
     """Serve the page until Ctrl-C. Raises CliError if the port is in use.
 
-    Also raises the error of a list of the jobs, because then there is nothing to show.
+    If the jobs cannot be listed, there is nothing to show, so that error is raised too.
     """
     await client.list(everywhere=wish.everywhere)
     key = new_token()
     app = build_application(Hub(client, wish.everywhere), key)
-    # The streams never end by themselves, so the shutdown must not wait for them.
+    # The streams never end on their own, so the shutdown must not wait for them.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     try:
@@ -62,7 +62,7 @@ def _no_port(port: int, error: OSError) -> CliError:
         why = f"port {port} is in use on {_HOST}"
     else:
         why = f"port {port} cannot be used on {_HOST}: {error.strerror}"
-    return CliError(f"{why}: choose another one with --port, or omit the option", Exit.USAGE)
+    return CliError(f"{why}: choose another port with --port, or omit the option", Exit.USAGE)
 
 
 def _advise_on_url(port: int, environment: Mapping[str, str]) -> str:
@@ -72,7 +72,7 @@ def _advise_on_url(port: int, environment: Mapping[str, str]) -> str:
             f"On your own machine, run ssh -L {port}:{_HOST}:{port} THIS-HOST, and open the URL"
             " there. Press Ctrl-C to stop."
         )
-    return "This URL grants your read access: do not share it. Press Ctrl-C to stop."
+    return "Anyone with this URL has your read access: do not share it. Press Ctrl-C to stop."
 
 
 def has_screen(platform: str, environment: Mapping[str, str]) -> bool:

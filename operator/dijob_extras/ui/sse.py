@@ -13,7 +13,7 @@ from typing import Any, Final
 from aiohttp import web
 from dijob.api.printed import plain_text
 
-# A silent stream sends a comment this often. After three missing ones, the page reconnects.
+# How often a silent stream sends a comment. If three comments are missing, the page reconnects.
 QUIET_SECONDS: Final = 5.0
 
 
@@ -25,7 +25,7 @@ class Message:
     data: Any
 
 
-# None means that nothing is new. It gives `send_messages` the chance to send a comment.
+# None means that nothing is new. When `send_messages` receives None, it can send a comment.
 Messages = AsyncGenerator[Message | None]
 
 
@@ -36,7 +36,7 @@ def encode_message(message: Message) -> bytes:
 
 
 async def send_messages(request: web.Request, messages: Messages) -> web.StreamResponse:
-    """Send all messages, except those that repeat the last one of the same event."""
+    """Send all messages, except those that repeat the previous message of the same event."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
     loop = asyncio.get_running_loop()

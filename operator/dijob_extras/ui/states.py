@@ -35,7 +35,8 @@ _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 def of_pod(pod: RankPod, fell: bool) -> State:
     """Return the state of a rank with a pod.
 
-    `fell` means that its program failed a moment ago. It may already be running again.
+    `fell` says whether the rank's program failed a moment ago. If so, the program may already be
+    running again.
     """
     word, code = pod.state, pod.last_exit
     bad = code not in (None, 0, RENEWAL_CODE)

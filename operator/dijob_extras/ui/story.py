@@ -1,7 +1,7 @@
 """Builds the history of a job: phases, peer lists, losses and events, ordered by time. No I/O.
 
-The cluster keeps little of it: a condition has only its last change, and events are deleted after
-an hour. What the command itself has seen (memory.py) takes precedence over conclusions from
+The cluster keeps little of it: a condition records only its last change, and events are deleted
+after an hour. What the command itself has seen (memory.py) takes precedence over conclusions from
 conditions and events.
 """
 
@@ -59,7 +59,7 @@ def _transition_items(job: Job) -> Iterator[StoryItem]:
 
 
 def _peer_list_items(memory: PageMemory) -> Iterator[StoryItem]:
-    # The first one is older than the command, so its time is unknown.
+    # The first peer list was active before the command first saw the job, so its time is unknown.
     for step in memory.lists[1:]:
         yield StoryItem(step.time, "plain", f"Peer list revision {step.value}", "is active")
 
@@ -78,7 +78,9 @@ def _failure_items(job: Job, events: Sequence[Event]) -> Iterator[StoryItem]:
 
 
 def _is_about(event: Event, loss: Renewal) -> bool:
-    """Return whether an event is about this loss. The operator sends it after the status."""
+    """Return whether an event is about this loss. The operator publishes such an event after it has
+    written the status.
+    """
     return event.get("reason") == loss.reason and event_time(event) >= loss.time
 
 
@@ -94,8 +96,8 @@ def _event_items(events: Sequence[Event]) -> Iterator[StoryItem]:
 
 def list_phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, str]]:
     """Return the job's phases, each with its start."""
-    # Within one second, phases that were seen come first, because times in a status are rounded
-    # down.
+    # If two phases have the same time, the one that the command has observed comes first: times in
+    # a status are rounded down, so the other phase usually began later.
     steps, found = [*memory.phases, *_infer_phases(job, events)], list[SeenValue]()
     for step in sorted((step for step in steps if step.time), key=lambda step: step.time):
         # Both sources can have the same phase at slightly different times.
@@ -118,7 +120,8 @@ def _infer_phases(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
     yield SeenValue(status.completion_time or "", job.phase)
 
 
-# The reason of the event about a condition that became True (core/report/summary.py).
+# When a condition becomes True, the reason of the event is the condition's type
+# (core/report/summary.py).
 _BEGUN: Final = Running.__name__
 
 

@@ -10,7 +10,7 @@ from dijob.client import AsyncClient, DijobError, Line, LogOptions
 
 from dijob_extras.ui.sse import LINES, Message, Messages
 
-# The lines of each rank that the page shows when it opens a log.
+# How many lines of each rank the page shows when a log is opened.
 TAIL_LINES: Final = 500
 # Lines are sent in batches: a message per line would keep the browser busy with a chatty program.
 _ONE_MESSAGE: Final = 200

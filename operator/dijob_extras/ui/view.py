@@ -18,7 +18,7 @@ from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
 
 Json = dict[str, Any]
 
-# The apiserver's message about a missing permission contains this.
+# If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'
 
 
@@ -62,7 +62,9 @@ def choose_tone(job: Job) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """A snapshot, and what the command remembers. `fell` are the ranks that have just failed."""
+    """A snapshot of a job, and what the command remembers about the job. `fell` are the ranks that
+    have just failed.
+    """
 
     now: Snapshot
     memory: PageMemory
@@ -116,7 +118,9 @@ def _rank_state(rank: int, pod: RankPod | None, seen: Seen) -> State:
         state = of_pod(pod, rank in seen.fell)
         old = state.kind is StateKind.READY and rank in graph.rerendezvous_ranks(seen.now.job)
         # The rank works, but will be restarted as soon as the next peer list is complete.
-        return State(StateKind.RENEWING, "Running until the next peer list") if old else state
+        return (
+            State(StateKind.RENEWING, "Running; restarts with the next peer list") if old else state
+        )
     if any(_NO_PODS in why for why in seen.now.unseen):
         return State(StateKind.ABSENT, "Unknown: no permission to list pods")
     return without_pod(rank, seen.now.job.status)

@@ -54,7 +54,7 @@ def test_a_task_name_that_is_too_long_is_rejected_with_the_length_that_fits(
     parse_job(with_task("a" * 26, "t" * room, replicas))
     ((field, message),) = rejection(with_task("a" * 26, "t" * (room + 1), replicas))
     assert field == "spec.tasks[0].name"
-    assert message.startswith(f"has {room + 1} characters, and there is room for {room}: ")
+    assert message.startswith(f"has {room + 1} characters, but there is room for only {room}: ")
     assert "at most 63 characters in all" in message
 
 

@@ -108,14 +108,14 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
             {"containers": [builders.container()], "dnsPolicy": "Default"}, addressing="Hostname"
         ),
         "spec.template.spec.dnsPolicy",
-        "which addressing: Hostname, runtime: slurm and",
+        "`addressing: Hostname`, `runtime: slurm` and",
     ),
     "slurm without the cluster's DNS": (
         builders.job_body(
             {"containers": [builders.container()], "dnsPolicy": "Default"}, runtime="slurm"
         ),
         "spec.template.spec.dnsPolicy",
-        "which addressing: Hostname, runtime: slurm and",
+        "`addressing: Hostname`, `runtime: slurm` and",
     ),
     "a peer list of slurm's names that does not fit": (
         {**builders.job_body(replicas=1500, runtime="slurm"), "metadata": {"name": "a" * 58}},

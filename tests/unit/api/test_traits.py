@@ -40,7 +40,7 @@ def test_rule_description_and_fingerprint_of_a_field_follow_from_its_trait(name:
     description = schema_at(SCHEMA, f"spec.{alias}")["description"]
     found = (
         any(rule.message.startswith(f"{alias} cannot be changed") for rule in RULES[""]),
-        description.endswith(". Can be changed only while suspended."),
+        description.endswith(". Can be changed only while the job is suspended."),
         edited != spec_fingerprint(spec),
     )
     assert found == (name in WHOLE,) * 3

@@ -44,7 +44,7 @@ OF_PODS: dict[str, Case] = {
         evidence(probes=second(versions={**VERSIONS, "torch": "1.13.1"})),
         PROBLEM,
         "torch differs between pods (rank 0: 2.6.0, rank 1: 1.13.1)",
-        "pin its version",
+        "pin the version of torch",
     ),
     "redis 8": Case(
         "versions",
@@ -131,7 +131,7 @@ OF_PODS: dict[str, Case] = {
         evidence(probes=BLOCKED, policies=None, refused={"policies": "forbidden"}),
         PROBLEM,
         "timed out",
-        "which you may not list (forbidden)",
+        "which you lack permission to list (forbidden)",
     ),
     "a refused connection counts as reachable": Case(
         "reachability",
@@ -228,13 +228,13 @@ OF_PODS: dict[str, Case] = {
         "interfaces",
         evidence(probes=second(interfaces=("docker0", "eth0", "lo"))),
         OK,
-        "no wrong interface",
+        "cannot choose a wrong interface",
     ),
     "an interface by exclusion": Case(
         "interfaces",
         evidence(TORCH, probes=both(env={"NCCL_SOCKET_IFNAME": "^docker"})),
         OK,
-        "no wrong interface",
+        "cannot choose a wrong interface",
     ),
     "a full /dev/shm": Case(
         "shared memory",

@@ -109,8 +109,9 @@ OF_STATUS: dict[str, Case] = {
         "status",
         evidence(job(phase=""), claim=LEASE),
         PROBLEM,
-        "no operator has processed the job yet: the Lease dijob-operator assigns namespace default"
-        " to the release mine since 2026-11-25T11:00:00Z (last renewed 2026-11-25T12:00:00Z)",
+        "no operator has processed the job yet: the Lease dijob-operator has assigned namespace"
+        " default to the release mine (since 2026-11-25T11:00:00Z, last renewed"
+        " 2026-11-25T12:00:00Z)",
         "kubectl delete lease",
     ),
     "a Lease that the user may not read (H21)": Case(
@@ -124,8 +125,8 @@ OF_STATUS: dict[str, Case] = {
         "status",
         evidence(job(desired=2), pods=[pod(0)], unserved=True, claim=LEASE),
         PROBLEM,
-        "the status is stale, and no operator updates it: it reports Running (all 2 ranks are"
-        " running), but 1 of",
+        "no operator is updating the status, which is stale: it reports Running (all 2 ranks are"
+        " running), but only 1 of",
         "delete lease",
     ),
     "a claim, and a status that reports a problem (P5)": Case(
@@ -137,8 +138,8 @@ OF_STATUS: dict[str, Case] = {
             claim=LEASE,
         ),
         PROBLEM,
-        "the status is stale, and no operator updates it: it reports Running (all 2 ranks are"
-        " running), but 1 of 2 pods exist: the Lease dijob-operator assigns namespace default",
+        "no operator is updating the status, which is stale: it reports Running (all 2 ranks are"
+        " running), but only 1 of 2 pods exist: the Lease dijob-operator has assigned namespace",
         "delete lease",
     ),
     "held by a finalizer (C25)": Case(
@@ -146,20 +147,24 @@ OF_STATUS: dict[str, Case] = {
         evidence(pods=[pod(0), ending(finalizers=["example.com/hold"])], now=NOW),
         PROBLEM,
         "rank 1: pod test-1 is being deleted: finalizer example.com/hold blocks its deletion",
-        "why the controller of the finalizer",
+        "why the finalizer's controller",
     ),
     "held by a container (C41)": Case(
         "terminating pods",
         evidence(pods=[pod(0), ending(container="proxy")], now=NOW),
         PROBLEM,
-        "rank 1: pod test-1 is being deleted: container proxy was still running at the node's last"
-        " report, and may run until 2026-11-25T12:05:00Z (grace period: 300 s)",
+        "rank 1: pod test-1 is being deleted: container proxy was still running as of the node's"
+        " last report, and may run until 2026-11-25T12:05:00Z (grace period: 300 s)",
         "terminationGracePeriodSeconds",
     ),
     "the job cannot recover while the old pod stays (C25)": Case(
         "status",
         evidence(
-            job(condition("AddressesReady", "PodDeleted", "its old pod is still ending", "False")),
+            job(
+                condition(
+                    "AddressesReady", "PodDeleted", "its old pod is still terminating", "False"
+                )
+            ),
             pods=[pod(0), ending(finalizers=["example.com/hold"])],
             now=NOW,
         ),
@@ -308,7 +313,7 @@ OF_STATUS: dict[str, Case] = {
         "readiness",
         evidence(pods=[unready(0), unready(1)], now=NOW),
         PROBLEM,
-        "ranks 0-1: container proxy is not Ready: its readinessProbe does not succeed",
+        "ranks 0-1: container proxy is not Ready: its readinessProbe is failing",
         "describe pod test-0 shows why",
     ),
     "an init container that does not end": Case(

@@ -115,7 +115,7 @@ def written(replicas: int = 2) -> str:
         pytest.param(
             ("logs", "a", "--since", "9" * 400), "", 2, "is longer than 100000d", id="too long"
         ),
-        pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s, 10m, 1h30m", id="duration"),
+        pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s or 1h30m", id="duration"),
         pytest.param(
             ("rnu",), "", 2, "unknown command rnu: did you mean dijob run?", id="a typing error"
         ),

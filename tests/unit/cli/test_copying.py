@@ -57,8 +57,8 @@ def test_a_path_is_on_the_claim_that_is_mounted_there() -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        pytest.param("/outer", "/outer is on no volume", id="no volume"),
-        pytest.param("/out/../etc", "/etc is on no volume", id="out of it"),
+        pytest.param("/outer", "/outer is not on a volume", id="no volume"),
+        pytest.param("/out/../etc", "/etc is not on a volume", id="out of it"),
         pytest.param("/out/tmp/a", r"volume tmp \(emptyDir\), which is deleted", id="emptyDir"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_folder_of_a_node_is_read_on_that_node() -> None:
     made = job({"name": "h", "mountPath": "/host"}, volumes=[host])
     found = find_volume(made, source, "n1")
     assert helper_manifest(made, source, found, "test-cp-1")["spec"]["nodeName"] == "n1"
-    with pytest.raises(CliError, match="copy it directly from that node"):
+    with pytest.raises(CliError, match="copy the path directly from that node"):
         find_volume(made, source)
 
 

@@ -117,12 +117,12 @@ def test_a_program_that_does_not_print_may_hang() -> None:
     silent = evidence(
         now=NOW,
         printed={0: NOW - timedelta(seconds=95), 1: NOW - timedelta(days=1)},
-        hints=["--stacks shows what its processes are doing"],
+        hints=["--stacks shows what the processes are doing"],
     )
     said = checks.format_checklist("test", checks.run_checks(silent)).splitlines()[-1]
     assert said == (
         "test: no problems found; no rank has printed a line for 95s: the program is computing,"
-        " or it hangs: kubectl dijob doctor test --stacks shows what its processes are doing"
+        " or it hangs: kubectl dijob doctor test --stacks shows what the processes are doing"
     )
     for other in (
         replace(silent, printed={0: NOW - timedelta(seconds=30), 1: NOW - timedelta(days=1)}),
@@ -219,7 +219,7 @@ def test_without_an_operator_doctor_does_not_promise_a_recovery() -> None:
     of = written(DELETED, PULL)
     found = checks.run_checks(evidence(of, pods=[pod(0)], unserved=True, claim=LEASE))
     first, second = [one for name, one in found if name == "status"]
-    assert "the Lease dijob-operator assigns namespace" in first.text
+    assert "the Lease dijob-operator has assigned namespace" in first.text
     assert second.text.startswith("Running Blocked")
 
 
@@ -323,7 +323,7 @@ async def test_a_lease_in_the_jobs_namespace_is_named(
         found = checks.run_checks(await collect.collect_evidence(client, "test"))
     name, first = found[0]
     assert name == "status"
-    assert ("to the release mine since" if allowed else "leases is forbidden") in first.text
+    assert ("to the release mine (since" if allowed else "leases is forbidden") in first.text
 
 
 ANSWER = {
@@ -363,7 +363,7 @@ def test_an_answer_of_a_container_is_read() -> None:
 def test_an_answer_of_another_form_is_none(changed: Body) -> None:
     """The container's Python belongs to the tenant. Such answers were internal errors before."""
     found = probe.parse_answer(json.dumps(ANSWER | changed), (0.0, 1.0))
-    assert found.problem.startswith(f"invalid answer of the probe: {next(iter(changed))}")
+    assert found.problem.startswith(f"invalid answer from the probe: {next(iter(changed))}")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 10_000, "null", "\x00", "{}"])

@@ -58,7 +58,7 @@ def test_processes_that_only_the_program_knows_are_counted_as_the_least() -> Non
     found = explain_job(job_of(parse_file("pair.yaml", script)), Options())
     shown = "\n".join(text.explanation_lines({**found, "cluster": NOT_ASKED}))
     assert "2 pods x at least 1 process = at least 2, mesh" in shown
-    assert "Processes    the program sets the number per pod" in shown
+    assert "Processes    the program sets the number of processes per pod" in shown
     assert "Connections  at least 1 between DI-engine's processes" in shown
 
 

@@ -183,8 +183,8 @@ async def test_a_missing_job_is_reported_even_if_its_pods_are_received_first() -
 
 def test_a_connection_that_fails_is_shown() -> None:
     """H12."""
-    shown = view.Snapshot(job(), troubles=("the watch of pods fails repeatedly",))
-    said = "may be out of date: the watch of pods fails repeatedly"
+    shown = view.Snapshot(job(), troubles=("the watch of pods keeps failing",))
+    said = "may be out of date: the watch of pods keeps failing"
     assert view.header_lines(shown, NOW)[-1] == said
     assert said in view.change_lines(shown, NOW).values()
 

@@ -39,7 +39,7 @@ async def test_a_job_held_by_a_finalizer_is_named(world: tuple[Kubelets, AsyncCl
     made, client = world
     assert made.job is not None
     held = Deleted("default", "test", made.job["metadata"]["uid"])
-    with pytest.raises(TimedOut, match="test still exists: its finalizers are not removed yet"):
+    with pytest.raises(TimedOut, match="test still exists: its finalizers have not been removed"):
         await until_gone(client.connection, held, 0.5)
 
 

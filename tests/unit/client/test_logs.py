@@ -189,4 +189,4 @@ async def test_a_log_that_ends_at_once_is_requested_with_backoff(
         await asyncio.wait([reader.task])
     least = (0.5, 1, 2, 4, 5, 5)
     assert all(one >= bound for one, bound in zip(pauses, least, strict=False)), pauses
-    assert "reading the log of test-0 fails repeatedly" in caplog.text
+    assert "reading the log of test-0 keeps failing" in caplog.text

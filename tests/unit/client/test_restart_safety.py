@@ -147,7 +147,7 @@ async def test_a_job_held_by_a_finalizer_is_not_recreated(tmp_path: Path) -> Non
         AsyncClient(kubeconfig) as client,
     ):
         running(made)
-        with pytest.raises(TimedOut, match="its finalizers are not removed yet"):
+        with pytest.raises(TimedOut, match="its finalizers have not been removed yet"):
             await client.restart("test", timeout=0.3)
         assert meta_of(made)["uid"] == "old"
 

@@ -122,7 +122,7 @@ async def test_repeated_failures_are_reported_after_some_seconds(
     await seen(Broken(html), 8)
     (said,) = caplog.messages
     assert said == (
-        f"the watch of {PATH} fails repeatedly and is retried:"
+        f"the watch of {PATH} keeps failing and is being retried:"
         " the response is not a watch event: <html>Log in</html>"
     )
 

@@ -44,7 +44,7 @@ async def test_one_task_with_host_network_is_enough() -> None:
         await world.running()
         assert ingress(world) == EVERYBODY
         said = {one.type: one for one in world.cluster.job().status.conditions}["SpecWarning"]
-        assert "so none protects the job" in said.message
+        assert "so no policy protects the job" in said.message
 
 
 @virtual

@@ -101,7 +101,7 @@ async def test_a_reverted_policy_is_written_with_back_off_and_reported() -> None
         said = conditions(world)["ChangesRefused"]
         assert (said.status, said.reason) == ("True", "PolicyUpdateRefused")
         assert (
-            "networkpolicy job cannot be changed: something reverts it after each write"
+            "networkpolicy job cannot be changed: something reverts the change after each write"
             in said.message
         )
         assert world.cluster.job().status.message.startswith("networkpolicy job cannot be changed")
@@ -120,7 +120,7 @@ async def test_replicas_that_a_webhook_removes_are_written_with_back_off() -> No
         await world.runs(60)
         writes = [w for w in world.writes("PATCH", names.PLURAL) if w.target.sub != "status"]
         assert 2 < len(writes) <= MOST_WRITES
-        assert "spec.replicas cannot be written: something reverts it" in (
+        assert "spec.replicas cannot be written: something reverts the change" in (
             conditions(world)["ChangesRefused"].message
         )
 

@@ -118,7 +118,7 @@ def test_the_message_of_the_end_names_an_existing_log() -> None:
     crashing = listed(0, ready=False, failures=1, last_end=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
     assert message.endswith(
-        f" (`kubectl logs job-0` shows only the last run; {ends.KEPT});"
+        f" (`kubectl logs job-0` shows only the container's last run; {ends.KEPT});"
         " the first failure: rank 1 exited 3: no GPU"
     )
     again = then(owner, observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2)))[

@@ -78,7 +78,7 @@ def test_a_second_ctrl_c_kills_ranks_that_ignore_sigterm(run: Any, tmp_path: Pat
     assert process.stdout.readline().endswith("| up\n")
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == (
-        "dijob: SIGINT: the ranks have 30 s to end; a second signal kills them\n"
+        "dijob: SIGINT: the ranks have 30 s to exit; a second signal kills them\n"
     )
     assert any("main.py" in line for line in alive(tmp_path))
     process.send_signal(signal.SIGINT)
@@ -98,9 +98,9 @@ STILL = [
     pytest.param(
         [RunningRank(0, 70, 7), RunningRank(2, 72, 6)],
         "SIGTERM",
-        "they are killed after 40 s",
+        "ranks that are still running are killed after 40 s",
         "30 s after SIGTERM, still running: rank 0 (process 70, for 7 s),"
-        " rank 2 (process 72, for 6 s); they are killed after 40 s",
+        " rank 2 (process 72, for 6 s); ranks that are still running are killed after 40 s",
         id="two after SIGTERM",
     ),
 ]
@@ -154,7 +154,7 @@ def test_a_rank_that_ignores_sigterm_is_reported(monkeypatch: pytest.MonkeyPatch
     said = said_until(DEAF, "up", 1)
     form = (
         r"0 s after SIGTERM, still running: rank 0 \(process \d+, for \d+ s\),"
-        r" rank 1 \(process \d+, for \d+ s\); they are killed after 1 s"
+        r" rank 1 \(process \d+, for \d+ s\); ranks that are still running are killed after 1 s"
     )
     assert any(re.fullmatch(form, one) for one in said), said
 

@@ -186,5 +186,5 @@ def test_jobs_that_cannot_run_locally(
 def test_containers_that_do_not_run_are_named() -> None:
     pod = {"containers": [container(), {"name": "sidecar"}], "initContainers": [{"name": "first"}]}
     assert plan.describe_omissions(job(pod)) == [
-        "spec.template: these containers do not run: first, sidecar"
+        "spec.template: containers that are not run locally: first, sidecar"
     ]

@@ -141,7 +141,7 @@ def test_commands(lines: str, runtime: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        pytest.param("module load x", "software must be in the image", id="module"),
+        pytest.param("module load x", "image must contain the software", id="module"),
         pytest.param("rsync a b", "runs this once, on the first node", id="another command"),
         pytest.param("export A", "variables of its template", id="a variable without a value"),
         pytest.param("A=$(date)", "a command computes the value", id="a computed value"),
@@ -158,7 +158,7 @@ def test_lines_without_a_counterpart_are_noted(lines: str, said: str) -> None:
 REFUSED = [
     pytest.param("#SBATCH --array=1-3\nsrun a", "choose an index with --array-index", id="array"),
     pytest.param("srun a\nsrun b", "calls srun 2 times (lines 1, 2)", id="two steps"),
-    pytest.param("for i in 1 2; do\nsrun a\ndone", "line 2 calls srun in a loop", id="a loop"),
+    pytest.param("for i in 1 2; do\nsrun a\ndone", "line 2 calls srun inside a loop", id="a loop"),
     pytest.param("#SBATCH hetjob\nsrun a", "spec.tasks", id="heterogeneous"),
     pytest.param("#SBATCH -t soon\nsrun a", "--time is 'soon'", id="no time"),
     pytest.param("#SBATCH -n many\nsrun a", "--ntasks is 'many'", id="no number"),

@@ -50,7 +50,7 @@ def told(*looks: Look) -> list[str]:
 def test_a_recorded_job_is_grouped_by_position() -> None:
     """Pools that wait for these processes, and multiprocessing's own processes, are not named."""
     assert told(*(parse_dump(RECORDED[rank]) for rank in range(3))) == [
-        "most processes are at the same position, and may wait for rank 0 (process 60)",
+        "most processes are at the same position, and may be waiting for rank 0 (process 60)",
         "ranks 1-2, rank 0 (process 59): sleep in together (events.py:70)",
         "rank 0 (process 60): sleeps in Parallel._subprocess_runner"
         " (ding/framework/parallel.py:204)",
@@ -70,7 +70,7 @@ ROWS = [
     pytest.param(
         [process(RECV, MAIN), process(STEP, MAIN, active=True), process(RECV, MAIN)],
         [
-            "most processes are at the same position, and may wait for rank 1",
+            "most processes are at the same position, and may be waiting for rank 1",
             "ranks 0,2: wait in Socket.recv (pynng/nng.py:470), called by main (main.py:30)",
             "rank 1: runs in Env.step (envs.py:7)",
         ],
@@ -79,7 +79,7 @@ ROWS = [
     pytest.param(
         [process(MAIN, waits="sk_wait_data"), process(STEP, waits="hrtimer_nanosleep")],
         [
-            "the processes are at 2 different positions, none of which has most of them",
+            "the processes are at 2 different positions, with no majority at any of them",
             "rank 0: waits for a socket in main (main.py:30)",
             "rank 1: sleeps in Env.step (envs.py:7)",
         ],
@@ -97,7 +97,7 @@ ROWS = [
     pytest.param(
         [process(), process(MAIN)],
         [
-            "the processes are at 2 different positions, none of which has most of them",
+            "the processes are at 2 different positions, with no majority at any of them",
             "rank 0: starting or exiting: no Python code is running",
             "rank 1: waits in main (main.py:30)",
         ],
@@ -187,8 +187,8 @@ AT_MAIN = [
     }
 ]
 CONTINUE = (
-    "find out what sent SIGSTOP, and continue: kubectl -n default exec test-1 -c di-container --"
-    " sh -c 'kill -CONT 26 27'"
+    "find out what sent SIGSTOP, then send SIGCONT: kubectl -n default exec test-1 -c di-container"
+    " -- sh -c 'kill -CONT 26 27'"
 )
 
 
@@ -213,7 +213,7 @@ CONTINUE = (
             [{"pid": 26, "state": "t"}, {"pid": 27, "state": "S", "threads": AT_MAIN}],
             CheckStatus.PROBLEM,
             "rank 1: process 26 is held by a debugger (state t)",
-            "detach the debugger, or end it",
+            "detach or stop the debugger",
             id="a debugger",
         ),
         pytest.param(
@@ -227,8 +227,8 @@ CONTINUE = (
         pytest.param(
             [{"pid": 26, "state": "Z"}, {"pid": 27, "state": "S", "threads": AT_MAIN}],
             CheckStatus.OK,
-            "rank 1: process 26 is in state Z (zombie): ended, but not yet waited for by the"
-            " parent process",
+            "rank 1: process 26 is in state Z (zombie): exited, but not yet reaped by the parent"
+            " process",
             "",
             id="a zombie",
         ),
@@ -290,7 +290,7 @@ REFUSED = [
     pytest.param(
         'pods "test-0" is forbidden: User "eve" cannot patch resource "pods/ephemeralcontainers"'
         ' in API group "" in the namespace "ns"',
-        "ask for the verb patch on pods/ephemeralcontainers",
+        "ask for permission to patch pods/ephemeralcontainers",
         id="no permission",
     ),
     pytest.param(

@@ -170,5 +170,5 @@ async def test_the_page_reports_watches_that_do_not_last(
     async with aclosing(shown.jobs()) as messages:
         said = await until(messages, "trouble", lambda data: "watch" in data["sentence"])
     work.cancel()
-    assert "fails repeatedly and is retried: the connection ended" in said["sentence"]
+    assert "keeps failing and is being retried: the connection ended" in said["sentence"]
     await asyncio.gather(work, return_exceptions=True)

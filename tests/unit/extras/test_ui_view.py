@@ -203,7 +203,7 @@ def test_a_rank_with_a_stale_peer_list_is_not_shown_as_ready() -> None:
     assert [(one["kind"], one["state"]) for one in found["ranks"]] == [
         ("ready", "Ready"),
         ("failed", "Lost: its pod is gone"),
-        ("renewing", "Running until the next peer list"),
+        ("renewing", "Running; restarts with the next peer list"),
     ]
     # The rank keeps its connections until then.
     assert (found["graph"]["up"], found["graph"]["total"]) == (1, 3)

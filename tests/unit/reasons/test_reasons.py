@@ -168,7 +168,7 @@ def test_the_page_names_fields_that_exist_and_every_phase() -> None:
     page = table()
     head = " ".join(page.split("\n## ")[0].split())
     assert [word for word in Phase if word not in head] == []
-    first = re.search(r"The first that holds: (.*?), else (\w+)\.", head, re.DOTALL)
+    first = re.search(r"first of these that applies: (.*?), else (\w+)\.", head, re.DOTALL)
     assert first
     assert re.findall(r"[A-Z]\w+", first[1]) == falling()
     assert first[2] == job_phase(Status())

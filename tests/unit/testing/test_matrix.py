@@ -48,7 +48,7 @@ def test_results_are_kept_and_the_page_shows_them(tmp_path: Path) -> None:
     assert Matrix.read(path) == made
     page = rewritten(f"a\n{matrix.BEGIN}\nold\n{matrix.END}\nb\n", made)
     assert "| v1.30.14 | IPv6 + IPv4 | some | 12 | 0 | 3 | 1.5 |" in page
-    assert "v1.30.14 in 20.0 min (9.8 of CPU)" in page
+    assert "took 20.0 min (9.8 min of CPU time) for v1.30.14" in page
     assert page.startswith("a\n")
     assert page.endswith("\nb\n")
     assert "old" not in page

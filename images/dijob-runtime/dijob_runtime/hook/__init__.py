@@ -1,6 +1,6 @@
 """Patches for DI-engine in the Python processes of a DIJob's pod.
 
-Each patched module of DI-engine has a module here with a function `patch`. `hook/sitecustomize.py`
-imports and calls it when a program imports DI-engine's module. The patches support ding 0.4 and
-0.5. They do nothing outside a DIJob.
+For each DI-engine module that is patched, this package has a module with a `patch` function.
+When a program imports the DI-engine module, `hook/sitecustomize.py` calls `patch`. The patches
+support ding 0.4 and 0.5. They do nothing outside a DIJob.
 """

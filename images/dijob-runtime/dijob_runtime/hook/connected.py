@@ -1,8 +1,8 @@
 """Delays the program's main function until this process is connected to its peers.
 
-DI-engine starts main at once, and events that it emits before a peer is connected are lost. Its own
-DQN example then waits for timeouts of 60 s. The peers are those of the peer list with which this
-process started, so a rank that joins later delays no other rank.
+DI-engine starts main at once, and events that it emits before a peer is connected are lost.
+DI-engine's own DQN example then waits for timeouts of 60 s. The peers are those in the peer list
+with which this process started, so a rank that joins later does not delay other ranks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dijob_runtime.topology import are_connected
 from dijob_runtime.world import FOLDER, PodWorld
 
 # The placeholder in the peer list for a rank that has succeeded
-# (operator/dijob/core/membership/address_list.py). It is not waited for.
+# (operator/dijob/core/membership/address_list.py). Processes do not wait for this address.
 PLACEHOLDER = "127.0.0.2"
 LOOK_SECONDS = 0.05
 SAY_EACH_SECONDS = 10.0
-# The interval of the checks for peers that were missing when the program started.
+# The interval between checks for peers that were missing when the program started.
 LATE_LOOK_SECONDS = 1.0
 # The file with the ranks that were missing when a process started, for the launcher
 # (the launcher's run/readiness.go).
@@ -33,7 +33,7 @@ LACKING = FOLDER / "without-peers"
 
 
 def patch(parallel: Any) -> None:
-    """Wait before DI-engine calls the program's main function, in each process that does so."""
+    """Make each process wait for its peers before DI-engine calls the program's main function."""
     usual = parallel._supervised_runner
 
     def supervised(router: Any, main: Callable[..., None], *args: Any, **kwargs: Any) -> None:
@@ -44,14 +44,14 @@ def patch(parallel: Any) -> None:
 
 
 def wait_until_connected(router: Any) -> None:
-    """Wait until all peers are connected, for at most DIJOB_CONNECT_SECONDS (120; 0: no wait)."""
+    """Wait for all peers to connect, up to DIJOB_CONNECT_SECONDS (default 120; 0 disables it)."""
     world, bound = PodWorld.read(), float(os.environ.get("DIJOB_CONNECT_SECONDS") or "120")
     if world is None or not hasattr(router._mq, "missing"):
         return
     worker = max(0, min(router.node_id - world.node_ids[0], world.workers - 1))
     world = replace(world, worker=worker)
     router.dijob_hub = world.topology == "star" and world.rank == 0
-    # If the program determines its connections itself, the job's peers are not expected.
+    # If the program determines its connections itself, the job's peers are not expected to connect.
     wanted = set() if OWN_WIRING in os.environ else select_peers(world)
     begin = told = time.monotonic()
     while bound > 0 and router._listener.is_alive():
@@ -61,10 +61,10 @@ def wait_until_connected(router: Any) -> None:
         # The task ended before this program started (kept.py), so the missing ranks have left. The
         # program starts, and receives the end of the task at once.
         if getattr(router, "dijob_over", False):
-            log_message(f"does not wait for {_format_ranks(missing)}: the task has already ended")
+            log_message(f"not waiting for {_format_ranks(missing)}: the task has already ended")
             return
         if now - begin >= bound:
-            text = "the program starts without %s: not connected after %g s"
+            text = "starting the program without %s: no connection within %g s"
             log_message(text % (_format_ranks(missing), bound))
             if wanted:
                 _report_missing(router, world, wanted, missing)
@@ -78,13 +78,13 @@ def wait_until_connected(router: Any) -> None:
 def _report_missing(
     router: Any, world: PodWorld, wanted: set[tuple[int, int]], missing: set[int]
 ) -> None:
-    """Report the missing ranks to the launcher until all are connected. It then closes the port of
-    the readiness probe, so that the rank is not Ready.
+    """Report the missing ranks to the launcher until all are connected. Until then, the launcher
+    keeps the port of the readiness probe closed, so that the rank is not Ready.
     """
     file = LACKING.with_name(f"{LACKING.name}-{router.node_id}")
     with suppress(OSError):  # without a launcher the directory does not exist
         file.write_text(_format_ranks(missing) + "\n")
-    # The router sets both attributes to None when it stops, so the thread gets them now.
+    # The thread gets `_listener` and `_mq` now, because the router sets both to None when it stops.
     known = (router._listener, router._mq, world, wanted, file)
     threading.Thread(target=_await_late, args=known, daemon=True).start()
 
@@ -106,8 +106,8 @@ def _format_ranks(ranks: set[int]) -> str:
 
 
 def select_peers(world: PodWorld) -> set[tuple[int, int]]:
-    """Return the processes, as (rank, worker), with which this one has a connection, in either
-    direction. With Redis these are all processes, because all of them use the server.
+    """Return, as (rank, worker), the processes to which this process connects and those that
+    connect to it. With Redis, these are all other processes, because every process uses the server.
 
     The rules are those of ding 0.5.3: ding/entry/cli_parsers/k8s_parser.py between pods, and
     ding/framework/parallel.py within a pod.

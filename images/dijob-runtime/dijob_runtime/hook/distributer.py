@@ -1,5 +1,4 @@
-"""Patch for DI-engine's exchangers of contexts and models
-(ding/framework/middleware/distributer.py).
+"""Patch for DI-engine's context and model exchangers (ding/framework/middleware/distributer.py).
 
 When the task has finished, the exchangers stop waiting for peers that have already left. Without
 the patch, collectors wait for 60 s and a learner waits forever, so the job would never end.
@@ -15,8 +14,8 @@ from typing import Any
 
 from dijob_runtime.world import PodWorld
 
-# Messages that were sent before the end may still arrive within this time, so that the last step is
-# complete.
+# Messages that were sent before the end may still arrive within this time, so that the last step
+# can be completed.
 GRACE_SECONDS = 10.0
 
 
@@ -37,7 +36,7 @@ def patch(module: ModuleType) -> None:
 class Wait:
     """The sleep function of a loop that waits for other processes.
 
-    The exchangers poll with `sleep`, which is the only place at which their loops can be left.
+    The exchangers poll with `sleep`, and their loops can be left only in this call.
     """
 
     def __init__(self, task: Any, sleep: Any) -> None:
@@ -59,8 +58,8 @@ def _ended_by(run: Any, wait: Wait) -> Any:
     @wraps(run)
     def until_ended(task: Any, *args: Any, **kwargs: Any) -> None:
         wait.ended_at = 0.0
-        # DI-engine's own loop ends after the step in which the task finishes. A step that is
-        # aborted here ends it in the same way.
+        # DI-engine's own loop ends after the step in which the task finishes. Aborting the step
+        # here ends the loop in the same way.
         with suppress(Ended):
             run(task, *args, **kwargs)
 

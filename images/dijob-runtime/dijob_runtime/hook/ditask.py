@@ -28,8 +28,8 @@ def patch(module: ModuleType) -> None:
         "mq_type": world.mq_type,
     }
     if world.mq_type != "nng":
-        # DI-engine's parser omits them if ranks do not connect to each other. All ranks would then
-        # count from 0.
+        # DI-engine's parser omits the node IDs if ranks do not connect to each other. The node IDs
+        # of every rank would then begin at 0.
         defaults["node_ids"] = ",".join(map(str, world.node_ids))
     if world.mq_type == "redis":
         defaults.update(redis_arguments())
@@ -37,8 +37,8 @@ def patch(module: ModuleType) -> None:
 
 
 def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
-    """Select the defaults when the command line is parsed: the job's, or DI-engine's own if the
-    command determines where its processes listen.
+    """Select the defaults when the command line is parsed. If the command determines where its
+    processes listen, the defaults are DI-engine's own. Otherwise they are the job's values.
     """
     options = [option for option in command.params if option.name in jobs]
     usual = {option.name: option.default for option in options}
@@ -58,8 +58,8 @@ def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
 
 
 def has_own_world(given: Mapping[str, Any], queue: str) -> bool:
-    """Whether a command determines where its processes listen, so that it runs as outside a job.
-    This is the rule of the launcher's ditask/ditask.go. `queue` is the job's.
+    """Whether a command determines where its processes listen. If so, the command runs as it would
+    outside a job. The launcher's ditask/ditask.go has the same rule. `queue` is the job's.
     """
     queue = given.get("mq_type", queue)
     listens = queue == "nng" or queue.startswith("torchrpc")

@@ -1,14 +1,16 @@
-"""Graceful shutdown on SIGTERM: the `finally` blocks of a program that DI-engine's Parallel runs
-are executed, and then its process ends.
+"""Graceful shutdown on SIGTERM for programs that DI-engine's Parallel runs: the program's `finally`
+blocks run, and then its process exits.
 
-Python's default action ends a process at once and skips these blocks. With several workers, a pod
-did not end at all: DI-engine starts its workers with mpire, and a worker of mpire (2.10, worker.py)
-ends only when its parent has received its result. SIGTERM goes to all processes of a pod, so the
-parent had already ended, and the worker waited for it until it was killed.
+Python's default action terminates a process at once and skips these blocks. A pod with several
+workers would not terminate at all: DI-engine starts its workers with mpire, and an mpire worker
+(2.10, worker.py) exits only when the parent has received the worker's result. SIGTERM goes to all
+processes of a pod, so the parent would already have exited, and the workers would wait for it until
+they are killed.
 
-With this patch, a worker ends without its parent. The parent keeps Python's default action, because
-it only waits for the workers. If it handled SIGTERM, mpire would interrupt the workers' `finally`
-blocks after a second. If the program has its own handler, that one applies.
+With this patch, a worker exits without waiting for its parent. The parent keeps Python's default
+action, because it only waits for the workers. If the parent handled SIGTERM, mpire would interrupt
+the workers' `finally` blocks after a second. If the program has its own handler, this patch does
+not replace it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from dijob_runtime.messages import log_message
 
 EXIT_CODE = 128 + signal.SIGTERM
 # Python runs signal handlers only between bytecodes of the main thread. During a call to a C
-# library (an allreduce with a lost peer) that never happens. After this time the process exits
-# without its `finally` blocks, so that it does not block the pod's end.
+# library, such as an allreduce with a lost peer, the handler never runs. After this time, the
+# process exits without running its `finally` blocks, so that the pod can terminate.
 STUCK_SECONDS = 5.0
 # The time for atexit functions and non-daemon threads after the program has returned.
 LEAVE_SECONDS = 5.0
@@ -35,10 +37,10 @@ PARENT_LOOK_SECONDS = 0.05
 
 
 def patch(parallel: Any) -> None:
-    """Wrap the method that runs a program, in the process in which it runs."""
+    """Wrap the method of Parallel that runs the program in this process or in a worker."""
     usual = parallel._subprocess_runner.__func__
 
-    # The name must be the same, because mpire pickles the method by its name.
+    # The wrapper must have the same name as the method, because mpire pickles methods by name.
     @wraps(usual)
     def _subprocess_runner(cls: Any, runner_kwargs: dict[str, Any], main_params: Any) -> None:
         ending.begin(in_worker=runner_kwargs.get("n_parallel_workers", 1) > 1)
@@ -51,10 +53,10 @@ def patch(parallel: Any) -> None:
 
 
 class ProcessEnding:
-    """The state of this process's shutdown. One object per process: `ending`, below."""
+    """The state of this process's shutdown. A process has only one such object: `ending`, below."""
 
     def __init__(self) -> None:
-        self._parent: int | None = None  # the parent's process ID, only in a worker of mpire
+        self._parent: int | None = None  # the parent's process ID, only in an mpire worker
         self._begun = threading.Event()
         self._wakeup = -1
 
@@ -68,7 +70,7 @@ class ProcessEnding:
             signal.signal(signal.SIGTERM, self._leave)
 
     def program_left(self) -> None:
-        """Make sure that the process ends, after the program has returned or raised."""
+        """Make sure that the process exits after the program has returned or raised."""
         if self._parent is not None:
             _in_background(self._end_with, self._parent)
         elif self._begun.is_set():
@@ -77,8 +79,8 @@ class ProcessEnding:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def forked(self) -> None:
-        """Restore the default action in a child process that the program has forked. It does not
-        run the program, so SIGTERM must end it at once, as without this patch.
+        """Restore the default action in a child process that the program has forked. The child does
+        not run the program, so SIGTERM must terminate the child at once, as without this patch.
         """
         if signal.getsignal(signal.SIGTERM) in (self._leave, _ignore_signal):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -127,8 +129,8 @@ class ProcessEnding:
             _flush_and_exit()
 
     def _end_with(self, parent: int) -> None:
-        """End a worker whose program has returned: when its parent ends, or LEAVE_SECONDS after
-        SIGTERM.
+        """Exit from a worker whose program has returned, either when the parent exits or
+        LEAVE_SECONDS after SIGTERM.
         """
         bound = LEAVE_SECONDS if self._begun.is_set() else float("inf")
         end = time.monotonic() + bound
@@ -137,7 +139,9 @@ class ProcessEnding:
         _flush_and_exit()
 
     def _end_behind_main(self) -> None:
-        """End the process LEAVE_SECONDS after its main thread, whatever threads still run."""
+        """Exit LEAVE_SECONDS after the main thread has ended, even if other threads are still
+        running.
+        """
         threading.main_thread().join()
         time.sleep(LEAVE_SECONDS)
         _flush_and_exit()

@@ -11,26 +11,26 @@ import threading
 from collections import deque
 from typing import Any, Callable
 
-# The limits: messages per event (or two per process in a large world), bytes per event, and bytes
-# in total. The oldest messages are dropped first.
+# The limits: messages per event (in a large world: two per process), bytes per event, and bytes in
+# total. The oldest messages are dropped first.
 MOST_MESSAGES = 64
 MOST_BYTES = 8 << 20
 MOST_BYTES_OF_ALL = 64 << 20
-# The name of task.emit("finish") in Parallel (ding 0.5.3, ding/framework/task.py,
-# _wrap_event_name).
+# The name that Parallel gives to the event of task.emit("finish") (ding 0.5.3,
+# ding/framework/task.py, _wrap_event_name).
 FINISH = "task.finish"
-# Set if the program determines itself to which addresses it connects.
+# Set if the program itself determines the addresses to which it connects.
 OWN_WIRING = "DIJOB_OWN_WIRING"
 
 
 def count_processes() -> int:
-    """Return the number of processes of the world."""
+    """Return the number of processes in the world."""
     return int(os.environ.get("DI_WORLD_SIZE") or 1)
 
 
 class Kept:
-    """Messages by event, within the limits. If the total is exceeded, the oldest message of the
-    event with the most bytes is dropped.
+    """Keeps messages by event, within the limits above. If the total limit is exceeded, the
+    oldest message of the event with the most bytes is dropped.
     """
 
     def __init__(self) -> None:
@@ -67,8 +67,8 @@ def patch(parallel: Any) -> None:
     # One store for the process, because Parallel is a singleton. The lock is reentrant, because a
     # listener that receives a kept message may register another listener.
     kept, lock = Kept(), threading.RLock()
-    # Events that have had a listener. If their listener is removed later, messages are dropped, as
-    # without this patch: the program no longer wants them.
+    # Events that have had a listener. If the listener of such an event is removed later, the
+    # program no longer wants the event's messages, so they are dropped, as without this patch.
     heard_once: set[str] = set()
 
     def handle(router: Any, topic: str, msg: Any) -> None:
@@ -79,7 +79,7 @@ def patch(parallel: Any) -> None:
                 kept.put(topic, msg)
                 if topic == FINISH:
                     router.dijob_over = True
-        queue = router._mq  # None while this process ends
+        queue = router._mq  # None while this process exits
         if topic == FINISH and queue is not None:
             _pass_on(router, queue, msg)
 
@@ -110,8 +110,8 @@ def _reset_finish(router: Any) -> None:
 def _pass_on(router: Any, queue: Any, msg: Any) -> None:
     """Forward FINISH in a star, where only rank 0 is connected to all other ranks.
 
-    A process that has received FINISH does not repeat it (nng.py), provided that all processes are
-    connected as the job specifies.
+    If all processes are connected as the job specifies, a process that has received FINISH does not
+    repeat it when it leaves (nng.py).
     """
     relays = getattr(router, "dijob_hub", False) and not getattr(router, "dijob_relayed", False)
     router.dijob_relayed = True

@@ -1,6 +1,6 @@
-"""Patch for mpire's workers (mpire/worker.py), in which DI-engine runs programs: mpire must not
-change their handler of SIGTERM. A handler that the program's modules have set stays; otherwise
-ending.py sets one.
+"""Patch for mpire's workers (mpire/worker.py), in which DI-engine runs programs: it prevents mpire
+from changing the SIGTERM handler of a worker. A handler that the program's modules have set is
+kept; otherwise ending.py sets one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ RUNNER = "_subprocess_runner"
 
 
 def patch(module: ModuleType) -> None:
-    """Restore SIGTERM's handler after mpire has set its own, but only in DI-engine's workers and
-    not in other pools of the program.
+    """Restore the SIGTERM handler after mpire has set its own. This applies only to DI-engine's
+    workers, not to the program's other pools.
     """
     known: Any = module
-    # Before 2.7, mpire has no handler of SIGTERM and no such method.
+    # Versions of mpire before 2.7 set no SIGTERM handler and do not have this method.
     usual = getattr(known.AbstractWorker, "_set_signal_handlers", None)
     if PodWorld.read() is None or usual is None:
         return

@@ -1,7 +1,7 @@
-"""Patch for DI-engine's queue over nng (ding/framework/message_queue/nng.py).
+"""Patch for DI-engine's nng queue (ding/framework/message_queue/nng.py).
 
-It connects in the background, so that nng retries every failure, and it makes sure that the end of
-the task reaches all peers before the socket is closed.
+The patched queue connects in the background, so that nng retries after every failure. It also makes
+sure that the end of the task reaches all peers before the socket is closed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from dijob_runtime.hook.kept import FINISH, count_processes
 from dijob_runtime.hook.receiving import Message, make_recv
 from dijob_runtime.world import PodWorld
 
-# How long a process that has emitted the end of the task stays, unless all others leave before.
+# How long a process that has emitted the end of the task keeps running, unless all other processes
+# leave earlier.
 LAST_WORD_SECONDS = 2.0
 SAY_AGAIN_SECONDS = 0.2
-# The size of nng's buffers in messages, for receiving and for each peer: nng's default and its
-# maximum.
+# The default and the maximum size, in messages, of nng's receive buffer and of its send buffer for
+# each peer.
 ROOM, MOST_ROOM = 16, 8192
 
 
@@ -33,7 +34,7 @@ def patch(module: ModuleType) -> None:
     class Bus(socket):  # type: ignore[misc, valid-type]
         """Connects in the background, so that nng retries after any error.
 
-        In the foreground, nng tries once. If the peer does not listen yet, DI-engine prints a
+        In the foreground, nng tries only once. If the peer is not listening yet, DI-engine prints a
         traceback, and if there is no route to the address, nng never tries again.
         """
 
@@ -70,10 +71,11 @@ def _receive_message(mq: Any) -> Message:
 
 
 def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-    """Return the ranks of those `wanted` processes, as (rank, worker), that are not connected.
+    """Return the ranks of the processes in `wanted`, given as (rank, worker), that are not
+    connected.
 
     If the program determines its connections itself, `wanted` is empty and the ranks are unknown.
-    Then rank 0 is returned for them while fewer connections exist than the program asked for.
+    In that case, the result is {0} while there are fewer connections than the program requested.
     """
     hosts = Counter(_remote_host(pipe) for pipe in mq._sock.pipes) if mq._running else Counter()
     if sum(hosts.values()) >= max(len(wanted), len(mq.attach_to)):
@@ -93,13 +95,14 @@ def _remote_host(pipe: Any) -> str:
 
 
 def _say_last_word(mq: Any, publish: Any) -> None:
-    """Repeat the end of the task until all peers have left, for at most LAST_WORD_SECONDS.
+    """Repeat the event for the end of the task until all peers have left, for at most
+    LAST_WORD_SECONDS.
 
-    nng drops unsent messages when a socket is closed, and messages that reach a peer faster than it
-    reads them.
+    nng drops unsent messages when a socket is closed. It also drops messages that arrive at a peer
+    faster than the peer reads them.
     """
     data, end = getattr(mq, "dijob_last_word", None), time.monotonic() + LAST_WORD_SECONDS
-    # The garbage collector stops a queue a second time, when it no longer has a socket.
+    # The garbage collector stops a queue a second time, when the queue no longer has a socket.
     while data is not None and mq._running and mq._sock.pipes and time.monotonic() < end:
         publish(mq, FINISH, data)
         if mq.dijob_finish_heard:

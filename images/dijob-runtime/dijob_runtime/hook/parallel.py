@@ -1,8 +1,8 @@
 """Patch for DI-engine's Parallel (ding/framework/parallel.py).
 
-Its runner gets the job's arguments, its program starts when all peers are connected
-(connected.py), no event is lost before its listener is registered (kept.py), and SIGTERM ends it
-gracefully (ending.py).
+Parallel.runner gets the job's arguments. The program starts when all peers are connected
+(connected.py). Events that arrive before their listener is registered are not lost (kept.py).
+SIGTERM shuts the program down gracefully (ending.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DITASK = "ding.entry.cli_ditask"
 
 
 def patch(module: ModuleType) -> None:
-    """Apply all patches of Parallel."""
+    """Apply all patches to Parallel."""
     if PodWorld.read() is None:
         return
     _patch_runner(module.Parallel)
@@ -48,12 +48,12 @@ def _patch_runner(parallel: Any) -> None:
     def runner(cls: Any, *args: Any, **kwargs: Any) -> Callable[..., None]:
         given = without_none(signature.bind_partial(cls, *args, **kwargs).arguments)
         del given["cls"]
-        # ditask passes every argument, from its options and DI-engine's parser. Nothing is missing.
+        # ditask passes every argument (from its options or DI-engine's parser), so none is added.
         by_ditask = sys._getframe(1).f_globals.get("__name__") == DITASK
         told = given if by_ditask else parallel_args(**given)
         _update_environment(told)
         if str(told.get("mq_type")).startswith("torchrpc"):
-            # parallel_args() has replaced Parallel.runner with the one of torchrpc/runner.py.
+            # parallel_args() has replaced Parallel.runner with the one in torchrpc/runner.py.
             return _with_exit_code(cls.runner(**told))
         return _with_exit_code(usual(cls, **told))
 
@@ -63,8 +63,8 @@ def _patch_runner(parallel: Any) -> None:
 def _with_exit_code(run: Callable[..., None]) -> Callable[..., None]:
     """Restore the exit code of a worker's SystemExit.
 
-    mpire (2.10, exception.py) raises it again in the parent, but without its code. A program that
-    calls sys.exit(3) in a worker would succeed.
+    mpire (2.10, exception.py) raises the exception again in the parent, but without the code.
+    Without this function, a program that calls sys.exit(3) in a worker would exit with 0.
     """
 
     @wraps(run)
@@ -80,8 +80,8 @@ def _with_exit_code(run: Callable[..., None]) -> Callable[..., None]:
 
 
 def _update_environment(told: dict[str, Any]) -> None:
-    """Update the environment to the world of this program's arguments, for the program itself and
-    for the processes that it starts.
+    """Update the environment to the world that this program's arguments describe, for the program
+    itself and for the processes that it starts.
     """
     world = PodWorld.read()
     if world is None:
@@ -99,7 +99,8 @@ def _update_environment(told: dict[str, Any]) -> None:
     if world.mq_type != "nng" or "DI_MQ_TYPE" in os.environ:
         os.environ["DI_MQ_TYPE"] = world.mq_type
     ports = told.get("ports")
-    # If the program connects to other addresses than the job's, the job's peers are not expected.
+    # If the program connects to addresses other than the job's, the job's peers are not expected to
+    # connect.
     theirs, jobs = set(told.get("attach_to") or ()), set(links_of(world, _first_port(ports)))
     if (
         world.mq_type != "redis"
@@ -119,7 +120,7 @@ def _resolve_links(links: set[str]) -> set[tuple[str, str]]:
 
 
 def _resolve_host(host: str) -> str:
-    """Return the host's address; the host itself if it does not resolve."""
+    """Return the address of a host, or the host unchanged if it cannot be resolved."""
     try:
         return str(socket.getaddrinfo(host.strip("[]"), None)[0][4][0])
     except (OSError, UnicodeError):  # UnicodeError: not a valid host name
@@ -127,5 +128,7 @@ def _resolve_host(host: str) -> str:
 
 
 def _first_port(ports: Any) -> int:
-    """Return the first port of Parallel.runner's argument: a number, a list, or None."""
+    """Return the first port in the `ports` argument of Parallel.runner: a number, a list or
+    None.
+    """
     return ports if isinstance(ports, int) else (list(ports or ()) or [BASE_PORT])[0]

@@ -1,7 +1,8 @@
 """Reports the progress that DI-engine logs, if the operator has an HTTP server.
 
-DI-engine has no hook for its training's progress, but its middleware logs it in fixed formats
-(ding/framework/middleware/functional: trainer.py and evaluator.py). So the program needs no change.
+DI-engine has no hook for the training's progress, but its middleware logs the progress in fixed
+formats (ding/framework/middleware/functional: trainer.py and evaluator.py). So the program does not
+have to be changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MARK = "Train Iter("
 # The number of digits is limited to what Python's conversion and the server accept.
 ITERATION = re.compile(r"Train Iter\((\d{1,15})\)")
 ENV_STEP = re.compile(r"Env Step\((\d{1,15})\)")
-# DI-engine up to 0.4 calls it a reward.
+# DI-engine up to 0.4 logs "Reward" instead of "Return".
 RETURN = re.compile(r"(?:Episode|Eval) (?:Return|Reward)\((-?\d{1,300}(?:\.\d{1,300})?)\)")
 
 
@@ -31,7 +32,7 @@ def watch_log() -> None:
 
 
 def parse_figures(text: str) -> dict[str, Any]:
-    """Return the values in a line of the log, as arguments of `report`."""
+    """Return the values in a log line, as keyword arguments for `report`."""
     forms = (
         ("iteration", ITERATION, int),
         ("env_step", ENV_STEP, int),

@@ -1,9 +1,9 @@
 """The receive loop of DI-engine's queues, which handles errors.
 
-DI-engine 0.5.3 (nng.py, redis.py) logs an error with an invalid call, which prints a traceback of
-the logger, and retries at once. It does so even if the program itself has closed the connection
-because it is ending. This loop logs one warning, pauses between attempts, and ends when the queue
-is stopped.
+After an error, DI-engine 0.5.3 (nng.py, redis.py) calls the logger with invalid arguments, which
+prints a traceback from the logger, and then retries at once. This happens even if the program
+itself has closed the connection because it is exiting. This loop logs one warning, pauses between
+attempts, and ends when the queue is stopped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Patch for DI-engine's queue over Redis (ding/framework/message_queue/redis.py).
+"""Patch for DI-engine's Redis queue (ding/framework/message_queue/redis.py).
 
 Redis drops messages without a subscriber, and no process knows which others are connected. With
-this patch, a process can check that (`missing`), and it receives the first events of its peers even
-if it subscribes to them later.
+this patch, a process can check which peers are connected (`missing`). It also receives the first
+events of its peers, even if it subscribes to these events later.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from dijob_runtime.hook.receiving import Message, make_recv
 from dijob_runtime.messages import log_message
 from dijob_runtime.world import PodWorld
 
-# How long after its start a process receives all events, including those without a listener, which
-# kept.py keeps. It is limited, because each message to every process multiplies the server's work.
+# How long after its start a process receives all events. Events without a listener are kept
+# (kept.py). The time is limited, because sending each message to every process multiplies the
+# server's work.
 HEARS_ALL_SECONDS = 60.0
 LOOK_SECONDS = 0.001
-# DI-engine's prefix of each message, which contains the sender's ID.
+# The prefix that DI-engine adds to each message. It contains the sender's ID.
 MESSAGE = re.compile(rb"[0-9a-f]{32}::", re.ASCII)
 
 
@@ -46,7 +47,7 @@ def patch(module: ModuleType) -> None:
 
 
 def _receive_message(mq: Any) -> Message | None:
-    """Return the next message of another process; None if there is none now."""
+    """Return the next message from another process, or None if there is none at the moment."""
     found = mq._sub.get_message(ignore_subscribe_messages=True)
     if found is None:
         time.sleep(LOOK_SECONDS)
@@ -60,19 +61,19 @@ def _receive_message(mq: Any) -> Message | None:
 
 
 def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-    """Return the ranks of those `wanted` processes, as (rank, worker), that the server does not
-    know yet. Each process announces itself by a subscription to its own channel, which carries no
-    messages.
+    """Return the ranks of the processes in `wanted`, given as (rank, worker), that the server does
+    not know yet. Each process announces itself by subscribing to its own channel. No messages are
+    sent on this channel.
     """
     channels = {_process_channel(peer): peer for peer in wanted}
     known: set[str] = set()
-    # The listening thread creates it, possibly a moment later.
+    # The listening thread creates `_sub`, possibly a moment later.
     if channels and isinstance(getattr(mq, "_sub", None), Subscriptions):
         try:
             mq._sub.announce(_process_channel(world.me))
             known = {name.decode() for name, count in mq._client.pubsub_numsub(*channels) if count}
         except mq.dijob_error:
-            pass  # the server is away for a moment; the caller asks again
+            pass  # the server is temporarily unavailable; the caller asks again
     return {rank for channel, (rank, _) in channels.items() if channel not in known}
 
 
@@ -82,7 +83,9 @@ def _process_channel(process: tuple[int, int]) -> str:
 
 
 class Subscriptions:
-    """Wraps redis-py's PubSub: for a while it receives all messages, and each message once."""
+    """Wraps redis-py's PubSub: for HEARS_ALL_SECONDS, it receives all messages, each of them
+    once.
+    """
 
     def __init__(self, pubsub: Any) -> None:
         self._pubsub = pubsub
@@ -91,7 +94,7 @@ class Subscriptions:
         self._announced = ""
 
     def announce(self, channel: str) -> None:
-        """Subscribe to this process's own channel, if that has not been done."""
+        """Subscribe to this process's own channel, unless this has already been done."""
         if self._announced != channel:
             self._pubsub.subscribe(channel)
             self._announced = channel
@@ -100,10 +103,10 @@ class Subscriptions:
         return getattr(self._pubsub, name)
 
     def get_message(self, **options: Any) -> Any:
-        """Return the next message; None if there is none now.
+        """Return the next message, or None if there is none at the moment.
 
-        If the process is subscribed to a channel, the server sends each of its messages twice:
-        first for the channel and then for the pattern. The second one is skipped.
+        If the process is subscribed to a channel, the server sends it each message on that channel
+        twice: first for the channel and then for the pattern. The second copy is skipped.
         """
         if self._until and time.monotonic() > self._until:
             self._until = 0.0

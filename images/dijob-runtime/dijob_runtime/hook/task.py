@@ -1,4 +1,4 @@
-"""Patch for DI-engine's task (ding/framework/task.py): a process that fails does not end the
+"""Patch for DI-engine's task (ding/framework/task.py): a process that fails does not stop the
 others.
 
 DI-engine emits the end of the task whenever a process leaves `with task.start()`, even because of
@@ -33,7 +33,7 @@ def _quiet_after_failure(leave: Any) -> Any:
         if kind is Ended:  # the program has its own loop instead of task.run, which catches it
             leave(task, None, None, None)
             return True
-        # A failure: DI-engine's own code runs, but its events stay in this process.
+        # After a failure, DI-engine's own code runs, but its events stay in this process.
         emit = task.emit
         task.emit = lambda event, *args, **_: emit(event, *args, only_local=True)
         try:

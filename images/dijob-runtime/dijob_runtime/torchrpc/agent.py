@@ -1,8 +1,8 @@
 """The RPC agent of one process, whose peers join and leave. Needs torch 1.13 or newer.
 
 It uses the same steps as torch for a group without a fixed size
-(torch/distributed/rpc/backend_registry.py, world_size None). But torch informs all members of all
-others through one shared store, and every member must take part in each change. Here each process
+(torch/distributed/rpc/backend_registry.py, world_size None). But in torch, all members find each
+other through one shared store, and every member must take part in each change. Here each process
 has its own store, and registers peers after their handshake.
 """
 
@@ -20,26 +20,29 @@ from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
 from dijob_runtime.torchrpc.outbox import Message
 from dijob_runtime.torchrpc.packed import Packed, wait_for_tensors
 
-# Only TCP. torch selects shared memory, CMA and CUDA IPC by the machine's boot ID. Pods on one node
-# have the same boot ID, but not the same memory and GPUs. With CUDA IPC, torch aborts a process
-# that is offered a GPU of another pod, because the process does not see that GPU.
+# Only TCP is used. By default, torch would use shared memory, CMA and CUDA IPC between processes
+# with the same boot ID. Pods on one node have the same boot ID, but not the same memory and GPUs.
+# With CUDA IPC, torch aborts a process that is offered a GPU of another pod, because the process
+# does not see that GPU.
 TRANSPORTS = ["uv"]
 CHANNELS = ["mpt_uv", "basic"]
-# Preferred if they are available: InfiniBand directly to the GPU. cuda_basic uses TCP through
-# `basic`.
+# Between GPUs, direct InfiniBand transfers (cuda_gdr) are preferred if they are available.
+# cuda_basic uses TCP through `basic`.
 GPU_TRANSPORTS = ["ibv", *TRANSPORTS]
 GPU_CHANNELS = ["cuda_gdr", "cuda_basic", *CHANNELS]
-# With more than one thread, two messages of one peer can overtake each other.
+# With more than one thread, messages from one peer can arrive out of order.
 THREADS = 1
-# A message that has not arrived by then counts as lost. It is long, because 1 GB may be in transit.
+# A message that has not arrived within this time counts as lost. The timeout is long, because 1 GB
+# may be in transit.
 TIMEOUT_SECONDS = 120.0
 # torch stores the IDs of workers in an int16, and IDs are not reused.
 MOST_PEERS = 2**15 - 1
-# The store prefix under which torch registers an agent's address and looks up a peer's.
+# The store prefix under which torch registers the address of an agent and looks up the addresses of
+# peers.
 ADDRESSES = "addrs"
 
-# The messages that have arrived in this process; None ends the queue. Both names are global,
-# because torch calls `receive` by its name.
+# The messages that have arrived in this process; None ends the queue. `inbox` and `receive` are
+# global, because torch calls `receive` by its name.
 inbox: queue.Queue[Message | None] = queue.Queue()
 
 
@@ -80,7 +83,7 @@ class Agent:
         dist_autograd._init(0)  # required by the agent
         self._agent = TensorPipeAgent(store, name, 0, None, options, {}, self._devices)
         api._init_rpc_states(self._agent)
-        # uv://HOST:PORT. Peers replace the host with the one by which they reach this process.
+        # uv://HOST:PORT. torch takes HOST from the interface in TP_SOCKET_IFNAME, which mq.py sets.
         self.url = self._store.get(name).decode()
 
     def join(self, node: int, url: str) -> None:
@@ -98,7 +101,7 @@ class Agent:
         )
 
     def leave(self, node: int) -> None:
-        """Remove a peer. Messages that are in transit to it fail."""
+        """Remove a peer. Messages that are in transit to this peer fail."""
         number = self._ids.pop(node, None)
         if number is not None:
             self._agent._update_group_membership(
@@ -106,11 +109,13 @@ class Agent:
             )
 
     def send(self, node: int, messages: list[Message]) -> torch.futures.Future[None]:
-        """Send messages to a registered peer. The future fails if they cannot have arrived."""
+        """Send messages to a registered peer. The future fails if the peer does not confirm their
+        arrival.
+        """
         return rpc.rpc_async(_agent_name(node), receive, args=(messages,), timeout=TIMEOUT_SECONDS)
 
     def stop(self) -> None:
-        """Stop the agent. It does not wait for the peers, which may be gone."""
+        """Stop the agent without waiting for the peers, which may be gone."""
         rpc.shutdown(graceful=False)
 
 

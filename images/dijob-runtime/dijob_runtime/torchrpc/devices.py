@@ -1,4 +1,4 @@
-"""Parses and checks the GPU options of DI-engine's documentation of torchrpc.
+"""Parses and checks the GPU options that DI-engine documents for torchrpc.
 
 It uses only the standard library, so that it can be tested without torch.
 """
@@ -43,19 +43,19 @@ def parse_gpus(text: str) -> tuple[int, ...]:
 
 
 def find_misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
-    """Return what is wrong with a device map for this process; "" if it is valid.
+    """Return the error in a device map for this process, or "" if the map is valid.
 
-    `local` is the number of its GPUs and `nodes` the number of node IDs (None: unknown). torch does
-    not accept two links between one GPU and one peer.
+    `local` is the number of this process's GPUs, and `nodes` is the number of node IDs (None if it
+    is unknown). torch does not accept two links between one GPU and one peer.
     """
     named: set[tuple[str, int, int]] = set()
     for link in dict.fromkeys(links):  # a link that is given twice is harmless
         what = f"--cuda-device-map {link.peer}_{link.local}_{link.remote}"
         if link.local >= local:
-            return f"{what} names local GPU {link.local}, but this process has {local}"
+            return f"{what} names local GPU {link.local}, but this process has {local} in total"
         if nodes is not None and link.peer >= nodes:
             return f"{what} names node {link.peer}, but the job's node ids are 0 to {nodes - 1}"
-        # Each GPU, on either side, can be used once for each peer.
+        # For each peer, a GPU on either side can be used only once.
         ends = {("here", link.peer, link.local), ("there", link.peer, link.remote)}
         if ends & named:
             return f"{what} names a GPU that another link to node {link.peer} already uses"
@@ -66,10 +66,10 @@ def find_misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
 def misfit_of_peer(
     links: Iterable[Link], node: int, gpus: int, takes: tuple[int, ...] | None = None
 ) -> str:
-    """Return what is wrong with a device map for the peer with this node ID; "" if it is valid.
+    """Return the error in a device map for the peer with this node ID, or "" if the map is valid.
 
-    `gpus` is the number of the peer's GPUs, and `takes` are those on which it accepts tensors
-    (None: on all).
+    `gpus` is the number of the peer's GPUs. `takes` lists the GPUs on which the peer accepts
+    tensors (None: all of them).
     """
     for link in links:
         if link.peer != node:
@@ -79,7 +79,7 @@ def misfit_of_peer(
             f" of node {node}"
         )
         if link.remote >= gpus:
-            return f"{what}, which has {gpus}"
+            return f"{what}, which has {gpus} in total"
         if takes is not None and link.remote not in takes:
             where = f"GPU {', '.join(map(str, takes))}" if takes else "the CPU"
             return f"{what}, which accepts tensors only on {where}"

@@ -1,9 +1,9 @@
-"""Events whose tensors torch sends from GPU to GPU.
+"""Emits and handles events whose tensors torch sends from GPU to GPU.
 
-DI-engine pickles an event before its queue gets it (ding 0.5.3, ding/framework/parallel.py), which
-copies tensors to the CPU. So a process with mapped GPUs bypasses that when it emits events. Every
-process must be able to receive such events, because a process without a GPU can have peers with
-GPUs.
+DI-engine pickles an event before the queue gets it (ding 0.5.3, ding/framework/parallel.py).
+Pickling copies tensors to the CPU. So a process with mapped GPUs bypasses the pickling when it
+emits events. Every process must be able to receive such events, because a process without a GPU can
+have peers with GPUs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from dijob_runtime.torchrpc.packed import Packed, pack_arguments
 
 
 def install(emits: bool) -> None:
-    """Patch this process's Parallel once: to receive packed events, and to emit them if `emits`."""
+    """Patch this process's Parallel once, so that it receives packed events and, if `emits` is
+    true, also emits them.
+    """
     if emits and not getattr(Parallel.emit, "knows_packed", False):
         Parallel.emit = _wrap_emit(Parallel.emit)
     usual = Parallel._handle_message
@@ -28,8 +30,8 @@ def install(emits: bool) -> None:
 
 def _wrap_emit(usual: Callable[..., None]) -> Callable[..., None]:
     def emit(router: Any, event: str, *args: Any, **kwargs: Any) -> None:
-        """Emit an event, as Parallel.emit does. The end of the task takes the usual way, on which
-        it can be forwarded (hook/kept.py).
+        """Emit an event, as Parallel.emit does. The end of the task is emitted in the usual way, so
+        that it can be forwarded (hook/kept.py).
         """
         if event == FINISH:
             usual(router, event, *args, **kwargs)
@@ -42,7 +44,7 @@ def _wrap_emit(usual: Callable[..., None]) -> Callable[..., None]:
 
 def _wrap_handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
     def handle(router: Any, topic: str, message: Any) -> None:
-        """Handle a message, as Parallel._handle_message does for pickled ones."""
+        """Handle a packed message as Parallel._handle_message handles pickled messages."""
         if not isinstance(message, Packed):
             usual(router, topic, message)
             return
@@ -52,7 +54,7 @@ def _wrap_handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str,
         try:
             given = message.unpacked()
         except Exception as error:  # of any class: unpickling runs code of the user's objects
-            log_message(f"cannot unpickle an event {topic!r}: {error}")
+            log_message(f"cannot unpickle an event of type {topic!r}: {error}")
             return
         router._event_loop.emit(topic, *given["a"], **given["k"])
 

@@ -1,4 +1,4 @@
-"""The queue torchrpc as a class of DI-engine's interface (ding 0.5.3,
+"""The torchrpc queue, which implements DI-engine's interface for message queues (ding 0.5.3,
 ding/framework/message_queue/mq.py). Importing this module registers it.
 """
 
@@ -29,8 +29,8 @@ FLUSH_SECONDS = 5.0
 
 @MQ_REGISTRY.register("torchrpc:cpu")
 class TorchRpcMQ(MQ):
-    """Sends each message to all connected peers, as nng does. Peers without a listener for its
-    topic drop it.
+    """Sends each message to all connected peers, as nng does. Peers without a listener for the
+    message's topic drop the message.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TorchRpcMQ(MQ):
         self._gpus = list(devices.parse_gpus(local_gpus))
         direct.install(bool(self._gpus))
         self._peers: dict[int, Outbox] = {}
-        # For each peer, the GPUs of this process that send to it directly.
+        # For each peer, the GPUs of this process that send to the peer directly.
         self._mapped: dict[int, tuple[int, ...]] = {}
         self._cards: dict[int, Card] = {}
         self._lock = threading.Lock()
@@ -75,7 +75,9 @@ class TorchRpcMQ(MQ):
         )
 
     def missing(self, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-        """Return the ranks of those `wanted` processes, (rank, worker), that are not connected."""
+        """Return the ranks of the processes in `wanted`, given as (rank, worker), that are not
+        connected.
+        """
         known = self._cards if self._running else {}
         return {rank for rank, worker in wanted if rank * world.workers + worker not in known}
 
@@ -84,7 +86,7 @@ class TorchRpcMQ(MQ):
 
     def publish_packed(self, topic: str, message: Packed) -> None:
         """Send an event whose tensors go from GPU to GPU if the device map says so (direct.py)."""
-        # Peers with the same GPUs share one copy, because each copy to the CPU takes time.
+        # Each copy to the CPU takes time, so one copy serves all peers to which the same GPUs send.
         copies: dict[tuple[int, ...], Packed] = {}
         with self._lock:
             for node, peer in list(self._peers.items()) if self._running else ():
@@ -125,11 +127,11 @@ class TorchRpcMQ(MQ):
                 peer.put((topic, data), size)
 
     def _joined(self, card: Card) -> None:
-        if card.node in self._cards:  # it has returned before its loss was noticed
+        if card.node in self._cards:  # it returned before its loss was noticed
             self._left(self._cards[card.node])
         wrong = devices.misfit_of_peer(self._links, card.node, card.gpus, card.takes)
         if wrong:
-            log_message(f"{wrong}: tensors are sent to it through the CPU")
+            log_message(f"{wrong}: tensors for this node are sent through the CPU")
         self._mapped[card.node] = tuple(
             link.local for link in self._links if link.peer == card.node and not wrong
         )

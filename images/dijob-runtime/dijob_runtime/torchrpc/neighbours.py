@@ -1,4 +1,4 @@
-"""Discovery of peers: connections that stay open as long as both processes live.
+"""Discovers peers through connections that stay open as long as both processes live.
 
 It uses only the standard library, so that it can be tested without torch.
 """
@@ -24,16 +24,16 @@ SAY_EVERY_SECONDS = 30.0
 KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 # The ioctl for an interface's IPv4 address (linux/sockios.h).
 SIOCGIFADDR = 0x8915
-# The longest handshake in bytes. A card needs a small part of it.
+# The maximum length of a handshake, in bytes. A card is much shorter.
 LIMIT = 4096
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a process sends in the handshake: DI-engine's node ID, the address of its RPC agent, its
-    `life`, the number of its GPUs, and those on which it accepts tensors.
+    """The data that a process sends in the handshake: its node ID in DI-engine, the address of its
+    RPC agent, its `life`, the number of its GPUs, and the GPUs on which it accepts tensors.
 
-    `life` is random. It distinguishes a process from an earlier one with the same node ID.
+    `life` is random. It distinguishes a process from an earlier process with the same node ID.
     """
 
     node: int
@@ -77,7 +77,7 @@ class Neighbours:
         asyncio.run_coroutine_threadsafe(self._begin(listen, dial), self._loop).result()
 
     def stop(self) -> None:
-        """Close all connections, so that the peers notice the end at once."""
+        """Close all connections, so that the peers notice at once that this process has left."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(5)
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -96,8 +96,8 @@ class Neighbours:
         clock, said = self._loop.time, self._loop.time()
         while True:
             try:
-                # A separate task, as for an accepted connection: _talk removes its own task from
-                # the set, and that must not be this one.
+                # _talk removes the task in which it runs from the set. The task of _dial must stay
+                # in the set, so _talk gets a task of its own, as for an accepted connection.
                 await self._loop.create_task(
                     self._talk(*await asyncio.open_connection(host, port, limit=LIMIT))
                 )
@@ -125,8 +125,9 @@ class Neighbours:
             writer.close()
 
     async def _while_it_lasts(self, card: Card, reader: asyncio.StreamReader) -> None:
-        """Report a peer as joined while it has a connection. Two processes that connect to each
-        other have two connections, but are reported once.
+        """Report that a peer has joined, and report that it has left once its last connection is
+        closed. Two processes that connect to each other have two connections, but each of them
+        reports the other only once.
         """
         links = self._links.get(card.life, 0)
         if not links and not self._join(card):
@@ -162,7 +163,9 @@ class Neighbours:
 
 
 def _parse_card(line: bytes) -> Card | None:
-    """Return the card in a line; None if it is not a card. Raises ValueError if it is not JSON."""
+    """Return the card in a line, or None if the JSON is not a card. Raises ValueError if the line
+    is not JSON.
+    """
     given = json.loads(line)
     try:
         node, url, life, gpus = (given[name] for name in ("node", "url", "life", "gpus"))
@@ -173,13 +176,13 @@ def _parse_card(line: bytes) -> Card | None:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of tcp://HOST:PORT, with an IPv6 address in brackets."""
+    """Return the host and port of tcp://HOST:PORT. The brackets of an IPv6 address are removed."""
     host, _, port = address.split("://", 1)[-1].rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def interface_of(host: str) -> str:
-    """Return the name of the network interface with this IPv4 address; "" if there is none."""
+    """Return the name of the network interface with this IPv4 address, or "" if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         for _, name in socket.if_nameindex():
             try:
@@ -194,5 +197,5 @@ def interface_of(host: str) -> str:
 def _keep_alive(link: socket.socket) -> None:
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE:
-        if hasattr(socket, name):  # other systems than Linux lack some
+        if hasattr(socket, name):  # systems other than Linux lack some
             link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

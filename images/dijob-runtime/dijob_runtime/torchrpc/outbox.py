@@ -13,11 +13,11 @@ from typing import Any, Callable, Tuple
 
 from dijob_runtime.messages import log_message
 
-# The limits for messages that wait or are in transit. A faster publisher is blocked, so that memory
-# does not grow without bounds.
+# The limits for messages that are waiting or in transit. A publisher that exceeds them is blocked,
+# so that memory does not grow without bounds.
 MOST_BYTES = 256 * 2**20
 MOST_MESSAGES = 256
-# While a call is in transit, a second one is started only for this much data.
+# While a call is in transit, another call is started only if at least this many bytes are waiting.
 CALL_BYTES = 2**20
 
 # (topic, message)
@@ -25,8 +25,8 @@ Message = Tuple[str, Any]
 
 
 class Outbox:
-    """Sends messages to one peer. `send` sends some of them in one call, and returns a future that
-    fails if they cannot have arrived.
+    """Sends messages to one peer. The function `send` sends several messages in one call, and
+    returns a future that fails if the peer does not confirm their arrival.
     """
 
     def __init__(self, node: int, send: Callable[[list[Message]], Any]) -> None:
@@ -54,7 +54,7 @@ class Outbox:
             self._send_due()
 
     def flush(self, seconds: float) -> None:
-        """Wait until all messages have arrived, for at most this time."""
+        """Wait until all messages have arrived, but for at most this many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._gone or not self._messages, seconds)
 
@@ -74,7 +74,7 @@ class Outbox:
             self._calls += 1
             try:
                 self._send(messages).add_done_callback(partial(self._arrived, len(messages), size))
-            except RuntimeError as error:  # the peer has left at this moment
+            except RuntimeError as error:  # the peer has just left
                 self._done(len(messages), size, str(error))
 
     def _take(self) -> tuple[list[Message], int]:

@@ -1,5 +1,5 @@
-"""The arguments of an event between processes whose GPUs send to each other: the tensors are
-separate, and everything else is pickled.
+"""Packs an event's arguments for processes whose GPUs send to each other directly: tensors
+are kept separate, and everything else is pickled.
 
 The arguments are copied when the event is emitted. The emitting program continues during the
 transfer, and may change a model's parameters or a list before they are sent.
@@ -16,9 +16,9 @@ from typing import Any, Callable, Iterable
 import torch
 
 # Data of at least this size is sent as a tensor. torch uses a separate channel for the memory of
-# tensors, which is slower for less data.
+# tensors. This channel is slower for smaller data.
 TENSOR_BYTES = 256 * 2**10
-# The name of the function with which a pickle refers to a tensor.
+# The name of the function by which a pickle refers to a tensor.
 SLOT = "tensor_in_slot"
 
 
@@ -36,8 +36,8 @@ class Packed:
         return len(self.data) + tensors
 
     def for_gpus(self, gpus: Iterable[int]) -> Packed:
-        """Return it for a peer to which these GPUs send directly. Tensors on other GPUs are copied
-        to the CPU.
+        """Return this event in the form for a peer to which these GPUs send directly. Tensors on
+        other GPUs are copied to the CPU.
         """
         if all(_goes_as_it_is(tensor, gpus) for tensor in self.tensors):
             return self
@@ -47,14 +47,14 @@ class Packed:
         )
 
     def unpacked(self) -> Any:
-        """Return the arguments. Raises any exception of unpickling."""
+        """Return the arguments. Raises any exception that unpickling raises."""
         data = as_bytes(self.data) if isinstance(self.data, torch.Tensor) else self.data
         return _Unpickler(io.BytesIO(data), self.tensors).load()
 
 
 def pack_arguments(arguments: Any) -> Packed:
-    """Return a copy of the arguments, which is complete on return. Raises any exception of
-    pickling.
+    """Return a copy of the arguments. The copy is complete when the function returns. Raises any
+    exception that pickling raises.
     """
     file = io.BytesIO()
     pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
@@ -66,7 +66,8 @@ def pack_arguments(arguments: Any) -> Packed:
 
     pickler.dispatch_table = {**copyreg.dispatch_table, torch.Tensor: slot}
     pickler.dump(arguments)
-    # Copies on a GPU are asynchronous: without this, the program could change the originals first.
+    # Copies on a GPU are asynchronous: without this call, the program could change the originals
+    # before they are copied.
     for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
         torch.cuda.current_stream(device).synchronize()
     data = file.getvalue()
@@ -86,7 +87,9 @@ def wait_for_tensors(packed: Packed) -> None:
 
 
 def as_tensor(data: bytes) -> torch.Tensor:
-    """Return the same memory as a tensor, which torch sends without pickling it."""
+    """Return a tensor that shares the memory of these bytes. torch sends tensors without pickling
+    them.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -100,8 +103,8 @@ def as_bytes(data: torch.Tensor) -> memoryview:
 
 
 def tensor_in_slot(number: int, requires_grad: bool) -> torch.Tensor:
-    """Placeholder in the pickle, which _Unpickler replaces by the tensor."""
-    raise pickle.UnpicklingError("the tensors of a packed event are not in its pickle")
+    """Placeholder in the pickle, which _Unpickler replaces with the tensor."""
+    raise pickle.UnpicklingError("cannot unpickle a packed event: its pickle has no tensors")
 
 
 class _Unpickler(pickle.Unpickler):
@@ -122,7 +125,7 @@ def _copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.numel() or tensor.layout != torch.strided:
         return tensor.detach().clone()
     # torch asks CUDA on which GPU a tensor's memory is, which fails for a tensor without memory. So
-    # an empty tensor gets one element, of which it is an empty view.
+    # an empty tensor is packed as an empty view of a tensor with one element.
     return tensor.new_empty(1)[:0].view(tensor.shape)
 
 

@@ -1,4 +1,4 @@
-"""Parallel.runner with the queue torchrpc. DI-engine's own runner (ding 0.5.3,
+"""Adds the torchrpc queue to Parallel.runner. DI-engine's own runner (ding 0.5.3,
 ding/framework/parallel.py) supports only nng and redis.
 """
 
@@ -20,14 +20,15 @@ TYPES = ("torchrpc", "torchrpc:cpu", "torchrpc:cuda")
 
 @dataclass(frozen=True)
 class Flags:
-    """The options of DI-engine's documentation of torchrpc that ditask does not have."""
+    """The options that DI-engine documents for torchrpc, but that ditask does not have."""
 
     cuda_device_map: str = ""
     local_cuda_devices: str = ""
 
 
 def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
-    """Replace this process's Parallel.runner once, by one that also supports the queues in TYPES.
+    """Replace this process's Parallel.runner with one that also supports the queues in TYPES,
+    unless it has already been replaced.
 
     `instead_of_nng` is the queue that is used when the caller passes nng (dijob_runtime/ditask.py).
     """
@@ -47,8 +48,8 @@ def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
 
 
 class Registered:
-    """Wraps a main function, and registers the queue in the process that unpickles it. A worker
-    process has imported only ding.
+    """Wraps a main function, and registers the queue in the process that unpickles the function. A
+    worker process has imported only ding.
     """
 
     def __init__(self, main: Callable[..., None]) -> None:
@@ -65,21 +66,24 @@ class Registered:
 def _make_runner(
     flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any
 ) -> Callable[..., None]:
-    """Return the same as Parallel.runner. Addresses, topology and node IDs are those of nng."""
+    """Return a function that runs a main function, as Parallel.runner does. Addresses, topology and
+    node IDs are the same as with nng.
+    """
 
     def run(main: Callable[..., None], *given: Any, **named: Any) -> None:
         gpus = _sending_gpus(mq_type, flags)
         params = Parallel._nng_args_parser(n_parallel_workers=n_parallel_workers, **args)
         group = []
         for worker, kwargs in enumerate(params):
-            # All variants are registered under one name; the GPUs make the difference.
+            # All variants are registered under one name. They differ only in their GPUs.
             own = {"mq_type": "torchrpc:cpu", "node": kwargs["node_id"], "local_id": worker}
             own.update(
                 device_map=flags.cuda_device_map if gpus else "",
                 local_gpus=",".join(map(str, gpus)),
             )
             group.append([{**kwargs, **own}, (Registered(main), given, named)])
-        # As in DI-engine: one worker runs in this process, and several run in a pool of mpire.
+        # As in DI-engine, a single worker runs in this process, and several workers run in an mpire
+        # pool.
         if n_parallel_workers == 1:
             Parallel._subprocess_runner(*group[0])
             return
@@ -91,8 +95,9 @@ def _make_runner(
 
 
 def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
-    """Return the GPUs that may send to other processes: none with torchrpc:cpu, or with torchrpc if
-    there are none. Exits with a message if the options do not fit this process.
+    """Return the GPUs that may send to other processes. There are none with torchrpc:cpu, or with
+    torchrpc if this process has no GPU. Exits with a message if the options do not fit this
+    process.
     """
     torch = _register_queue()
     try:
@@ -113,7 +118,7 @@ def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     missing = [gpu for gpu in named if gpu >= count]
     if missing:
         exit_with_error(
-            f"--local-cuda-devices names GPU {missing[0]}, but this process has {count}"
+            f"--local-cuda-devices names GPU {missing[0]}, but this process has {count} in total"
         )
     world = PodWorld.read()
     wrong = devices.find_misfit(
@@ -121,7 +126,8 @@ def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     )
     if wrong:
         exit_with_error(wrong)
-    # With an explicit list of GPUs, the agent knows only these. A map to any other GPU would fail.
+    # With an explicit list of GPUs, the agent knows only the listed GPUs. A map to any other GPU
+    # would fail.
     unnamed = [link.local for link in links if named and link.local not in named]
     if unnamed:
         exit_with_error(

@@ -1,4 +1,5 @@
-"""The commands, in one module for each family; click runs the function NAME_command.
+"""The commands of the CLI. Related commands share a module, and click runs the function
+NAME_command.
 
 A module is imported only when its command is used, and imports the client and other heavy packages
 inside functions. Otherwise `--help` and shell completion would take a third of a second longer.
@@ -23,7 +24,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "topology",
         "Show which connections a job's processes have, which are missing, and why.",
     ),
-    "logs": ("logs", "Print the logs of all ranks as one stream, in order of time."),
+    "logs": ("logs", "Print the logs of all ranks as one stream, in chronological order."),
     "list": ("get", "List the jobs of a namespace."),
     "get": ("get", "Show the named jobs."),
     "scale": ("lifecycle", "Change the number of pods of a job."),
@@ -34,7 +35,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "resume": ("lifecycle", "Resume suspended jobs with the same ranks."),
     "restart": ("lifecycle", "Delete a job and recreate it, unchanged or from a file."),
     "delete": ("lifecycle", "Delete jobs and their pods, and wait until the pods are gone."),
-    "cp": ("cp", "Copy a file or folder from or to a rank, or a volume of a job without pods."),
-    "explain": ("explain", "Show what the DIJob in a file becomes, without creating anything."),
+    "cp": ("cp", "Copy a file or folder from or to a rank, even if the rank is not running."),
+    "explain": (
+        "explain",
+        "Show the pods and connections of the DIJob in a file, without creating anything.",
+    ),
     "completion": ("completion", "Print the completion script for bash, zsh, fish or kubectl."),
 }

@@ -41,7 +41,7 @@ class ApplyOptions(TypedDict):
     required=True,
     metavar="FILE",
     type=click.Path(allow_dash=True),
-    help="File with DIJobs and the objects that they need, - for standard input. Repeatable.",
+    help="File with DIJobs and the objects that they need, or - for standard input. Repeatable.",
 )
 @click.option(
     "--wait", is_flag=True, help="Wait until the jobs end; the exit code is that of `wait`."
@@ -54,7 +54,7 @@ class ApplyOptions(TypedDict):
     help="server: the API server validates the objects and stores nothing.",
 )
 @click.option(
-    "--force-conflicts", is_flag=True, help="Take over fields that other managers have set."
+    "--force-conflicts", is_flag=True, help="Take over fields that other field managers own."
 )
 @options.output_option("text", "json", "yaml")
 @options.cluster_options
@@ -73,7 +73,8 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     trial = given["dry_run"] == "server"
 
     async def act(client: "AsyncClient") -> list[Body]:
-        # In the order of the files, because the objects that a job needs usually precede it.
+        # Objects are applied in the order of the files, because those that a job needs usually
+        # precede the job.
         force = given["force_conflicts"]
         found = [await client.apply(body, dry_run=trial, force=force) for body in bodies]
         await warn_of_bad_pods(client, bodies)
@@ -89,7 +90,7 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
 
 
 def read_valid_objects(files: Sequence[str]) -> list[Body]:
-    """Read all objects of the files and validate each DIJob. Warnings go to stderr.
+    """Read all objects in the files and validate each DIJob. Warnings go to stderr.
 
     Raises CliError for a file or DIJob that is invalid.
     """
@@ -107,10 +108,10 @@ def read_valid_objects(files: Sequence[str]) -> list[Body]:
 
 
 async def warn_of_bad_pods(client: "AsyncClient", bodies: Sequence[Body]) -> None:
-    """Warn of pods that the cluster would reject.
+    """Warn about pods that the cluster would reject.
 
-    The API server stores any pod template without validating it, and rejects the pods only when
-    the operator creates them. A dry run of one pod finds that out now.
+    The API server stores any pod template without validating it, and rejects the pods only when the
+    operator creates them. A dry run of one pod detects this early.
     """
     from dijob.cli.explain.cluster import misshapen_pods
     from dijob.cli.files import JobFile
@@ -118,20 +119,21 @@ async def warn_of_bad_pods(client: "AsyncClient", bodies: Sequence[Body]) -> Non
     from dijob.client.documents import is_job
 
     for body in filter(is_job, bodies):
-        # The job is applied already. If the dry run fails for another reason, such as a missing
-        # permission, the job's conditions will report a rejected pod anyway.
+        # The job has already been applied, so it is not an error if the dry run is impossible, for
+        # example without permission. The job's conditions will report a rejected pod anyway.
         with suppress(DijobError):
             for text in await misshapen_pods(client, JobFile("the file", body)):
                 echo(f"Warning: {text}", err=True)
 
 
 def print_applied(applied: Sequence[Body], output: str, trial: bool) -> None:
-    """Print what was applied, as text, JSON or YAML."""
+    """Print the applied objects as text, JSON or YAML."""
     if output == "text":
         for body in applied:
             result = "applied (server dry run)" if trial else "applied"
             echo(f"{body['kind'].lower()}/{body['metadata']['name']} {result}")
     else:
-        # kubectl also prints one object by itself, and several as a List.
+        # As in kubectl, a single object is printed by itself, and several objects are printed as a
+        # List.
         listed = {"apiVersion": "v1", "kind": "List", "items": list(applied)}
         echo(format_object(applied[0] if len(applied) == 1 else listed, output), nl=False)

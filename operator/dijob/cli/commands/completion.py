@@ -1,6 +1,6 @@
-"""Shell completion: click completes commands and options, the cluster provides the job names.
+"""Shell completion: click completes commands and options. The job names come from the cluster.
 
-`kubectl dijob completion` prints the scripts that set it up.
+`kubectl dijob completion` prints the scripts that set up completion.
 """
 
 from typing import Final
@@ -8,16 +8,17 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-# The variable by which a shell requests completions. click derives it from the program's name; it
-# is fixed here so that both names of the program share one completion script.
+# The variable by which a shell requests completions. click would derive a different variable from
+# each name of the program. The variable is fixed here, so that both names share one completion
+# script.
 COMPLETE_VARIABLE: Final = "_DIJOB_COMPLETE"
 SHELLS: Final = ("bash", "zsh", "fish")
 PROGRAMS: Final = ("dijob", "kubectl-dijob")
 
 # kubectl runs the program kubectl_complete-dijob with the words after `kubectl dijob`. The last
-# line it prints is a directive of cobra: 4 means that no file names are completed.
+# line of its output is a directive for cobra: 4 means that no file names are completed.
 PLUGIN: Final = f"""#!/bin/sh
-# Save this as kubectl_complete-dijob in a folder of PATH, and make it executable.
+# Save this as kubectl_complete-dijob in a folder on your PATH, and make it executable.
 COMP_WORDS="kubectl-dijob $*" COMP_CWORD=$# {COMPLETE_VARIABLE}=bash_complete kubectl-dijob |
   sed 's/^[^,]*,//'
 echo :4
@@ -36,13 +37,14 @@ def complete_jobs(
 ) -> list[CompletionItem]:
     """Return the names of jobs that begin with `incomplete`.
 
-    If the cluster cannot be queried, nothing is offered: an error message would disturb the
+    If the cluster cannot be queried, no names are offered: an error message would disturb the
     command line that the user is typing.
     """
     from dijob.cli.calling import Where, call_client
     from dijob.cli.errors import CliError
 
-    # These options may precede the name on the command line, and then decide which jobs exist.
+    # These options may precede the job's name on the command line, and determine which jobs to
+    # offer.
     where = Where(
         *(ctx.params.get(name) for name in ("namespace", "context", "kubeconfig")),
     )

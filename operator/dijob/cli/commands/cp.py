@@ -1,4 +1,4 @@
-"""`kubectl dijob cp`: parses the arguments; the copy is done by dijob.cli.copying."""
+"""`kubectl dijob cp`: parses the arguments. dijob.cli.copying does the copying."""
 
 import posixpath
 from pathlib import Path
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="TO")
 @options.cluster_options
 def cp_command(where: Where, source: str, target: str) -> None:
-    """Copy a file or folder from or to a rank, or a volume of a job without pods.
+    """Copy a file or folder from or to a rank, even if the rank is not running.
 
     Either FROM or TO is a path in a job, written NAME:[RANK:]PATH; the rank defaults to 0. The
-    other is a local path. If the target is an existing folder or ends with /, the copy keeps its
-    name and is placed in that folder. Symbolic links are followed.
+    other argument is a local path. If the target is an existing folder or ends with /, the copy
+    keeps its name and is placed in that folder. Symbolic links are followed.
 
-    If the rank is running, tar is started in its container with exec, so its image needs tar. If
-    the rank is not running, the path must be on a volume of the job's template that outlives the
+    If the rank is running, tar runs in the rank's container through exec, so the image needs tar.
+    If the rank is not running, the path must be on a volume of the job's template that outlives the
     pods, such as a PersistentVolumeClaim. A temporary pod with the job's image then mounts the
     volume and is deleted afterwards.
 

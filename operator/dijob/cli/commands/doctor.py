@@ -21,9 +21,9 @@ from dijob.cli.printing import echo, format_object
 def doctor_command(where: Where, name: str, output: str, **given: Any) -> None:
     """Check a job for problems that make it hang or fail, with a remedy for each.
 
-    The checks query the API server, and run a small read-only Python program in each pod with exec,
-    with your permissions. A check that cannot be made is UNKNOWN, with the reason. The exit code
-    is 0 if no problem was found, else 1.
+    The checks use your permissions to query the API server, and to run a small read-only Python
+    program in each pod through exec. If a check cannot be performed, its result is UNKNOWN, with
+    the reason. The exit code is 0 if no problem was found, else 1.
 
     \b
     Example:
@@ -48,13 +48,14 @@ def doctor_command(where: Where, name: str, output: str, **given: Any) -> None:
     for one in evidence.added:
         if one.note:
             echo(one.note, err=True)
-    # Not a CliError: the findings are printed already, and an error line would repeat them.
+    # This is not a CliError, because the findings have already been printed, and an error line
+    # would repeat them.
     if checks.count_problems(found):
         raise click.exceptions.Exit(Exit.FAILED)
 
 
 def _load_extensions() -> tuple[Sequence[DoctorExtension], Sequence[CliError]]:
-    """Return the extensions, and the errors of those that cannot be loaded."""
+    """Return the extensions, and an error for each extension that cannot be loaded."""
     found, errors = list[DoctorExtension](), list[CliError]()
     for point in extensions.find_extensions(extensions.DOCTOR).values():
         try:

@@ -18,19 +18,19 @@ NOT_ASKED = {"asked": False, "why": "not checked: --offline", "findings": []}
 @click.argument("file")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Default: text.")
 @click.option("--full", is_flag=True, help="Show every pod with all its variables.")
-@click.option("--offline", is_flag=True, help="Read only the file, and contact no cluster.")
+@click.option("--offline", is_flag=True, help="Read only the file, without contacting a cluster.")
 @options.cluster_options
 def explain_command(where: Where, file: str, output: str | None, full: bool, offline: bool) -> None:
-    """Show what the DIJob in a file becomes, without creating anything.
+    """Show the pods and connections of the DIJob in a file, without creating anything.
 
     The output lists pods and ranks, the environment variables of their processes, the connections
     between them, the objects that the operator creates, and warnings. It is computed by the
     operator's own code.
 
-    If the kubeconfig leads to a cluster, dry runs show whether it accepts the job and its pods. The
-    command also estimates whether the pods fit on the nodes and in the quotas. These checks use
-    your permissions. Their lines begin with OK, NO, or ? if your permissions do not suffice. The
-    exit code is 1 if a line says NO. FILE "-" is standard input.
+    If the kubeconfig points to a cluster, dry runs show whether the cluster accepts the job and its
+    pods. The command also estimates whether the pods fit on the nodes and in the quotas. These
+    checks use your permissions. The result of each check is OK, NO, or a question mark if your
+    permissions are insufficient. The exit code is 1 if a result is NO. FILE "-" is standard input.
 
     \b
     Example:
@@ -50,9 +50,9 @@ def explain_command(where: Where, file: str, output: str | None, full: bool, off
         from dijob.cli.explain.cluster import check_on_cluster
 
         cluster = check_on_cluster(source, where)
-    # The kubeconfig's namespace is known only after the cluster was contacted.
+    # The kubeconfig's namespace is known only after the cluster has been contacted.
     namespace = where.namespace or cluster.get("namespace", "")
-    # The chart's values are not known here, so these are the operator's defaults.
+    # The chart's values are not known here, so the operator's default options are used.
     data = {**explain_job(job_of(source, namespace), Options()), "cluster": cluster}
     echo(_format_data(data, output) if output else "\n".join(text.explanation_lines(data, full)))
     if any(one["verdict"] == "no" for one in cluster["findings"]):

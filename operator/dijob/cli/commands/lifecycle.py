@@ -1,8 +1,8 @@
 """`kubectl dijob scale`, `suspend`, `resume`, `restart` and `delete`.
 
 Most of a running job's spec cannot be changed, and an ended job does not start again. So a
-correction needs a new job of the same name, which `restart` creates. It cannot start before the
-pods of the old one are gone, so `delete` and `restart` wait for that.
+correction needs a new job of the same name, which `restart` creates. The new job cannot start
+before the pods of the old job are gone, so `delete` and `restart` wait until they are gone.
 """
 
 import tempfile
@@ -58,16 +58,17 @@ class RestartOptions(TypedDict):
     type=options.DURATION,
     default=300,
     metavar="DURATION",
-    help="How long to wait for the old pods to end before the new job is created. Default: 5m.",
+    help="How long to wait for the old pods to terminate before the job is recreated. Default: 5m.",
 )
 @options.cluster_options
 def restart_command(where: Where, name: str, **given: Unpack[RestartOptions]) -> None:
     """Delete a job and recreate it, unchanged or from a file.
 
-    A server-side dry run validates the new job first, so an invalid one deletes nothing. Then the
-    job and its pods are deleted. The status is lost; data on volumes stays. The ConfigMap of
-    `run --code` is kept, or replaced by that of the file, and is still deleted with the job. If
-    the recreation fails after the deletion, the manifest is kept in a local file.
+    A server-side dry run validates the new job first, so nothing is deleted if the new job is
+    invalid. Then the job and its pods are deleted. The status is lost; data on volumes stays. The
+    ConfigMap of `run --code` is recreated with the job, or replaced by the ConfigMap in the file,
+    and the new job owns it. If the recreation fails after the deletion, the manifest is kept in a
+    local file.
 
     \b
     Example:
@@ -97,12 +98,13 @@ def restart_command(where: Where, name: str, **given: Unpack[RestartOptions]) ->
 def keep_manifests(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
     """Keep the manifests in a file while the context is active.
 
-    The old job is deleted before the new one is created, so an error or Ctrl-C in between would
-    otherwise lose the job. The file is deleted on success.
+    The old job is deleted before the new one is created, so the job would otherwise be lost after
+    an error or Ctrl-C in between. The file is deleted on success.
     """
     from dijob.client import dump
 
-    # The file is written before anything is deleted, so even a killed process loses nothing.
+    # The file is written before anything is deleted, so nothing is lost even if the process is
+    # killed.
     file = Path(tempfile.mkdtemp(prefix="dijob-restart-")) / f"{name}.yaml"
     file.write_text(dump(*bodies))
     try:
@@ -120,7 +122,7 @@ def keep_manifests(name: str, namespace: str, bodies: Sequence[Body]) -> Iterato
 
 
 def split_objects(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Body]:
-    """Split off the job of this name from the other objects.
+    """Separate the job of this name from the other objects.
 
     Raises CliError (USAGE) if the job is missing, or if the objects contain another DIJob.
     """
@@ -148,7 +150,7 @@ def delete_command(where: Where, names: Sequence[str], wait: bool, timeout: floa
     """
 
     async def act(client: "AsyncClient") -> None:
-        # One after the other, so that a line is printed only when its job is gone.
+        # Jobs are deleted one after the other, so that a line is printed only when its job is gone.
         for name in names:
             await client.delete(name, timeout=timeout if wait else None)
             echo(f"dijob/{name} deleted")
@@ -172,7 +174,7 @@ def scale_command(where: Where, name: str, replicas: int) -> None:
     Example:
       kubectl dijob scale test --replicas 5
     """
-    # The scale subresource, as with `kubectl scale`, so that permission to scale is enough.
+    # As in `kubectl scale`, the scale subresource is used, so that permission to scale is enough.
     call_client(where, lambda client: client.scale(name, replicas))
     echo(f"dijob/{name} scaled to {replicas}")
 
@@ -185,7 +187,8 @@ def _build_command(act: _Act, done: str, help: str) -> click.Command:
     @options.cluster_options
     def command(where: Where, names: Sequence[str]) -> None:
         async def each(client: "AsyncClient") -> None:
-            # One after the other: the lines printed before an error say which jobs are done.
+            # Jobs are handled one after the other, so that the lines printed before an error show
+            # which jobs are done.
             for name in names:
                 await act(client, name)
                 echo(f"dijob/{name} {done}")

@@ -50,13 +50,14 @@ class Prefix:
 
     def of(self, ranks: Collection[int] | None, size: int) -> "Prefix":
         """Return the format for some ranks (None for all) of a job with `size` ranks."""
-        # The size is 0 until the operator has observed the job. Then assume several ranks.
+        # The size is 0 until the operator has observed the job. In that case, several ranks are
+        # assumed.
         shown = len(ranks) if ranks is not None else max(size, 2)
         highest = max(ranks) if ranks else max(size - 1, 0)
         return replace(self, width=len(str(highest)) if shown > 1 else 0)
 
     def put(self, line: "Line") -> str:
-        """Return the line with its prefix and, if wanted, its time."""
+        """Return the line with its prefix and, if requested, its timestamp."""
         text = coloured_line(line.text) if self.terminal and not self.raw else line.text
         stamp = f"{line.stamp} " if self.timestamps else ""
         if not self.width:
@@ -95,12 +96,14 @@ class PrintOptions(TypedDict):
     metavar="DURATION",
     help="Only lines newer than this, for example 10m.",
 )
-@click.option("--tail", type=click.IntRange(min=0), help="Only this many last lines of each rank.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), help="Only this many lines, from the end of each log."
+)
 @click.option("--timestamps", is_flag=True, help="Print the UTC time before each line.")
 @click.option("--raw", is_flag=True, help="Keep control characters when printing to a terminal.")
 @options.cluster_options
 def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None:
-    """Print the logs of all ranks as one stream, in order of time.
+    """Print the logs of all ranks as one stream, in chronological order.
 
     With -f the stream continues across restarts and replaced pods, and ends with the job. If
     several ranks are shown, each line begins with its rank. The logs of deleted pods are lost:
@@ -136,7 +139,9 @@ def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None
 
 
 def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
-    """Return the options as the client's. Raises CliError if the job has no such rank or task."""
+    """Convert the options into LogOptions of the client. Raises CliError if the job has no such
+    rank or task.
+    """
     from dijob.client import LogOptions
     from dijob.client.loglines import ranks_in
 
@@ -161,7 +166,7 @@ def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
         task=given["task"],
         follow=given["follow"],
         previous=given["previous"],
-        # The API only accepts whole seconds greater than 0.
+        # The API accepts only whole seconds greater than 0.
         since=None if given["since"] is None else max(1, round(given["since"])),
         tail=given["tail"],
     )

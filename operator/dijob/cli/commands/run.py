@@ -76,7 +76,7 @@ class RunOptions(TypedDict):
     "--env",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Environment variable of all pods. Repeatable.",
+    help="Environment variable to set in all pods. Repeatable.",
 )
 @click.option(
     "--volume",
@@ -89,23 +89,23 @@ class RunOptions(TypedDict):
     "--code",
     type=click.Path(),
     metavar="DIR|FILE",
-    help="Code to put into /work, where the command starts. Stored in a ConfigMap, up to 1 MiB.",
+    help="Code to put into /work, the working directory. Stored in a ConfigMap, up to 1 MiB.",
 )
 @click.option(
     "--wait", is_flag=True, help="Wait until the job ends; the exit code is that of `wait`."
 )
 @click.option("--watch", is_flag=True, help="Show the job until it ends, as `watch` does.")
 @options.timeout_option()
-@click.option("--dry-run", is_flag=True, help="Print the objects, and contact no cluster.")
+@click.option("--dry-run", is_flag=True, help="Print the objects without contacting a cluster.")
 @options.output_option("yaml", "json")
 @options.cluster_options
-# Unprocessed, because the options in it belong to the user's program.
+# click must not process COMMAND, because the options in it belong to the user's program.
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def run_command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
     """Create a job from an image and a command, with your code.
 
-    The command runs in each pod as written, without a shell. The ConfigMap with the code is
-    deleted with the job. The output of --dry-run is a start for a manifest of your own.
+    The command runs in each pod as written, without a shell. The ConfigMap with the code is deleted
+    with the job. The output of --dry-run is a starting point for a manifest of your own.
 
     \b
     Example:
@@ -136,7 +136,9 @@ def _create_and_wait(where: Where, wanted: "BuildRequest", **given: Unpack[RunOp
 
 
 def valid_manifests(wanted: "BuildRequest", code: str | None) -> list[Body]:
-    """Return the job and its ConfigMap, validated. Warnings go to stderr. Raises CliError."""
+    """Return the validated manifests of the job and its ConfigMap. Warnings go to stderr. Raises
+    CliError.
+    """
     with client_errors():
         from dijob.cli.running.build import build_manifests
         from dijob.cli.running.code import read_code
@@ -158,7 +160,7 @@ async def create_objects(client: "AsyncClient", bodies: Sequence[Body]) -> None:
 
     job, *owned = bodies
     name = job["metadata"]["name"]
-    # `run` only creates. An update of an existing job by accident could restart its pods.
+    # `run` only creates. Updating an existing job by accident could restart its pods.
     try:
         await client.get(name)
     except NotFound:
@@ -186,7 +188,7 @@ async def create_objects(client: "AsyncClient", bodies: Sequence[Body]) -> None:
 async def _check_owner(client: "AsyncClient", config_map: str, job: str) -> None:
     """Raise CliError if the ConfigMap exists and does not belong to a job of this name.
 
-    Otherwise it would be overwritten now, and deleted with the job later.
+    Without this check, the ConfigMap would be overwritten now, and later be deleted with the job.
     """
     from dijob.client import NotFound
     from dijob.client.connection import ClientRequest
@@ -218,7 +220,7 @@ def _print_manifests(bodies: Sequence[Body], kind: str) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
         echo(format_object(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
         return
-    # Several YAML documents rather than a List, because the output is meant to be edited.
+    # The output is several YAML documents rather than a List, because it is meant to be edited.
     from dijob.client import dump
 
     echo(dump(*bodies), nl=False)

@@ -16,14 +16,14 @@ from dijob.cli.printing import echo, format_object
     "--svg",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Also write a picture: ranks in a circle, missing connections dashed.",
+    help="Also write an SVG diagram of the ranks and their connections to this file.",
 )
 @options.output_option("table", "json", "yaml")
 @options.cluster_options
 def topology_command(where: Where, name: str, svg: str | None, output: str) -> None:
     """Show which connections a job's processes have, which are missing, and why.
 
-    Connections are read from /proc/net in each pod with exec, with your permissions. The image
+    Connections are read from /proc/net in each pod through exec, with your permissions. The image
     needs python3, sh or cat. A pod without any of them is observed through its peers. The exit code
     is 0 if all connections are up, else 1.
 
@@ -44,7 +44,8 @@ def topology_command(where: Where, name: str, svg: str | None, output: str) -> N
         else format_object(show.report_data(report), output)
     )
     echo(output_text, nl=False)
-    # Not a CliError: the report is printed already, and an error line would repeat it.
+    # This is not a CliError, because the report has already been printed, and an error line would
+    # repeat it.
     if not report.whole:
         raise click.exceptions.Exit(Exit.FAILED)
 

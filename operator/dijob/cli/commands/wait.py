@@ -1,6 +1,6 @@
-"""`kubectl dijob wait` and `watch`, and the waits of other commands.
+"""`kubectl dijob wait` and `watch`, and the `--wait` option of other commands.
 
-Changes to a job are printed on stderr, and its outcome is the exit code.
+Changes to a job are printed on stderr, and the job's outcome determines the exit code.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def check_timeout(timeout: float | None, *, waits: bool, by: str) -> None:
 def wait_for_outcome(
     where: Where, name: str, goal: str = "finished", timeout: float | None = None
 ) -> None:
-    """Wait for one job and print its outcome. Raises CliError if it did not succeed."""
+    """Wait for one job and print its outcome. Raises CliError if the job did not succeed."""
     print_outcome(call_client(where, lambda client: client.wait(name, goal, timeout, Narrator())))
 
 
@@ -44,7 +44,7 @@ def wait_for_outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: flo
 
     async def act(client: "AsyncClient") -> "list[Outcome | BaseException]":
         waits = (
-            # A manifest may name a different namespace from the command line's.
+            # A manifest may name a different namespace than the command line.
             client.within(job["metadata"]["namespace"]).wait(
                 job["metadata"]["name"], timeout=timeout, seen=Narrator()
             )
@@ -57,9 +57,10 @@ def wait_for_outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: flo
 
 
 def print_outcomes(found: "Sequence[Outcome | BaseException]") -> None:
-    """Print the result of each wait. Raises the CliError of the first one that is not a success.
+    """Print the result of each wait. Raises the CliError of the first wait that did not succeed.
 
-    The other errors are printed, so that no outcome is lost; only one can be the exit code.
+    The other errors are printed, so that no outcome is lost. Only one error can determine the exit
+    code.
     """
     errors = []
     for one in found:
@@ -84,7 +85,7 @@ def print_outcomes(found: "Sequence[Outcome | BaseException]") -> None:
     type=click.Choice(GOALS),
     default=GOALS[0],
     show_default=True,
-    help="finished and succeeded wait until the job ends; running waits until the job is running.",
+    help="With finished or succeeded, wait until the job ends; with running, until it is running.",
 )
 @options.timeout_option()
 @options.cluster_options

@@ -1,7 +1,7 @@
-"""Copies from a job: runs tar in a container, and unpacks its output into a local folder.
+"""Copies from a job: runs tar in a container, and unpacks tar's output into a local folder.
 
-If the rank is not running, a helper pod mounts the volume that contains the path. Exec needs a
-running container.
+If the rank is not running, a helper pod mounts the volume that contains the path, because exec
+needs a running container.
 """
 
 import asyncio
@@ -25,15 +25,18 @@ from dijob.client.executing import STDERR, STDOUT, ContainerPlace, exit_code, st
 from dijob.client.resources import PODS
 from dijob.client.watching import watch_objects
 
-# Usually enough to pull an image. After that, the pod's condition is more useful than waiting.
+# This time is usually enough to pull an image. After that, an error with the pod's condition is
+# more useful than waiting.
 _HELPER_SECONDS = 180
-# GNU tar's messages with exit code 1 if a file changed while it was read; all other files are
+# GNU tar's messages with exit code 1 if a file changed while tar read it. All other files are
 # complete. The text has to be checked because busybox's tar exits with 1 for every error.
 CHANGED = ("file changed as we read it", "removed before we read it")
 
 
 async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path) -> Unpacked:
-    """Copy a path of a rank, from its pod if it is running, else from the job's volume."""
+    """Copy a path of a rank: from the rank's pod if the pod is running, else from the job's
+    volume.
+    """
     async with locate_path(client, source) as (place, path):
         return await _receive_tar(client, place, path, to)
 
@@ -42,10 +45,10 @@ async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path)
 async def locate_path(
     client: AsyncClient, source: places.RankPath, *, writes: bool = False
 ) -> AsyncGenerator[tuple[ContainerPlace, str]]:
-    """Return the container in which a path of a rank can be read, and the path in it.
+    """Return a container that has the path of a rank, and the path in this container.
 
-    It is the rank's own container if that is running. Otherwise a helper pod is created, and is
-    deleted when the context ends.
+    If the rank's own container is running, it is returned. Otherwise a helper pod is created, and
+    is deleted when the context ends.
     """
     job = await client.get(source.job)
     pods = await client.pods(job)
@@ -53,7 +56,8 @@ async def locate_path(
     if pod is not None and pod.running:
         yield ContainerPlace(client.namespace, pod.name, pod.container), source.path
         return
-    # A rank with a pod is accepted even if the job has become smaller: it is still terminating.
+    # A rank with a pod is accepted even if the job has become smaller: the pod is still
+    # terminating.
     if pod is None:
         check_ranks(job, (source.rank,))
     try:
@@ -102,15 +106,16 @@ async def _wait_until_running(client: AsyncClient, name: str) -> None:
                 last = _state_message(pod)
                 if pod.running:
                     return
-                # It only runs `sleep`, so an early exit means that the image has no such program.
+                # The helper pod only runs `sleep`, so an early exit means that the image has no
+                # `sleep`.
                 if pod.started:
                     raise CliError(
-                        f"pod/{name} ended immediately ({pod.state}): its image probably has no"
-                        " `sleep`"
+                        f"pod/{name} terminated immediately ({pod.state}): its image probably has"
+                        " no `sleep`"
                     )
     except TimeoutError:
         raise TimedOut(
-            f"pod/{name} is not running after {_HELPER_SECONDS} s, so nothing was copied: {last}"
+            f"pod/{name} did not start within {_HELPER_SECONDS} s, so nothing was copied: {last}"
         ) from None
 
 
@@ -123,12 +128,12 @@ def _state_message(pod: RankPod) -> str:
 async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to: Path) -> Unpacked:
     """Run tar in the container and unpack its output at the same time.
 
-    Nothing is buffered, because a checkpoint may be larger than the memory.
+    The archive is not buffered, because a checkpoint may not fit into memory.
     """
     folder, name = posixpath.split(path.rstrip("/") or "/")
     if not name or name in (".", ".."):
         raise CliError(f"{path} is not the name of a file or folder", Exit.USAGE)
-    # h: tar follows symbolic links in the container, so a link in the stream is an attack.
+    # With h, tar follows symbolic links in the container, so a link in the stream is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
     code, stderr, progress = 0, "", CopyProgress()
     async with run_in_thread(lambda sent: unpack_tar(sent, to, name), "rb") as unpacking:
@@ -138,7 +143,8 @@ async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to
             await unpacking.write(piece)
 
         try:
-            # If unpack fails, the rest is not downloaded, and its error is raised below.
+            # If unpacking fails, the rest of the stream is not downloaded, and the error is raised
+            # below.
             with suppress(ConnectionError):
                 code, stderr = await drain_output(
                     stream_command(client.connection, place, command), sink
@@ -159,7 +165,7 @@ async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to
 async def drain_output(
     pieces: AsyncGenerator[tuple[int, bytes]], sink: Callable[[bytes], Awaitable[None]]
 ) -> tuple[int, str]:
-    """Return the exit code and stderr of a command. Its stdout goes into the sink."""
+    """Return the exit code and stderr of a command. The command's stdout goes into the sink."""
     errors, last = [], b""
     async with aclosing(pieces):
         async for channel, piece in pieces:

@@ -28,10 +28,10 @@ class PackedItem:
 
 
 def list_items(local: Path) -> list[PackedItem]:
-    """List the file or folder at a path, each folder before its content.
+    """List the files and folders at a path. Each folder precedes its content.
 
     Raises CliError (USAGE) for anything that is neither a file nor a folder, that cannot be read,
-    or that contains itself by a link.
+    or that contains itself through a link.
     """
     try:
         return list(_walk_items(local, local.resolve().name, ()))
@@ -77,7 +77,7 @@ def pack_items(stream: IO[bytes], found: Sequence[PackedItem]) -> None:
 
 
 def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    # Local users and groups mean nothing in the container, which unpacks as its own user.
+    # Local users and groups mean nothing in the container, where tar runs as the container's user.
     info.uid = info.gid = _ROOT
     info.uname = info.gname = ""
     return info

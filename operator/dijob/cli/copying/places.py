@@ -13,13 +13,14 @@ from dijob.cli.errors import CliError, Exit
 
 Body = dict[str, Any]
 
-# If the command is killed, nothing deletes the helper pod. It then ends after this time.
+# If the command is killed, nothing deletes the helper pod. In this case, the pod terminates after
+# this time.
 HELPER_SECONDS: Final = 3600
 HELPER_CONTAINER: Final = "cp"
 # Volumes that are deleted with the pod, or that a program does not write to.
 _POD_VOLUMES: Final = ("emptyDir", "ephemeral", "configMap", "secret", "downwardAPI", "projected")
 # The fields of the template that a pod needs to be scheduled, to pull its image and to read the
-# volume with the rank's user.
+# volume as the rank's user.
 _COPIED_FIELDS: Final = (
     "nodeSelector",
     "affinity",
@@ -33,7 +34,7 @@ _COPIED_FIELDS: Final = (
 
 @dataclass(frozen=True)
 class RankPath:
-    """A path in a rank of a job."""
+    """A path in the container of a rank."""
 
     job: str
     rank: int
@@ -56,7 +57,7 @@ class RankPath:
 
 def parse_ends(first: str, second: str) -> tuple[str | RankPath, str | RankPath]:
     """Parse both ends of a copy, exactly one of which must be in a job. Raises CliError."""
-    # As with scp, a slash before the colon makes it a local path.
+    # As with scp, an argument with a slash before the colon is a local path.
     in_a_job = re.compile(r"[^:/]+:")
     found = [RankPath.of(text) if in_a_job.match(text) else text for text in (first, second)]
     if sum(isinstance(end, RankPath) for end in found) != 1:
@@ -75,30 +76,32 @@ class Inside:
     root: str
     path: str
     folder: bool
-    """Whether the path is a folder into which the copy is placed under its own name."""
+    """Whether the path is a folder. The copy is then placed into it, under its own name."""
 
     @staticmethod
     def of(text: str) -> "Inside":
-        """Parse a path; one that ends with / is a folder. Raises CliError (USAGE) for `..`."""
+        """Parse a path. A path that ends with / is a folder. Raises CliError (USAGE) for `..`."""
         # tar refuses to extract names with `..`.
         if ".." in text.split("/"):
-            raise CliError(f"{text} contains ..: write the path without it", Exit.USAGE)
+            raise CliError(f"{text} contains `..`: write the path without it", Exit.USAGE)
         path = posixpath.normpath(text).lstrip("/")
         path = "" if path == "." else path
         return Inside("/" if text.startswith("/") else ".", path, text.endswith("/") or not path)
 
     def named(self, member: str) -> str:
-        """Return a member's name in the stream. Its first part is the copy's local name."""
+        """Return the name of a member in the stream. The first part of `member` is the local name
+        of the copied file or folder.
+        """
         _, _, rest = member.partition("/")
         return posixpath.join(self.path, member if self.folder else rest).rstrip("/")
 
     def shown(self, name: str) -> str:
-        """Return a name in the stream as a path for people."""
+        """Return a name in the stream as a path to show to users."""
         return posixpath.join("/" if self.root == "/" else "", name) or "."
 
     @property
     def whole(self) -> str:
-        """The path as people write it; absolute if it was given as an absolute path."""
+        """The path as users write it. It is absolute if the user wrote an absolute path."""
         return self.shown(self.path)
 
 
@@ -109,17 +112,17 @@ class Mounted:
     mount: Mapping[str, Any]
     volume: Mapping[str, Any]
     node: str = ""
-    """The node of a hostPath volume; "" for any node."""
+    """The node that has the hostPath; "" if the volume can be mounted on any node."""
 
 
 def absolute_path(job: DIJob, source: RankPath) -> str:
-    """Return the absolute path. A relative one starts at the container's working directory."""
+    """Return the absolute path. A relative path starts at the container's working directory."""
     folder = job.pod_set_of(source.rank).main_container.get("workingDir") or "/"
     return posixpath.normpath(posixpath.join(str(folder), source.path))
 
 
 def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
-    """Return the volume that still contains the path after the rank's pod has ended.
+    """Return the volume that still contains the path after the rank's pod has terminated.
 
     `node` is the node on which the pod ran, if it is known. Raises CliError (NOT_FOUND) if the path
     is on no volume that outlives the pod.
@@ -131,9 +134,9 @@ def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
         if (path + "/").startswith(str(mount.get("mountPath", "")).rstrip("/") + "/")
     ]
     where = f"rank {source.rank} of job {source.job} is not running, and {path}"
-    keep = "write files that must be kept to a PersistentVolumeClaim (docs/training.md)"
+    keep = "to keep files, write them to a PersistentVolumeClaim (docs/training.md)"
     if not mounts:
-        raise CliError(f"{where} is on no volume of its template: {keep}", Exit.NOT_FOUND)
+        raise CliError(f"{where} is not on a volume of its template: {keep}", Exit.NOT_FOUND)
     # The longest mount path wins, because a mount hides the folder below it.
     mount = max(mounts, key=lambda one: len(str(one["mountPath"])))
     volumes = pods.pod.get("volumes") or ()
@@ -151,13 +154,14 @@ def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
             " the volume in a pod of your own",
             Exit.NOT_FOUND,
         )
-    # A hostPath is only on the node on which the rank ran. For others, the scheduler finds a node.
+    # A hostPath volume exists only on the node on which the rank ran. For any other volume, the
+    # scheduler finds a node.
     if "hostPath" not in volume:
         return Mounted(mount, volume)
     if not node:
         raise CliError(
             f"{where} is on the node on which the rank ran. The pod is gone, so the command cannot"
-            " tell which node that was: copy it directly from that node",
+            " tell which node that was: copy the path directly from that node",
             Exit.NOT_FOUND,
         )
     return Mounted(mount, volume, node)
@@ -166,10 +170,11 @@ def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
 def helper_manifest(
     job: DIJob, source: RankPath, found: Mounted, name: str, *, writes: bool = False
 ) -> Body:
-    """Render a pod that mounts the volume and sleeps. The mount is read-only unless it `writes`.
+    """Render a pod that mounts the volume and sleeps. The mount is read-only unless `writes` is
+    true.
 
     The pod does not have the job's labels, so the operator does not mistake it for a rank. The job
-    owns it, so that it is deleted with the job if the command has not deleted it before.
+    owns the pod, so that the pod is deleted with the job if the command has not deleted it before.
     """
     pods = job.pod_set_of(source.rank)
     container = {
@@ -177,7 +182,7 @@ def helper_manifest(
         "image": pods.main_container.get("image"),
         "command": ["sleep", str(HELPER_SECONDS)],
         "volumeMounts": [dict(found.mount) if writes else {**found.mount, "readOnly": True}],
-        # Not the rank's requests: the copy must not wait for a GPU.
+        # The pod does not get the rank's requests, because the copy must not wait for a GPU.
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
     }
     for key in ("imagePullPolicy", "securityContext"):

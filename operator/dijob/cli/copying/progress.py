@@ -1,7 +1,7 @@
 """Shows the progress of a copy on stderr.
 
-In a terminal it is one line that is overwritten. Otherwise a line is printed every 10 s, so that a
-log does not fill up.
+In a terminal, the progress is a single line that is overwritten. Otherwise a line is printed every
+10 s, so that a log does not fill up.
 """
 
 import sys
@@ -23,7 +23,9 @@ def format_size(count: int) -> str:
 
 
 class CopyProgress:
-    """Counts bytes and prints the count. `whole` is the expected total, 0 if it is unknown."""
+    """Counts bytes and prints the count. `whole` is the expected total, or 0 if the total is
+    unknown.
+    """
 
     def __init__(self, whole: int = 0) -> None:
         self._whole, self._count = whole, 0
@@ -47,7 +49,7 @@ class CopyProgress:
         """The progress so far, such as "1.0 MiB of 4.0 MiB, 25 %"."""
         if not self._whole:
             return format_size(self._count)
-        # tar's headers make the stream larger than the files, so 100 % would come too early.
+        # tar's headers make the stream larger than the files, so 100 % would be shown too early.
         share = min(99, 100 * self._count // self._whole)
         return (
             f"{format_size(min(self._count, self._whole))} of {format_size(self._whole)}, {share} %"

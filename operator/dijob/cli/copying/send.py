@@ -29,12 +29,12 @@ class Sent:
 
 
 async def copy_to_rank(client: AsyncClient, local: Path, to: places.RankPath) -> Sent:
-    """Copy a file or folder to a path of a rank, in its pod if that is running, else on the job's
-    volume.
+    """Copy a file or folder to a path of a rank: into the rank's pod if the pod is running, else
+    onto the job's volume.
 
     Raises CliError.
     """
-    # Both ends are checked before a helper pod may be created for an invalid request.
+    # Both ends are checked first, so that no helper pod is created for an invalid request.
     places.Inside.of(to.path)
     found = list_items(local)
     async with locate_path(client, to, writes=True) as (place, path):
@@ -49,7 +49,8 @@ async def copy_to_rank(client: AsyncClient, local: Path, to: places.RankPath) ->
 
 
 async def _is_folder(client: AsyncClient, place: ContainerPlace, path: str) -> bool:
-    """Whether the target is an existing folder, into which the copy is then placed, as with cp.
+    """Whether the target is an existing folder. If so, the copy is placed in this folder, as with
+    cp.
 
     If the image lacks the program `test`, the target is assumed not to be a folder.
     """
@@ -60,7 +61,7 @@ async def _is_folder(client: AsyncClient, place: ContainerPlace, path: str) -> b
 async def _send_tar(
     client: AsyncClient, place: ContainerPlace, into: places.Inside, found: Sequence[PackedItem]
 ) -> None:
-    # o: the files belong to the container's user, not to the owner in the stream.
+    # With o, the files belong to the container's user, not to the owner in the stream.
     command = ["tar", "xof", "-", "-C", into.root]
     progress = CopyProgress(sum(item.size for item in found))
     async with run_in_thread(lambda sink: pack_items(sink, found), "wb") as packing:
@@ -76,8 +77,8 @@ async def _send_tar(
         raise problem
     if code:
         raise CliError(describe_tar_failure(place, f"cannot write {into.whole}", code, stderr))
-    # tar may exit before it has read the padding at the end of the stream. Then the write fails,
-    # but all files are complete.
+    # tar may exit before it has read the padding at the end of the stream. In that case, the write
+    # fails, but all files are complete.
     if problem is not None and not isinstance(problem, ConnectionError):
         raise problem
 

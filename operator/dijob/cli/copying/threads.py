@@ -1,9 +1,9 @@
 """Runs a blocking function in a thread that exchanges bytes with the event loop over a socket pair.
 
 tarfile blocks, so it runs in a thread. The thread closes its end when the function returns or
-raises, and the event loop closes its own end when it stops. So a side that fails always wakes the
-other one, which would otherwise wait forever for room or for data. A pipe that the event loop
-itself reads or writes can be canceled; a thread in os.read or os.write cannot.
+raises, and the event loop closes its own end when it stops. So if one side fails, the other side
+always notices. Otherwise it would wait forever for buffer space or for data. The event loop can
+cancel its own reads and writes, but a thread in os.read or os.write cannot be canceled.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ class RunningThread(Generic[Result]):
 async def run_in_thread(
     function: Callable[[IO[bytes]], Result], mode: Literal["rb", "wb"]
 ) -> AsyncGenerator[RunningThread[Result]]:
-    """Run a function that reads (rb) or writes (wb) a stream. The function has ended when the
-    context is left; `result` then holds what it returned or raised.
+    """Run a function that reads (rb) or writes (wb) a stream. When the context has exited, the
+    function has ended, and `result` holds its return value or its exception.
     """
     here, there = socket.socketpair()
 

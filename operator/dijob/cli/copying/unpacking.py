@@ -1,7 +1,8 @@
 """Unpacks a tar stream into a local folder.
 
-The stream comes from a tenant's tar, and may contain anything. No member is written outside the
-folder, no link is created, and every file is either complete or not written.
+The stream is written by the tar program of a tenant's container, and may contain anything. No
+member is written outside the folder, no link is created, and every file is either complete or not
+written.
 """
 
 import os
@@ -29,10 +30,10 @@ class Unpacked:
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose parser rejects a truncated or damaged header.
+    """An archive member that rejects a truncated or damaged header.
 
-    tarfile treats such a header as the end of the archive, unless it is the first one. A copy that
-    was cut off would look complete.
+    tarfile treats such a header as the end of the archive, unless it is the first one. A truncated
+    copy would then look complete.
     """
 
     @classmethod
@@ -46,16 +47,20 @@ class _Member(tarfile.TarInfo):
 
 
 def local_target(local: str, name: str) -> Path:
-    """Return the local path of a copy, as cp does: in an existing folder, or with a new name."""
+    """Return the local path of a copy.
+
+    As with cp, the copy is put into `local` if `local` is a folder, and is called `local`
+    otherwise.
+    """
     path = Path(local)
     return path / name if path.is_dir() or local.endswith("/") else path
 
 
 def unpack_tar(stream: IO[bytes], to: Path, name: str) -> Unpacked:
-    """Write the members below `name` to `to`, and read the stream to its end.
+    """Write the members of the folder or file `name` to `to`, and read the stream to its end.
 
     Raises CliError if the archive is incomplete, if a member is outside `name` or is neither a file
-    nor a folder, or if it cannot be written.
+    nor a folder, or if a file or folder cannot be written.
 
     tarfile's own extraction filters are not used, because Python 3.11 of Debian 12 lacks them.
     """
@@ -92,8 +97,8 @@ def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, n
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # tar sends a file with several names once, and refers to it later by a hard link. The link is
-    # replaced by a copy.
+    # If a file has several names, tar sends it once, and sends a hard link for each other name. The
+    # link is replaced by a copy.
     if member.islnk():
         linked = _local_path(member.linkname, to, name)
         if not _is_regular(linked):
@@ -112,7 +117,7 @@ def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, n
 def _store_file(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None:
     """Write a file under a temporary name, and rename it.
 
-    If the stream breaks, an existing file stays unchanged. An existing link is replaced, and not
+    If the stream breaks, an existing file stays unchanged. An existing link is replaced, not
     followed.
     """
     if os.path.lexists(path) and not (path.is_symlink() or _is_regular(path)):
@@ -124,7 +129,7 @@ def _store_file(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None
             file.flush()
             # setuid bits and write access for others are not copied from the container.
             os.chmod(file.name, 0o600 | member.mode & 0o755)
-            # A time that this system cannot represent must not fail the copy.
+            # A time that this system cannot represent must not make the copy fail.
             with suppress(OverflowError, ValueError, OSError):
                 os.utime(file.name, (member.mtime, member.mtime))
             os.replace(file.name, path)
@@ -138,12 +143,13 @@ def _is_regular(path: Path) -> bool:
 
 
 def _local_path(sent: str, to: Path, name: str) -> Path:
-    """Return the local path of a member. Raises CliError if it is outside `to`."""
+    """Return the local path of a member. Raises CliError if this path is outside `to`."""
     parts = PurePosixPath(sent).parts
     if parts[:1] != (name,) or ".." in parts:
         raise CliError(f"the container sent {sent}, which was not requested")
     path = to.joinpath(*parts[1:])
-    # An existing link in the folder could lead outside of it. `resolve` follows all links.
+    # An existing link in the folder could lead to a place outside the folder. `resolve` follows all
+    # links.
     inside = path == to or path.parent.resolve().is_relative_to(to.resolve())
     if not inside:
         raise CliError(f"{path} would be written outside {to}: remove the link in its path")

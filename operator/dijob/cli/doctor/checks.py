@@ -38,17 +38,18 @@ CHECKS: Final = (
     CheckRow("readiness", of_status.check_readiness, live=False),
     CheckRow("same image", of_status.same_image, live=False),
     CheckRow("host network", of_status.host_network, live=False),
-    # These compare the pods with each other: a different program explains missing connections.
+    # These compare the pods with each other. A difference, such as another program, can explain
+    # missing connections.
     CheckRow("same source", of_programs.check_source),
     CheckRow("versions", of_programs.check_versions),
     CheckRow("peer list", of_programs.list_number),
-    # The path of a connection, from its name to the established socket.
+    # These follow the path of a connection, from the peer's name to the established socket.
     CheckRow("dns", of_network.check_names),
     CheckRow("reachability", of_network.check_reachability),
     CheckRow("ports", of_network.check_ports),
     CheckRow("connections", of_network.check_connections),
     CheckRow("isolation", of_network.check_isolation),
-    # Settings that let a program fail or hang although it is connected.
+    # These check settings that can make a program fail or hang although it is connected.
     CheckRow("proxies", of_programs.check_proxies),
     CheckRow("interfaces", of_programs.check_interfaces),
     CheckRow("shared memory", of_programs.shared_memory),
@@ -56,8 +57,8 @@ CHECKS: Final = (
     CheckRow("barrier", of_programs.check_barrier),
 )
 
-# These print nothing if all is well. They are listed last because they say what the checks above
-# could not see. The findings of extensions are listed between these two.
+# These print nothing if all is well. They come last because they report what the checks above could
+# not detect. The findings of extensions are listed after _SILENT and before _QUIET.
 _SILENT = CheckRow("exec", of_programs.report_silent_ranks)
 _QUIET = CheckRow(OUTPUT, of_programs.check_output)
 
@@ -65,7 +66,7 @@ Findings = Sequence[tuple[str, Finding]]
 
 
 def run_checks(evidence: Evidence) -> Findings:
-    """Run all checks. For a job without running processes, run only those that need none."""
+    """Run all checks. If the job has no running processes, run only the checks that need none."""
     added = ((one.check, found) for one in evidence.added for found in one.findings)
     return [*_run((*CHECKS, _SILENT), evidence), *added, *_run((_QUIET,), evidence)]
 
@@ -84,7 +85,7 @@ def count_problems(found: Findings) -> int:
 
 def format_checklist(job: str, found: Findings) -> str:
     """Format the checklist, with each remedy below its finding and a summary line."""
-    # Problems are in capitals and "ok" is not, so that they stand out without colors.
+    # Every status except "ok" is in capitals, so that problems stand out without colors.
     rows = [
         (finding.status.upper() if finding.status is not CheckStatus.OK else "ok", name)
         for name, finding in found
@@ -100,7 +101,7 @@ def format_checklist(job: str, found: Findings) -> str:
     unknowns = sum(finding.status is CheckStatus.UNKNOWN for _, finding in found)
     unknown_text = f", {unknowns} unknown" if unknowns else ""
     summary = f"{count} problem{'s' if count != 1 else ''}" if count else "no problems found"
-    # A silent program does not count as a problem, so the summary line repeats its hint.
+    # A silent program does not count as a problem, so the summary line repeats the hint about it.
     hint = next(
         (
             f"; {finding.text}: {finding.remedy}"

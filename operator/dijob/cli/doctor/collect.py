@@ -39,7 +39,8 @@ from dijob.names import CLAIM, MANAGER, Addressing
 # A healthy operator updates the status within a second or two.
 _SETTLE_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 20.0
-# Many users may not list these. Without them only a remedy or a single check is less precise.
+# Many users lack permission to list these objects. Without these lists, only a remedy or a single
+# check is less precise.
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "quotas": "/api/v1/namespaces/{}/resourcequotas",
@@ -49,7 +50,8 @@ _LISTS: Final = {
 async def collect_evidence(
     client: AsyncClient, name: str, extensions: Sequence[Collect] = ()
 ) -> Evidence:
-    """Collect everything about a job that the user may read, and the findings of extensions.
+    """Collect everything about a job that the user has permission to read, and the findings of
+    extensions.
 
     Raises NotFound if the job does not exist.
     """
@@ -65,8 +67,8 @@ async def collect_evidence(
         unserved=unserved,
         claim=claim,
     )
-    # Extensions run before the probes. They may list the pods' processes, and the probes start
-    # processes of their own.
+    # Extensions may list the pods' processes. They run before the probes, because the lists must
+    # not contain the processes that the probes start.
     known = replace(known, added=[await collect(client, job, pods) for collect in extensions])
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
@@ -84,7 +86,7 @@ async def collect_evidence(
 async def _read_state(
     client: AsyncClient, name: str, refused: dict[str, str]
 ) -> tuple[Job, Sequence[RankPod], Json | None, bool]:
-    """Return the job, its pods, the claim of its namespace, and whether no operator serves the job.
+    """Return the job, its pods, the claim of its namespace, and True if no operator serves the job.
 
     The operator needs a moment after each change, so a stale status is read a second time.
     """
@@ -104,18 +106,17 @@ def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
         return False
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:
         return True
-    # Fewer pods than Ready ranks: the operator has not noticed that pods are gone.
+    # Fewer pods than Ready ranks means that the operator has not yet noticed that pods are gone.
     current = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
     return job.is_true("Running") and current < job.status.ready_replicas
 
 
 def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
-    """Whether a claim of the namespace may be the reason that a problem of the job persists.
+    """Whether a claim of the namespace may be the reason why a problem of the job persists.
 
-    If a status reports a problem, it does not show whether it is current or stale. So a claim
-    counts if no operator has written the status since, or if no operator wrote the claim. The
-    release that serves the namespace writes both. A claim is no finding while the job has no
-    problem.
+    The release that serves the namespace writes both the claim and the status. So the claim may be
+    the reason if no operator has written the status since the claim was created, or if a client
+    other than an operator wrote the claim. While the job has no problem, a claim is not a finding.
     """
     if claim is None or job.finished:
         return False
@@ -130,7 +131,7 @@ def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
 
 
 def _status_writes(job: Job) -> list[Json]:
-    """Return the entries of managedFields for the operator's writes of the status."""
+    """Return the managedFields entries of the operator's status writes."""
     return [
         one
         for one in job.body["metadata"].get("managedFields") or ()
@@ -166,7 +167,7 @@ async def _last_printed(
     """Return when each running rank printed its last line, or started if it printed none."""
 
     async def one(pod: RankPod) -> tuple[int, datetime | None]:
-        # A program that has not printed anything is as quiet as it is old.
+        # For a program that has not printed anything, its start time is used.
         last = pod.begun
         async with slots:
             async for line in logs.read_pod_log(client.connection, pod, LogOptions(tail=1)):
@@ -200,8 +201,7 @@ async def _probe_pods(
         words = probe.build_command(
             dialled_names(job, pod.rank, world), dialled_targets(job, pods, pod.rank, world)
         )
-        # The times bound the moment at which the container read its clock, see
-        # of_programs.check_clocks.
+        # The container reads its clock between `begin` and `end` (see of_programs.check_clocks).
         async with slots:
             begin = time.time()
             answer = (await ask_ranks(client, [pod], words))[pod.rank]
@@ -247,7 +247,9 @@ def dialled_targets(
 
 
 async def _read_lists(client: AsyncClient) -> tuple[dict[str, Objects | None], dict[str, str]]:
-    """Return the lists that the user may read, and the API error for each of the others."""
+    """Return the lists that the user has permission to read, and the API errors for the other
+    lists.
+    """
     found, refused = dict[str, Objects | None](), dict[str, str]()
     for key, path in _LISTS.items():
         try:

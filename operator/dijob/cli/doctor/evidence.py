@@ -1,4 +1,4 @@
-"""The input of the checks: what the API server and the pods reported."""
+"""The input to the checks: what the API server and the pods reported."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
 from dijob.core.members import format_ranks
 
-# Importing torch and DI-engine takes this long on a slow node. Before that, a missing connection is
+# Importing torch and DI-engine takes this long on a slow node. Until then, a missing connection is
 # not a problem.
 STARTING_SECONDS = 30.0
 Objects = Sequence[Mapping[str, Any]]
@@ -22,7 +22,9 @@ Objects = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found. A list that the user may not read is None; `refused` has the API error."""
+    """What was found. A list that the user lacks permission to read is None, and `refused` contains
+    the API error.
+    """
 
     job: Job
     pods: Sequence[RankPod] = ()
@@ -33,17 +35,17 @@ class Evidence:
     quotas: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     added: Sequence[ExtensionFindings] = ()
-    """The findings of the extensions that were asked for."""
+    """The findings of the extensions whose options were given."""
     hints: Sequence[str] = ()
-    """What the extensions can show about a program that may hang."""
+    """The hints of the extensions: their options, and what these show about a hanging program."""
     now: datetime | None = None
     """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)
     """When each running rank printed its last line or started; None if the logs are unreadable."""
     unserved: bool = False
-    """Whether the status has been stale for some seconds, so that no operator serves the job."""
+    """Whether the status has been stale for so long that no operator seems to serve the job."""
     claim: Mapping[str, Any] | None = None
-    """The Lease by which a release claims the namespace; None if there is none."""
+    """The Lease with which a release claims the namespace; None if there is none."""
 
     @cached_property
     def model(self) -> DIJob | None:
@@ -61,8 +63,8 @@ class Evidence:
     def _age(self, pod: RankPod) -> float:
         if pod.begun and self.now:
             return (self.now - pod.begun).total_seconds()
-        # A rank whose start time is unknown does not count as starting: that would hide a missing
-        # connection.
+        # A rank whose start time is unknown counts as fully started. Otherwise its missing
+        # connections would not be reported.
         return STARTING_SECONDS
 
     @cached_property
@@ -86,7 +88,7 @@ class Evidence:
     def silence(self) -> str:
         """Why running ranks could not be probed; "" if all answered.
 
-        Ranks that are not running are left to the checks that explain why.
+        Ranks that are not running are not included: other checks explain why they are not running.
         """
         causes = dict[str, list[int]]()
         for rank, probe in self.probes.items():

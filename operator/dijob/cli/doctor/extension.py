@@ -1,7 +1,7 @@
 """Defines what a package can add to `doctor` through an entry point of the group `dijob.doctor`.
 
 An extension has options, and collects its own findings if one of its options is given. It is
-imported to print the help of `doctor`, so its module must import little.
+imported to print the help of `doctor`, so its module must import as little as possible.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ class ExtensionFindings:
     """The findings of an extension."""
 
     check: str
-    """The name in the checklist."""
+    """The name of the check in the checklist."""
     findings: Sequence[Finding]
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Further keys of the output with -o json and -o yaml."""
+    """Additional keys in the output with -o json and -o yaml."""
     note: str = ""
     """A line for stderr, so that the output of -o json remains valid JSON."""
 
@@ -38,10 +38,11 @@ class DoctorExtension:
 
     options: Sequence[click.Option]
     help: str
-    """A paragraph of the help of `doctor`."""
+    """A paragraph for the help of `doctor`."""
     example: str
-    """A command line for the help."""
+    """An example command line for the help of `doctor`."""
     hint: str
-    """The option, and what it shows of a program that may hang, for the hint about silent ranks."""
+    """One of the options, and what it shows. `doctor` prints it if the ranks print nothing and
+    their programs may hang."""
     prepare: Callable[[Mapping[str, Any]], Collect | None]
-    """Return what collects the findings; None if the given options do not ask for them."""
+    """Return the function that collects the findings; None if no option asks for them."""

@@ -18,7 +18,7 @@ _REFUSED = "refused"
 
 
 def check_names(evidence: Evidence) -> Iterator[Finding]:
-    """Check that each pod resolves the names that it dials to the right addresses."""
+    """Check that each name that a pod dials resolves to the right address in that pod."""
     # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
     resolved = set[str]()
@@ -41,7 +41,8 @@ def check_names(evidence: Evidence) -> Iterator[Finding]:
 def _dns_remedy(evidence: Evidence) -> str:
     found = (evidence.job.condition(one) for one in ("ServiceReady", "BrokerReady"))
     for one in found:
-        # The cluster DNS answers what the Service says.
+        # The cluster DNS returns the addresses of the Service, so the Service must be correct
+        # first.
         if one and is_problem(one):
             return f"repair the job's Service first: see {one.type} in the check `status`"
     return (
@@ -91,12 +92,12 @@ def _reachable_finding(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
     answer = f"all {count} dialed ports answer"
-    # A proxy, for example that of a service mesh, accepts every connection for a pod. Then an
-    # answer does not prove that the pod is reachable.
+    # A proxy, for example that of a service mesh, accepts every connection for a pod. Then a
+    # successful connection does not prove that the pod is reachable.
     if evidence.report and evidence.report.missing:
         return unknown(
             f"{answer}, but connections are missing (see the check `connections`)",
-            "check whether a proxy between the pods answers for them",
+            "check whether a proxy between the pods accepts the connections on their behalf",
         )
     return ok(answer)
 
@@ -104,7 +105,7 @@ def _reachable_finding(evidence: Evidence, count: int) -> Finding:
 def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
     if evidence.policies is None:
         return (
-            f"check the nodes' firewalls and the network policies, which you may not list"
+            "check the nodes' firewalls and the network policies, which you lack permission to list"
             f" ({evidence.refused.get('policies', '')})"
         )
     # Whether a policy blocks the connection depends on the network plug-in, so the candidates are
@@ -120,13 +121,16 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
             " between the job's pods in them"
         )
     return (
-        "no network policy in the namespace selects the job's pods: check the nodes' firewalls,"
-        " the network plug-in and its own policies"
+        "no network policy in the namespace selects the job's pods: check the nodes' firewalls, the"
+        " network plug-in, and the plug-in's own policies"
     )
 
 
 def selects_pod(policy: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a NetworkPolicy selects a pod with these labels. An empty selector selects all."""
+    """Whether a NetworkPolicy selects a pod with these labels.
+
+    An empty selector selects all pods.
+    """
     selector = (policy.get("spec") or {}).get("podSelector") or {}
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
@@ -149,7 +153,7 @@ def _matches_expression(one: Mapping[str, Any], labels: Mapping[str, str]) -> bo
 
 
 def check_ports(evidence: Evidence) -> Iterator[Finding]:
-    """Check that no foreign process uses a port of the job."""
+    """Check that no process outside a rank's container uses one of the job's ports."""
     report = evidence.report
     if report is None:
         yield unknown("there are no connections to check")
@@ -158,14 +162,14 @@ def check_ports(evidence: Evidence) -> Iterator[Finding]:
     for rank, port in sorted({(edge.to.rank, edge.to.port) for edge in report.edges}):
         pod = pods.get(rank)
         to_port = [e for e in report.edges if (e.to.rank, e.to.port) == (rank, port)]
-        # A port that has a connection of the job is certainly its own.
+        # If one of the job's connections to this port is up, the listener belongs to the job.
         if pod is None or any(edge.up for edge in to_port) or not _has_foreign_listener(pod, port):
             continue
         bad = True
         yield problem(
             f"port {port} of rank {rank} is in use by a process outside its container",
-            "a sidecar uses it, or with hostNetwork another process on the node: give ditask other"
-            " --ports (the same for all ranks)",
+            "a sidecar uses the port or, with hostNetwork, another process on the node does: give"
+            " ditask other --ports (the same for all ranks)",
         )
     if not bad:
         yield ok("no other process uses a port of the job")
@@ -173,7 +177,8 @@ def check_ports(evidence: Evidence) -> Iterator[Finding]:
 
 def _has_foreign_listener(pod: ProbedPod, port: int) -> bool:
     """Whether a port has a listener that no process of the container holds."""
-    # A process of another user may hide its sockets. The listener may then belong to it.
+    # If the sockets of another user's process cannot be read, the listener may belong to that
+    # process.
     if pod.sockets is None or not pod.sockets.complete:
         return False
     inodes = pod.sockets.listening.get(port, frozenset())
@@ -186,8 +191,8 @@ def check_connections(evidence: Evidence) -> Iterator[Finding]:
     if report is None:
         yield unknown("there are no connections to check")
         return
-    # Other checks explain why a rank is not running. Its missing connections are only a
-    # consequence.
+    # Other checks explain why a rank is not running. The missing connections of such a rank are
+    # only a consequence.
     looked_at = [edge for edge in report.edges if _both_run(evidence, edge)]
     missing = [edge for edge in looked_at if edge.missing]
     # Ranks that have just started are still connecting.
@@ -208,13 +213,16 @@ def check_connections(evidence: Evidence) -> Iterator[Finding]:
     if unseen := sorted({edge.why for edge in looked_at if edge.unknown}):
         yield unknown(f"{show.format_summary(report)}: {'; '.join(unseen[:_MAX_FINDINGS])}")
     elif not missing and len(looked_at) < len(report.edges):
-        yield ok(f"{show.format_summary(report)}; all between running ranks are up")
+        yield ok(f"{show.format_summary(report)}; all connections between running ranks are up")
     elif not missing:
         yield ok(show.format_summary(report))
 
 
 def _both_run(evidence: Evidence, edge: Edge) -> bool:
-    """Whether both ends of a connection run. A Redis server is observed through its clients."""
+    """Whether the ranks at both ends of a connection are running.
+
+    A Redis server counts as running, because it is observed only through its clients.
+    """
     return {edge.rank, edge.to.rank} <= evidence.running | {SERVER}
 
 
@@ -233,10 +241,10 @@ def _edge_remedy(evidence: Evidence, edge: Edge) -> str:
 
 
 def check_isolation(evidence: Evidence) -> Iterator[Finding]:
-    """Check that no running rank lacks all of its connections.
+    """Check that each running rank has at least one of its connections.
 
-    DI-engine does not fail if a process finds no peers: it trains by itself, and nothing but the
-    missing connections shows that the job is split.
+    A DI-engine process that finds no peers does not fail, but trains alone. Only the missing
+    connections show that the job is split.
     """
     report = evidence.report
     if report is None or not report.edges:
@@ -251,7 +259,7 @@ def check_isolation(evidence: Evidence) -> Iterator[Finding]:
         for rank in {edge.rank, edge.to.rank}:
             edges_of.setdefault(rank, []).append(edge)
     runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting
-    # An unknown connection may be up, so a rank with one is not reported.
+    # An unknown connection may be up, so a rank with an unknown connection is not reported.
     isolated = [
         rank
         for rank, edges in sorted(edges_of.items())

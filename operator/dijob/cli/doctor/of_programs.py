@@ -1,4 +1,4 @@
-"""Checks of the programs in the pods: equal in all pods, and in a suitable environment. No I/O."""
+"""Checks that all pods run the same programs, in a suitable environment. No I/O."""
 
 import ipaddress
 import re
@@ -13,13 +13,14 @@ from dijob.cli.topology.expected import world_of
 from dijob.core.members import format_count, format_ranks, gang_of
 from dijob.names import Queue
 
-# The loopback, and interfaces that kernel modules create in every network namespace.
+# The loopback interface, and the interfaces that kernel modules create in every network namespace.
 _VIRTUAL = re.compile(r"^(lo|tunl\d|sit\d|ip6tnl\d|ip6_vti\d|ip_vti\d|gre|erspan|bonding_masters)")
 _FULL_SHARE = 0.9
-# The largest number of processes that DI-engine's barrier distinguishes (ding 0.5.3,
+# The largest number of processes that DI-engine's barrier can distinguish (ding 0.5.3,
 # ding/framework/middleware/barrier.py: ids are packed modulo 4).
 _BARRIER_LIMIT = 4
-# NTP keeps clocks within milliseconds, so a difference of a second means that NTP does not work.
+# NTP keeps clocks within milliseconds of each other, so a difference of a second means that NTP
+# does not work.
 SKEW_SECONDS = 1.0
 # A training program usually prints more often.
 QUIET_SECONDS = 60
@@ -44,7 +45,7 @@ def report_silent_ranks(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_output(evidence: Evidence) -> Iterator[Finding]:
-    """Hint at a possible hang if no rank prints.
+    """Hint at a possible hang if no rank prints anything.
 
     A program that hangs inside its own code passes all other checks.
     """
@@ -105,7 +106,8 @@ def check_versions(evidence: Evidence) -> Iterator[Finding]:
                 f"{format_ranks(ranks)}: {known or 'none'}" for known, ranks in found.items()
             )
             yield problem(
-                f"{name} differs between pods ({each})", "use the same image, or pin its version"
+                f"{name} differs between pods ({each})",
+                f"use the same image in all pods, or pin the version of {name} in each image",
             )
     model = evidence.model
     new = [r for r, p in answered.items() if _major_version(p.versions.get("redis", "")) >= 8]
@@ -148,8 +150,8 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
             "wait a minute; if it persists, see the operator's log and the condition"
             " ChangesRefused",
         )
-    # The file can be older than the annotation of the same pod, because the kubelet updates it
-    # with a delay. An image without a launcher has no file (None).
+    # The file can be older than the annotation of the same pod, because the kubelet updates it with
+    # a delay. Without a launcher, the pod has no such file (None).
     annotated = {pod.rank: pod.list_number for pod in evidence.pods}
     old = [
         rank
@@ -172,7 +174,7 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
     ips = [pod.ip for pod in evidence.pods if pod.ip]
     bad = dict[str, list[int]]()
     for rank, probe in evidence.answered.items():
-        # Programs read the variables in either case.
+        # Programs read these variables in upper or lower case.
         lower = {name.lower(): value for name, value in probe.env.items() if value}
         given = sorted(name for name in lower if name in ("http_proxy", "https_proxy", "all_proxy"))
         if given and not all(_bypasses_proxy(ip, lower.get("no_proxy", "")) for ip in ips):
@@ -181,7 +183,8 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
         yield problem(
             f"{format_ranks(ranks)}: {names} is set, but no_proxy does not cover the pods'"
             " addresses",
-            "set no_proxy to the pod network (for example 10.0.0.0/8,.svc,.cluster.local) in the"
+            "set no_proxy so that it covers the pod network (for example"
+            " 10.0.0.0/8,.svc,.cluster.local) in the"
             " template, or remove the proxy",
         )
     if not bad and evidence.answered:
@@ -191,8 +194,8 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
 def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
     """Whether no_proxy covers an address: literally, by a network, by a prefix ("10."), or "*".
 
-    HTTP clients differ in the forms that they accept. Any of them counts, so that the check does
-    not report a proxy that is not used.
+    HTTP clients differ in the forms that they accept. All of these forms count, so that the check
+    does not report a proxy that is not used.
     """
     for part in (one.strip() for one in no_proxy.split(",")):
         if part in ("*", ip) or (part.endswith(".") and ip.startswith(part)):
@@ -228,16 +231,18 @@ def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
                 bad = True
                 yield problem(
                     f"rank {rank} has several interfaces ({', '.join(real)}), and {variable} is not"
-                    " set: a virtual one may be chosen",
+                    " set, so the program may choose a virtual interface",
                     f"set {variable} in the template to the interface that reaches the other pods",
                 )
     if not bad and evidence.answered:
-        yield ok("NCCL and gloo can choose no wrong interface")
+        yield ok("NCCL and gloo cannot choose a wrong interface")
 
 
 def _interface_exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
-    """Whether NCCL finds an interface for the value: a list of prefixes, of names after "=", or of
-    prefixes to exclude after "^".
+    """Whether NCCL finds an interface that matches the value.
+
+    The value is a list of prefixes, "=" and a list of names, or "^" and a list of prefixes to
+    exclude.
     """
     if chosen.startswith("^"):
         return True
@@ -295,12 +300,13 @@ def check_clocks(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_barrier(evidence: Evidence) -> Iterator[Finding]:
-    """Check that a program with a barrier has few enough processes for DI-engine's barrier."""
+    """Check that a program with a barrier has at most as many processes as the barrier supports."""
     model = evidence.model
     if model is None:
         yield unknown("the DIJob is invalid")
         return
-    # The report has the numbers that the pods' programs reported. The spec may have none.
+    # The report contains the numbers of processes that the pods' programs reported. The spec might
+    # not contain a number.
     world = evidence.report.world if evidence.report else world_of(model)
     processes = world.ranks * world.workers
     using = [rank for rank, probe in evidence.answered.items() if probe.barrier]

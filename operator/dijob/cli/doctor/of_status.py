@@ -19,20 +19,21 @@ from dijob.core.observed.views import Unready
 from dijob.pod import RENEWAL_CODE
 from dijob.reasons import ReasonKind
 
-# How the catalog's remedies begin if the user need not act (reasons/progress.py). While an old
-# pod cannot end, this is not true, so doctor then replaces the remedy.
+# The catalog's remedies begin with this text if the user need not act (reasons/progress.py). While
+# an old pod cannot terminate, the text is not true, so doctor replaces such a remedy.
 _RECOVERS = "nothing: the job recovers by itself"
 _BLOCKED = "the job recovers once the old pod is gone: see the check `terminating pods`"
-# The garbage collector of Kubernetes sets and removes these finalizers by itself.
+# The garbage collector of Kubernetes sets and removes these finalizers.
 _GC_FINALIZERS = ("foregroundDeletion", "orphan")
-# An old pod that ends within this time is normal, and needs no finding.
+# An old pod that terminates within this time is normal, and needs no finding.
 _SOON_SECONDS = 30.0
 _PULL_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-# Exit codes that are not failures. 143: SIGTERM. In a main container also 85, with which the
-# launcher restarts for a new peer list.
+# Exit codes that are not failures (143: SIGTERM). In a main container, 85 is not a failure either:
+# the launcher exits with it to restart for a new peer list.
 _EXPECTED_EXIT_CODES = (0, 143)
-# Reasons of the kubelet. It reports the second one if it lost track of the container, for example
-# after a deadline. The job's status then has more information about the failure.
+# Reasons that the kubelet reports. ContainerStatusUnknown means that the kubelet could not
+# determine how the container ended, for example because the pod exceeded its activeDeadlineSeconds.
+# For such a container, the job's status has more information about the failure.
 _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 
 
@@ -45,7 +46,7 @@ def check_conditions(evidence: Evidence) -> Iterator[Finding]:
         if not (remedy := _condition_remedy(one)):
             continue
         if remedy.startswith(_RECOVERS):
-            # Without an operator the job does not recover, and what it was waiting for may be over.
+            # Without an operator, the job does not recover, and the condition may be out of date.
             if unserved:
                 continue
             remedy = _BLOCKED if held_ranks(evidence) else remedy
@@ -62,7 +63,8 @@ def _condition_remedy(condition: Condition) -> str:
     """Return the remedy for a condition that is a problem; "" for any other condition."""
     reason = reasons.find_reason(condition.type, condition.reason)
     entry = reason.entry if reason else None
-    # A problem that is over has the opposite status, and sometimes keeps its reason.
+    # After a problem has ended, its condition has the opposite status, but sometimes the same
+    # reason.
     current = entry and entry.status == (condition.status == "True")
     return entry.remedy if entry and current and entry.kind is ReasonKind.PROBLEM else ""
 
@@ -79,14 +81,14 @@ def _unserved_finding(evidence: Evidence) -> Finding:
         pods = sum(not pod.meta.get("deletionTimestamp") for pod in evidence.pods)
         missing = pods < job.status.desired and not job.is_true("Suspended")
         what = (
-            f"the status {'is' if missing else 'may be'} stale, and no operator updates it: it"
+            f"no operator is updating the status, which {'is' if missing else 'may be'} stale: it"
             f" reports {job.phase} ({' '.join(job.status.message.split())}),"
-            f" {'but' if missing else 'and'} {pods} of {job.status.desired} pods exist"
+            f" {'but only' if missing else 'and'} {pods} of {job.status.desired} pods exist"
         )
     elif (size := size_of(job.body)) > LARGE_BYTES:
-        # The operator cannot write a status, and reports that in an event only.
+        # If the operator cannot write the status, it reports the failure only in an event.
         return problem(
-            f"the job has no status and is {size // 1000:,} KB large, so its status may not fit",
+            f"the job has no status and is {size // 1000:,} KB in size, so its status may not fit",
             TOO_LARGE_MESSAGE,
         )
     spec = (evidence.claim or {}).get("spec") or {}
@@ -95,23 +97,23 @@ def _unserved_finding(evidence: Evidence) -> Finding:
             "creationTimestamp"
         )
         return problem(
-            f"{what}: the Lease {names.CLAIM} assigns namespace {space} to the release {holder}"
-            f" since {since} (last renewed {spec.get('renewTime')}), so other releases ignore the"
-            " namespace",
+            f"{what}: the Lease {names.CLAIM} has assigned namespace {space} to the release"
+            f" {holder} (since {since}, last renewed {spec.get('renewTime')}), so other releases"
+            " ignore the namespace",
             f"if that release does not exist, find out which client renews the Lease (kubectl get"
-            f" lease -n {space} {names.CLAIM} -o yaml --show-managed-fields), and delete it:"
+            f" lease -n {space} {names.CLAIM} -o yaml --show-managed-fields), and delete the Lease:"
             f" kubectl delete lease -n {space} {names.CLAIM}",
         )
     refused = evidence.refused.get("claim", "")
     return problem(
         what + (f"; whether a Lease claims the namespace is unknown: {refused}" if refused else ""),
-        "check that an operator runs for this namespace: kubectl get deploy -A -l"
+        "check that an operator for this namespace is running: kubectl get deploy -A -l"
         " app.kubernetes.io/name=dijob",
     )
 
 
 def held_ranks(evidence: Evidence) -> Mapping[int, str]:
-    """Return the ranks whose old pod does not end soon, with the reason."""
+    """Return the ranks whose old pods will not terminate soon, each with the reason."""
     now = evidence.now
     if now is None:
         return {}
@@ -127,7 +129,7 @@ def _does_not_end_soon(end: Termination, now: datetime) -> bool:
     if due is None:
         return False
     left = (due - now).total_seconds()
-    # A pod that only a finalizer keeps, and that has no running container, does not end by itself.
+    # A pod that has finalizers but no running container remains until the finalizers are removed.
     finalizers_alone = bool(end.finalizers) and not end.running
     return left > _SOON_SECONDS or left < -SLACK_SECONDS or finalizers_alone
 
@@ -143,15 +145,16 @@ def old_pods(evidence: Evidence) -> Iterator[Finding]:
     if meta.get("deletionTimestamp") and finalizers:
         yield problem(
             f"the job is being deleted: {held_by(finalizers)}",
-            "check why that controller does not remove the finalizer; if it no longer exists,"
-            " remove the finalizer by hand",
+            "check why the finalizer's controller does not remove the finalizer; if this controller"
+            " no longer exists, remove the finalizer by hand",
         )
     kept = held_ranks(evidence)
     for rank, why in kept.items():
         yield problem(
             f"rank {rank}: {why}",
-            "check why the container does not end, or why the controller of the finalizer does not"
-            " remove it; a shorter terminationGracePeriodSeconds in the template limits the wait",
+            "check why the container has not exited, or why the finalizer's controller has not"
+            " removed the finalizer; a shorter terminationGracePeriodSeconds in the template limits"
+            " the wait",
         )
     ending = sorted(pod.rank for pod in evidence.pods if pod.state == "Terminating")
     if not kept:
@@ -176,8 +179,8 @@ def _scheduling_remedy(why: str) -> str:
     # The scheduler's messages are not an interface, so an unknown one gets a general remedy.
     if "free ports" in why:
         return (
-            "with hostNetwork, each port exists once per node: add nodes, remove hostNetwork, or"
-            " give the jobs different --ports"
+            "with hostNetwork, only one pod per node can use a port: add nodes, remove hostNetwork,"
+            " or give the jobs different --ports"
         )
     if "unbound immediate PersistentVolumeClaims" in why:
         return (
@@ -200,7 +203,7 @@ def check_images(evidence: Evidence) -> Iterator[Finding]:
     for pod, one in evidence.containers():
         waiting = (one.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _PULL_REASONS:
-            # A registry may answer with a page of HTML.
+            # A registry may answer with an HTML page.
             message = " ".join(str(waiting.get("message", "")).split())[:300]
             image = wanted_image(pod.body.get("spec") or {}, one)
             causes.setdefault((image, waiting["reason"], message), []).append(pod.rank)
@@ -239,9 +242,9 @@ def check_quota(evidence: Evidence) -> Iterator[Finding]:
 def check_failures(evidence: Evidence) -> Iterator[Finding]:
     """Report how containers failed.
 
-    In a failed job, the last termination of the container that failed was caused by the operator,
-    which ends the pod to keep its log. The job's status records how the container failed, so this
-    check uses it instead of that termination.
+    In a failed job, the operator stops the pod of the failed container without deleting the pod, so
+    that the log is kept. So the container's last termination is not the failure, and this check
+    uses the failure that the job's status records.
     """
     status = evidence.job.status
     first, failed = status.first_failure, status.phase == names.Phase.FAILED
@@ -312,14 +315,14 @@ def _unready_remedy(pod: RankPod, found: Unready | None) -> str:
     space = pod.meta.get("namespace") or "default"
     if found and found.probe:
         return (
-            f"kubectl -n {space} describe pod {pod.name} shows why the probe fails: correct the"
-            " probe in the template, or its container"
+            f"kubectl -n {space} describe pod {pod.name} shows why the probe fails: fix the"
+            " probe in the template, or the container that it checks"
         )
     if found and found.container:
         return f"kubectl -n {space} logs {pod.name} -c {found.container}"
     return (
-        "install the controller that sets this condition of the pod, or remove readinessGates from"
-        " the template"
+        "install the controller that sets this pod condition, or remove readinessGates from the"
+        " template"
     )
 
 
@@ -338,8 +341,8 @@ def _failure_finding(text: str, reason: str, logs: str) -> Finding:
     if reason == _OUT_OF_MEMORY:
         return problem(
             text,
-            "raise resources.limits.memory, or use less memory, for example a smaller replay buffer"
-            " or fewer environments",
+            "raise resources.limits.memory, or use less memory, for example with a smaller replay"
+            " buffer or fewer environments",
         )
     return problem(text, logs)
 
@@ -357,7 +360,8 @@ def _logs_command(evidence: Evidence, rank: int, pod: str, container: str) -> st
 def same_image(evidence: Evidence) -> Iterator[Finding]:
     """Check that an image name refers to the same image on all nodes.
 
-    A tag that was pushed again can be two images: nodes with a cached copy do not pull it.
+    A tag that was pushed again can refer to two images: a node with a cached copy does not pull the
+    new image.
     """
     found = dict[str, dict[str, list[int]]]()
     for pod, one in evidence.containers():

@@ -1,7 +1,7 @@
 """The probe that runs inside a pod, and its answer.
 
-The program is passed to the container's Python with exec, so nothing has to be installed or
-mounted. It needs Python 3.6, and only the standard library.
+The program is passed to the container's Python through exec, so nothing has to be installed or
+mounted. It needs only Python 3.6 or newer, and its standard library.
 """
 
 import json
@@ -26,7 +26,7 @@ def text(path):
     except OSError:
         return ""
 
-# The user's processes: all except the launcher, which is the first one, and doctor's own.
+# The user's processes: all except doctor's own and the launcher, which is the first process.
 programs = []
 for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc")))):
     words = text("/proc/%d/cmdline" % pid).split("\0")[:-1]
@@ -50,7 +50,7 @@ try:
 except (ValueError, KeyError):
     told["list"] = None
 
-# The source is the script in the command line, or the package that ditask gets.
+# The source is the script on the command line, or the package that is passed to ditask.
 def sources():
     cwd = "/proc/%d/cwd" % pid
     for at, word in enumerate(words):
@@ -69,7 +69,7 @@ for path in sources():
     count, barrier = count + 1, barrier or "barrier" in body.lower()
 told["source"] = [count, digest.hexdigest()[:12] if count else "", barrier]
 
-# The program may run in another Python than this one, such as that of a virtual environment.
+# The program may use a different Python than this probe, such as that of a virtual environment.
 python = sys.executable
 for _, each in programs:
     name = os.path.basename(each[0])
@@ -134,7 +134,7 @@ MOST_TARGETS: Final = 256
 
 @dataclass(frozen=True)
 class Probe:
-    """The answer of a rank's container. If there is none, only `problem` is set."""
+    """The response from a rank's container. If there is none, only `problem` is set."""
 
     problem: str = ""
     time: float = 0.0
@@ -155,13 +155,13 @@ class Probe:
     names: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
     """The addresses of each name, or the error."""
     reach: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """The error of each address and port; "" for success."""
+    """The error for each address and port; "" for success."""
 
 
 def build_command(names: list[str], targets: list[tuple[str, int]]) -> tuple[tuple[str, ...], ...]:
     """Return the alternative commands that run the probe.
 
-    The last argument marks the probe's own process, so that it does not find itself.
+    The last argument marks the probe's own process, so that the probe does not report itself.
     """
     request = json.dumps({"names": names, "reach": targets[:MOST_TARGETS]})
     return tuple(
@@ -187,7 +187,7 @@ class _Answer(BaseModel):
 
 
 def parse_answer(text: str, asked: tuple[float, float]) -> Probe:
-    """Parse an answer. An invalid one becomes a Probe with a `problem`."""
+    """Parse an answer. An invalid answer becomes a Probe with a `problem`."""
     try:
         # Only the last line counts: a sitecustomize of the image may print before it.
         answer = _Answer.model_validate_json((text.splitlines() or [""])[-1])
@@ -195,7 +195,7 @@ def parse_answer(text: str, asked: tuple[float, float]) -> Probe:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         at = f"{where}: " if where else ""
-        return Probe(problem=f"invalid answer of the probe: {at}{first['msg']}")
+        return Probe(problem=f"invalid answer from the probe: {at}{first['msg']}")
     files, digest, barrier = answer.source
     return Probe(
         time=answer.time,

@@ -1,8 +1,8 @@
 """Checks a job against a cluster without creating anything.
 
 Server-side dry runs show whether the cluster accepts the job and its pods. Nodes, pods and quotas
-are listed to see whether the pods fit. Everything uses the user's permissions, which are usually
-not the operator's: a check that they do not allow is UNKNOWN, not NO.
+are listed to see whether the pods fit. All requests use the user's permissions, which usually
+differ from the operator's. A check for which the user lacks a permission is UNKNOWN, not NO.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ from dijob.core.options import Options
 Data = dict[str, Any]
 
 SECONDS: Final = 15
-# A dry run gets objects without placeholders in angle brackets, which the API server could reject.
+# In dry runs, this replaces the uid's placeholder in angle brackets, which could be rejected.
 _UID: Final = "00000000-0000-0000-0000-000000000000"
-# HTTP statuses for a pod that is itself invalid, rather than only rejected in this namespace.
+# These HTTP statuses mean that the pod would be rejected in every namespace, not just in this one.
 _INVALID: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 # kubectl's page size for lists.
 _PAGE_SIZE: Final = "500"
@@ -47,7 +47,10 @@ _QUOTAS: Final = Resource("v1", "resourcequotas")
 
 
 def check_on_cluster(file: JobFile, where: Where) -> Data:
-    """Return the findings as data. Without a cluster, `asked` is false and `why` says why."""
+    """Return the findings as data.
+
+    Without a cluster, `asked` is false and `why` gives the reason.
+    """
     return asyncio.run(_collect_findings(file, where))
 
 
@@ -69,9 +72,10 @@ async def _collect_findings(file: JobFile, where: Where) -> Data:
 
 
 async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
-    """Return a sentence for each pod set of the job whose pods are invalid.
+    """Return a sentence for each of the job's pod sets whose pods are invalid.
 
-    Quotas and missing permissions are not reported. A user who may not create pods gets [].
+    Quotas and missing permissions are not reported. The result is empty if the user lacks
+    permission to create pods.
     """
     job = job_of(file, client.namespace, uid=_UID)
     tried = [one async for one in _Asking(client.connection).tried(job)]
@@ -118,9 +122,10 @@ class _Asking:
         return FitFinding(NO, f"the cluster rejects the DIJob: {_error_message(error)}")
 
     async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
-        """Dry-run one pod of each pod set. Yield its name and the API error, None if accepted."""
+        """Dry-run one pod of each pod set. Yield the pod's name, and the API error or None."""
         for name, pod in sample_pods(job, Options()):
-            # The pod's own name may be taken by a running job, and its owner does not exist.
+            # The pod's own name may be in use by a running job, and the pod's owner does not exist
+            # yet.
             meta = {
                 k: v for k, v in pod["metadata"].items() if k not in ("name", "ownerReferences")
             }
@@ -132,8 +137,9 @@ class _Asking:
         async for name, error in self.tried(job):
             if error is None:
                 found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
-            # The same status means a missing permission, which the operator has, or an admission
-            # rule such as Pod Security, which also applies to the operator.
+            # Status 403 has two possible causes: a permission that the user lacks but the operator
+            # has, or an admission rule such as Pod Security, which also applies to the operator's
+            # pods.
             elif error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
                 text = "pods: you may not create pods here, so this was not checked"
                 return [FitFinding(UNKNOWN, text)]
@@ -156,7 +162,7 @@ class _Asking:
         return into_quotas(list(pod_specs(job, Options())), found)
 
     async def _list(self, kind: Resource, space: str = "") -> list[Data] | None:
-        """Return all objects of a kind; None if the user may not list them."""
+        """Return all objects of a kind, or None if the user lacks permission to list them."""
         found: list[Data] = []
         token = ""
         while True:
@@ -176,7 +182,7 @@ class _Asking:
     async def _dry_run(
         self, kind: Resource, space: str, body: Mapping[str, Any]
     ) -> NotFound | Refused | None:
-        """Dry-run a creation. Return the API error, or None if it is accepted."""
+        """Dry-run a creation. Return the API error, or None if the cluster accepts the object."""
         try:
             await self.connection.json(ClientRequest("POST", kind.path(space), body, _DRY_RUN))
         except (NotFound, Refused) as error:
@@ -186,7 +192,7 @@ class _Asking:
 
 
 def _raise_if_unauthenticated(error: ApiError) -> None:
-    """Raise the error again if it is about the user's login and not about the job."""
+    """Re-raise the error if it is about the user's login and not about the job."""
     if error.status == HTTPStatus.UNAUTHORIZED:
         raise error
 

@@ -1,4 +1,4 @@
-"""Computes which ranks dial which, and how many connections that makes."""
+"""Computes which other ranks each rank dials, and the number of connections."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dijob.topology import connects_to, count_connections
 class Edges:
     """The connections of a job's processes.
 
-    `dialled` has the ranks that each rank dials. `to_server` counts the connections to a Redis
+    `dialled` contains the ranks that each rank dials. `to_server` counts the connections to a Redis
     server; with Redis, processes do not dial each other.
     """
 
@@ -32,12 +32,12 @@ def edges_of(gang: Gang, without_peers: Collection[int] = ()) -> Edges:
     """Return the connections of DI-engine's processes.
 
     Each process dials every process of a dialed rank. The ranks `without_peers` neither dial nor
-    listen, because DI-engine does not know of the job there.
+    listen, because their DI-engine processes do not know of the job.
     """
     if gang.queue not in DIALLING:
         return Edges(((),) * gang.size, 0, 0, (gang.size - len(without_peers)) * gang.workers)
-    # DI-engine connects every process of two connected ranks, and the ranks `without_peers` run
-    # as if they were alone.
+    # If two ranks are connected, DI-engine connects each process of one with each process of the
+    # other. The ranks `without_peers` run without connections.
     ranks = set(range(gang.size)).difference(without_peers)
     dialled = tuple(
         tuple(sorted(ranks.intersection(connects_to(gang.topology, rank)))) if rank in ranks else ()

@@ -22,7 +22,8 @@ from dijob.names import Launcher
 
 # The kubelet's syntax: $(NAME), and $$ for a dollar sign (third_party/forked/golang/expansion).
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^()]*)\)")
-# Variables between the operator, the launcher and the runtime hook. Programs do not read them.
+# The prefix of variables that the operator, the launcher and the runtime hook use among themselves.
+# Programs do not read these variables.
 _INTERNAL: Final = "DIJOB_"
 
 Lookup = Callable[[str, str, str], str | None]
@@ -34,7 +35,7 @@ def _resolve_nothing(_kind: str, _name: str, _key: str) -> str | None:
 
 @dataclass(frozen=True)
 class PodPlace:
-    """The facts about one rank's pod that the cluster would decide.
+    """The facts about one rank's pod that the cluster would determine.
 
     `addresses` is the peer list. `lookup` returns the value of a key of a ConfigMap or Secret, by
     kind, name and key; None if it is unknown. With an empty key it returns the keys, one per line.
@@ -52,7 +53,8 @@ class Variable:
     """An environment variable.
 
     `value` is None if the value is unknown until the pod runs; `unknown` then describes it. An
-    `optional` one may be absent. `ours` means that the operator sets it, not the template.
+    `optional` variable may be absent. `ours` is true if the operator, not the template, sets the
+    variable.
     """
 
     name: str
@@ -115,13 +117,14 @@ def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
         names.ANNOTATION_IPS: place.addresses.text,
         **annotations.made_of(gang, place.addresses),
     }
-    # The operator annotates a running pod with the peer list, so the rendered pod does not have it.
+    # The operator adds the peer list to the annotations of a running pod, so the rendered pod lacks
+    # the list.
     made["metadata"]["annotations"] |= listed
     # A variable that the template sets is never overwritten.
     users = {str(one.get("name")) for one in objects_in(pod_set.main_container.get("env"))}
     for variable in _env_from_variables(main, place):
         env.add(variable)
-    # After envFrom, because in Kubernetes env overrides envFrom.
+    # The entries of env follow envFrom, because in Kubernetes env overrides envFrom.
     for entry in objects_in(main.get("env")):
         env.add(_env_variable(entry, env, made, place, users))
     # Without a command there is no launcher, because the operator does not know what the image
@@ -139,8 +142,8 @@ def _launcher_variables(
 ) -> Iterator[Variable]:
     """Yield the variables that the launcher sets (the launcher's run/variables.go).
 
-    They are the variables of the peer list that the template does not set. Without a launcher, the
-    kubelet reads the same values from the annotations.
+    These are the variables of the peer list, except those that the template sets. Without a
+    launcher, the kubelet reads the same values from the annotations.
     """
     for name, annotation in annotations.list_variables(gang):
         if name not in users:

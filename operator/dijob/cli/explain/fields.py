@@ -14,7 +14,7 @@ _MODEL: Final = re.compile(r"(?:List\[)?(V1\w+)\]?")
 
 
 def with_names(message: str) -> str:
-    """Append the most similar known name of each unknown field to an API error about a pod."""
+    """Extend an API error about a pod: suggest a known name for each unknown field."""
     hints = [
         f"{path}: did you mean {near}?"
         for path in _unknown_paths(message)
@@ -28,7 +28,7 @@ def _unknown_paths(message: str) -> Sequence[str]:
 
 
 def nearest_field(path: str) -> str:
-    """Return the known field most similar to the last name of a path in a pod; "" if none is."""
+    """Return the known field that is most similar to the last name in the path, or ""."""
     # The generated models are large, and are needed only for this error.
     from kubernetes.aio.client import models
 

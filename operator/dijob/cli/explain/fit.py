@@ -1,8 +1,8 @@
-"""Estimates whether pods fit on the nodes and into the quotas. No I/O.
+"""Estimates whether pods fit on the nodes and within the quotas. No I/O.
 
 It implements the scheduler's simple rules: requests, node selectors, taints and host ports. The
-real scheduler also knows affinity, topology spread and preemption. A finding says so if the job
-uses one of the first two.
+real scheduler also considers affinity, topology spread constraints and preemption. If the job uses
+affinity or topology spread constraints, the finding says that they are not checked.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ class NodeRoom:
                 return f"taint {taint.get('key')}"
         if host_ports(spec) & self.ports:
             return "a host port"
-        # The number of pods is a resource of a node, too (110 by default).
+        # The number of pods that a node can run is also a resource (110 by default).
         requests = {**quantities.pod_requests(spec), "pods": Decimal(1)}
         short = [
             name for name, value in requests.items() if value > self.free.get(name, Decimal(0))
@@ -79,7 +79,7 @@ def free_resources(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom
         found[meta["name"]] = NodeRoom(meta["name"], labels, objects_in(spec.get("taints")), free)
     for pod in pods:
         spec = pod.get("spec") or {}
-        # A pod that has ended does not hold resources.
+        # A terminated pod does not hold any resources.
         over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if not over and spec.get("nodeName") in found:
             found[spec["nodeName"]].take(spec)
@@ -87,7 +87,8 @@ def free_resources(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom
 
 
 def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom]) -> FitFinding:
-    """Whether all pods currently fit on nodes, or at least the minimum with which the job starts.
+    """Return whether all pods, or at least the minimum to start the job, currently fit on the
+    nodes.
 
     Each pod is placed on the first node that fits. An optimal placement may fit more pods.
     """
@@ -159,7 +160,7 @@ def _total_amounts(specs: Sequence[Body]) -> Amounts:
 
 
 def _normalise_key(key: str) -> str:
-    """Normalize a quota's key: requests.cpu is the same as cpu, and count/pods as pods."""
+    """Normalize a quota's key: requests.cpu means cpu, and count/pods means pods."""
     return key.removeprefix("requests.").removeprefix("count/")
 
 
@@ -177,7 +178,8 @@ def _is_ready(status: Body) -> bool:
 
 def _is_tolerated(taint: Body, tolerations: Iterable[Body]) -> bool:
     for one in tolerations:
-        # An absent key or effect tolerates all of them.
+        # A toleration without a key matches all keys, and one without an effect matches all
+        # effects.
         key = not one.get("key") or one.get("key") == taint.get("key")
         effect = not one.get("effect") or one.get("effect") == taint.get("effect")
         exists = one.get("operator") == "Exists"
@@ -188,7 +190,7 @@ def _is_tolerated(taint: Body, tolerations: Iterable[Body]) -> bool:
 
 
 def host_ports(spec: Body) -> set[int]:
-    """Return the ports of its node that a pod uses."""
+    """Return the host ports that a pod uses."""
     ports = [
         port
         for container in objects_in(spec.get("containers"))

@@ -15,8 +15,8 @@ _FACTORS: Final = {
 
 _VALID: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 
-# Kubernetes stores at most this. Values below 1e-30 count as 0: the exact sum of 1 and 1e-999999
-# has a million digits, and a tenant could write such a quantity.
+# `_LARGEST` is the largest quantity that Kubernetes stores. Values below 1e-30 count as 0: the
+# exact sum of 1 and 1e-999999 has a million digits, and a tenant could write such a quantity.
 _LARGEST: Final = Decimal(2**63 - 1)
 _SMALLEST: Final = -30
 
@@ -29,7 +29,10 @@ def is_quantity(text: str) -> bool:
 
 
 def parse_quantity(text: Any) -> Decimal:
-    """Return the value of a quantity; 0 if it is invalid, which the API server reports itself."""
+    """Return the value of a quantity, or 0 if it is invalid.
+
+    The API server reports invalid quantities.
+    """
     word = str(text).strip()
     for suffix in (word[-2:], word[-1:]):
         if suffix in _FACTORS:
@@ -57,7 +60,7 @@ def add_amounts(amounts: Iterable[Mapping[str, Decimal]]) -> Amounts:
 
 
 def format_amount(name: str, value: Decimal) -> str:
-    """Format an amount of a resource as people write it: binary units for bytes, else m."""
+    """Return a human-readable amount of a resource: bytes in units such as Gi, fractions in m."""
     if name.rpartition(".")[2] in ("memory", "ephemeral-storage", "storage"):
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             if value >= _FACTORS[suffix]:
@@ -76,9 +79,9 @@ def format_amounts(amounts: Mapping[str, Decimal]) -> str:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """Return the requests of a pod as the scheduler counts them, including its overhead.
+    """Return the requests of a pod as the scheduler counts them, including the pod's overhead.
 
-    A limit without a request is a request, too (k8s.io/component-helpers/resource: PodRequests).
+    A limit without a request counts as a request (k8s.io/component-helpers/resource: PodRequests).
     """
     found = _of_pod(spec, _of_container)
     # Pod-level resources (KEP-2837) replace the sum of the containers.

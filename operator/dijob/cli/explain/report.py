@@ -1,6 +1,6 @@
 """Builds the explanation of a job as data, which `explain -o json` prints.
 
-Addresses, node names and the uid are placeholders, because the cluster decides them.
+Addresses, node names and the uid are placeholders, because the cluster assigns them.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ LONGEST_ADDRESS: Final = "255.255.255.255"
 
 
 def explain_job(job: DIJob, options: Options) -> Data:
-    """Return everything that the file decides about the job, as plain values."""
+    """Return everything that can be derived from the job's file, as plain values."""
     gang = gang_of(job)
     # A program that bypasses the launcher makes no connections, whatever the spec says.
     alone = without_peers(job)
@@ -109,7 +109,7 @@ def _connection_data(edges: Edges) -> Data:
 
 
 def _size_limits(job: DIJob, gang: Gang, options: Options) -> Data:
-    """Return upper bounds: with the longest addresses, and for the last rank."""
+    """Return upper bounds for the sizes, computed for the last rank and the longest addresses."""
     text = ",".join(gang.address(member.rank, LONGEST_ADDRESS) for member in gang.members)
     last = PodPlace(gang.member(gang.size - 1), LONGEST_ADDRESS, AddressList(1, text))
     return {
@@ -136,9 +136,9 @@ def _created_objects(job: DIJob, options: Options) -> list[Data]:
 
 
 def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
-    """Yield the name and manifest of the first pod of each pod set; all its pods are alike."""
+    """Yield the name and manifest of the first pod of each pod set; all pods of a set are alike."""
     gang = gang_of(job)
-    # Addresses do not matter to the requests of a pod or to its validity.
+    # Addresses do not affect a pod's requests or its validity.
     addresses = AddressList(1, ",".join("-" for _ in gang.members))
     for pod_set in job.pod_sets:
         member = gang.member(pod_set.first)

@@ -1,4 +1,4 @@
-"""Formats the explanation for people: about twenty lines, or everything with `full`."""
+"""Formats the explanation as human-readable text: about twenty lines, or everything with `full`."""
 
 import shlex
 import textwrap
@@ -10,14 +10,14 @@ from dijob.core.members import compact_ranks, format_count, format_ranks
 Data = dict[str, Any]
 
 WIDTH: Final = 110
-# Up to this number, all pods are listed. If there are more, only the first ones and the last one
-# are listed.
+# Up to this number, all pods are listed. If there are more, only the first few and the last one are
+# listed.
 FEW: Final = 8
 LABEL: Final = 13
 AT_LEAST: Final = "at least "
 PROGRAM_DECIDES: Final = (
-    "the program sets the number per pod (n_parallel_workers of Parallel.runner). Node ids, ports"
-    " and connections depend on it, and are shown for one process per pod. Set"
+    "the program sets the number of processes per pod (n_parallel_workers of Parallel.runner). Node"
+    " ids, ports and connections depend on this number, and are shown for one process per pod. Set"
     " spec.parallelWorkers to see all of them"
 )
 
@@ -82,10 +82,11 @@ def _format_dials(pod: Data) -> str:
 
 def _fact_lines(found: Data) -> Iterator[str]:
     pods = found["pods"]
-    # Tasks may differ in image, command and requests. Equal ones are printed once.
+    # Tasks may differ in image, command and requests. Equal values are printed only once.
     commands = dict.fromkeys((pod["image"], shlex.join(pod["command"])) for pod in pods)
     for image, command in commands:
-        # A script in the command can have many lines. The first one identifies it.
+        # A script in the command can have many lines. The first line is enough to identify the
+        # script.
         first, _, rest = (command or "(the image's entrypoint)").partition("\n")
         yield from _labelled_lines(
             "Command", f"{first}{' ...' if rest else ''}   (image {image or '?'})"
@@ -126,13 +127,13 @@ def _format_connections(found: Data) -> str:
     connections, world, alone = found["connections"], found["world"], ""
     least = AT_LEAST if world["parallelWorkersAssumed"] and connections["total"] else ""
     if ranks := connections["ranksWithoutPeers"]:
-        alone = f"; the programs of {format_ranks(ranks)} know no peers, see the warning"
+        alone = f"; the programs of {format_ranks(ranks)} do not know their peers (see the warning)"
     if connections["toRedis"]:
         text = "one from each process to the Redis server"
         return f"{least}{connections['total']}, {text}{alone}"
     where = f"{connections['betweenPods']} between pods, {connections['withinPods']} within pods"
     shape = {
-        "mesh": "each process dials all lower node ids",
+        "mesh": "each process dials every process with a lower node id",
         "star": "all ranks dial rank 0",
         "alone": "no process dials another",
     }[world["topology"]]

@@ -13,7 +13,7 @@ from typing import Final
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.explain.quantities import is_quantity, parse_quantity
 
-# No container runs with less memory. Such an amount lacks its suffix.
+# No container runs with less memory than this. A smaller amount probably lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)
 # A number without a suffix most likely means Gi up to the first limit, and Mi up to the second.
 _MOST_GI: Final = 128

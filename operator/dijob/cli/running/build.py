@@ -18,7 +18,7 @@ Body = dict[str, Any]
 WORK: Final = "/work"
 _WORK_VOLUME: Final = "work"
 _CODE_VOLUME: Final = "code"
-# The valid names of a volume. The name of a claim can also contain dots, and be longer.
+# Matches the valid names of volumes. The names of claims can be longer, and can contain dots.
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -127,7 +127,7 @@ def _parse_claims(given: Sequence[str]) -> tuple[list[Body], list[Body]]:
 def _volume_name(claim: str, others: Collection[str]) -> str:
     """Return the name of the volume of a claim.
 
-    It is the name of the claim if possible, because `local --volume NAME=DIR` uses it.
+    If possible, this is the name of the claim, because `local --volume NAME=DIR` uses that name.
     """
     taken = {*others, *OWN_VOLUMES, _WORK_VOLUME, _CODE_VOLUME}
     if _LABEL.fullmatch(claim) and claim not in taken:
@@ -136,7 +136,7 @@ def _volume_name(claim: str, others: Collection[str]) -> str:
 
 
 def _code_mounts(code: Code) -> list[Body]:
-    """Return the mounts of the working directory, and of each entry of the code in it.
+    """Return the mounts of the working directory and of each code entry in it.
 
     A ConfigMap volume is read-only, but programs write into their working directory. So the
     directory is an emptyDir, and only the entries come from the ConfigMap.

@@ -34,7 +34,9 @@ class CodeFile:
 
     @property
     def key(self) -> str:
-        """The key in the ConfigMap, which has no folders and allows few characters."""
+        """The file's key in the ConfigMap. Keys may contain only letters, digits, "-", "_" and
+        ".".
+        """
         # A changed path gets a digest, so that a/b and a__b have different keys.
         plain = re.sub(r"[^-._a-zA-Z0-9]", "_", self.path.replace("/", "__"))
         return plain if plain == self.path else f"{plain[-200:]}.{_hash_text(self.path)}"
@@ -52,7 +54,7 @@ class Code:
         return list(dict.fromkeys(file.path.split("/")[0] for file in self.files))
 
     def config_map(self, name: str) -> Body:
-        """Return the ConfigMap with this name. Text files stay readable in it."""
+        """Return the ConfigMap with this name. Text files are stored as readable text."""
         texts, others = {}, {}
         for file in self.files:
             try:

@@ -13,7 +13,9 @@ from dijob.cli.topology.sockets import SocketConnection, Sockets
 
 @dataclass(frozen=True)
 class ProbedPod:
-    """A rank's pod: its addresses and sockets. Unreadable sockets are None, with the `problem`."""
+    """A rank's pod: its addresses and sockets. If the sockets cannot be read, they are None, and
+    `problem` gives the reason.
+    """
 
     rank: int
     name: str
@@ -52,7 +54,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Report:
-    """All edges of a job, and the pods in which they were looked up."""
+    """All edges of a job, and the pods whose socket tables were searched for them."""
 
     job: str
     world: ExpectedWorld
@@ -131,10 +133,10 @@ def _compare_dials(dials: Dials, world: ExpectedWorld, pods: Mapping[int, Probed
 def _find_established(
     dialler: ProbedPod, listener: ProbedPod, to: Listener, addresses: frozenset[str]
 ) -> Found:
-    """Return the connections that both readable ends have, and why others do not count.
+    """Return the connections that every readable end shows, and why other connections do not count.
 
-    The dialing end is preferred, because its socket belongs to the worker that dialed.
-    `addresses` are those of all ranks.
+    The dialing end is preferred, because its socket belongs to the worker that dialed. `addresses`
+    contains the addresses of all ranks.
     """
     far = _matching_connections(
         listener, lambda end: end.near == to.port and end.remote in dialler.addresses
@@ -152,7 +154,7 @@ def _find_established(
         both = {(end.remote, end.far) for end in far}
         complete = [end for end in good if (end.local, end.near) in both]
         # With network address translation, the listener sees an address that belongs to no rank. So
-        # a connection from an unknown address can be the other end of any unmatched one.
+        # a connection from an unknown address can be the other end of any unmatched connection.
         translated = _matching_connections(
             listener, lambda end: end.near == to.port and end.remote not in addresses
         )
@@ -191,9 +193,10 @@ class _Owners:
 
 
 def _find_owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
-    """Return the owners of a rank's connections, by the ports of its workers.
+    """Return the owners of a rank's connections, which are recognized by the ports of the workers.
 
-    Workers that no process dials also listen, on consecutive ports, so their ports are derived.
+    `dials` does not contain the ports of workers that no process dials. These workers listen, too.
+    Their ports are computed from a known port, because the ports of all workers are consecutive.
     """
     known = {each.to.worker: each.to.port for each in dials if each.to.rank == rank}
     others = [each for each in dials if each.rank == rank]
@@ -208,7 +211,7 @@ def _find_owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners
 def _to_server(dials: Dials, dialler: ProbedPod) -> Edge:
     """Count the processes of a rank that are connected to the Redis server.
 
-    A process may have several connections to it.
+    A process may have several connections to the server.
     """
     if dialler.sockets is None:
         return Edge(dials.rank, dials.workers, dials.to, 0, unknown=True, why=dialler.problem)
@@ -241,7 +244,7 @@ def _describe_unreadable(dialler: ProbedPod, listener: ProbedPod) -> str:
 
 
 def _explain_missing(dialler: ProbedPod, listener: ProbedPod, to: Listener) -> str:
-    """Explain a missing connection from the state of both ends."""
+    """Explain why a connection is missing, based on the state of both ends."""
     # The most fundamental reason first: a pod that is not running cannot listen.
     for pod in (listener, dialler):
         if pod.sockets is None and pod.problem.startswith("not running"):

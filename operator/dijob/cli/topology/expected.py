@@ -1,7 +1,7 @@
 """Computes the connections that a job's processes should have. No I/O.
 
-The rules are those of DI-engine 0.5.3 and torchrun, which dial by themselves. The operator only
-tells them the addresses.
+The rules are those of DI-engine 0.5.3 and torchrun, which make the connections themselves. The
+operator only provides the addresses.
 """
 
 import re
@@ -64,15 +64,15 @@ class ExpectedWorld:
 
 
 def world_of(job: DIJob) -> ExpectedWorld:
-    """Return the connections of a job by its spec, without ranks that have succeeded."""
+    """Return the connections that the spec implies, except those of ranks that have succeeded."""
     return replace(_expected_world(job), at_least=job.workers_assumed)
 
 
 def reported_world(job: DIJob, reported: Mapping[int, int]) -> ExpectedWorld:
-    """Return the connections by the numbers of processes that the ranks report.
+    """Return the expected connections, computed from the process counts that the ranks report.
 
     A number in the spec takes precedence. DI-engine needs the same number in all ranks, because it
-    computes node ids from it.
+    computes node ids from this number.
     """
     if not job.workers_assumed or not reported:
         return world_of(job)
@@ -120,7 +120,9 @@ def _expected_world(job: DIJob) -> ExpectedWorld:
 
 
 def _expected_dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
-    """Yield the dials that DI-engine makes: by k8s_parser.py between pods, parallel.py in a pod."""
+    """Return DI-engine's connections (k8s_parser.py makes those between pods, parallel.py the
+    others).
+    """
     workers, others, found = tuple(range(gang.workers)), set(alive), list[Dials]()
     for rank in alive:
         ports = ports_of(job, rank)
@@ -136,7 +138,7 @@ def _expected_dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]
 def _rendezvous_world(job: DIJob, gang: Gang, alive: Sequence[int]) -> ExpectedWorld:
     """Return the connections of torchrun: one from each pod to the store on rank 0.
 
-    Others exist, but their ports are chosen at run time.
+    Other connections exist, but their ports are chosen at run time.
     """
     if gang.runtime is not Runtime.TORCH:
         note = f"the connections between the processes of runtime {gang.runtime} are not known"
@@ -176,7 +178,7 @@ def _options_note(job: DIJob) -> str:
     return ""
 
 
-# DI-engine 0.5.3, ding/entry/cli_parsers/slurm_parser.py: its first port under Slurm.
+# DI-engine's first port under Slurm (DI-engine 0.5.3, ding/entry/cli_parsers/slurm_parser.py).
 SLURM_PORT: Final = 15151
 
 

@@ -55,7 +55,7 @@ def world_or_error(job: "Job") -> ExpectedWorld:
 
 
 def parse_answers(pods: "Sequence[RankPod]", answers: Mapping[int, Answer]) -> list[ProbedPod]:
-    """Return the pods with their parsed answers."""
+    """Return each pod with its parsed answer."""
     return [_parse_answer(pod, answers.get(pod.rank, Answer(problem="not asked"))) for pod in pods]
 
 

@@ -9,8 +9,8 @@ from dijob.cli.topology.compare import Edge, Report
 from dijob.cli.topology.expected import SERVER
 from dijob.core.members import compact_ranks, format_count
 
-# In a larger job, the table only has the pairs with missing or unknown connections.
-# A mesh of 100 ranks has 4,950 pairs, and the healthy ones are not interesting.
+# In a larger job, the table contains only the pairs with missing or unknown connections. A mesh of
+# 100 ranks has 4,950 pairs, and the healthy ones are not interesting.
 _MAX_ROWS: Final = 60
 _MAX_LINES: Final = 100
 
@@ -120,7 +120,7 @@ def rank_in_words(rank: int, report: Report) -> str:
 
 def _format_dialler(edge: Edge, report: Report) -> str:
     rank = rank_in_words(edge.rank, report)
-    # torch's processes have no node ids of DI-engine.
+    # The processes of torch have no DI-engine node ids.
     if report.world.workers == 1 or report.world.shape == "torch":
         return rank
     ids = [edge.rank * report.world.workers + worker for worker in edge.workers]

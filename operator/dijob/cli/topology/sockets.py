@@ -1,8 +1,8 @@
 """Parses a pod's TCP tables: its connections, listeners and the processes that hold them.
 
-The tables of /proc/net are the same in all containers of a pod, and show what is connected, where
-logs only show what was tried (docs/decisions/035). Parsing is pure; the programs that print the
-tables run in the pod.
+The tables of /proc/net are the same in all containers of a pod. They show which connections exist,
+whereas logs show only the attempts (docs/decisions/035). Parsing is pure; the programs that print
+the tables run in the pod.
 """
 
 import ipaddress
@@ -14,13 +14,13 @@ from typing import Final
 
 from dijob.names import MAX_WORKERS
 
-# The runtime hook writes the last file (parallel.py in images/dijob-runtime): the number of
-# DI-engine's processes.
+# The runtime hook (parallel.py in images/dijob-runtime) writes the last of these files, which
+# contains the number of DI-engine's processes.
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6", "/run/dijob/workers")
-# The alternatives, depending on the programs in the image: Python, a shell with cat and ls, or only
-# cat. All print the tables, and all but cat also the open sockets of each process. Without the open
-# sockets, the processes of a pod cannot be distinguished. The Python program prints only the rows
-# that matter, because a busy pod has thousands.
+# There is one command for each set of programs that an image may contain: Python, a shell with cat
+# and ls, or only cat. All of these commands print the tables. The first two also print the open
+# sockets of each process. Without the open sockets, the processes of a pod cannot be distinguished.
+# The Python program prints only the rows that matter, because a busy pod has thousands.
 _PYTHON: Final = """
 import os
 for name in ("tcp", "tcp6"):
@@ -57,8 +57,8 @@ COMMANDS: Final = (
 
 _ESTABLISHED: Final = "01"
 _LISTEN: Final = "0A"
-# The kernel doubles the retransmission timeout each time. This many are about 3 s without an
-# acknowledgement, which is more than a short loss of packets.
+# The kernel doubles the timeout for each retransmission. After this many retransmissions, about 3 s
+# have passed without an acknowledgement, which is longer than a brief loss of packets.
 SILENT_AFTER: Final = 4
 
 
@@ -72,11 +72,11 @@ class SocketConnection:
     far: int
     inode: str
     unanswered: int = 0
-    """How often the oldest unacknowledged bytes were retransmitted."""
+    """How many times the oldest unacknowledged bytes have been retransmitted."""
 
     @property
     def silent(self) -> bool:
-        """Whether sent data is not acknowledged, so that the peer is probably unreachable."""
+        """Whether sent data remains unacknowledged, probably because the peer is unreachable."""
         return self.unanswered >= SILENT_AFTER
 
 
@@ -84,8 +84,8 @@ class SocketConnection:
 class Sockets:
     """The sockets of a pod.
 
-    `listening` maps a port to the inodes of its listeners, `holders` an inode to the processes that
-    have it open.
+    `listening` maps a port to the inodes of its listeners, and `holders` maps an inode to the
+    processes that have it open.
     """
 
     connections: tuple[SocketConnection, ...] = ()

@@ -74,13 +74,13 @@ def _draw_line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -
     ends = " and ".join("redis" if rank == SERVER else f"rank {rank}" for rank in sorted(set(pair)))
     title = f"<title>{up} of {wanted} connections: {ends}</title>"
     if pair[0] == pair[1]:
-        # Connections between the processes of one pod are a ring around it.
+        # Connections between the processes of one pod are drawn as a ring around the pod.
         ring = _RADIUS + 5
         return (
             f'<circle class="within {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{ring}">{title}</circle>'
         )
     line = f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}">'
-    # The number makes an incomplete pair recognizable without its color.
+    # For readers who cannot see the color, the number shows that the pair is incomplete.
     count = (
         f'<text x="{(x + to_x) / 2:.1f}" y="{(y + to_y) / 2 - 5:.1f}">{up} of {wanted}</text>'
         if up < wanted
@@ -104,7 +104,7 @@ def _draw_node(label: str, place: Point) -> str:
 
 
 def _describe_report(report: Report) -> str:
-    # A screen reader reads the whole description, so it is limited.
+    # A screen reader reads the whole description, so its length is limited.
     bad = [show.in_words(edge, report) for edge in report.edges if edge.missing or edge.unknown]
     return ". ".join([show.format_summary(report), *bad[:20]])
 

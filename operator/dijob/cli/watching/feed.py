@@ -1,7 +1,7 @@
 """Merges the watches of a job, its pods and its events into a stream of snapshots.
 
-The three watches are independent: one that fails or is forbidden leaves the others useful, and the
-snapshot says what is missing.
+The three watches are independent. If one is interrupted or forbidden, the others remain useful, and
+the snapshot says what is missing.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _MERGE_SECONDS = 0.1
 class Feed:
     """The current state of a job, kept up to date by three watches.
 
-    It ends when the job ends; with `lasting`, only when the job is deleted.
+    The feed ends when the job ends; with `lasting`, only when the job is deleted.
     """
 
     def __init__(self, client: AsyncClient, name: str, *, lasting: bool = False) -> None:
@@ -40,10 +40,10 @@ class Feed:
         self._changed = asyncio.Event()
 
     async def snapshots(self, beat: float | None = None) -> AsyncGenerator[Snapshot]:
-        """Yield the state after each change, and with `beat` also at this interval in seconds.
+        """Yield the state after each change and, if `beat` is given, every `beat` seconds.
 
-        The last snapshot has the ended job. After a deletion, none follows. Raises NotFound if the
-        job does not exist.
+        The last snapshot contains the ended job. No snapshot follows a deletion. Raises NotFound if
+        the job does not exist.
         """
         work = [
             asyncio.ensure_future(one())
@@ -63,7 +63,7 @@ class Feed:
                 self._changed.clear()
                 if self._job is not None:
                     yield self._snapshot(self._job)
-            # The job's watch may have failed after the check above.
+            # If the job's watch failed after the check above, its error is raised here.
             work[0].result()
         finally:
             for one in work:
@@ -85,7 +85,7 @@ class Feed:
         """Return a callback that records the connection problem of one watch, "" for none."""
 
         def report(sentence: str) -> None:
-            # Removed and added again, so that the newest problem is shown last.
+            # The problem is removed and added again, so that the newest problem is shown last.
             self._troubles.pop(about, None)
             self._troubles |= {about: sentence} if sentence else {}
             self._changed.set()
@@ -129,7 +129,7 @@ class Feed:
                     await take(found)
                     self._changed.set()
         except Refused as error:
-            # Only a missing permission leaves the rest of the view useful.
+            # The rest of the view is still useful if only a permission is missing.
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
             # A user who may read the job, but not its pods or events, still sees the job.

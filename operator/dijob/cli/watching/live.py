@@ -29,7 +29,7 @@ _STYLES = {
     "Terminating": "yellow",
     "Suspended": "yellow",
 }
-# Lines of the terminal that are not ranks: the header, the events and empty lines.
+# Number of lines in the terminal that do not show ranks: the header, the events and empty lines.
 _FIXED_LINES = 16
 
 

@@ -34,16 +34,16 @@ class Snapshot:
 
 
 def elapsed_time(job: Job, now: datetime) -> str:
-    """Return how long the job has existed, or existed until it ended."""
+    """Return the current age of the job, or its age when it ended."""
     begin = parse_time(job.status.start_time) or parse_time(job.metadata.creation_timestamp)
     end = parse_time(job.status.completion_time) or now
     return format_duration(max(0, int((end - begin).total_seconds()))) if begin else ""
 
 
 def edges_in_words(view: Snapshot) -> str:
-    """Describe how many connections should be up, judged by which ranks are Ready.
+    """Describe how many connections should be up, based on which ranks are Ready.
 
-    The real connections are only known inside the pods (`kubectl dijob topology`).
+    The real connections are known only inside the pods (`kubectl dijob topology`).
     """
     status = view.job.status
     try:
@@ -61,7 +61,7 @@ def edges_in_words(view: Snapshot) -> str:
     topology = names.Topology(status.topology)
     up = count_connections(topology, ready, workers).total
     expected = count_connections(topology, range(status.desired), workers).total
-    # The status has no number of processes if only the program knows it.
+    # The status does not contain the number of processes if only the program knows it.
     least = "" if status.parallel_workers is not None else "at least "
     return f"{status.topology}, {up} of {least}{expected} connections (estimated from readiness)"
 
@@ -82,7 +82,7 @@ def header_lines(view: Snapshot, now: datetime) -> list[str]:
     if known := edges_in_words(view):
         lines.append(known)
     peers = job.condition("PeersReady")
-    # The message of the job is that of one condition, often of this one.
+    # The job's message is often that of PeersReady, which must not be shown twice.
     if peers and peers.status != "True" and peers.message and peers.message != job.message:
         lines.append(f"peers: {peers.message}")
     if job.progress and job.progress.line:
@@ -93,7 +93,7 @@ def header_lines(view: Snapshot, now: datetime) -> list[str]:
 
 
 def rank_rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
-    """Return a row for each rank, at most `most`."""
+    """Return a row for each rank, but at most `most` rows."""
     # Ranks that are not Ready are the interesting ones, so they are chosen first.
     shown = pods
     if len(pods) > most:
@@ -131,10 +131,10 @@ def _format_ago(event: Mapping[str, Any], now: datetime) -> str:
 
 
 def change_lines(view: Snapshot, begun: datetime) -> dict[str, str]:
-    """Return the lines for an output that is not a terminal, by subject.
+    """Return the lines for an output that is not a terminal, by the subject of each line.
 
-    A caller prints a line only if it differs from the last one of its subject. Events from before
-    `begun` are marked, because they are printed at the start of the watch.
+    A caller prints a line only if it differs from the last line with the same subject. Events from
+    before `begun` are marked, because they are printed at the start of the watch.
     """
     # The command prints the outcome of an ended job itself.
     found = {"": in_words(view.job)} if not view.job.finished else {}

@@ -26,14 +26,15 @@ class Children:
     def of(
         namespaces: tuple[str, ...], clock: Clock = SYSTEM, *, isolates: bool = False
     ) -> "Children":
-        """Create the stores; without namespaces, for the whole cluster. With `isolates`, the
-        NetworkPolicies of jobs are watched too.
+        """Create the stores for these namespaces, or for the whole cluster if there are none.
+
+        With `isolates`, the NetworkPolicies of jobs are watched too.
         """
         stores = dict[str, Informer[Any]]()
         for kind in CHILDREN.values():
             if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
-                # Only for pods, an older view can show what matters later.
+                # Only for pods, an older view can contain facts that the newer view lacks.
                 merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
         return Children(stores)
@@ -49,7 +50,7 @@ class Children:
         return {each.name: each for each in found}
 
     def routes(self, owner: str) -> Mapping[str, Route]:
-        """Return where the job's Services lead, by name."""
+        """Return the routes of the job's Services. The keys are the names of the Services."""
         found = self.stores[SERVICES.name].of(owner)
         return {each.name: each.route for each in found if each.route}
 
@@ -75,7 +76,8 @@ class Children:
             if self.listed:
                 queue.add_news(key)
             else:
-                # The initial list reports each child of each job, and none of them has changed.
+                # The initial list reports all children of all jobs, although none of them has
+                # changed.
                 queue.add(key, background=True)
 
         for store in self.stores.values():
@@ -108,7 +110,7 @@ class Children:
         just created.
         """
         meta = job.metadata
-        # The pod of the job's Redis server has another owner label than the ranks.
+        # The pod of the job's Redis server has a different owner label from the pods of the ranks.
         for label in names.OWNER_LABELS if job.server else names.OWNER_LABELS[:1]:
             selector = f"{SELECTOR},{label}={meta.name}"
             for kind, store in self.stores.items():

@@ -13,7 +13,7 @@ from dijob.process.clock import SYSTEM, Clock
 
 
 class Informer(Store[T]):
-    """The objects of one kind, from the watches `streams`."""
+    """The objects of one kind, kept up to date by one watch for each entry of `streams`."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Informer(Store[T]):
 
     @property
     def silence(self) -> float:
-        """Seconds since the last event or bookmark, of the watch that has been silent longest."""
-        # The oldest watch matters: with a watch per namespace, the others would hide a watch that
-        # has stopped.
+        """Seconds since the last event or bookmark of the watch that has been silent longest."""
+        # The latest event of all watches would not do: with a watch per namespace, the healthy
+        # watches would hide one that has stopped.
         return self._clock.monotonic() - min(reflector.heard for reflector in self.reflectors)
 
     @property

@@ -1,8 +1,8 @@
 """The store of DIJobs, by namespace and name, and by uid.
 
 It receives the same job from kopf's watch, from lists, and from the responses to the operator's own
-writes, in any order. The newest resourceVersion wins. The store also remembers where its knowledge
-comes from, since a watch can lag or stop.
+writes, in any order. The newest resourceVersion wins. The store also remembers whether a version
+came from the watch or from a response, because a watch can lag or stop.
 """
 
 from collections import Counter
@@ -13,14 +13,14 @@ from dijob.api.numbers import parse_natural
 from dijob.controller.queue.workqueue import Key
 from dijob.process.clock import SYSTEM, Clock
 
-# A job that was not received for this long is read again before its children are changed.
+# A job that was last received longer ago than this is read again before its children are changed.
 OLD_SECONDS = 10.0
 
 
 def version_key(version: str) -> int:
-    """Return a sort key of a resourceVersion."""
-    # Resource versions of Kubernetes are increasing decimals (KEP-5504). Other servers may use
-    # other formats; then an object that arrives later counts as newer.
+    """Return a sort key for a resourceVersion."""
+    # Resource versions of Kubernetes are increasing decimal numbers (KEP-5504). Other servers may
+    # use other formats: all such versions count as equal, and as higher than any number.
     number = parse_natural(version, 20)
     return 2**64 if number is None else number
 
@@ -29,8 +29,8 @@ class WentBackError(Exception):
     """The resourceVersions of the apiserver have decreased, because etcd was restored from a
     backup.
 
-    Watches would deliver nothing until the versions are as high as before, and the operator knows
-    objects that no longer exist. Only a restart with new lists helps.
+    Watches deliver nothing until the versions are as high as before, and the operator's stores
+    contain objects that no longer exist. So the operator must restart and list everything again.
     """
 
     def __init__(self, what: str, version: str, known: int) -> None:
@@ -38,7 +38,7 @@ class WentBackError(Exception):
 
 
 class Jobs:
-    """The DIJobs as raw JSON: a job whose spec is invalid must get a status too."""
+    """The DIJobs as raw JSON, because a job whose spec is invalid also needs a status."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -63,12 +63,13 @@ class Jobs:
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether the job was not received for OLD_SECONDS, so that it could have changed."""
+        """Whether the job was last received over OLD_SECONDS ago, so that it may have changed."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def is_certain(self, key: Key) -> bool:
-        """Whether the job was in the response to a request within OLD_SECONDS. Lists and watches do
-        not count, because they can lag behind: a watch that follows an old list replays the past.
+        """Whether the response to a request has shown the job within the last OLD_SECONDS. Lists
+        and watches do not count, because they can lag behind: a watch that follows an old list
+        replays the past.
         """
         never = float("-inf")
         return self._clock.monotonic() - self._answered.get(key, never) <= OLD_SECONDS
@@ -102,13 +103,13 @@ class Jobs:
         return key
 
     def shown(self, uid: str) -> int:
-        """Return the newest version of a job that the watch has delivered, or -1. A version from a
-        response, including a response to the operator's own write, may be newer.
+        """Return the newest version of a job that the watch has delivered, or -1. The store may
+        know a newer version from a response, for example to the operator's own write.
         """
         return self._shown.get(uid, -1)
 
     def lacks(self, uid: str, version: str) -> bool:
-        """Whether the store does not have this version of a job, or a newer one."""
+        """Whether the store has neither this version of a job nor a newer one."""
         key = self._keys.get(uid)
         known = self._bodies[key]["metadata"]["resourceVersion"] if key else ""
         return key is None or version_key(version) > version_key(known)
@@ -121,12 +122,12 @@ class Jobs:
         )
 
     def versions(self) -> dict[str, int]:
-        """Return the known version of each job by uid."""
+        """Return a map from the uid of each job to its known version."""
         bodies = (body["metadata"] for body in self._bodies.values())
         return {meta["uid"]: version_key(meta["resourceVersion"]) for meta in bodies}
 
     def uids(self) -> dict[str, Key]:
-        """Return the keys of all known jobs by uid."""
+        """Return a map from the uid of each known job to its key."""
         return dict(self._keys)
 
     def pop(self, uid: str) -> None:

@@ -1,7 +1,7 @@
 """Keeps a store up to date with one list and watch (client-go's Reflector).
 
-kopf's own watch has no such store. It also does not report which objects disappeared while the
-watch was interrupted. The Reflector compares a new list with what the previous lists showed.
+kopf's own watch has no such store. Nor does kopf report which objects disappeared while its watch
+was interrupted. The Reflector compares a new list with what the previous lists showed.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = (0.2, 6.0)
 # A watch that lasted this long counts as a success, however it ended: the next one starts at once.
 LASTING_SECONDS = 5.0
-# Objects that are processed before other tasks get a turn. Processing a list of thousands without a
-# pause would block the event loop.
+# Number of objects that are processed before other tasks get a turn. Processing a list of thousands
+# without a pause would block the event loop.
 AT_ONCE = 100
 # The annotation of the bookmark that ends a streaming list (KEP-3157).
 INITIAL_END = "k8s.io/initial-events-end"
@@ -42,7 +42,7 @@ class _Listing:
 
 
 class _Versions:
-    """The versions that a list and watch has reached; `last` is the one to continue from."""
+    """The resourceVersions that a list and watch has reached. The watch continues from `last`."""
 
     def __init__(self, kind: str) -> None:
         self.last = ""
@@ -55,9 +55,11 @@ class _Versions:
         self._newest = max(self._newest, version_key(version))
 
     def listed(self, version: str) -> None:
-        """Note the version of a list. Raises WentBackError if it is older than what was shown."""
+        """Note the version of a list. Raises WentBackError if an earlier list or the watch has
+        shown a newer version.
+        """
         # The lists are requested without a version, so the apiserver must return the newest state.
-        # An older one means that etcd was restored from a backup.
+        # An older version means that etcd was restored from a backup.
         if version_key(version) < self._newest:
             raise WentBackError(self._kind, version, self._newest)
         self.last, self._newest = version, version_key(version)
@@ -67,7 +69,8 @@ class Reflector:
     """One list and watch. Objects that are missing from a new list are removed from the store.
 
     `heard` is the time of the last event or bookmark (monotonic seconds). `synced` is set when the
-    first list is complete. `uids` has the objects that this list and watch has shown.
+    first list is complete. `uids` contains the uids of the objects that this list and watch has
+    shown.
     """
 
     def __init__(self, stream: Stream, store: Store[Any], clock: Clock) -> None:
@@ -85,7 +88,7 @@ class Reflector:
         self._renewed = False
 
     def renew(self) -> None:
-        """Restart the watch from the last version. It may have died without an error."""
+        """Restart the watch from the last version. The watch may have died without an error."""
         if self._watching is not None:
             self._renewed = True
             self._watching.cancel()
@@ -101,8 +104,8 @@ class Reflector:
                 version, why = "", str(error)
             if version and (not watched or self._renewed):
                 self._renewed = False
-                # A list does not count as a success: if every watch ended at once, there would be a
-                # list after each one, without any pause.
+                # A list does not count as a success. Otherwise, if every watch ended at once, the
+                # lists between the watches would follow each other without any pause.
                 continue
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1
@@ -124,7 +127,7 @@ class Reflector:
                 self._store.drop(uid, found.version)
             self.uids = found.uids
         finally:
-            # Report changes even if the list failed half way. The next list would not report them,
+            # Report changes even if the list failed halfway. The next list would not report them,
             # because the store has these objects already.
             for owner in found.owners:
                 self._store.on_change(owner)
@@ -150,7 +153,7 @@ class Reflector:
 
     async def _read_stream(self, api: Api, found: _Listing) -> None:
         """Read the objects one by one from a watch with initial events. With 4,000 pods, this takes
-        half of the time and memory of pages.
+        half as much time and memory as reading pages.
         """
         async with aclosing(api.watch(replace(self._stream, initial=True))) as events:
             async for event in events:
@@ -186,10 +189,11 @@ class Reflector:
         found.uids.discard(uid) if type_ == "DELETED" else found.uids.add(uid)
 
     async def _follow(self, api: Api, version: str) -> str:
-        """Follow a watch until it ends, or until `renew`. Return the version to continue from, or
-        "" if a new list is needed.
+        """Follow a watch until it ends or `renew` cancels it. Return the version to continue from,
+        or "" if a new list is needed.
         """
-        # A task of its own, so that `renew` can cancel the watch without cancelling the reflector.
+        # The watch has a task of its own, so that `renew` can cancel it without canceling the
+        # reflector.
         self._watching = asyncio.create_task(self._watch(api, version))
         try:
             return await self._watching
@@ -215,7 +219,7 @@ class Reflector:
         return version
 
     async def _take(self, type_: str, body: Mapping[str, Any]) -> set[str]:
-        """Process one object, and return the owners of what has changed."""
+        """Process an event about one object. Return the owners of the object if it has changed."""
         self._taken += 1
         if self._taken % AT_ONCE == 0:
             await asyncio.sleep(0)

@@ -1,9 +1,9 @@
 """The known objects of one kind, by the job that owns them.
 
-The store merges what lists, watches and the operator's own writes show, in any order. It remembers
-deleted objects, so that a late event does not bring them back. It also remembers objects that only
-a response has shown: if such an object is deleted before any list or watch shows it, no watch will
-ever report the deletion.
+The store merges the results of list requests, watches and the operator's own writes, in whatever
+order they arrive. It remembers deleted objects, so that a late event does not bring them back. It
+also remembers objects that only a response has shown: if such an object is deleted before any list
+or watch shows it, no watch will ever report the deletion.
 """
 
 import itertools
@@ -33,7 +33,7 @@ class Viewed(Protocol):
 
 T = TypeVar("T", bound=Viewed)
 View = Callable[[Mapping[str, Any]], T]
-# Returns the newer of two views of one object, with what only the older one shows.
+# Returns the newer of two views of one object, completed with details that only the older view has.
 Merge = Callable[[T, T], T]
 
 
@@ -55,10 +55,11 @@ class Store(Generic[T]):
         self._quarantine = Quarantine(kind)
         self._by_owner: dict[str, dict[str, T]] = {}
         self._owners: dict[str, str] = {}
-        # By uid: the version of a deletion. Only a newer version can bring the object back.
+        # The version of each deletion, by uid of the deleted object. Only a newer version can bring
+        # the object back.
         self._gone: dict[str, int] = {}
-        # By uid of an object that is known only from responses: the paths whose lists may still
-        # contain it.
+        # Maps the uid of each object that is known only from responses to the paths whose lists may
+        # still contain the object.
         self._unshown: dict[str, set[str]] = {}
 
     def of(self, owner: str) -> tuple[T, ...]:
@@ -81,8 +82,9 @@ class Store(Generic[T]):
 
     def put(self, view: T) -> None:
         """Store a view, unless a newer one is known or the object was deleted."""
-        # A deleted object needs a newer version than that of its deletion. A known object may have
-        # the same version: the operator edits views after its own writes.
+        # A deleted object comes back only with a version that is newer than its deletion. A view of
+        # a known object may have the same version as before, because the operator edits views after
+        # its own writes.
         known = self._by_owner.get(view.owner, {}).get(view.uid)
         least = (
             version_key(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
@@ -101,8 +103,9 @@ class Store(Generic[T]):
         self._owners[view.uid] = view.owner
 
     def put_created(self, view: T) -> None:
-        """Store an object that the operator has just created, unless a watch has already shown it:
-        the watch's view includes what the apiserver and its webhooks have added.
+        """Store an object that the operator has just created, unless a watch has already shown it.
+        The watch's view is more complete: it includes what the apiserver and its webhooks have
+        added.
         """
         if view.uid not in self._owners:
             self.put(view)
@@ -113,10 +116,11 @@ class Store(Generic[T]):
             self.put(view)
 
     def drop(self, uid: str, version: str = "") -> None:
-        """Forget an object that is gone. Late events about it, up to this version, are ignored.
+        """Forget an object that is gone, and ignore late events about it up to this version.
 
-        A watch reports an object as deleted also if its label was removed. Such an object can come
-        back with a newer version. Without a version, the object never comes back.
+        If the label by which a watch selects an object is removed, the watch reports the object as
+        deleted. Such an object can come back with a newer version. If `version` is empty, the
+        object never comes back.
         """
         owner = self._owners.pop(uid, None)
         self._unshown.pop(uid, None)
@@ -127,8 +131,8 @@ class Store(Generic[T]):
             self._forget(uid, owner)
 
     def show(self, body: Mapping[str, Any]) -> set[str]:
-        """Store an object from a list or watch. Return the owners if something has changed: two if
-        the object now has another owner.
+        """Store an object from a list or watch. Return the owners whose objects have changed: none,
+        one, or two if the object now has another owner.
         """
         if (view := self._viewed(body)) is None:
             return set()
@@ -153,8 +157,8 @@ class Store(Generic[T]):
         """Return the uids of objects that were created before this list, and that no list has
         shown.
 
-        They were deleted again before any watch reported them, so no watch will report the deletion
-        either.
+        Such objects were deleted again before any watch reported them, so no watch will report the
+        deletion either.
         """
         gone = set()
         for uid, paths in self._unshown.items():

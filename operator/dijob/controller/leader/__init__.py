@@ -1,1 +1,1 @@
-"""Which operator serves which jobs: leader election, and claims of namespaces."""
+"""Leader election and claims of namespaces, which determine which operator serves which jobs."""

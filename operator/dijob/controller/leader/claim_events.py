@@ -1,9 +1,10 @@
 """Events on jobs that this operator skips because another release claims the namespace (claims.py).
 
 A user with write access to Leases can claim a namespace and thereby stop its jobs. Without an
-event, nothing would explain this: the status of a job stays as it was, and a new job has no status.
-Such a Lease can change at any rate, so the number of events is limited: one per job in
-REPORT_SECONDS, and at most AT_ONCE jobs in each period of LOOK_SECONDS.
+event, nothing would explain why the jobs make no progress: the status of a job stays as it was, and
+a new job has no status. Such a Lease can change very often, so the number of events is limited. A
+job gets at most one event in REPORT_SECONDS, and at most AT_ONCE jobs get one in each period of
+LOOK_SECONDS.
 """
 
 from typing import Final
@@ -37,7 +38,7 @@ class ClaimEvents:
     async def report(self, key: Key) -> float:
         """Post the event on one job if it is due. Return the seconds until the next call."""
         now, body = self._clock.monotonic(), self._jobs.get(key)
-        # The job was deleted. A new job with its name is reported at once.
+        # The job was deleted. A new job with the same name is reported at once.
         if body is None:
             self._reported.pop(key, None)
         elif now - self._reported.get(key, float("-inf")) >= REPORT_SECONDS and self._takes(now):
@@ -49,7 +50,7 @@ class ClaimEvents:
         return LOOK_SECONDS
 
     def served(self, key: Key) -> None:
-        """Note that this operator reconciles the job: the next claim is reported at once."""
+        """Note that this operator reconciles the job, so a later claim is reported at once."""
         self._reported.pop(key, None)
 
     def _takes(self, now: float) -> bool:

@@ -1,12 +1,12 @@
 """Claims of namespaces, so that two releases do not reconcile the same jobs.
 
-A release that was given namespaces claims each of them with a Lease in the namespace. A release for
-the whole cluster skips claimed namespaces. A user with write access to Leases in a namespace can
-claim it without serving it. That stops the operator in this namespace only, so there is no claim
-for the whole cluster (docs/decisions/028).
+A release that is restricted to some namespaces claims each of them with a Lease in that namespace.
+A release for the whole cluster skips claimed namespaces. A user with write access to Leases in a
+namespace can claim it without serving it. Such a claim stops the operator only in that namespace.
+For this reason, there is no claim for the whole cluster (docs/decisions/028).
 
-A claim need not be observed in time. If two operators write to the same object, the apiserver
-rejects one of the writes, because each write carries the resourceVersion.
+It does no harm if a claim is observed late. If two operators write to the same object, the
+apiserver rejects one of the writes, because each write carries the resourceVersion.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from dijob.process.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
-# Interval in which a release renews its claims and reads those of others.
+# Interval at which a release renews its claims and reads those of others.
 LOOK_SECONDS: Final = 5.0
-# A claim that was not renewed for this long is stale: its release no longer runs.
+# A claim that has not been renewed for this long is stale: its release is no longer running.
 STALE_SECONDS: Final = 30.0
-# By this time after a claim was made, all other releases have observed it.
+# All other releases have observed a claim this long after it was made.
 SEEN_SECONDS: Final = LOOK_SECONDS + 2.0
-# Any user with access to Leases can write the holder, of any length. No valid name is longer.
+# Any user with access to Leases can write a holder of any length. No valid name is longer.
 HOLDER_LIMIT: Final = 253
 
 
 class Claims:
-    """The claims of other releases as this release (`release`) observed them. Without namespaces,
-    this release serves every namespace that no other release claims.
+    """The claims of other releases, as observed by this release (`release`). If `namespaces` is
+    empty, this release serves every namespace that no other release claims.
     """
 
     def __init__(
@@ -60,12 +60,14 @@ class Claims:
         return (
             f"release {self._release} does not reconcile this job: Lease {CLAIM} in namespace"
             f" {namespace}, created at {found.created or 'an unknown time'}, assigns the namespace"
-            f" to release {_clean_holder(found.holder)}. If that release no longer runs: kubectl"
-            f" delete lease {CLAIM} -n {namespace}"
+            f" to release {_clean_holder(found.holder)}. If that release is no longer running:"
+            f" kubectl delete lease {CLAIM} -n {namespace}"
         )
 
     async def begin(self) -> None:
-        """Make or read the claims for the first time, and wait until others observed a new one."""
+        """Make or read the claims for the first time. After making a new claim, wait until all
+        other releases have observed it.
+        """
         if await self._look():
             await asyncio.sleep(SEEN_SECONDS)
 
@@ -76,7 +78,7 @@ class Claims:
             await self._look()
 
     async def _look(self) -> bool:
-        """Renew or read all claims. Return whether this release made a new one."""
+        """Renew or read all claims. Return whether this release has made a new claim."""
         if self._namespaces:
             new = [await self._claim(namespace) for namespace in self._namespaces]
         else:
@@ -87,7 +89,7 @@ class Claims:
 
     async def _claim(self, namespace: str) -> bool:
         """Make or renew the claim of one namespace, unless another release holds it. Return whether
-        it is new.
+        the claim is new.
         """
         try:
             found = await self._read(namespace)
@@ -106,7 +108,8 @@ class Claims:
         except RequestError as error:
             self._log_once("", f"failed to read the claims of other releases: {error}")
             return
-        # A deleted Lease is a claim that was given up, as by `helm uninstall`.
+        # If a Lease was deleted, for example by `helm uninstall`, its release has given up the
+        # claim.
         for namespace in self._others.keys() - found.keys():
             self._see(namespace, Record())
         for namespace, record in found.items():
@@ -147,7 +150,7 @@ class Claims:
 
 
 def _clean_holder(holder: str) -> str:
-    """Return the holder of a Lease, truncated, without line breaks and control characters."""
+    """Return the holder of a Lease, truncated and without line breaks or control characters."""
     return one_line(holder[:HOLDER_LIMIT])
 
 

@@ -1,4 +1,6 @@
-"""Leader election as the rest of the operator sees it: with a Lease, or without other replicas."""
+"""The interface through which the rest of the operator uses leader election: with a Lease, or with
+a single replica that needs none.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,7 +13,7 @@ from dijob.kube.api import Api
 
 
 class Leadership(Protocol):
-    """How a replica becomes the leader and stays the leader."""
+    """The interface through which a replica becomes the leader and stays the leader."""
 
     @property
     def identity(self) -> str:
@@ -58,8 +60,8 @@ async def join_election(
         metrics.LEADER.set(1)
         yield Undisputed()
         return
-    # The renewal has a connection of its own. It must not wait behind other writes, and it must not
-    # wait for `permission`, which depends on it.
+    # The renewal has a connection of its own. A renewal must not wait behind other writes, nor for
+    # `permission`, which itself depends on the renewal.
     api = await Api.connect(kubeconfig, name.identity)
     lease = Lease(api, name)
     metrics.LEADER.set_function(lambda: float(lease.may_act))

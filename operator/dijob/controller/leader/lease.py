@@ -1,10 +1,10 @@
 """Leader election with a Lease (coordination.k8s.io/v1), as in Kubernetes' own controllers.
 
-No wall clocks are compared. The leader may write for ACT_SECONDS after it started to send its last
-successful renewal, by its own monotonic clock. A standby takes the Lease after it has observed no
-renewal for LEASE_SECONDS, by its own monotonic clock. A standby cannot observe a renewal before the
-leader has started it. So there are at least LEASE_SECONDS - ACT_SECONDS between the last write of
-the old leader and the first one of the new leader.
+No wall clocks are compared: each replica measures durations with its own monotonic clock. The
+leader may write for ACT_SECONDS after it started to send its last successful renewal. A standby
+takes the Lease if it has not observed a renewal for LEASE_SECONDS. A standby cannot observe a
+renewal before the leader has started to send it. So at least LEASE_SECONDS - ACT_SECONDS pass
+between the last write of the old leader and the first write of the new leader.
 
 The leader election of the Kubernetes Python client is not used: it compares wall clocks, and it
 does not stop a leader that cannot renew (kubernetes.aio.leaderelection, 37.0). docs/decisions/028
@@ -29,14 +29,14 @@ ACT_SECONDS: Final = 4.5
 RENEW_SECONDS: Final = 1.0
 # Poll interval of a standby, and the retry delay after an error.
 LOOK_SECONDS: Final = 0.3
-# A request that takes longer is given up, so that one lost packet does not cost the lease.
+# A request that takes longer is abandoned, so that the leader does not lose its Lease because of
+# one lost packet.
 TIMEOUT_SECONDS: Final = 2.0
-# By this time after an outage of the apiserver, the leader has renewed the Lease, and the standby
-# has observed it.
+# This long after an outage of the apiserver, the leader has renewed the Lease, and the standby has
+# observed the renewal.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
-# The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). It
-# distinguishes a release from a Lease whose holder was removed by hand, and whose leader may still
-# be active.
+# The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). A Lease
+# without a holder but with any other value was edited by hand, so its leader may still be active.
 FREED_SECONDS: Final = 1
 # A write that waited longer than this for the lease is not sent, because its plan may be stale.
 PAUSE_SECONDS: Final = 2.0
@@ -47,7 +47,7 @@ class LeaseName:
     """The Lease, and the identity of this replica.
 
     Replicas must have different identities. A container that restarts in its pod keeps the
-    identity, and may take the Lease at once: the previous process has ended.
+    identity, and may take the Lease at once: the previous process has exited.
     """
 
     namespace: str
@@ -59,10 +59,10 @@ class LeaseName:
 class Record:
     """The Lease as it was read.
 
-    `version` is the resourceVersion, or "" if the Lease does not exist. `changes` counts the
-    changes of the holder. `free` is whether any replica may take the Lease at once: its holder
-    released it, or it never had one (the chart creates it without a spec). `created` is its
-    creationTimestamp.
+    `version` is the resourceVersion, or "" if the Lease does not exist. `changes` counts how often
+    the holder has changed. `free` is true if any replica may take the Lease at once: its holder has
+    released the Lease, or the Lease has never had a holder (the chart creates it without a spec).
+    `created` is its creationTimestamp.
     """
 
     version: str = ""
@@ -114,7 +114,7 @@ def lease_write_call(
 
 
 class Sight:
-    """What a standby has observed of the Lease, by its own monotonic clock."""
+    """A standby's observations of the Lease, timed by its own monotonic clock."""
 
     def __init__(self, identity: str, clock: Clock) -> None:
         self._identity = identity
@@ -123,10 +123,10 @@ class Sight:
         self._since = clock.monotonic()
 
     def free(self, found: Record) -> bool:
-        """Whether this replica may take the Lease as it was read.
+        """Whether this replica may take the Lease, which was read as `found`.
 
-        A Lease that does not exist counts as unchanged: it may have been deleted by hand, and its
-        leader is about to create it again.
+        A Lease that does not exist may be taken only after LEASE_SECONDS: it may have been deleted
+        by hand, and the leader may be about to create it again.
         """
         if found.version != self._last.version:
             self._last, self._since = found, self._clock.monotonic()
@@ -164,7 +164,7 @@ class Lease:
 
     async def permission(self) -> None:
         """Wait until this replica may write. Raises RequestError if that took longer than
-        PAUSE_SECONDS: the write must be planned again.
+        PAUSE_SECONDS, because the write must then be planned again.
         """
         began = self._clock.monotonic()
         while not self.may_act:
@@ -199,7 +199,7 @@ class Lease:
             wait = RENEW_SECONDS
             try:
                 await self._write(self._held)
-                self._log_once("leading, the lease is renewed")
+                self._log_once("this replica is the leader and has renewed the lease")
             except RequestError as error:
                 wait = LOOK_SECONDS
                 self._log_once(f"failed to renew the lease: {error}")
@@ -235,7 +235,8 @@ class Lease:
 
     async def _write(self, record: Record, **more: str) -> None:
         """Write the Lease if it still has the version of `record`."""
-        # Measured from before the request: a standby may observe the renewal as soon as it is sent.
+        # The time is taken before the request, because a standby may observe the renewal as soon as
+        # it is sent.
         began = self._clock.monotonic()
         spec = {
             "holderIdentity": record.holder,
@@ -260,7 +261,7 @@ class Lease:
             raise RequestError(0, "Timeout", f"no response for {TIMEOUT_SECONDS:g} s") from error
 
     async def _look(self) -> None:
-        """Read the Lease after a renewal was rejected, and find out who holds it."""
+        """Read the Lease after a renewal has been rejected, and find out who holds it."""
         try:
             found = await self._read()
         except RequestError as error:
@@ -282,5 +283,5 @@ class Lease:
 
 
 def format_renew_time(clock: Clock) -> str:
-    """Return the time for the field renewTime, which is for people only: no decision uses it."""
+    """Return the time for the field renewTime, which is informational: no decision uses it."""
     return clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,1 +1,1 @@
-"""Collects what a plan is made from: cached objects, events, and what the operator remembers."""
+"""Collects the input of a plan: cached objects, events, and the operator's memory."""

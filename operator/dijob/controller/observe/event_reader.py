@@ -1,7 +1,7 @@
 """Reads the events of pods whose status does not explain enough.
 
-Kubernetes reports some problems in events only: a volume that cannot be mounted, a sandbox that
-fails, the probe that killed a container. The operator reads these events on demand and does not
+Kubernetes reports some problems only in events: a volume that cannot be mounted, a sandbox that
+fails, or which probe killed a container. The operator reads these events on demand and does not
 watch them: a watch would deliver every event of the cluster.
 """
 
@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 # One reconciliation reads the events of at most this many pods: each read makes the apiserver scan
 # all events of the namespace.
 READ_AT_ONCE = 3
-# The limit of a read. A pod rarely has more, since the kubelet counts repeats in one event.
+# The limit of a read. A pod rarely has more events, because the kubelet counts repeats in one
+# event.
 MOST_EVENTS = "50"
 # First and longest back-off in a namespace in which the operator has no permission to read events.
 CLOSED_SECONDS = (10.0, 300.0)
@@ -42,7 +43,7 @@ class _Closed:
 
 
 class EventReader:
-    """Reads events into a PodMemory. Failures are logged, and never fail a reconciliation."""
+    """Reads events into a PodMemory. Errors are logged, and never make a reconciliation fail."""
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -68,7 +69,9 @@ class EventReader:
                 log.warning("%s: failed to read pod events: %s", job.name, error)
 
     def _close(self, namespace: str, error: RequestError) -> None:
-        """Back off in a namespace, longer each time. Log only the first rejection."""
+        """Stop reading events in a namespace for a while, longer each time. Log only the first
+        rejection.
+        """
         before = self._closed.get(namespace)
         failures = before.failures + 1 if before else 1
         if failures == 1:
@@ -83,8 +86,8 @@ class EventReader:
             memory.due[pod.uid] = now + timedelta(seconds=again)
             text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
             age = seconds_since(first, now)
-            # A young warning may resolve by itself (complaints.py), so it is read again before it
-            # is reported.
+            # The problem behind a recent warning may resolve on its own (complaints.py), so the
+            # events are read again before the warning is reported.
             if not text:
                 memory.warnings.pop(pod.uid, None)
             elif age is None or (left := complaints.seconds_until_report(age)) <= 0:
@@ -102,7 +105,7 @@ class EventReader:
         now = self._clock.now()
         for probe, pod in probes_due(pods, memory.probes, memory.due, now)[:READ_AT_ONCE]:
             if text := pod_events.failing_probe(await self._events(job, pod), pod):
-                # Read once, because the output of a probe may change each time.
+                # The failure of a probe is read only once, because its output may change each time.
                 memory.probes[probe] = text
             else:
                 again = pace.write_interval(READ_AGAIN_SECONDS, self._api.throttle.latency)

@@ -1,7 +1,7 @@
 """Finds unscheduled pods that do not belong to DIJobs.
 
 A job that cannot start releases the capacity of its scheduled pods only if other pods could use it.
-The watches show pods of DIJobs only. Other pods are listed while a job waits for capacity, once for
+The watches show only pods of DIJobs. Other pods are listed while a job waits for capacity, once for
 all jobs (docs/decisions/007).
 """
 
@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
 # With resourceVersion 0, the apiserver responds from its cache, which is cheap with any number of
-# pods. A slightly old answer is good enough here.
+# pods. A slightly outdated response is good enough here.
 UNPLACED = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "resourceVersion": "0"}
 
 
 class ForeignPods:
-    """`waiting` is whether the last check found an unscheduled pod that belongs to no DIJob."""
+    """`waiting` is true if the last check found an unscheduled pod that belongs to no DIJob."""
 
     def __init__(self, api: Api, children: Children, clock: Clock) -> None:
         self._api = api
@@ -43,8 +43,8 @@ class ForeignPods:
                 log.warning("failed to list unscheduled pods: %s", error)
 
     async def look(self, paths: list[str]) -> bool:
-        """Return whether there is such a pod now. If no job waits for capacity, return False
-        without a request.
+        """Return whether there is an unscheduled pod that belongs to no DIJob. If no job waits for
+        capacity, return False without a request.
         """
         if not any(one.seeks_node for one in self._children.pods):
             return False

@@ -1,6 +1,6 @@
-"""What the operator remembers about a job between two reconciliations, and does not store.
+"""The operator's memory of a job between two reconciliations. It is not stored.
 
-The memory is not persistent, so it has only what can be lost. After a restart or a takeover, the
+The memory contains only what the operator can afford to lose. After a restart or a takeover, the
 operator repeats some requests, retries rejected ones earlier, and in rare cases replaces a pod
 whose peer list it cannot verify (docs/decisions/007, 015). Everything else is in the status.
 
@@ -27,11 +27,12 @@ class JobMemory:
     """The memory of one job.
 
     Fields that have the same name in Observed (core/observed/views.py) are explained there.
-    `reverted` has accepted changes that something reverts (reverted.py). `absent` has the names of
-    pods that are known not to exist, `unlabelled` of pods whose labels were removed and are being
-    restored. `pods` is what is known about pods besides their status (pod_memory.py). `last_write`
-    is the time of the last status write in monotonic seconds. `dropped` has the fields of the
-    status that the apiserver drops, because its CRD is older than the operator.
+    `reverted` contains accepted changes that something reverts (reverted.py). `absent` contains the
+    names of pods that are known not to exist. `unlabelled` contains the names of pods whose labels
+    were removed and are being restored. `pods` contains what the operator knows about pods besides
+    their status (pod_memory.py). `last_write` is the time of the last status write in monotonic
+    seconds. `dropped` has the fields of the status that the apiserver drops, because its CRD is
+    older than the operator.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)
@@ -51,7 +52,8 @@ class JobMemory:
 
     def parse(self, body: Mapping[str, Any]) -> DIJob:
         """Return the job in this body. Raises SpecError like `parse_job`."""
-        # Most reconciliations are caused by pods, so the job is parsed once per version.
+        # Most reconciliations are triggered by changes to pods, so the job is parsed only once per
+        # version.
         before, self._parsed = self._parsed, Parsed.of(body, self._parsed)
         job = self._parsed.job
         if before is not None and before.job.metadata.generation != job.metadata.generation:
@@ -70,21 +72,23 @@ class JobMemory:
         """Reset the back-off of pod creations if the operator itself removed pods.
 
         The operator removes pods if the job is suspended or resized, or has released its capacity.
-        (After a resize, all ranks of programs that cannot change their size are restarted.) These
-        pods were not lost, so their replacement must not be delayed.
+        If the programs of a resized job cannot change their size, all of its ranks are restarted.
+        None of these pods were lost, so their replacement must not be delayed.
         """
         resized, self._size = job.spec.desired != self._size, job.spec.desired
         if resized or job.status.suspend_time or seconds_until_retry(job.status, now) > 0:
             self.creations.clear()
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note when a pod first had an address. Note also when a peer list was first observed on a
-        pod that has yet to act on it by opening its gate or restarting its process. Forget both for
-        pods that are gone, and lists that pods have acted on.
+        """Note when a pod first had an address. Also note when a peer list was first observed on a
+        pod that has not acted on the list yet: its gate has not opened, or its process has not
+        restarted. Forget the times of pods that are gone, and of lists on which the pods have
+        acted.
         """
         arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
-        # A reminder is due if a pod does not act on its list in time. The time counts from when
-        # this operator first observed the list on the pod, since no field of the pod has it.
+        # A reminder is due if a pod does not act on its list in time. The time is measured from
+        # when this operator first observed the list on the pod, because no field of the pod records
+        # when the list was written.
         at_gate = {
             (pod.uid, pod.copy.address_list.number)
             for pod in pods
@@ -124,17 +128,21 @@ class JobMemory:
         self.pods.saw_pods(pods, now)
 
     def created(self, name: str, now: datetime) -> None:
-        """Count the creation of a pod of this name, or of another object as "service/NAME"."""
+        """Count the creation of an object. `name` is the name of a pod, or for example
+        "service/NAME".
+        """
         self.released.discard(name)  # the new pod was not released
         self.creations[name] = creations.counted(self.creations.get(name), now)
 
     def release(self, name: str) -> None:
-        """Note that a pod is deleted to make room for a lower rank. It must not count as lost."""
+        """Note that a pod is deleted in favor of a lower rank. The pod must not count as lost."""
         self.released.add(name)
         self.creations.pop(name, None)
 
     def move(self, by: timedelta) -> None:
-        """Shift all remembered times after the clock was set, so that durations stay the same."""
+        """Shift all remembered times after the clock has been set, so that durations stay the
+        same.
+        """
         self.reverted.move(by)
         for key, rejection in self.rejections.items():
             since = rejection.since and rejection.since + by

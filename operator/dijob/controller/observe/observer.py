@@ -29,7 +29,7 @@ class Observer:
         self._options = options
 
     def observe(self, job: DIJob, memory: JobMemory, now: datetime) -> Observed:
-        """Return everything that is known about a job, and note what is new in its memory."""
+        """Return everything that is known about a job, and add new facts to the job's memory."""
         owner = job.metadata.owner_key
         pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
         # The memory learns from the pods before it is copied into the result below.
@@ -47,7 +47,8 @@ class Observer:
             existing=self._children.existing(owner),
             routes=self._children.routes(owner),
             rejections=memory.reverted.rejections | memory.rejections,
-            # Copies: the plan must not see changes that are made after the observation.
+            # These are copies, because the plan must not see changes that are made after the
+            # observation.
             creations=dict(memory.creations),
             room=Room(
                 released=frozenset(memory.released),
@@ -65,8 +66,8 @@ class Observer:
         )
 
     def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
-        """Return the pod with the probe that ended its container or is failing, and without a
-        problem that is too recent to report.
+        """Return the view of a pod. It names the probe that is failing or that killed the
+        container, but omits problems that are too recent to report.
         """
         known = pod_events.with_causes(pod, memory.pods.causes)
         known = pod_events.with_probe(known, memory.pods.probes)

@@ -1,5 +1,5 @@
-"""What is remembered about a job's pods besides their status: their events, and since when their
-status has reported a problem.
+"""The operator's memory of a job's pods: their events, and since when their status has reported a
+problem.
 """
 
 import math
@@ -14,12 +14,13 @@ from dijob.core.observed.views import Pod
 
 @dataclass
 class PodMemory:
-    """Knowledge about the pods of one job, by the pod's uid.
+    """Knowledge about the pods of one job, by pod uid.
 
-    `due` is when the events of a pod are read again, and `warnings` the newest warning among them.
-    `noticed` is when the status of a pod began to report a problem that may resolve by itself.
-    `causes` maps the end of a container to the probe that caused it, or to "" if no probe did.
-    `probes` has the results of the probes that keep pods of the job from being Ready.
+    `due` is the time when the events of a pod are read again. `warnings` has the newest warning
+    among these events. `noticed` is the time when the status of a pod began to report a problem
+    that may resolve on its own. `causes` maps the termination of a container to the probe that
+    caused it, or to "" if no probe did. `probes` has the results of the probes that keep pods of
+    the job from being Ready.
     """
 
     due: dict[str, datetime] = field(default_factory=dict)
@@ -42,17 +43,17 @@ class PodMemory:
 
     def wait(self, now: datetime) -> float:
         """Return the seconds until events are read again, or until a problem has lasted long enough
-        to be reported; infinity if there is neither.
+        to be reported; infinity if neither is due.
         """
         noticed = ((now - since).total_seconds() for since in self.noticed.values())
         waits = [
             *((at - now).total_seconds() for at in self.due.values()),
             *map(seconds_until_report, noticed),
         ]
-        # A time that has passed was handled by the reconciliation that calls this.
+        # Times that have passed were handled by the reconciliation that calls this method.
         return min((seconds for seconds in waits if seconds > 0), default=math.inf)
 
     def move(self, by: timedelta) -> None:
-        """Shift all remembered times after the clock was set."""
+        """Shift all remembered times after the clock has been set."""
         self.due = {uid: at + by for uid, at in self.due.items()}
         self.noticed = {uid: at + by for uid, at in self.noticed.items()}

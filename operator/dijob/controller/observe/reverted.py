@@ -1,4 +1,4 @@
-"""Detects accepted changes that something reverts: a webhook in the same request, or a controller
+"""Detects accepted changes that are reverted by a webhook in the same request, or by a controller
 afterwards.
 
 Each reconciliation would make such a change again, several times a second. So it is treated as a
@@ -17,11 +17,11 @@ from dijob.core.observed.views import ApiRejection
 
 @dataclass
 class Reverted:
-    """The changes that were written for one job. `rejections` has those that were reverted, by
-    `changes.key`.
+    """The changes that were written for one job. `rejections` contains the changes that were
+    reverted, by `changes.rejection_key`.
 
     `published` maps a pod's uid to the revision of the newest peer list that was written to it.
-    `written` has the last change of another kind to each object.
+    `written` contains the last change to each object, not counting peer lists.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Reverted:
 
     def wrote_list(self, action: PublishAddresses, what: str, now: datetime) -> None:
         """Note that a peer list was written to a pod. If the same list was written before,
-        something has changed `what`, the pod's labels or annotations, and may do so again.
+        something has since changed `what` (the pod's labels or annotations), and may do so again.
         """
         number = action.copy.address_list.number
         again = self.published.get(action.uid) == number
@@ -38,10 +38,12 @@ class Reverted:
         self.published[action.uid] = number
 
     def wrote(self, action: Action, now: datetime) -> None:
-        """Note another change. If the last change was the same, it has been reverted since."""
+        """Note a change that does not write a peer list. If the object's last change was the same,
+        something has reverted it since.
+        """
         key = changes.rejection_key(action)
-        # The plan asks only for changes that are missing. If it asks for the same one again, the
-        # object no longer has it.
+        # The plan asks only for changes that are missing. If the plan asks for the same change
+        # again, the object no longer has that change.
         again = self.written.get(key) == action
         self._note(key, rejections.REVERTED if again else "", now)
         self.written[key] = action
@@ -63,7 +65,7 @@ class Reverted:
         self.published = {uid: n for uid, n in self.published.items() if uid in kept}
 
     def move(self, by: timedelta) -> None:
-        """Shift all remembered times after the clock was set."""
+        """Shift all remembered times after the clock has been set."""
         for key, rejection in self.rejections.items():
             since = rejection.since and rejection.since + by
             self.rejections[key] = replace(rejection, retry_at=rejection.retry_at + by, since=since)

@@ -1,8 +1,8 @@
 """Quarantine for objects whose processing raised an unexpected exception.
 
-The exception is a defect of the operator that one object triggers. All other objects must still be
-processed, so the object is skipped until it, or one of its children, changes. It is not retried on
-a timer: the same input would raise the same exception (docs/decisions/014).
+Such an exception is a defect of the operator that one object triggers. All other objects must still
+be processed, so this object is skipped until it or one of its children changes. The operator does
+not retry it on a timer, because the same input would raise the same exception (docs/decisions/014).
 """
 
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Quarantine:
-    """The quarantined objects of one kind, with the exception of each."""
+    """The quarantined objects of one kind, and the exception that each object raised."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -24,8 +24,8 @@ class Quarantine:
 
     def put(self, name: str, error: Exception) -> None:
         """Quarantine an object."""
-        # A pod changes often, and each change is another attempt. Log a traceback only if the error
-        # is a new one.
+        # A pod changes often, and each change triggers another attempt. Log a traceback only if the
+        # error is a new one.
         why = f"{type(error).__name__}: {error}"
         if self._why.get(name) != why:
             log.error(

@@ -1,8 +1,8 @@
 """The work queue: keys are deduplicated, namespaces take turns, errors cause a back-off.
 
 For each key, at most one reconciliation runs at a time. Namespaces take turns, so that thousands of
-jobs in one namespace do not delay a job in another. Slow reconciliations, which mostly wait for a
-webhook, do not take the place of others.
+jobs in one namespace do not delay a job in another. Slow reconciliations, most of which wait for a
+webhook, do not block others.
 """
 
 import asyncio
@@ -21,14 +21,15 @@ Key = tuple[str, str]  # namespace, name
 Work = Callable[[Key], Awaitable[float | None]]
 
 BACKOFF_SECONDS = (0.5, 60.0)
-# If a webhook hangs, a reconciliation takes 30 s or more. At most WORKERS_PER_NAMESPACE of one
-# namespace run concurrently. After SLOW_SECONDS, a reconciliation no longer counts as a worker.
+# If a webhook hangs, a reconciliation takes 30 s or more. At most WORKERS_PER_NAMESPACE
+# reconciliations run concurrently in one namespace. After SLOW_SECONDS, a reconciliation no longer
+# counts as a worker.
 WORKERS_PER_NAMESPACE = 16
 SLOW_SECONDS = 3.0
-# Events about the pods of one job arrive in bursts. They are collected for this long.
+# Events about the pods of one job arrive in bursts. These events are collected for this long.
 BURST_SECONDS = 0.1
 # After a crash of the leader, a standby takes over sooner than this (lease.py). So a new leader can
-# assume that the old one has handled everything that is older.
+# assume that the old leader has handled all older events.
 NEWS_SECONDS = 15.0
 
 
@@ -39,9 +40,9 @@ class KnownError(Exception):
 class WorkQueue:
     """Runs `work(key)` for each key that is added; namespaces take turns.
 
-    `work` returns the seconds after which to run again, or None. Keys that are added in the
-    background wait until `release` is called. At most `workers` calls run concurrently, not
-    counting those that have taken longer than SLOW_SECONDS.
+    `work` returns the seconds after which it must run again, or None if it need not. Keys that are
+    added in the background wait until `release` is called. At most `workers` calls run
+    concurrently, not counting those that have taken longer than SLOW_SECONDS.
     """
 
     def __init__(self, work: Work, workers: int = 64, clock: Clock = SYSTEM) -> None:
@@ -61,8 +62,8 @@ class WorkQueue:
     def add(self, key: Key, background: bool = False) -> None:
         """Queue a key; with `background`, behind all keys that are not in the background.
 
-        The jobs of the initial list are added in the background. Nothing has happened to them, and
-        a job that was just created must not wait for a thousand of them.
+        The jobs of the initial list are added in the background. Nothing has happened to these
+        jobs, and a job that was just created must not wait behind a thousand of them.
         """
         if background and self._held is not None:
             self._held[key] = None
@@ -74,19 +75,19 @@ class WorkQueue:
             self._begin()
 
     def add_news(self, key: Key) -> None:
-        """Queue a key in BURST_SECONDS, so that one reconciliation handles all events that arrive
-        in the meantime.
+        """Queue a key after BURST_SECONDS, so that one reconciliation handles all events that
+        arrive in the meantime.
         """
         self.add_after(key, BURST_SECONDS)
 
     def release(self) -> None:
-        """Queue the keys that were added in the background so far."""
+        """Queue the keys that have been added in the background so far."""
         held, self._held = self._held or {}, None
         for key in held:
             self.add(key, background=True)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Queue a key after some seconds, unless it is queued sooner anyway."""
+        """Queue a key after some seconds, unless another call queues it sooner."""
         loop, timer = asyncio.get_running_loop(), self._timers.get(key)
         if seconds <= 0:
             self.add(key)
@@ -130,7 +131,7 @@ class WorkQueue:
 
     async def _run(self, key: Key) -> None:
         logs.JOB.set("/".join(key))
-        # The task starts a moment after it was created. A change that was queued in between is
+        # The task starts a moment after it has been created. A change that was queued in between is
         # handled by this call, which has not read anything yet.
         self._dirty.discard(key)
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._mark_slow, key)
@@ -155,7 +156,9 @@ class WorkQueue:
         self._begin()
 
     def _mark_slow(self, key: Key) -> None:
-        """Stop counting a call as a worker. It hangs, most likely at a webhook of its namespace."""
+        """Stop counting a call as a worker. The call hangs, most likely because of a webhook in its
+        namespace.
+        """
         self._slow.add(key)
         self._begin()
 
@@ -186,7 +189,9 @@ class WorkQueue:
 
 
 class _Line:
-    """The queued keys, each once, with the time when it was queued; background keys come last."""
+    """The queued keys without duplicates, each with the time when it was queued. Background keys
+    come last.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -208,9 +213,9 @@ class _Line:
     def take_over(self) -> None:
         """Prepare the queue of a new leader.
 
-        A standby queues keys too, but does not process them. Keys that were added before the last
-        NEWS_SECONDS were handled by the previous leader and move to the background. The waiting
-        times start now, because the keys did not wait for their turn.
+        A standby queues keys too, but does not process them. Keys that were added more than
+        NEWS_SECONDS ago were handled by the previous leader and move to the background. All waiting
+        times start now, because a standby's keys do not wait for a turn.
         """
         now = self._clock.monotonic()
         for key in [key for key, at in self._asked.items() if now - at > NEWS_SECONDS]:
@@ -220,7 +225,7 @@ class _Line:
         self._since = dict.fromkeys(self._since, now)
 
     def put(self, key: Key, background: bool) -> bool:
-        """Add a key. Return False if it is already queued with the same or a higher priority."""
+        """Add a key. Return False if it was already queued with the same or a higher priority."""
         self._asked[key] = self._clock.monotonic()
         if key in self._since and self._background[key] <= background:
             return False
@@ -242,7 +247,7 @@ class _Line:
 
 
 class _Turns:
-    """Keys in the order of their arrival, one of each namespace in turn."""
+    """Keys in the order of arrival within each namespace; the namespaces take turns."""
 
     def __init__(self) -> None:
         self._namespaces: OrderedDict[str, OrderedDict[Key, None]] = OrderedDict()

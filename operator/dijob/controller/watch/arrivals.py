@@ -1,9 +1,9 @@
 """Handles the events of the DIJob watch, and decides how urgent the first reconciliation is.
 
-After a start, the watch lists all jobs, and most of them need nothing. They are queued in the
-background, so that a job that was just created does not wait behind a thousand running ones. They
-are also held back until the pods have been listed: a reconciliation that does not know the existing
-pods would create them again.
+When the operator starts, the watch lists all jobs, and most of them need no work. They are queued
+in the background, so that a job that was just created does not wait behind a thousand running ones.
+They are also held back until the pods have been listed: a reconciliation that does not know the
+existing pods would create them again.
 """
 
 import logging
@@ -30,8 +30,8 @@ class Arrivals:
     def seen(self, type_: str | None, body: Mapping[str, Any]) -> None:
         """Handle one event. `type_` is None for an object of the initial list."""
         if type_ == "DELETED":
-            # Not queued: the garbage collector deletes the children, and there is no status to
-            # write.
+            # A deleted job is not queued: the garbage collector deletes its children, and there is
+            # no status to write.
             self._reconciler.forget(body["metadata"]["uid"])
         elif key := self._reconciler.jobs.put(body, shown=True):
             # A job from the initial list that already has a status was started before.
@@ -39,7 +39,7 @@ class Arrivals:
             self._queue.add(key, background=nothing_new and "status" in body)
 
     def all_gone(self) -> None:
-        """Forget all jobs. The CRD was deleted, so no events report their deletion."""
+        """Forget all jobs. The CRD was deleted, so no events report the deletion of the jobs."""
         for uid in self._reconciler.jobs.uids():
             self._reconciler.forget(uid)
 

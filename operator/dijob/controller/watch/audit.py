@@ -1,9 +1,9 @@
 """Compares the known DIJobs with a list from the apiserver once a minute.
 
 kopf does not report a deletion that happened while its watch was interrupted, and a watch can stop
-delivering events without an error. A job that was deleted unnoticed would be reconciled forever:
-each new pod of it would be garbage collected at once. One LIST of metadata finds both
-(docs/decisions/002).
+delivering events without an error. A job that was deleted unnoticed would be reconciled forever,
+and each of its new pods would be garbage-collected at once. One LIST of metadata detects both
+problems (docs/decisions/002).
 """
 
 import asyncio
@@ -25,9 +25,9 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 class Audit:
     """Finds deletions that kopf's watch missed, and a watch that has stopped.
 
-    `behind` is when the watch began to lag behind the list (monotonic seconds), or None. Only
-    events of the watch count for it: the operator may know a version from the response to its own
-    write, which does not show that the watch works.
+    `behind` is when the watch began to lag behind the list (monotonic seconds), or None. For
+    `behind`, only events of the watch count. A version that the operator knows from the response to
+    its own write does not show that the watch works.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Audit:
         self._clock = clock
         self._reconciler = reconciler
         self._queue = queue
-        # By the job's uid: a version that the watch had not delivered at the last audit, and since
-        # when it has been missing.
+        # Maps each job's uid to a version that the watch had not delivered at the last audit, and
+        # to the time when this version was first missing.
         self._unshown: dict[str, tuple[int, float]] = {}
         self.behind: float | None = None
 
@@ -57,7 +57,7 @@ class Audit:
             try:
                 await self._compare()
             except RequestError as error:
-                log.warning("failed to list dijobs, the audit is postponed: %s", error)
+                log.warning("failed to list dijobs; the audit is postponed: %s", error)
 
     async def catch_up(self) -> None:
         """Read the jobs that the watch has not delivered.
@@ -71,16 +71,19 @@ class Audit:
                 if self._reconciler.jobs.lacks(uid, version):
                     self._take(await self._api.get(path))
         except RequestError as error:
-            log.warning("failed to list dijobs, the next audit finds missed changes: %s", error)
+            log.warning("failed to list dijobs; the next audit will find missed changes: %s", error)
 
     def _take(self, body: Json) -> None:
         if key := self._reconciler.jobs.put(body):
             self._queue.add(key, background=True)
 
     async def _read(self) -> dict[str, tuple[str, str]]:
-        """Return path and resourceVersion of each existing job by uid, and forget all others."""
+        """Return a map from the uid of each existing job to its path and resourceVersion. Forget
+        all other jobs.
+        """
         versions = self._reconciler.jobs.versions()
-        # Read what is known before the list: a job that is created during the list is not missing.
+        # Collect the known jobs before the list, so that a job created during the list does not
+        # count as missing.
         known, there = set(self._reconciler.jobs.uids()), dict[str, tuple[str, str]]()
         for path in self._paths:
             listed = await self._api.get(path, accept=LIST_METADATA)
@@ -98,8 +101,8 @@ class Audit:
     async def _compare(self) -> None:
         there, jobs = await self._read(), self._reconciler.jobs
         before, now = self._unshown, self._clock.monotonic()
-        # A change can be in the list before the watch delivers it. It is late only if the watch has
-        # not delivered it by the next audit either.
+        # A change can be in the list before the watch delivers it. A change is late only if the
+        # watch has not delivered it by the next audit either.
         late = {
             uid: before[uid] for uid in there if uid in before and jobs.shown(uid) < before[uid][0]
         }

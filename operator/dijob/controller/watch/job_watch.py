@@ -1,9 +1,9 @@
 """Runs kopf's watch of DIJobs while the CRD exists.
 
 kopf looks up the resource once, when it starts, and stops if the resource disappears. So this
-module starts kopf when the CRD exists, and again when it was recreated: GitOps tools apply objects
-in any order, and some recreate CRDs. kopf can also scan for CRDs by itself, but that requires
-permission to watch all CRDs of the cluster.
+module starts kopf when the CRD exists, and again after the CRD has been recreated. GitOps tools
+apply objects in any order, and some recreate CRDs. kopf can also scan for CRDs by itself, but that
+requires permission to watch all CRDs of the cluster.
 
 Only kopf's `on.event` is used. Unlike its other handlers, it writes neither finalizers nor
 annotations to users' objects (docs/decisions/002).
@@ -32,7 +32,7 @@ LOOK_SECONDS = 1.0
 
 
 class JobWatch:
-    """Watches the DIJobs of some namespaces, or of all if none are given. `served` is whether the
+    """Watches the DIJobs of some namespaces, or of all if none are given. `served` is true if the
     CRD exists and kopf was started.
     """
 
@@ -43,8 +43,8 @@ class JobWatch:
         self.served = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until `stop` is set, which SIGTERM and SIGINT do, or until kopf fails for a reason
-        other than a missing CRD.
+        """Watch until `stop` is set (by SIGTERM or SIGINT, among others), or until kopf fails for a
+        reason other than a missing CRD.
         """
         try:
             while await self._until_served(stop):
@@ -76,8 +76,8 @@ class JobWatch:
         return not stop.is_set()
 
     async def _is_served(self) -> bool | None:
-        """Return whether the apiserver serves DIJobs, from the discovery documents that kopf reads
-        too. Return None if they could not be read.
+        """Return whether the apiserver serves DIJobs, according to the discovery documents, which
+        kopf also reads. Return None if these documents could not be read.
         """
         try:
             groups = await self._api.get("/apis")
@@ -100,13 +100,13 @@ class JobWatch:
             namespaces=self._namespaces,
             standalone=True,
             stop_flag=ended,
-            # Only kopf's peering uses the identity, and there is none with `standalone`. Without
-            # an identity, kopf looks up the name of the user and crashes if the image has no passwd
-            # entry for the uid, as on clusters that choose a uid themselves.
+            # Only kopf's peering uses the identity, and `standalone` disables peering. Without an
+            # identity, kopf looks up the name of the user, and crashes if the image has no passwd
+            # entry for the uid. This happens on clusters that choose the uid of a container.
             identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
         )
-        # Replace kopf's signal handlers, which end kopf only: kopf would wait 5 s for our tasks,
-        # which would not know that they should end.
+        # Replace kopf's signal handlers, which would stop only kopf. kopf would then wait 5 s for
+        # the operator's own tasks, which would not know that they should stop.
         for which in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(which, _stop_on_signal, which, stop)
         for task in watches:
@@ -170,19 +170,21 @@ def kopf_settings() -> kopf.OperatorSettings:
     made = kopf.OperatorSettings()
     # recorder.py posts events about jobs, and counts repeats in one object.
     made.posting.enabled = False
-    # By default kopf stores its state in annotations, and computes a diff for each event. Only its
-    # other handlers use them, and they took two thirds of kopf's time per event.
+    # By default kopf stores its state in annotations, and computes a diff for each event. Only
+    # handlers that the operator does not use need this, and it took two thirds of kopf's time per
+    # event.
     made.persistence.diffbase_storage = NoDiffBase()
     made.persistence.progress_storage = NoProgress()
     # Scanning requires permission to watch CRDs and namespaces.
     made.scanning.disabled = True
-    # By default kopf kills the process ten minutes after its watch ended, for example when the CRD
-    # was deleted.
+    # By default kopf kills the process ten minutes after its watch has ended, for example because
+    # the CRD was deleted.
     made.process.ultimate_exiting_timeout = None
     made.networking.request_timeout = 30
     made.networking.connect_timeout = 5
-    # By default kopf gives up after 54 s, and the process ends. These are 100 retries. The longest
-    # pause is 6 s, so that changes are seen within 10 s after the apiserver is reachable again.
+    # By default kopf gives up after 54 s, and the process exits. With these settings, it makes 100
+    # retries. The longest pause is 6 s, so that changes are seen within 10 s after the apiserver is
+    # reachable again.
     made.networking.error_backoffs = [doubled_wait(times, (0.5, 6.0)) for times in range(1, 101)]
     made.watching.server_timeout = 300
     # Bookmarks arrive once a minute, so a watch that is silent for longer is dead.

@@ -1,9 +1,9 @@
 """kopf's connection to the apiserver, with limits on what kopf's parser reads.
 
-kopf parses with `json.loads`. A single object that is nested 1,000 levels deep makes it raise a
-RecursionError, which ends the process, and each new process at its first list. So the session
-returns documents without parts that are too deep or too large (documents.py). kopf's login handler
-may return such a session, so this needs no change in kopf.
+kopf parses with `json.loads`. A single object that is nested 1,000 levels deep makes this call
+raise a RecursionError. The error would terminate the process, and then each new process during its
+first list. So the session returns documents without parts that are too deep or too large
+(documents.py). kopf's login handler may return such a session, so this needs no change in kopf.
 """
 
 import asyncio
@@ -20,7 +20,9 @@ from dijob.kube.documents import limit_document, parse_document
 
 
 class _Lines:
-    """The body of a response. Its chunks are complete lines, since a watch event is a line."""
+    """The body of a response. Each chunk consists of complete lines, because a watch event is a
+    line.
+    """
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content
@@ -58,7 +60,7 @@ class Session(kopf.AiohttpSession):
     """A session with kopf's own credentials.
 
     Sessions with the same credentials are equal. kopf compares a new session with the one that was
-    just rejected, and must not try the same credentials forever.
+    just rejected, so that it does not try the same credentials forever.
     """
 
     aiohttp_session: aiohttp.ClientSession = field(compare=False)
@@ -67,7 +69,8 @@ class Session(kopf.AiohttpSession):
 
 async def login(**arguments: Any) -> kopf.AiohttpSession | None:
     """Return a session with the pod's service account, or with a kubeconfig outside a cluster."""
-    # A kubeconfig may run a program to get a token, which must not block the event loop.
+    # A kubeconfig may name a program that gets a token. Running this program must not block the
+    # event loop.
     info = await asyncio.to_thread(_find_credentials, arguments)
     if info is None:
         return None

@@ -23,7 +23,7 @@ class NoDiffBase(kopf.DiffBaseStorage):
 
 
 class NoProgress(kopf.ProgressStorage):
-    """No progress of handlers: the only handler puts a key into a queue, and never fails."""
+    """Stores no progress of handlers: the only handler puts a key into a queue, and never fails."""
 
     def fetch(self, *, key: object, body: kopf.Body) -> kopf.ProgressRecord | None:
         return None
@@ -40,5 +40,5 @@ class NoProgress(kopf.ProgressStorage):
         """No-op: there is no annotation to change."""
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
-        # kopf removes its own annotations here; there are none.
+        # kopf would remove its own annotations here, but there are none.
         return essence

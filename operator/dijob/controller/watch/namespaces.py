@@ -1,8 +1,8 @@
-"""Finds the namespaces that the operator was given but cannot read.
+"""Finds the configured namespaces that the operator cannot read.
 
 If a namespace is deleted, so is the operator's Role in it. kopf's watch of this namespace would
-then fail, and end the watches of all others. So the operator skips namespaces that it cannot read,
-and restarts when their set has changed.
+then fail, and end the watches of all other namespaces. So the operator skips namespaces that it
+cannot read, and restarts when their set has changed.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from dijob.kube.kinds import CHILDREN, JOBS, POLICIES
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 20.0
-# Checks with the same result before the operator restarts: an apiserver that is being upgraded can
-# reject requests for a moment.
+# Number of checks with the same result before the operator restarts. An apiserver that is being
+# upgraded can reject requests for a moment.
 LOOKS = 2
-# The kinds to check. NetworkPolicies are not checked, because the permission to list them exists
-# only if jobs have their own.
+# The kinds to check. NetworkPolicies are not checked, because the operator may list them only if
+# each job gets a policy of its own.
 READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view and kind is not POLICIES))
 LOOKED_AT_ONCE = 16
 
@@ -27,8 +27,8 @@ LOOKED_AT_ONCE = 16
 async def find_unreadable(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
     """Return the namespaces that the operator cannot read.
 
-    Return None if this is unknown: there was no response, or all namespaces were rejected, which
-    means that the operator itself lacks permissions.
+    Return None if this is unknown. Either there was no response, or the requests for all namespaces
+    were rejected, which means that the operator itself lacks permissions.
     """
     few = asyncio.Semaphore(LOOKED_AT_ONCE)
     answers = dict(
@@ -64,7 +64,7 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
 
 
 async def _is_readable(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:
-    """Return whether the operator can read a namespace, or None if the responses do not tell."""
+    """Return whether the operator can read a namespace; None if the responses do not show it."""
     try:
         for kind in READ:
             async with few:

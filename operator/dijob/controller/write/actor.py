@@ -1,6 +1,6 @@
 """Executes the actions of a plan.
 
-The response of each write goes into the stores at once. The next reconciliation would otherwise
+The response of each write goes into the stores at once. Otherwise, the next reconciliation would
 plan from what the watches have delivered so far, and repeat the write.
 """
 
@@ -101,8 +101,9 @@ class Actor:
 
     async def _set_replicas(self, batch: Batch, action: SetReplicas) -> Json | None:
         meta = batch.job.metadata
-        # The user may scale the job at the same time. With the resourceVersion, a value that was
-        # computed from an older spec cannot overwrite the user's.
+        # The user may scale the job at the same time. Because the patch carries the
+        # resourceVersion, a value that was computed from an older spec cannot overwrite the user's
+        # value.
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         patch = {"metadata": precondition, "spec": {"replicas": action.replicas}}
         try:
@@ -121,7 +122,7 @@ class Actor:
         meta = job.metadata
         path = JOBS.path(meta.namespace, meta.name)
         log.info(
-            "%s/%s: deleting the job, ttlSecondsAfterFinished has expired",
+            "%s/%s: deleting the job, because ttlSecondsAfterFinished has expired",
             meta.namespace,
             meta.name,
         )
@@ -132,8 +133,8 @@ class Actor:
                 raise
 
     async def _change_policy(self, batch: Batch, action: ChangePolicy) -> None:
-        """Patch the fields of the NetworkPolicy that differ. If it is deleted or changed in the
-        meantime, its watch event triggers the next reconciliation.
+        """Patch the fields of the NetworkPolicy that differ. If the policy is deleted or changed in
+        the meantime, its watch event triggers the next reconciliation.
         """
         path = POLICIES.path(batch.job.metadata.namespace, action.name)
         try:
@@ -162,7 +163,8 @@ class Actor:
             # something reverted the labels; otherwise, it was the annotations.
             what = "annotations" if before is None or before.recognized else "labels"
             batch.memory.reverted.wrote_list(action, what, self._clock.now())
-            # Reminders are extra writes, so their budget grows with the lists that are published.
+            # Reminders are extra writes, so their budget grows with the number of lists that are
+            # published.
             self._api.throttle.published()
             self._writes.enter(action.uid, response)
 
@@ -171,7 +173,7 @@ class Actor:
         if not self._api.throttle.take_reminder():
             return
         meta, name = batch.job.metadata, action.name
-        text = "%s/%s: revision %d has not reached pod %s, annotating it to trigger a kubelet sync"
+        text = "%s/%s: revision %d has not reached pod %s; annotating the pod to sync its kubelet"
         log.warning(text, meta.namespace, meta.name, action.number, name)
         annotations = {names.ANNOTATION_REMINDED: action.at}
         patch = {"metadata": {"uid": action.uid, "annotations": annotations}}
@@ -183,8 +185,8 @@ class Actor:
             self._writes.enter(action.uid, {}, deleting=True)
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
-        # Note the release before the request. A watch may report the deletion before the response
-        # arrives, and the pod would be treated as lost.
+        # Note the release before sending the request. A watch may report the deletion before the
+        # response arrives, and the pod would be treated as lost.
         batch.memory.release(action.name)
         try:
             response = await self._writes.delete(batch.job, action.name, action.uid, action.grace)
@@ -199,7 +201,7 @@ class Actor:
 
     async def _force(self, job: DIJob, action: ForceDeletePod) -> None:
         meta, name = job.metadata, action.name
-        text = "%s/%s: force-deleting pod %s, its node is lost"
+        text = "%s/%s: force-deleting pod %s, because its node is lost"
         log.warning(text, meta.namespace, meta.name, name)
         # With a grace period of 0, the apiserver removes the object without waiting for the
         # kubelet.

@@ -1,8 +1,8 @@
 """The state that the creations of one reconciliation share.
 
-A job can have 1,500 pods. If the apiserver rejects the first one, because of a quota or a missing
-service account for example, it rejects the others for the same reason. They are not tried, and get
-the same error.
+A job can have 1,500 pods. If the apiserver rejects the first pod, for example because of a quota or
+a missing service account, it rejects the others for the same reason. The others are then skipped,
+and get the same error.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from dijob.kube.api import CONCURRENT_WRITES
 class Batch:
     """The job, its memory, and the rejection that applies to all remaining pods.
 
-    If a creation of the previous reconciliation was rejected, a single request goes first. The
-    others are sent when it succeeds.
+    If a creation of the previous reconciliation was rejected, a single request is sent first. The
+    other requests are sent when this one succeeds.
     """
 
     def __init__(self, job: DIJob, memory: JobMemory) -> None:
@@ -37,7 +37,9 @@ class Batch:
         self.permits = asyncio.Semaphore(CONCURRENT_WRITES - self._withheld)
 
     def refusal_of(self, name: str) -> ApiRejection | None:
-        """Return the rejection that applies to the pod of this name, or None to try it."""
+        """Return the rejection that applies to the pod of this name, or None if its creation should
+        be tried.
+        """
         return (
             rejections.of_sibling(self._refused[1], self._refused[0], name)
             if self._refused
@@ -45,7 +47,8 @@ class Batch:
         )
 
     def answered(self, name: str, rejection: ApiRejection | None) -> None:
-        """Note the result of one creation. The others may be sent unless the result applies to all.
+        """Note the result of one creation. The other creations may be sent unless the result
+        applies to all.
 
         Names that old pods still hold are a special case: some of them may be free already. If more
         than two thirds of the tried names are taken, the remaining names are not tried.

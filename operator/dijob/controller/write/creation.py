@@ -1,8 +1,9 @@
 """Creates the children of jobs, and finds existing children that no watch shows.
 
 The watches select by label. If someone removes the labels of a pod, the watch reports a deletion,
-but the pod still runs and its name is taken. Treating it as lost would restart its peers for
-nothing. So the operator asks for it by name, and restores the labels (docs/decisions/015).
+but the pod is still running and its name is taken. Treating this pod as lost would restart its
+peers for nothing. So the operator gets the pod by name, and restores the labels
+(docs/decisions/015).
 """
 
 import asyncio
@@ -40,7 +41,9 @@ class Creator:
     async def find_hidden(
         self, job: DIJob, members: Iterable[GangMember], memory: JobMemory
     ) -> None:
-        """Look up pods by name that no watch shows, and restore the labels of the job's own."""
+        """Look up, by name, the pods that no watch shows. Restore the labels of pods that belong to
+        the job.
+        """
         batch = Batch(job, memory)
         await asyncio.gather(*(self._find(batch, member) for member in members))
 
@@ -61,7 +64,8 @@ class Creator:
         if classify_namesake(body, meta.name, meta.uid) is not None:
             self._note_absent(batch, member)
             return
-        # The pod exists even if its labels cannot be restored. Each reconciliation retries that.
+        # The pod exists even if its labels cannot be restored. Each reconciliation tries again to
+        # restore the labels.
         self._children.pods.put(parse_pod(body))
         batch.memory.unlabelled.add(member.name)
         log.warning("%s: restoring the labels of pod %s", meta.owner_key, member.name)
@@ -73,7 +77,7 @@ class Creator:
         """Create pods one after the other, and stop at the first rejection."""
         for member in members:
             async with batch.permits:
-                # Another creation was rejected while this one waited for its permit.
+                # Another creation was rejected while this one waited for the semaphore.
                 if rejection := batch.refusal_of(member.name):
                     batch.memory.rejections[f"pod/{member.name}"] = rejection
                     return
@@ -89,7 +93,7 @@ class Creator:
                 return
 
     async def _create(self, batch: Batch, manifest: Json) -> bool:
-        """Create one child. Return whether it exists now and belongs to the job; if not, the
+        """Create one child. Return whether the child exists now and belongs to the job. If not, the
         rejection has been noted, or the namespace is being deleted.
         """
         kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
@@ -115,14 +119,14 @@ class Creator:
             body = found
         noted.pop(key, None)
         batch.memory.created(key.removeprefix("pod/"), self._clock.now())
-        # `is not None`: an empty store is false.
+        # The check is `is not None`, because an empty store is falsy.
         if kind.view and (store := self._children.stores.get(kind.name)) is not None:
             store.put_created(kind.view(body))
         return True
 
     async def _adopt(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
-        """Return the existing object with this name. Return None if it belongs to someone else, has
-        another port, is gone, or cannot be read.
+        """Return the existing object with this name. Return None if the object belongs to someone
+        else, has a different port, is gone, or cannot be read.
         """
         noted = batch.memory.rejections
         try:
@@ -134,11 +138,11 @@ class Creator:
             return None
 
     async def _found(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
-        """Return the existing object if it belongs to the job.
+        """Return the existing object, which no watch has shown, if it belongs to the job.
 
-        No watch has shown it: either it is new, or its labels were removed, which are restored.
-        Note a rejection and return None for an object of someone else, and for a Service with
-        another port.
+        The object is new, or its labels were removed. Removed labels are restored. If the object
+        belongs to someone else, or is a Service with a different port, note a rejection and return
+        None.
         """
         body, labels = await self._api.get(path), manifest["metadata"]["labels"]
         noted, now = batch.memory.rejections, self._clock.now()

@@ -1,7 +1,7 @@
 """Runs the actions of one reconciliation concurrently and collects their results.
 
-A rejected change is noted and not raised. The job's other pods still need their changes, and the
-status must report the rejection.
+The rejection of a change is noted, not raised. The job's other pods still need their changes, and
+the status must report the rejection.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ Results = list[Json | BaseException | None]
 @dataclass(frozen=True)
 class PlanOutcome:
     """The results of a plan's actions: the new body of the job if an action changed it, and the
-    first error that is not a rejection. The error is raised after the status was written.
+    first error that is not a rejection. The error is raised after the status has been written.
     """
 
     body: Json | None = None
@@ -64,8 +64,8 @@ class Executor:
         return results
 
     async def _in_turn(self, actions: tuple[Action, ...]) -> Results:
-        """Run changes that were rejected before. One is sent first. If it succeeds, the others are
-        sent; if not, they wait as long as the first one.
+        """Retry changes that were rejected before. Send one of them first. If this change succeeds,
+        send the others. If it is rejected again, the others wait until the same time as this one.
         """
         first, *others = actions
         results = await self._all((first,))
@@ -85,6 +85,6 @@ class Executor:
             before, now = self.noted.get(key), self.clock.now()
             self.noted[key] = rejections.of_change(error.status, error.message, before, now)
             return None
-        # If something reverts the change, `act` has noted that in another place (reverted.py).
+        # If something reverts the change, `act` has already noted that elsewhere (reverted.py).
         self.noted.pop(key, None)
         return response

@@ -1,4 +1,4 @@
-"""Writes to single pods, and their results in the store.
+"""Patches and deletes individual pods, and updates the store from the responses.
 
 Each write carries the uid and the resourceVersion of the pod. A request of a former leader can
 arrive after another replica has taken over (lease.py); the apiserver then rejects it
@@ -24,7 +24,7 @@ class PodWrites:
     """Patches and deletes pods of jobs.
 
     The methods return None if the pod is gone (404), has changed, or was replaced by another pod
-    with its name (409, or 422 about the uid). The store then has the current pod, and the next
+    with the same name (409, or 422 about the uid). The store then has the current pod, and the next
     reconciliation decides again.
     """
 
@@ -33,11 +33,11 @@ class PodWrites:
         self._pods = pods
 
     async def patch(self, job: DIJob, name: str, patch: Json) -> Json | None:
-        """Send a merge patch, whose metadata must have the pod's uid."""
+        """Send a merge patch. Its metadata must contain the pod's uid."""
         meta, path = patch["metadata"], _pod_path(job, name)
 
-        # Called when the request is sent. The pod may have changed while the write waited for a
-        # slot, and an older version would cause a conflict.
+        # This function is called when the request is sent. The pod may have changed while the write
+        # waited for a slot, and an older version would cause a conflict.
         def whole() -> Json:
             return {**patch, "metadata": {**meta, "resourceVersion": self._version(meta["uid"])}}
 
@@ -46,7 +46,7 @@ class PodWrites:
     async def delete(
         self, job: DIJob, name: str, uid: str, grace: int | None = None
     ) -> Json | None:
-        """Delete a pod. `grace` is explained at Api.delete."""
+        """Delete a pod. For `grace`, see Api.delete."""
         path = _pod_path(job, name)
         call = self._api.delete(path, uid, grace=grace, version=lambda: self._version(uid))
         return await self._answer(job, name, uid, call)
@@ -69,8 +69,8 @@ class PodWrites:
     async def confirm(self, job: DIJob, action: ConfirmEnds) -> None:
         """Annotate a pod with the number of failures that were counted.
 
-        The store is updated even if a webhook has removed the annotation. Another write would be
-        lost too, and the launcher waits for the annotation for a limited time only.
+        The store is updated even if a webhook has removed the annotation. Another write would also
+        be lost, and the launcher waits for the annotation only for a limited time.
         """
         response = await self.patch(job, action.name, ends_patch(action))
         if response is None:
@@ -102,7 +102,7 @@ class PodWrites:
             return None
 
     async def _read(self, job: DIJob, name: str, uid: str) -> None:
-        """Read the object that has the pod's name now into the store."""
+        """Read the object that now has the pod's name, and put it into the store."""
         try:
             body = await self._api.get(_pod_path(job, name))
         except RequestError as error:

@@ -1,7 +1,7 @@
 """Posts events about jobs. Repeats increase the count of one Event object.
 
 The name of an event contains a hash of the job's uid, the reason and the message. So a repeat has
-the name of the first event, even after a takeover, and no search is needed.
+the same name as the first event, even after a takeover, and no search is needed.
 """
 
 import hashlib
@@ -20,12 +20,13 @@ from dijob.process.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
-# Number of events whose count is remembered. The counts of other events are read again.
+# Number of events whose count is remembered. The counts of all other events are read from the
+# apiserver again.
 REMEMBERED = 4096
 
 
 class Recorder:
-    """Posts events. A failure is logged, and never fails a reconciliation."""
+    """Posts events. An error is logged, and never makes a reconciliation fail."""
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -33,7 +34,7 @@ class Recorder:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     async def tell(self, job: Metadata, event: Event) -> None:
-        """Post the event, or increase the count of the same event."""
+        """Post the event, or increase its count if it exists already."""
         name = f"{job.name}.{_event_digest(job.uid, event)}"
         try:
             self._counts[name] = await self._posted(name, job, event)
@@ -54,8 +55,7 @@ class Recorder:
             except RequestError as error:
                 if not error.not_found:
                     raise
-        # This is the first time, or the apiserver has deleted the event, which it does after an
-        # hour.
+        # The event is new, or the apiserver has deleted it, as it does after an hour.
         try:
             await self._api.create(
                 path, _event_body(name, job, event, format_time(self._clock.now()))
@@ -64,7 +64,7 @@ class Recorder:
         except RequestError as error:
             if not error.conflict:
                 raise
-        # A former leader has posted it.
+        # A former leader has posted the event.
         there = await self._api.get(f"{path}/{name}")
         return await self._counted(f"{path}/{name}", (there.get("count") or 0) + 1)
 

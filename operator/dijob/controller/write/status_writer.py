@@ -1,7 +1,7 @@
 """Writes a job's status, at most once per reconciliation, and posts the events that belong to it.
 
-Events are posted after the status was stored, so that they never report what a restarted operator
-would decide differently.
+Events are posted after the status has been stored, so that they never report a decision that a
+restarted operator would make differently.
 """
 
 import logging
@@ -38,14 +38,14 @@ from dijob.process.clock import Clock, yield_to_others
 log = logging.getLogger(__name__)
 Forget = Callable[[str], None]
 
-# Shortest interval between two status writes of a job that are not urgent. When many jobs start,
+# Shortest interval between two non-urgent status writes of a job. When many jobs start,
 # the CPU of the apiserver is the bottleneck, and a small job is Running before the first interval
 # is over (docs/decisions/022). A slow apiserver gets even fewer writes (core/pace.py). But each job
 # gets its first status within FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
-# The reason of the event about a job that is too large for its status. It is an event, because a
-# condition could not be stored.
+# The reason of the event about a job that is so large that its status cannot be stored. An event is
+# used, because a condition could not be stored.
 TOO_LARGE_REASON = "TooLarge"
 
 
@@ -64,7 +64,7 @@ class StaleCrdError(KnownError):
 
 
 class TooLargeError(KnownError):
-    """The job with its status is larger than etcd allows, so its status cannot be stored."""
+    """The job and its status together are too large for etcd, so the status cannot be stored."""
 
     def __init__(self) -> None:
         super().__init__(TOO_LARGE_MESSAGE)
@@ -85,7 +85,7 @@ class StatusWriter:
         self._recorder = recorder
 
     async def write_conditions(self, body: Json, facts: list[Fact], memory: JobMemory) -> float:
-        """Write conditions if no plan can be made, because the spec is invalid for example. Return
+        """Write conditions if no plan can be made, for example because the spec is invalid. Return
         the same as `write`.
         """
         meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
@@ -100,8 +100,8 @@ class StatusWriter:
         """Write the first status of a large job before its pods are created. Return False if there
         is nothing to write, or if the job is not large.
 
-        Without a status, the operator could not report what its pods are doing. Small jobs get
-        their first status after the pods, which saves one write (docs/decisions/022).
+        Without a status, the operator could not report what the job's pods are doing. Small jobs
+        get their first status after the pods, which saves one write (docs/decisions/022).
         """
         first = not job.status.phase and bool(decided.status.phase)
         if not first or size_of(body) < LARGE_BYTES:
@@ -133,12 +133,12 @@ class StatusWriter:
                 self._forget(meta.uid)
                 return RESYNC_SECONDS
             if error.conflict:
-                # The job has changed in the meantime. Read it, so that the next reconciliation does
-                # not depend on the watch.
+                # The job has changed in the meantime. Read the job, so that the next reconciliation
+                # does not depend on the watch.
                 self._jobs.put(await self._api.get(path))
                 return 0.1
             if error.too_large:
-                # An event is an object of its own, so it can be stored.
+                # An event is a separate object, so it can be stored.
                 await self._recorder.tell(meta, Event(TOO_LARGE_REASON, TOO_LARGE_MESSAGE))
                 raise TooLargeError from error
             raise
@@ -152,13 +152,13 @@ class StatusWriter:
             await self._recorder.tell(meta, event)
         absent = again.keys() - (response.get("status") or {}).keys()
         self._check_kept(frozenset(_status_changes(kept, decided.status)) | absent, again, memory)
-        # The next action may depend on the stored status, and the watch event about this write
-        # triggers nothing, because the store already has its version.
+        # The next action may depend on the stored status. The watch event about this write triggers
+        # nothing, because the store already has this version.
         return 0.0
 
     def _dropped_before(self, decided: Plan, memory: JobMemory) -> dict[str, Any]:
-        """Return the fields that the apiserver dropped before, if it is time to retry them: the CRD
-        may have been upgraded.
+        """If a retry is due, return the fields that the apiserver dropped before, because the CRD
+        may have been upgraded since.
         """
         if not memory.dropped or self._until_asked(memory) > 0:
             return {}

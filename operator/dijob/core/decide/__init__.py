@@ -1,1 +1,1 @@
-"""Decides what to do next: the plan of a reconciliation, and the rules that it consists of."""
+"""Decides what to do next: the plan of a reconciliation, and the rules that make up the plan."""

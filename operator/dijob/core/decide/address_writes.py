@@ -36,8 +36,8 @@ def next_list(ctx: Context) -> AddressList | None:
         # A program that starts without its Redis server fails after a while, and the failure would
         # be counted.
         return None
-    # The stale revision counts as well: a revision is never used twice, even if the status lost
-    # the number.
+    # The revision of the stale list counts as well, so that no revision is used twice, even if
+    # `listNumber` was removed from the status.
     last = ctx.next_status.last_renewal
     stale = last.list_number if last else 0
     return ctx.rendezvous.next_list(max(world.address_list.number, stale) + 1)
@@ -74,9 +74,9 @@ def _due_reminders(ctx: Context) -> tuple[Action, ...]:
 
 
 def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
-    """Return a reminder for each pod in which the peer list has had no effect yet (it is still at
-    its gate, or its process has not restarted), with the seconds until it is due. The pause doubles
-    with each reminder.
+    """Return a reminder for each pod in which the peer list has had no effect yet, with the seconds
+    until the reminder is due. Such a pod is still at its gate, or its process has not restarted.
+    The pause doubles with each reminder.
     """
     world, now, newest = ctx.world, ctx.now, ctx.world.address_list.number
     stamped = format_time(now)  # Formatted once, because a job can have 1,500 pods.

@@ -1,5 +1,5 @@
-"""Handles changes to existing objects that the API server rejects: which of them must wait, and
-which is retried first.
+"""Handles rejected changes to existing objects: which of the changes must wait, and which is
+retried first.
 
 The rejection of a creation is stored under the kind and name of the object. The rejection of a
 change is stored under the kind of the change and the object's uid, so a pod that may not be patched
@@ -14,7 +14,8 @@ from dijob.core.observed.views import ApiRejection
 
 Rejections = Mapping[str, ApiRejection]
 
-# The key of a status that the API server has not stored as written, because its CRD is too old.
+# The key for a status that the API server has not stored as written, because the installed CRD is
+# too old.
 STATUS = "patch dijob/status"
 
 
@@ -40,7 +41,7 @@ def due_actions(ctx: Context, actions: Iterable[Action]) -> tuple[Action, ...]:
 
 
 def seconds_until_next(ctx: Context, actions: Iterable[Action]) -> float | None:
-    """Return the seconds until the next rejected action may be retried; None if none waits."""
+    """Return the seconds until the next rejected action may be retried; None if none is waiting."""
     return min(
         (left for action in actions if (left := _seconds_until_due(ctx, action)) > 0), default=None
     )
@@ -53,8 +54,8 @@ def split_retries(
 
     A policy that rejects one change usually rejects all changes of its kind, so the first retry of
     a group is sent before the others. The change with the fewest attempts comes first. So each
-    change gets its turn, and a change that is rejected for a reason of its own does not block the
-    others.
+    change gets its turn, and a change that is rejected for a reason that applies only to it does
+    not block the others.
     """
     plain, retries = list[Action](), dict[str, list[Action]]()
     for action in actions:

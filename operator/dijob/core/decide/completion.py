@@ -2,12 +2,12 @@
 the job itself afterwards.
 
 The log of a failed pod is usually the only explanation that users have. So a failed job keeps the
-pods whose programs failed (unless cleanPodPolicy is All), and ends those that would restart.
+pods whose programs failed (unless cleanPodPolicy is All), and terminates those that would restart.
 
 A job that is being deleted can still exist for a while: a finalizer keeps it, or the deletion waits
-for its pods (`kubectl delete --cascade=foreground`). The operator then creates nothing and does not
-replace lost pods, as for a Deployment in this state. The status stays accurate, failures count, and
-the message says what the deletion is waiting for.
+for its pods (`kubectl delete --cascade=foreground`). Like the Deployment controller, the operator
+then creates nothing and replaces no lost pods. The status stays accurate, failures are still
+counted, and the message says what the deletion is waiting for.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,14 @@ from dijob.core.observed.views import Pod
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import Failed, Running, Succeeded
 
-# Most deletions are immediate, so one that ends within this time costs no write of the status.
+# Most deletions are immediate. To save a status write, a deletion that takes less time than this is
+# not reported.
 REPORT_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the job ends. `rank` is the rank whose failure ends it at once, if there is one."""
+    """How the job ends. `rank` is the rank whose failure ends the job at once, if there is one."""
 
     reason: Succeeded | Failed
     rank: int | None = None
@@ -38,7 +39,7 @@ class Verdict:
 
 def find_verdict(ctx: Context) -> Verdict | None:
     """Return how the job ends now, by the first rule that applies; None if it continues. Deadlines
-    do not apply while it is paused, suspended or being deleted.
+    do not apply while the job is paused, suspended or being deleted.
     """
     deleted = bool(ctx.job.metadata.deletion_timestamp)
     without_deadlines = ctx.job.paused or deleted or suspension.is_suspended(ctx)
@@ -81,7 +82,7 @@ DEADLINES = (_not_done_in_time, _not_running_in_time)
 
 
 def seconds_to_deadline(ctx: Context) -> float | None:
-    """Return the seconds until a deadline ends the job; None if it has none."""
+    """Return the seconds until a deadline ends the job; None if no deadline applies."""
     if suspension.is_suspended(ctx):
         return None
     return min(
@@ -91,8 +92,9 @@ def seconds_to_deadline(ctx: Context) -> float | None:
 
 
 def clean_up(ctx: Context) -> tuple[Action, ...]:
-    """Return the actions that clean up a job that has ended: its pods as cleanPodPolicy says, and
-    after its time to live, the job itself with everything that belongs to it.
+    """Return the actions that clean up after a job has ended. They handle its pods as
+    cleanPodPolicy says. After the time to live, they delete the job itself with everything that
+    belongs to it.
     """
     if (left := time_to_live(ctx)) is not None and left <= 0:
         return (DeleteJob(),)
@@ -100,20 +102,20 @@ def clean_up(ctx: Context) -> tuple[Action, ...]:
 
 
 def clean_pods(ctx: Context) -> tuple[Action, ...]:
-    """Return what happens to the pods of a job that has ended."""
+    """Return the actions that clean up the pods of a job that has ended."""
     pods = ctx.observed.all_pods
     policy, server = ctx.job.spec.clean_pod_policy, ctx.world.gang.server
     if policy is CleanPodPolicy.ALL:
         return delete_pods(pods)
-    # A pod with a failed program is ended instead of deleted, so that its log stays.
+    # A pod with a failed program is terminated instead of deleted, so that its log is kept.
     alive = [pod for pod in pods if not pod.finished and not pod.deleting]
     failed = failed_pods(ctx) if is_true(ctx.job.status, Failed) else frozenset()
     end = tuple(
         EndPod(pod.name, pod.uid) for pod in alive if pod.uid in failed and not pod.ending_soon
     )
-    # A pod that has not passed its gate is deleted under every policy. After the end no peer list
-    # is published and no kubelet is reminded of one, so the gate would wait indefinitely. The Redis
-    # server is deleted, too: it never ends by itself.
+    # A pod that has not passed its gate is deleted under every policy. After the job has ended, no
+    # peer list is published and no kubelet is reminded of one, so the gate would wait indefinitely.
+    # The Redis server is also deleted, because it never exits on its own.
     running = policy is CleanPodPolicy.RUNNING
     innocent = (pod for pod in alive if pod.uid not in failed)
     return (
@@ -159,8 +161,8 @@ def _active_left(ctx: Context) -> float | None:
 
 
 def _startup_left(ctx: Context) -> float | None:
-    """Return the seconds until the startup deadline. It applies to each start: the first start, a
-    start after a suspension, and a restart of all ranks.
+    """Return the seconds until the startup deadline. This deadline applies to each start: the first
+    start, a start after a suspension, and a restart of all ranks.
     """
     limit, status = ctx.job.spec.startup_deadline_seconds, ctx.next_status
     if limit is None:
@@ -175,7 +177,7 @@ def _startup_left(ctx: Context) -> float | None:
 
 def seconds_until_deletion_reported(job: Metadata, now: datetime) -> float:
     """Return the seconds until a deletion has lasted long enough to be reported; 0 or less: now.
-    It is 0 for a job that is not being deleted.
+    The result is 0 for a job that is not being deleted.
     """
     began = parse_time(job.deletion_timestamp)
     return REPORT_SECONDS - (now - began).total_seconds() if began else 0.0

@@ -34,17 +34,17 @@ REDIS_KINDS = ("networkpolicy", "service", "pod")
 class Context:
     """Everything that one reconciliation knows.
 
-    `job.status` is the stored status. `next_status` is the new one: it includes the counts of this
-    reconciliation, and `has_unstored_counts` says that a failure or success among them is not
-    stored yet. `new_failures` maps the ranks that have failed since the last reconciliation to the
-    actions of the failure policy, oldest failure first.
+    `job.status` is the stored status. `next_status` is the new status, which includes the counts of
+    this reconciliation. `has_unstored_counts` is true if a failure or success among these counts is
+    not stored yet. `new_failures` maps the ranks that have failed since the last reconciliation to
+    the actions of the failure policy, oldest failure first.
     """
 
     job: DIJob
     world: World
     observed: Observed
     now: datetime
-    # The ranks whose pods have been rejected for the admission timeout.
+    # The ranks whose pods have been rejected for at least as long as the admission timeout.
     rejected_ranks: frozenset[int]
     next_status: Status
     policy: Policy
@@ -54,7 +54,7 @@ class Context:
 
     @cached_property
     def rendezvous(self) -> Rendezvous:
-        """Which ranks the next peer list can have, and which of them are still awaited."""
+        """The rendezvous: the ranks of the next peer list, and the ranks that are still awaited."""
         return Rendezvous(
             world=self.world,
             observed=self.observed,
@@ -65,7 +65,9 @@ class Context:
 
     @cached_property
     def loss(self) -> Loss | None:
-        """Why the newest peer list is stale for some ranks; None if it is not."""
+        """The loss that makes the newest peer list stale for some ranks; None if there is no new
+        loss.
+        """
         return loss_of(self.world)
 
     @cached_property
@@ -75,18 +77,18 @@ class Context:
 
     @cached_property
     def redis_edits(self) -> tuple[str, ...]:
-        """The fields in which somebody has changed the Service of the job's own Redis server."""
+        """The fields of the Service of the job's own Redis server that somebody has changed."""
         gang = self.world.gang
         port = gang.redis[1] if gang.redis else 0
         return changed_fields(self.observed, gang.server, service_spec(gang.job, port))
 
     @cached_property
     def redis_is_ready(self) -> bool:
-        """Whether the job's own Redis server can be reached; also if the job has none.
+        """Whether the job's own Redis server can be reached; true if the job has none.
 
-        No rank starts before that, because a program that cannot connect to the server fails after
-        a while, and the job would count that failure. As long as one of its objects is rejected or
-        changed, the server counts as missing.
+        No rank starts before the server can be reached, because a program that cannot connect to
+        the server fails after a while, and the job would count that failure. While one of the
+        server's objects is rejected or changed, the server counts as missing.
         """
         name, seen = self.world.gang.server, self.observed
         if not name:
@@ -100,8 +102,9 @@ class Context:
 def pods_without_list(world: World) -> tuple[Pod, ...]:
     """Return the pods to which the active list must be written.
 
-    These pods lack the list (an operator can be killed halfway), somebody has edited the list or
-    the pod's labels, or the list was written while the job's Redis server was not running.
+    A pod is included if it lacks the list (an operator can be killed halfway), or if somebody has
+    edited the pod's labels or its copy of the list. A pod is also included if it got the list while
+    the job's Redis server was not running.
     """
     pods = (world.pods.get(rank) for rank in world.unfinished)
     return tuple(pod for pod in pods if pod and not _has_newest(world, pod))
@@ -123,7 +126,8 @@ def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
     gang, observed = gang_of(job), with_silence(observed, now)
     stored = recover_revision(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read_ledger(stored, gang)
-    # Nothing is counted after the end: the clean-up ends the programs that are still running.
+    # Nothing is counted after the job has ended, because the clean-up terminates the programs that
+    # are still running.
     over = job.status.ended
     counted, world = known, World.of(gang, observed, known.into(stored), now)
     if not over:
@@ -153,8 +157,8 @@ def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
 def _observed_status(
     job: DIJob, world: World, present: list[Pod], counted: Status, first_seen: datetime
 ) -> Status:
-    """Return the status with the observed figures. `present` are the pods that are not being
-    deleted.
+    """Return the status, updated from the spec and the observed pods. `present` are the pods that
+    are not being deleted.
     """
     return counted.model_copy(
         update={
@@ -175,13 +179,13 @@ def _observed_status(
 
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
-    """Return the fingerprint of the template that the pods were made from. The annotations of the
-    pods count only if the status has no fingerprint, because the operator was killed before it
-    wrote one.
+    """Return the fingerprint of the template that the pods were made from. The pods' annotations
+    are used only if the status has no fingerprint, which happens if the operator is killed before
+    it writes one.
     """
     fingerprint = template_hash(job)
     annotated = [pod.made.template_hash for pod in present]
-    # Without pods nothing can contradict the spec: a changed template is accepted now.
+    # Without pods nothing can contradict the spec, so a changed template is accepted now.
     if not annotated:
         return fingerprint
     return job.status.template_hash or next(

@@ -27,12 +27,12 @@ from dijob.core.membership import capacity
 
 
 class ReportKind(Enum):
-    """Which conditions explain a decision (core/report) that does not end the job."""
+    """The kind of conditions (core/report) that explain a decision that does not end the job."""
 
     PROGRESS = auto()
     DELETION = auto()
     SUSPENSION = auto()
-    # Only the conditions that are not about the job's start or end.
+    # Only conditions that are not about the start or end of the job are written.
     OPTIONAL = auto()
 
 
@@ -40,9 +40,9 @@ class ReportKind(Enum):
 class JobDecision:
     """What one reconciliation does.
 
-    `ctx` has the status to write as its `next_status`, still with the old conditions. `actions` is
-    None if this reconciliation only writes the status, and the next one acts on it. `report` is the
-    verdict if the job ends now.
+    `ctx.next_status` is the status to write, still with the old conditions. `actions` is None if
+    this reconciliation only writes the status, and the next one acts on it. `report` is the verdict
+    if the job ends now.
     """
 
     ctx: Context
@@ -52,7 +52,7 @@ class JobDecision:
 
     @property
     def deletes_after_counts(self) -> bool:
-        """Whether pods are deleted as soon as the status has stored what they show."""
+        """Whether pods are deleted once their failures and successes are stored in the status."""
         return self.when in (requeue.while_suspended, requeue.waiting_for_room)
 
     @property
@@ -73,18 +73,18 @@ def decide(ctx: Context) -> JobDecision:
     if ctx.job.status.ended:
         return _decide_clean_up(ctx)
     suspended = suspension.is_suspended(ctx)
-    # The loss and the counted failure go into the same write of the status. The next
-    # reconciliation acts on it, so no failure can be counted without its restart, or twice.
+    # The loss and the counted failure are stored in the same status write. The next reconciliation
+    # acts on this status. So no failure can be counted twice, or without its restart.
     if not suspended and (loss := re_rendezvous.restart_job_loss(ctx)):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
-    # This rule comes after the rules for the end: a paused job that succeeds or fails is still
-    # reported as such.
+    # This rule comes after the rules for the end of a job, so a paused job can still be reported as
+    # succeeded or failed.
     if ctx.job.paused:
         return JobDecision(ctx, ReportKind.PROGRESS, requeue.at_next_resync, ())
     if suspended:
         return _decide_suspension(ctx)
-    # Pods with another template would not fit the running ones. A program that failed in its own
-    # pod may restart there, because that pod stays as it is.
+    # Pods created from a different template would not match the running ones. A program that failed
+    # may restart in its pod, because that pod keeps its template.
     if ctx.template_changed:
         starts = program_starts.confirm_failures(ctx)
         return JobDecision(ctx, ReportKind.PROGRESS, requeue.while_watching, starts)
@@ -92,7 +92,7 @@ def decide(ctx: Context) -> JobDecision:
 
 
 def _decide_start_or_run(ctx: Context) -> JobDecision:
-    """Decide about a job that starts or runs, and follows its spec."""
+    """Decide about a job that is starting or running, and whose template has not changed."""
     if loss := ctx.loss or re_rendezvous.size_change_loss(ctx):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
     if release := _decide_release(ctx):
@@ -108,14 +108,14 @@ def _decide_release(ctx: Context) -> JobDecision | None:
     """
     timeout = ctx.job.spec.schedule_timeout_seconds
     if record := capacity.due_record(ctx.rendezvous, ctx.next_status, timeout):
-        # Stored before the pods are deleted. Otherwise an operator that is killed in between would
-        # re-create them at once.
+        # The record is stored before the pods are deleted. Otherwise, if the operator is killed in
+        # between, the next operator would re-create the pods at once.
         status = ctx.next_status.model_copy(update={"given_back": record})
         return _write_first(replace(ctx, next_status=status))
     pods = capacity.pods_to_release(ctx.rendezvous, ctx.next_status)
     if pods is None:
         return None
-    # The pods are deleted only once the status has stored all counts.
+    # The pods are deleted only once all counts are stored in the status.
     due = () if ctx.has_unstored_counts else delete_pods(pods)
     when = requeue.waiting_for_room
     return JobDecision(ctx, ReportKind.PROGRESS, when, due)
@@ -129,7 +129,9 @@ def _decide_clean_up(ctx: Context) -> JobDecision:
 
 
 def _decide_suspension(ctx: Context) -> JobDecision:
-    """Decide about a job that is suspended, or that was suspended and waits for its old pods."""
+    """Decide about a job that is suspended, or that was suspended and waits until its old pods are
+    gone.
+    """
     resumes = suspension.can_resume(ctx)
     ctx = replace(ctx, next_status=suspension.next_status(ctx))
     if resumes:

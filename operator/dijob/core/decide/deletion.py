@@ -10,10 +10,10 @@ from dijob.core.observed.views import Pod, seconds_since
 
 # Grace period (seconds) of a pod whose program has not started. The kernel drops a signal to the
 # first process of a container while it has no handler, and the kubelet sends SIGTERM only once. So
-# a container that is deleted in the milliseconds of its start would take the full grace period. It
-# is not 0, because the kubelet may have started the program a moment ago.
+# a container that is stopped within milliseconds of its start would take the full grace period.
+# This grace period is not 0, because the kubelet may have started the program a moment ago.
 IDLE_GRACE_SECONDS = 2
-# Added to the grace period of a pod on a lost node, for a kubelet that is only late.
+# Seconds added to the grace period of a pod on a lost node, in case its kubelet is only late.
 LATE_KUBELET_SECONDS = 5.0
 
 
@@ -35,11 +35,11 @@ def _short_grace_period(pod: Pod) -> int | None:
 
 
 def force_delete_lost_pods(pods: Iterable[Pod], now: datetime) -> tuple[ForceDeletePod, ...]:
-    """Force-delete the pods whose kubelet will not end them any more.
+    """Force-delete the pods that their kubelet can no longer terminate.
 
-    These are only pods that the cluster itself has deleted because it lost their node: a kubelet
-    that is merely slow ends its pods itself. On a node that is disconnected but alive the processes
-    may keep running, but no rank connects to them any more.
+    These are only pods that the cluster itself has deleted because it lost their node. A kubelet
+    that is merely slow terminates its pods itself. On a node that is disconnected but alive, the
+    processes may keep running, but ranks no longer connect to them.
     """
     return tuple(
         ForceDeletePod(pod.name, pod.uid)

@@ -1,9 +1,10 @@
-"""Confirms to launchers that a failure is counted, so that they may restart the program.
+"""Confirms to launchers that a failure has been counted, so that they may restart the program.
 
-The kubelet restarts a failed container at once. It does not know whether the job allows another
-failure. So before the launcher restarts the program, it waits until the operator confirms that the
-failure is counted (docs/decisions/046). For a job that has failed, the operator confirms nothing,
-so no program runs again after the last failure and the log of that failure stays the newest one.
+The kubelet restarts a failed container at once. The kubelet does not know whether the job allows
+another failure. So before the launcher restarts the program, it waits until the operator confirms
+that the failure has been counted (docs/decisions/046). For a job that has failed, the operator
+confirms nothing, so no program runs again after the last failure and the log of that failure stays
+the newest one.
 """
 
 from dijob.core.actions import ConfirmEnds
@@ -32,8 +33,9 @@ def pods_to_confirm(ctx: Context) -> list[Pod]:
 
 
 def _launcher_waits(pod: Pod, renewed: int) -> bool:
-    """Whether the pod's launcher is waiting. It does not wait after a restart that the operator has
-    requested; `renewed` is the newest revision for which such a restart was counted.
+    """Whether the pod's launcher is waiting for a confirmation. The launcher does not wait after a
+    restart that the operator has requested. `renewed` is the newest revision for which such a
+    restart was counted.
     """
     if not pod.made.confirmable or pod.deleting or pod.containers.succeeded:
         return False

@@ -1,7 +1,7 @@
 """Starts a re-rendezvous: records in the status which peer list is stale, why, and for which ranks.
 
-The record is written before any action. So an operator that is killed in between cannot forget why
-ranks restart, or count the same loss twice.
+The record is written before any action. So if the operator is killed in between, the reason why
+ranks restart is not lost, and the same loss is not counted twice.
 """
 
 from dataclasses import replace
@@ -18,8 +18,8 @@ from dijob.reasons import AddressesReady
 
 
 def restart_job_loss(ctx: Context) -> Loss | None:
-    """Return a new failure whose policy is RestartJob as a loss of all ranks; None if there is no
-    such failure, or if no rank has started.
+    """If the failure policy's action for a new failure is RestartJob, return a loss of all ranks.
+    Return None if there is no such failure, or if no rank has started.
     """
     asked = [
         rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB
@@ -31,8 +31,8 @@ def restart_job_loss(ctx: Context) -> Loss | None:
 
 
 def describe_rule(ctx: Context, rank: int) -> str:
-    """Describe a failure and the rule of the failure policy that matches it; without a match, the
-    runtime's default applies.
+    """Describe a failure and the rule of the failure policy that matches it. If no rule matches,
+    name the runtime, whose default applies.
     """
     pod = ctx.world.pods[rank]
     ending = pod.containers.last_end
@@ -44,8 +44,8 @@ def describe_rule(ctx: Context, rank: int) -> str:
 
 
 def size_change_loss(ctx: Context) -> Loss | None:
-    """Return a change of size as a loss of all ranks if the programs cannot gain or lose a member
-    while they run; else None.
+    """If the job was resized, but its programs cannot gain or lose members while they run, return a
+    loss of all ranks; else None.
     """
     world, size = ctx.world, ctx.rendezvous.next_size
     if not (world.gang.renews_all_on_loss and world.list_is_active and size) or size == world.size:

@@ -1,4 +1,4 @@
-"""Decides when a job is reconciled again although no event arrives.
+"""Decides when a job is reconciled again if no event arrives.
 
 Most changes arrive as events of the watches. A timer is needed for everything else: deadlines,
 back-offs, join windows, and facts that nothing reports, such as a pod's events or a kubelet that
@@ -15,14 +15,14 @@ from dijob.core.facts import is_true, job_age, seconds_until_problem
 from dijob.core.membership import capacity, restart
 from dijob.reasons import Running
 
-# Bounds how long a missed change stays unnoticed. Such a reconciliation writes nothing if nothing
-# differs.
+# This interval bounds how long a missed change can stay unnoticed. Such a reconciliation writes
+# nothing if nothing has changed.
 RESYNC_SECONDS = 300.0
 # The interval while a job is not running yet. Reasons such as FailedMount are reported only as
 # events, which are not watched. The interval is a quarter of the job's age within these bounds,
 # because a job that has waited for a long time rarely starts in the next seconds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
-# Added to a wait, because stored times are truncated to seconds.
+# Seconds added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
 
 
@@ -78,9 +78,9 @@ def while_watching(ctx: Context, status: Status) -> float:
 
 
 def while_advancing(ctx: Context, status: Status) -> float:
-    """Return the seconds until the first of the job's waits is over."""
+    """Return the seconds until the first of the times that the job waits for."""
     waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
-    # Never 0, because this plan already does what is due.
+    # The result is never 0, because this plan already does what is due.
     return max(min([while_watching(ctx, status), *waits]), 0.1)
 
 
@@ -103,7 +103,7 @@ def _pod_waits(ctx: Context) -> Iterator[float]:
 
 def _list_waits(ctx: Context) -> Iterator[float]:
     """Yield the seconds until a peer list is published, until a kubelet is reminded of it, and
-    until a pod that does not restart for it is re-created.
+    until a pod that fails to restart with it is re-created.
     """
     if (seconds := ctx.rendezvous.seconds_left) > 0:
         yield seconds + STAMPED_SECONDS

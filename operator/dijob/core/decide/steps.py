@@ -2,7 +2,8 @@
 state.
 
 An object whose creation was rejected, or that is deleted repeatedly, is created again only after a
-back-off. The functions below say how long; requeue.py uses them to set the next reconciliation.
+back-off. The functions below return the length of this back-off; requeue.py uses them to set the
+time of the next reconciliation.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from dijob.core.render import redis as redis_objects
 # At most this many pods are created one after the other per reconciliation. Each creation waits for
 # the response to the one before it, so a larger batch would delay the job's next reconciliation.
 IN_ORDER_AT_ONCE = 32
-# The fractional parts of its multiples are evenly spread, however many there are.
+# The fractional parts of the multiples of this number are evenly spread, however many there are.
 GOLDEN_RATIO = 0.618034
 
 
@@ -51,9 +52,9 @@ def default_replicas(ctx: Context) -> tuple[Action, ...]:
 
 
 def _policy_actions(ctx: Context) -> tuple[Action, ...]:
-    """Create the job's NetworkPolicy, and correct it and that of the Redis server if the job has
-    changed or somebody has edited them. A policy that is not needed any more is changed to allow
-    everything, because the operator has no right to delete it.
+    """Create the job's NetworkPolicy. Correct this policy, and the policy of the Redis server, if
+    the job has changed or somebody has edited them. A policy that is no longer needed is changed to
+    allow everything, because the operator has no permission to delete it.
     """
     job, there = ctx.job, ctx.observed.isolation.policies
     wanted = {job.metadata.name: policy.ingress_spec(job)}
@@ -70,12 +71,12 @@ def _policy_actions(ctx: Context) -> tuple[Action, ...]:
 
 
 def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
-    """Create missing pods, and delete those that cannot be part of the next peer list."""
+    """Create missing pods, and delete pods that cannot be part of the next peer list."""
     world, rendezvous = ctx.world, ctx.rendezvous
     create = () if pods_wait_for_shared(ctx) else _create_pods(ctx)
     if ctx.has_unstored_counts:
         # A failure that is not stored yet would be lost with its pod, so nothing is deleted before
-        # that write.
+        # the status is written.
         return create
     back = (release_pod(pod),) if (pod := rendezvous.pod_to_release) else ()
     force = force_delete_lost_pods(world.pods.values(), ctx.now)
@@ -100,8 +101,8 @@ def _shared_objects(ctx: Context) -> tuple[Action, ...]:
 def _redis_actions(ctx: Context) -> tuple[Action, ...]:
     name, seen = ctx.world.gang.server, ctx.observed
     pod = seen.unranked_pod(name)
-    # NetworkPolicies are watched only if each job has one. Otherwise a missing policy of the Redis
-    # server cannot be noticed.
+    # NetworkPolicies are watched only if each job has one. Otherwise, the operator cannot notice
+    # that the Redis server's policy is missing.
     kinds = ("service", "networkpolicy") if seen.isolation.wanted else ("service",)
     objects = {f"{kind}/{name}" for kind in kinds}
     if not name or (pod and objects <= seen.existing and not pod.finished and not pod.deleting):
@@ -140,13 +141,13 @@ def pods_wait_for_shared(ctx: Context) -> bool:
 
 
 def may_try(ctx: Context, key: str) -> bool:
-    """Whether the object ("service/x") may be created now, see wait_to_make."""
+    """Whether the object ("service/x") may be created now; see wait_to_make."""
     return wait_to_make(ctx, key) <= 0
 
 
 def wait_to_make(ctx: Context, key: str) -> float:
-    """Return the seconds until the object ("pod/x-0") may be created; 0 or less: now. It waits if
-    its creation was rejected, or if it has been deleted repeatedly.
+    """Return the seconds until the object ("pod/x-0") may be created; 0 or less: now. An object
+    waits if its creation was rejected, or if it has been deleted repeatedly.
     """
     rejection = ctx.observed.rejections.get(key)
     asked_again = (rejection.retry_at - ctx.now).total_seconds() if rejection else 0.0
@@ -168,8 +169,9 @@ def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
     """Return the order in which pods are created.
 
     If the first creation is rejected, the others are not tried (controller/write/batch.py). While
-    old pods still use the names, each attempt starts with another rank, so that one old pod that
-    never ends does not block all ranks. The ranks nearest to the first one follow.
+    old pods still use the names, each attempt starts with a different rank, so that one old pod
+    that never terminates does not block all ranks. The first rank is followed by the ranks that are
+    nearest to it.
     """
     rejections = (
         ctx.observed.rejections.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks

@@ -16,7 +16,7 @@ from dijob.core.membership.list_state import SUSPENDED
 
 
 def is_suspended(ctx: Context) -> bool:
-    """Whether the job is suspended, or was suspended and its old pods are still ending."""
+    """Whether the job is suspended, or was suspended and its old pods are still terminating."""
     return ctx.job.spec.suspend or bool(ctx.job.status.suspend_time)
 
 

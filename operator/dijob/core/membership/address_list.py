@@ -1,10 +1,10 @@
 """Finds and verifies the newest peer list by its revision and digest in the job's status.
 
 Anyone who may patch pods can write their annotations. So the annotations are only copies, never the
-source. A list is genuine if its digest is the one in the status. (It is active until lastRenewal
-names it, list_state.py.) It is rebuilt from the addresses that the kubelets report. A pod's copy is
-used only if it has that digest, too, which shows that the operator has created it
-(docs/decisions/015).
+source. A list is genuine if its digest is the one in the status. (A genuine list is active until
+lastRenewal names it, see list_state.py.) The operator rebuilds the list from the addresses that the
+kubelets report. It uses a pod's copy only if the copy has the same digest, which shows that the
+operator has created the copy (docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from dijob.core.addresses import NO_LIST, AddressList
 from dijob.core.members import Gang, compact_ranks, parse_ranks
 from dijob.core.observed.views import Observed, Pod
 
-# The placeholder for a rank that has succeeded. Its own address may belong to another job by now,
-# or to no pod, in which case NNG hangs silently. A connection to this address is refused, and NNG
-# retries it indefinitely without harm. No DI-engine process listens here, because DI-engine listens
-# on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
+# The placeholder for a rank that has succeeded. The rank's own address may belong to another job by
+# now. If it belongs to no pod, NNG hangs silently. A connection to the placeholder is refused, and
+# NNG retries it indefinitely without harm. No DI-engine process listens here, because DI-engine
+# listens on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
 PLACEHOLDER = "127.0.0.2"
 # The text of a list that a pod has, but whose addresses are not known.
 UNKNOWN = "?"
 
 
 def proof_of(made: AddressList) -> ListProof:
-    """Return what the status stores about a list, besides its revision."""
+    """Return the fields that the status stores about a list, besides the revision."""
     finished = compact_ranks(
         rank for rank, address in enumerate(made.addresses) if address == PLACEHOLDER
     )
@@ -34,7 +34,7 @@ def proof_of(made: AddressList) -> ListProof:
 
 
 def newest_list(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
-    """Return the newest list; without addresses if no known addresses have its digest."""
+    """Return the newest list. The result has no addresses if no known addresses have the digest."""
     number, proof = status.list_number, status.address_list
     if proof is not None:
         copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
@@ -47,8 +47,8 @@ def newest_list(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressL
 def _rebuild_list(
     gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof
 ) -> AddressList:
-    """Rebuild the list from the addresses that the kubelets report; without addresses if a rank has
-    none.
+    """Rebuild the list from the addresses that the kubelets report. If a rank has no address, the
+    result has no addresses at all.
     """
     finished, found = parse_ranks(proof.finished), []
     for rank in range(proof.size):
@@ -61,7 +61,7 @@ def _rebuild_list(
 
 
 def recover_revision(gang: Gang, observed: Observed, status: Status) -> Status:
-    """Return the status, with its revision and digest restored from the pods if it lacks them.
+    """Return the status. If it lacks the revision and the digest, restore them from the pods.
 
     The status of an older version has no digest, and somebody can delete a status. The copy with
     the highest revision is accepted if the kubelets report exactly its addresses: then it is the
@@ -100,7 +100,7 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
     # A program can write the launcher's termination message, with a revision that never existed.
     ended_for = pod.containers.ended_for if pod.containers.ended_for <= newest.number else 0
     if not tampered and ended_for == pod.containers.ended_for:
-        return pod  # Not copied without need, because a job can have 1,500 pods.
+        return pod  # Avoids a copy, because a job can have 1,500 pods.
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
     return replace(pod, copy=copy, containers=replace(pod.containers, ended_for=ended_for))
 
@@ -110,7 +110,8 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
     list.
 
     If a claim is false and nothing else is known, a running pod is assumed to have the newest list,
-    since no program starts without one. Then the operator only writes the list again.
+    since no program starts without one. The operator then writes the list again, and does nothing
+    else.
     """
     claimed = pod.copy.address_list
     if newest.text and claimed == newest:
@@ -125,8 +126,8 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
-    """Whether the operator itself could have written the pod's `renew-from`, because its rank had
-    to restart.
+    """Whether the operator itself could have written the pod's `renew-from`, because the pod's rank
+    had to restart.
     """
     last, renew_from = status.last_renewal, pod.copy.renew_from
     if renew_from == 0:
@@ -138,16 +139,17 @@ def _may_renew(pod: Pod, status: Status) -> bool:
 
 
 def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
-    """Return the ranks of the newest list that have neither succeeded nor a known pod.
+    """Return the ranks of the newest list that have not succeeded and have no known pod.
 
     The controller gets such a pod by its name before the rank counts as lost: somebody may have
-    removed the label by which the watch selects it.
+    removed the label by which the watch selects the pod.
     """
     if status.address_list is None:
         return ()
     size, known = min(status.address_list.size, gang.size), parse_ranks(status.succeeded_ranks)
     if status.last_renewal is not None and status.last_renewal.list_number == status.list_number:
-        # These ranks are lost already, or the operator re-creates their pods.
+        # Exclude the ranks of lastRenewal: they are lost already, or the operator re-creates their
+        # pods.
         known |= parse_ranks(status.last_renewal.ranks)
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 

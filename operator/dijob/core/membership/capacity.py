@@ -18,7 +18,7 @@ from dijob.core.observed.grouping import shorten_message
 from dijob.core.observed.views import Observed, Pod, RejectionCause, pod_age
 
 # The pause between two attempts: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
-# factor two jobs that each hold half of the nodes would try again at the same time.
+# factor, two jobs that each hold half of the nodes would try again at the same time.
 RETRY_SECONDS = (30.0, 600.0)
 SPREAD = (0.5, 1.5)
 
@@ -27,8 +27,8 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
     """Return the record to store if the job releases its capacity now, or may try again earlier
     than planned; else None.
 
-    `timeout` (seconds) is the admission timeout: how long a rank may wait for a node, or for room
-    in a quota, while other ranks of a job that does not run hold theirs.
+    `timeout` (seconds) is the admission timeout. A rank of a job that is not running may wait this
+    long for a node, or for room in a quota, while other ranks of the job hold capacity.
     """
     if over := _end_of_pause(rendezvous, status):
         return over
@@ -42,7 +42,7 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_retry_pause(world.gang.uid, before))
     waited = sorted(_seconds_waited(rendezvous, status))
-    # A pod without a node still uses a quota.
+    # A pod without a node still counts against a quota.
     quota = any(rank not in world.pods for rank in waited)
     # Pods without a node are kept, so that a cluster autoscaler still sees them.
     kept = () if quota else (rank for rank, pod in world.pods.items() if not pod.scheduled)
@@ -59,9 +59,9 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
 
 
 def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] | None:
-    """Return the pods to delete until the next attempt of a job that has released its capacity: all
-    except the kept pods without a node, for which a cluster autoscaler can add nodes. None if the
-    job does not wait for an attempt.
+    """Return the pods to delete while a job that has released its capacity waits for its next
+    attempt. The kept pods without a node are not among them, so that a cluster autoscaler can add
+    nodes. Return None if the job is not waiting for an attempt.
     """
     world, given = rendezvous.world, status.given_back
     if not (given and world.no_rank_runs and seconds_until_retry(status, rendezvous.now) > 0):
@@ -72,9 +72,10 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 
 
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
-    """Return the record to store if a job that waits for its next attempt can start it now, because
-    a pod that it has kept was bound to a node, so there is capacity; else None. If another job
-    waits too, that pod has only taken the capacity that was released for the other job.
+    """If a job that waits for its next attempt can start the attempt now, return the record to
+    store; else None. It can if one of its kept pods was bound to a node, because then there is
+    capacity. This does not apply if another job was waiting too: the pod has then only taken the
+    capacity that was released for the other job.
     """
     world, now, given = rendezvous.world, rendezvous.now, status.given_back
     if not given or not world.no_rank_runs or seconds_until_retry(status, now) <= 0:
@@ -85,8 +86,8 @@ def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
 
 
 def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> float | None:
-    """Return the seconds until the job releases its capacity if nothing changes; None if it has no
-    reason to.
+    """Return the seconds until the job releases its capacity if nothing changes; None if the job
+    has no reason to release it.
     """
     world = rendezvous.world
     if not (world.no_rank_runs and (waited := _seconds_waited(rendezvous, status))):
@@ -102,9 +103,9 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
 def seconds_rejected(
     world: World, observed: Observed, status: Status, now: datetime
 ) -> dict[int, float]:
-    """Return, for each rank without a pod, for how long (seconds) the API server has rejected its
-    pod because of a quota or a policy. Time in which the job did not try to create the pod does not
-    count.
+    """Return, for each rank without a pod, how long (seconds) the API server has been rejecting its
+    pod because of a quota or a policy. Time during which the job did not try to create the pod does
+    not count.
     """
     if not observed.rejections:
         return {}
@@ -129,14 +130,16 @@ def seconds_until_retry(status: Status, now: datetime) -> float:
 
 
 def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
-    """Return for how long (seconds) each required rank has found no node, or no room in a quota.
+    """Return how long (seconds) each required rank has been waiting for a node, or for room in a
+    quota.
 
-    Ranks that are not required are ignored, because they can join later. So are pods that are
-    rejected for a reason other than a quota: no other job can release capacity for them, and the
-    pause after a release would only delay the next attempt.
+    Ranks that are not required are ignored, because they can join later. Pods that are rejected for
+    a reason other than a quota are also ignored: no other job can release capacity for them, and
+    the pause after a release would only delay the next attempt.
     """
     world, now, rejections = rendezvous.world, rendezvous.now, rendezvous.observed.rejections
-    # A pod that was kept is older than this attempt, so its age would be too long.
+    # A pod that was kept is older than this attempt, so the wait must not be computed from its age
+    # alone.
     tried = min(((now - time).total_seconds() for time in _start_times(status)), default=math.inf)
     without_node = (rank for rank in rendezvous.unschedulable if rank in world.pods)
     waited = {rank: min(tried, pod_age(world.pods[rank], now)) for rank in without_node}
@@ -147,7 +150,9 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
 
 
 def _start_times(status: Status) -> list[datetime]:
-    """Return when the job started its last attempts: after a suspension, and after a release."""
+    """Return up to two points in time: when the job was last resumed, and when its last pause after
+    a release ended or will end.
+    """
     stamps = (status.resume_time, status.given_back.until if status.given_back else None)
     return [time for time in map(parse_time, stamps) if time]
 

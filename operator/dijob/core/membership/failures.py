@@ -1,9 +1,10 @@
 """Failure accounting: which ranks have succeeded, how many failures count against backoffLimit, and
 what the first failure was.
 
-A pod's status shows only totals and last terminations, and it is deleted with the pod. So the job's
-status keeps what has been counted for each pod (status.restartsSeen), and only the difference is
-new. This makes the count exact across crashes of the operator (docs/decisions/045).
+A pod's status shows only totals and the last terminations, and is deleted with the pod. So the
+job's status records what has been counted for each pod (status.restartsSeen), and only the
+difference counts as new. This makes the count exact across crashes of the operator
+(docs/decisions/045).
 """
 
 from collections.abc import Mapping
@@ -30,14 +31,15 @@ RECONNECT_SECONDS = 20
 
 @dataclass(frozen=True)
 class FailureAccount:
-    """The part of the status that cannot be observed again once its pods are deleted."""
+    """The part of the job's status that cannot be observed again once the pods are deleted."""
 
     succeeded: frozenset[int]
     charges: Mapping[int, Charge]
     restarts: int
     first_failure: FirstFailure | None
     # The failures that this reconciliation has found, oldest first, and the actions of the failure
-    # policy. They are not stored, because the write that stores the count also records the action.
+    # policy. The actions are not stored, because the write that stores the count also records the
+    # effect of the action.
     new: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
@@ -82,11 +84,11 @@ def with_failures(
     now: datetime,
     failed_without_redis: frozenset[int] = frozenset(),
 ) -> FailureAccount:
-    """Return the account with the failures that the pods show and that the account does not have
-    yet.
+    """Return the account with new failures added: those that the pods show and the account lacks.
 
-    A failure is a termination with an error in a pod that is neither being deleted nor about to be
-    deleted because of its stale peer list. These are not counted:
+    A failure is a termination with an error. Terminations in a pod that is being deleted, or is
+    about to be deleted because of its stale peer list, are not failures. The following failures are
+    not counted:
     - failures that a rule of the failure policy ignores (policy.py);
     - failures of a pod whose address has changed, because its sandbox died (a reboot of its node);
       a pod whose sandbox has just died is judged when it has a new one;
@@ -94,7 +96,7 @@ def with_failures(
     - failures of the `failed_without_redis` ranks, unless a rule matches them.
 
     If one failure restarts all ranks, all failures found in this reconciliation count as one: the
-    failure of one rank ends the programs of the others, and one restart follows.
+    failure of one rank terminates the programs of the others, and one restart follows.
     """
     charges, found, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
@@ -103,13 +105,13 @@ def with_failures(
             or rank in world.ranks_to_recreate
         ):
             continue
-        # A new pod starts with a new count; its uid tells it from the one before.
+        # A new pod starts with a new count. Its uid distinguishes it from the previous pod.
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
         new = _count_new_failures(pod, before, policy)
         if new <= 0:
             continue
-        # An ignored failure is recorded, too. Otherwise, the next reconciliation would judge it
+        # Ignored failures are recorded, too. Otherwise, the next reconciliation would judge them
         # again.
         action = policy.action(pod)
         without = rank in failed_without_redis and policy.rule(pod) is None
@@ -145,8 +147,8 @@ def failed_without_redis(gang: Gang, observed: Observed) -> frozenset[int]:
 
 
 def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
-    """Sort key: the time of the end, then the rank, since several ends can have the same time
-    stamp. The first failure usually causes the others.
+    """The sort key is the end time, then the rank, because several terminations can have the same
+    timestamp. The first failure usually causes the others.
     """
     rank, pod = ranked
     return (pod.containers.last_end.at if pod.containers.last_end else "") or "~", rank
@@ -180,9 +182,9 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
     """Return how many of a pod's `new` container terminations were restarts by the kubelet,
     whatever their exit codes.
 
-    That is one termination for each container whose image, or whose resources under the resize
-    policy RestartContainer, changed since it started or since such a change was last counted. If a
-    rule of one container restarts all containers, it is one termination for each of them.
+    A container counts if its image changed, or its resources under the resize policy
+    RestartContainer. Changes count if they happened after the container started, and were not
+    counted before. If a rule of one container restarts all containers, each of them counts.
     """
     now = shape.split_shape(pod.made.shape)
     was = shape.split_shape(before.shape or pod.copy.first_shape)
@@ -199,11 +201,11 @@ def _restarted_with_all(pod: Pod) -> bool:
 def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     """Return how many failures of a pod are new.
 
-    If the pod was disrupted and has not succeeded, the result is 1 if a rule matches the disruption
-    and has not counted it yet, else 0. If the pod is being deleted for another reason, the result
-    is 0. Otherwise, it is the number of failures of its containers that have not been counted. Init
-    containers are counted separately, because once they succeed their status no longer shows how
-    often they had failed.
+    For a disrupted pod that has not succeeded, the result is 1 if a rule matches the disruption and
+    the disruption has not been counted yet, else 0. If the pod is being deleted for another reason,
+    the result is 0. Otherwise, it is the number of failures of its containers that have not been
+    counted. Init containers are counted separately, because once they succeed, their status no
+    longer shows how often they failed.
     """
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
@@ -216,8 +218,8 @@ def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
 
 def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
     """Return the failure that a pod shows."""
-    # Only the last termination is visible. If it was a deliberate restart, the failure came before
-    # it and its details are lost.
+    # Only the last termination is visible. If that termination was a deliberate restart, the
+    # failure came before it, and the details of the failure are lost.
     end = None if was_excused(pod, charge) else pod.containers.last_end
     return FirstFailure(
         rank=pod.rank,
@@ -234,8 +236,8 @@ def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
 
 
 def _failure_message(pod: Pod, end: ContainerEnding | None) -> str:
-    """Return the termination message of the container that failed, or the reason why the pod was
-    ended as a whole.
+    """Return the termination message of the container that failed, or the reason why the whole pod
+    was terminated.
     """
     if end is None or (pod.phase == "Failed" and not end.message):
         return pod.complaint

@@ -9,14 +9,16 @@ from dijob.core.membership.world import World
 
 
 def all_ranks(world: World) -> frozenset[int]:
-    """Return the ranks that a restart of all ranks includes."""
+    """Return the ranks that a restart of the whole job includes. Without gang restart, these are
+    only the ranks that have not succeeded.
+    """
     if world.gang.has_gang_restart:
         return frozenset(range(min(world.size, world.gang.size)))
     return frozenset(world.unfinished)
 
 
 def lasting_successes(world: World) -> frozenset[int]:
-    """Return the ranks whose success is kept by a restart or a suspension."""
+    """Return the ranks that still count as succeeded after a loss or a suspension."""
     return frozenset() if world.gang.has_gang_restart else world.succeeded
 
 
@@ -30,8 +32,8 @@ def succeeded_ranks(world: World) -> frozenset[int]:
 
 
 def is_closing(world: World) -> bool:
-    """Whether no rank may join any more, because one has succeeded. A late join would restart every
-    rank just as they finish.
+    """Whether ranks may no longer join, because one has succeeded. A late join would restart all
+    ranks just as they finish.
     """
     return world.gang.has_gang_restart and world.list_is_active and bool(world.succeeded)
 

@@ -21,17 +21,17 @@ from enum import Enum
 from dijob.api.status import Status
 from dijob.reasons import AddressesReady
 
-# The reason in lastRenewal for a suspension. All pods that had the list are gone, so the list does
-# not count as stale, and the job starts as if there had been none.
+# The reason that lastRenewal has after a suspension. All pods that had the list are gone, so the
+# list does not count as stale, and the job starts as if there had been no list.
 SUSPENDED = AddressesReady.Suspended.name
 
 
 class ListState(Enum):
-    """What the newest list means for the pods."""
+    """The state of the newest peer list."""
 
     NONE = "no list has been published since the job started or was resumed"
-    ACTIVE = "the pods have it, or are about to get it"
-    STALE = "it is wrong for some ranks, which wait for the next one"
+    ACTIVE = "the pods have the list, or are about to get it"
+    STALE = "the list is wrong for some ranks, which wait for the next list"
 
 
 def list_state(status: Status) -> ListState:

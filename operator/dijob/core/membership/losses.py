@@ -1,4 +1,4 @@
-"""The rules that decide whether a rank is lost, so that the newest peer list becomes stale.
+"""The rules that decide whether a rank is lost, which makes the newest peer list stale.
 
 A lost rank comes back under a new address. A rank that connects to its old address would never find
 it again, so it restarts with the next list (docs/decisions/006).
@@ -17,8 +17,8 @@ from dijob.reasons import AddressesReady
 
 @dataclass(frozen=True)
 class Loss:
-    """Why a peer list is stale: a reason for programs, a message for people, and the ranks that
-    must restart.
+    """Why a peer list is stale: a machine-readable reason, a human-readable message, and the ranks
+    that must restart.
     """
 
     reason: AddressesReady
@@ -45,7 +45,7 @@ def loss_of(world: World) -> Loss | None:
     }
     if lost:
         renewed = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
-        # Ranks whose restart has not been requested since the last loss have a stale list, too.
+        # Ranks whose restart has not been requested since the last loss also have a stale list.
         renewed |= world.renewing | world.restarts.unrequested
         # Without a verified list, the operator does not know to which addresses the running
         # programs connect.
@@ -74,7 +74,8 @@ def _find_loss(world: World, rank: int) -> Loss | None:
     pod = world.pods.get(rank)
     if pod is None:
         return Loss(AddressesReady.PodLost, f"rank {rank}: its pod is gone")
-    # The rules see one pod at a time. What a loss means for other ranks is decided in loss_of.
+    # The rules see one pod at a time. The function loss_of decides which other ranks a loss
+    # affects.
     for rule in RULES:
         if loss := rule(world, pod):
             return replace(loss, message=f"rank {rank}: {loss.message}")
@@ -98,7 +99,7 @@ def _pod_failed(world: World, pod: Pod) -> Loss | None:
 def _without_sandbox(world: World, pod: Pod) -> Loss | None:
     """The sandbox died. The rank is lost at once, because the kubelet (1.34 to 1.37) may never
     report the new address: it reports nothing while an init container that had succeeded runs
-    again. The gate is such a container, and it waits for a list that needs this address.
+    again. The gate is such a container, and it waits for a list that must contain this address.
     """
     if pod.containers.sandbox:
         return None
@@ -120,19 +121,18 @@ def _not_restarted(world: World, pod: Pod) -> Loss | None:
     if pod.rank not in world.restarts.overdue:
         return None
     late = f"pod {pod.name} did not restart its process within its grace period"
-    return Loss(AddressesReady.NotRestarted, f"{late} (its command may not forward SIGTERM)")
+    return Loss(AddressesReady.NotRestarted, f"{late} (its command might not forward SIGTERM)")
 
 
 def _without_its_redis(world: World, pod: Pod) -> Loss | None:
     """The job's own Redis server was replaced. The ranks restart, because redis-py may never notice
-    that a connection is dead, and TCP may give up a connection attempt to the old server only after
-    two minutes.
+    that a connection is dead, and TCP may keep trying to connect to the old server for two minutes.
     """
     began, now = pod.copy.redis_run, world.redis_run
     if now and began not in ("", now) and pod.rank not in world.restarts.unrequested:
         return Loss(
             AddressesReady.BrokerLost,
-            f"the Redis server {world.gang.server} that it started with is gone",
+            f"the Redis server {world.gang.server} that the rank started with is gone",
         )
     return None
 
@@ -154,7 +154,7 @@ def has_moved(world: World, pod: Pod) -> bool:
 
 
 def _known_ip(world: World, pod: Pod) -> str:
-    """Return the pod's IP in the newest list; "" if that list is not about this pod."""
+    """Return the pod's IP in the newest list; "" if that list does not apply to this pod."""
     if world.gang.addressing is Addressing.HOSTNAME:
         return pod.copy.pod_ip
     ips = world.address_list.addresses

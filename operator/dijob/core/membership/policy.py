@@ -1,5 +1,5 @@
-"""Applies spec.failurePolicy and spec.successPolicy: what a failure leads to, and which ranks must
-succeed for the job to succeed.
+"""Applies spec.failurePolicy and spec.successPolicy: how the job reacts to a failure, and which
+ranks must succeed for the job to succeed.
 """
 
 from collections.abc import Set
@@ -12,7 +12,7 @@ from dijob.core.members import Gang
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
 
-# The exit code of a program that SIGTERM has ended: 128 + 15.
+# The exit code of a program that was terminated by SIGTERM: 128 + 15.
 ASKED_TO_END = 143
 
 
@@ -20,9 +20,9 @@ ASKED_TO_END = 143
 class Policy:
     """The policies of one job, for its gang.
 
-    `preemptible`: an end by SIGTERM is not a failure. `success` names the decisive ranks: all
-    ranks, rank 0, or the task of this name. `suspended`: a suspension is stored, so pods end
-    because the operator deletes them.
+    `preemptible` means that a termination by SIGTERM is not a failure. `success` names the decisive
+    ranks: all ranks, rank 0, or the task of this name. `suspended` means that a suspension is
+    stored, so pods terminate because the operator deletes them.
     """
 
     gang: Gang
@@ -43,7 +43,7 @@ class Policy:
         )
 
     def is_counted(self, pod: Pod) -> bool:
-        """Whether failures and successes of the pod are counted. A pod that ends because of a
+        """Whether failures and successes of the pod are counted. A pod that terminates because of a
         suspension is ignored.
         """
         return not (self.suspended and pod.deleting)
@@ -53,8 +53,8 @@ class Policy:
         return next((at for at, rule in enumerate(self.rules) if self._matches(rule, pod)), None)
 
     def action(self, pod: Pod) -> FailureAction:
-        """Return what the failure of this pod leads to. If no rule matches, disruptions are
-        ignored, and so is an end by SIGTERM if the job is preemptible (DI-orchestrator 1.1,
+        """Return the action for the failure of this pod. If no rule matches, disruptions are
+        ignored, and so is a termination by SIGTERM if the job is preemptible (DI-orchestrator 1.1,
         pkg/utils/util.go).
         """
         if (at := self.rule(pod)) is not None:
@@ -66,12 +66,12 @@ class Policy:
         return FailureAction.RESTART_JOB if self.gang.has_gang_restart else FailureAction.RESTART
 
     def fulfilled(self, succeeded: Set[int], waiting: Set[int]) -> bool:
-        """Whether the decisive ranks have succeeded, or no rank is left that could."""
+        """Whether the decisive ranks have succeeded, or no rank is left to wait for."""
         return not waiting or (self.success != names.ALL_REPLICAS and self.decisive <= succeeded)
 
     @property
     def decisive(self) -> Set[int]:
-        """The ranks whose success is the success of the job."""
+        """The decisive ranks: the job succeeds when all of them have succeeded."""
         if self.success == names.ALL_REPLICAS:
             return frozenset(range(self.gang.size))
         return frozenset({0} if self.success == names.RANK_0 else self.gang.ranks_of(self.success))

@@ -1,13 +1,13 @@
 """The rendezvous: which ranks the next peer list has, and when it is published.
 
-A list has the ranks from 0 on that have addresses, without a gap, because programs compute their
-peers from ranks. It is published once the required ranks have addresses and the join window for
-the others is over. This module also decides which pods to create and which to release.
+A list contains ranks with addresses, starting with rank 0 and without gaps, because programs
+compute their peers from ranks. It is published once the required ranks have addresses and the join
+window for the others is over. This module also decides which pods to create and which to release.
 
-All sizes count ranks from 0 on. `gang.size` is the desired size, `world.size` the current one, and
-`world.possible_size` the largest size that a list could have now. `required_size` is what the job
-needs, `minimum_size` the smallest size of the next list, and `next_size` the size of the list to
-publish now.
+All sizes count ranks starting with rank 0. `gang.size` is the desired size, `world.size` the
+current one, and `world.possible_size` the largest size that a list could have now. `required_size`
+is what the job needs, `minimum_size` the smallest size of the next list, and `next_size` the size
+of the list to publish now.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class Rendezvous:
     """The world, and the rules by which it starts and grows.
 
     `window` is the join window: how long (seconds) ranks with an address wait for desired ranks
-    without one. `refused` are the ranks whose pods have been rejected for the admission timeout;
-    they count as ranks without a node (capacity.py).
+    without one. `refused` are the ranks whose pods have been rejected for at least as long as the
+    admission timeout; they count as ranks without a node (capacity.py).
     """
 
     world: World
@@ -62,7 +62,7 @@ class Rendezvous:
 
     @cached_property
     def minimum_size(self) -> int:
-        """The smallest size of the next list: one more than that of the active list. Without an
+        """The smallest size of the next list: one more than the size of the active list. Without an
         active list, it is the required size, or more if higher ranks are running.
         """
         world = self.world
@@ -80,8 +80,8 @@ class Rendezvous:
 
     @cached_property
     def unschedulable(self) -> tuple[int, ...]:
-        """The ranks for which the scheduler has found no node, or whose pods have been rejected for
-        the admission timeout, in order.
+        """The ranks, in order, for which the scheduler has found no node, or whose pods have been
+        rejected for at least as long as the admission timeout.
         """
         world = self.world
         pods = ((rank, world.pods.get(rank)) for rank in world.wanted)
@@ -97,7 +97,7 @@ class Rendezvous:
             return 0.0
         if world.list_is_stale:
             # The first missing rank finds no node, so the window counts from the creation of its
-            # pod. If its pod was rejected instead, the window is over.
+            # pod. If the pod of this rank was rejected instead, the window is over.
             pod = world.pods.get(world.possible_size)
             waited = pod_age(pod, self.now) if pod else self.window
         else:
@@ -112,8 +112,8 @@ class Rendezvous:
     @cached_property
     def pod_to_release(self) -> Pod | None:
         """The pod of the highest rank that has a node and no peer list while a lower rank finds no
-        node; None if there is no such pod. It is deleted, so that the lower rank gets its node: a
-        list has no gaps, so the higher rank could not join without the lower one.
+        node; None if there is no such pod. The higher rank's pod is deleted, so that the lower rank
+        gets its node. A list has no gaps, so the higher rank could not join without the lower one.
 
         Ranks below the required size are not released here (see capacity.py).
         """
@@ -141,10 +141,10 @@ class Rendezvous:
         """The ranks that join: their pods are created one after the other, once all ranks of the
         current world have pods.
 
-        They are created in rank order, so that a scheduler with capacity for some finds the lowest
-        rank first. Pods that find no node are created, too, because a cluster autoscaler must see
-        them. A rank whose pod was released for a lower one comes back only when that one has a
-        node.
+        The pods are created in rank order, so that the scheduler places the lowest ranks first if
+        the cluster has capacity for only some. Pods that find no node are also created, because a
+        cluster autoscaler must see them. A pod that was deleted for a lower rank is re-created only
+        when the lower rank has a node.
         """
         world, released = self.world, self.observed.room.released
         if self.needed:
@@ -178,9 +178,9 @@ class Rendezvous:
 
 
 def is_outdated(world: World) -> bool:
-    """Whether a crashed rank would, on its restart, connect to the old address of a rank that has
-    succeeded. That address may be unused or belong to another job by now, so a new list with
-    placeholders is needed. (All other ranks have their connections and need no new list.)
+    """Whether a crashed rank would connect to the old address of a succeeded rank when it restarts.
+    That address may be unused or belong to another job by now, so a new list with placeholders is
+    needed. (All other ranks have their connections and need no new list.)
     """
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
@@ -190,9 +190,9 @@ def is_outdated(world: World) -> bool:
 
 
 def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
-    """Return the seconds since a pod arrived; the join window if the time is unknown, because the
-    pod then arrived long ago. The clock of the pod's node may be minutes ahead of the operator's,
-    so the result is at least the time since the operator first saw the pod.
+    """Return the seconds since a pod arrived. If the time is unknown, the pod arrived long ago, so
+    return the length of the join window. The clock of the pod's node may be minutes ahead of the
+    operator's, so the result is at least the time since the operator first saw the pod.
     """
     seconds, now = seconds_since(_arrival_time(pod), rendezvous.now), rendezvous.now
     if seconds is None:
@@ -202,9 +202,9 @@ def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
 
 
 def _arrival_time(pod: Pod) -> str:
-    """Return when the pod's image was on the node. All nodes pull a large image at the same time,
-    which takes minutes. The join window must start after that. Otherwise, ranks whose nodes take a
-    little longer would miss it.
+    """Return the time when the pod's image was on the node. All nodes pull a large image at the
+    same time, which takes minutes. The join window must not start before the image is there.
+    Otherwise, ranks whose nodes take a little longer would miss it.
     """
     return pod.containers.gate_started or pod.placement.placed
 
@@ -214,8 +214,8 @@ def _listed_address(world: World, rank: int) -> str:
 
 
 def _is_creating(rendezvous: Rendezvous) -> bool:
-    """Whether the pod of the next rank is being created: it was not rejected, or only because an
-    old pod of its name is still ending.
+    """Whether the pod of the next rank is being created: it was not rejected, or was rejected only
+    because an old pod of the same name is still terminating.
     """
     rejections, member = rendezvous.observed.rejections, rendezvous.world.gang.member
     first = (rejections.get(f"pod/{member(rank).name}") for rank in rendezvous.ranks_to_add[:1])

@@ -1,8 +1,8 @@
 """In-place restart: which of the ranks that connect to a lost rank restart in their own pods, and
-how far each of them has got. These restarts do not count as failures (failures.py).
+how far each restart has progressed. These restarts do not count as failures (failures.py).
 
 The annotation `renew-from`, which a pod gets together with the next peer list, requests a restart
-of its process. Its launcher ends the program and exits with 85. Then the kubelet restarts the
+of its process. Its launcher stops the program and exits with 85. Then the kubelet restarts the
 container, with the new list in its environment. The pod keeps its node, its devices and its
 emptyDirs, and the job does not wait for a new pod (docs/decisions/009-in-place-restart.md).
 """
@@ -17,24 +17,25 @@ from dijob.core.observed.views import Observed, Pod, seconds_since
 from dijob.pod import RENEWAL_CODE
 
 # The kubelet restarts a container at once if its last termination is this long ago, otherwise after
-# 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that). In that
-# case a new pod is faster.
+# 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that). If the
+# kubelet would wait, a new pod is faster.
 CALM_SECONDS = 600.0
-# How much longer than its grace period a restart may take before the pod is re-created. It leaves
+# Seconds that a restart may take beyond the grace period before the pod is re-created. It leaves
 # time to remind a kubelet that has missed the list (address_writes.REMIND_SECONDS).
 SLACK_SECONDS = 15.0
-# If a process has started after the request and its launcher has not ended it within this time, the
-# process has the new list.
+# If a process has started after the request and its launcher has not stopped it within this time,
+# the process has the new list.
 SETTLED_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Restarts:
-    """The ranks by the progress of their in-place restart.
+    """The ranks, grouped by the progress of their in-place restart.
 
-    `possible`: they can restart in their pods. `unrequested`: their process has the stale list, and
-    no restart has been requested. `pending`: the restart has been requested and has not happened
-    yet. `overdue`: those of the pending ranks whose time is over.
+    `possible`: the ranks that can restart in their pods. `unrequested`: the ranks whose process has
+    the stale list, and for which no restart has been requested. `pending`: the ranks whose restart
+    has been requested but has not happened yet. `overdue`: the pending ranks whose restart has
+    taken too long.
     """
 
     possible: frozenset[int]
@@ -54,7 +55,8 @@ def restarts_of(
         rank for rank, pod in pods.items() if is_pending(pod, observed, status, now)
     )
     # With torch and OneFlow, a rendezvous must not meet a process of the old world that is still
-    # ending. So their pods are re-created, and the new pods start only when all old pods are gone.
+    # exiting. So no process restarts in its pod: the pods are re-created, and the new pods start
+    # only when all old pods are gone.
     able = (
         ()
         if gang.runtime.traits.fixed_membership
@@ -99,9 +101,10 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
     if renew_from <= pod.containers.ended_for or renew_from <= _last_counted(pod, status):
         return False
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
-    # A process that has started after the request has the new list, or its launcher ends it within
-    # seconds. Time stamps have whole seconds, so a process that started in the same second counts
-    # as pending. If it does have the new list, its pod is re-created without need, which is rare.
+    # A process that has started after the request has the new list, or its launcher stops it within
+    # seconds. Timestamps have a resolution of one second, so a process that started in the same
+    # second counts as pending. If it does have the new list, its pod is re-created unnecessarily,
+    # which is rare.
     return (
         pod.containers.started <= format_time(requested)
         or (seconds_since(pod.containers.started, now) or 0.0) < SETTLED_SECONDS
@@ -109,8 +112,8 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
 
 
 def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
-    """Return the seconds until a pod whose restart is pending is re-created; 0 or less: now. They
-    count from the request, or from the last start of its process if that was later.
+    """Return the seconds until a pod whose restart is pending is re-created; 0 or less: now. The
+    time counts from the request, or from the last start of the pod's process if that was later.
     """
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - requested).total_seconds()
@@ -131,13 +134,14 @@ def unrequested_restarts(
 
 def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     """Return how many of a pod's `new` container terminations were requested restarts, which do not
-    count as failures: 0 or 1. `before` is what has been counted.
+    count as failures: 0 or 1. `before` is what has been counted so far.
 
-    Each request excuses one end. The launcher's message alone excuses no end, because a program can
-    write the same message. Only a container's last termination is visible, and sometimes not even
-    that. So if there are several new ends, or the last one is not recorded, one of them is assumed
-    to be the requested restart. The same is assumed for an end with the launcher's exit code but
-    without its message, because the message cannot be written if the disk is full.
+    Each request excuses one termination. The launcher's message alone excuses none, because a
+    program can write the same message. Only a container's last termination is visible, and
+    sometimes not even that. So if there are several new terminations, or the last one is not
+    recorded, one of them is assumed to be the requested restart. The same is assumed for a
+    termination with the launcher's exit code but without its message, because the message cannot be
+    written if the disk is full.
     """
     if pod.copy.renew_from <= before.renewed:
         return 0
@@ -146,12 +150,12 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
 
 
 def answered_request(pod: Pod, before: Charge) -> int:
-    """Return the revision of the request that an excused end has answered.
+    """Return the revision of the request that caused an excused termination.
 
-    That is not always the newest request. If another rank is lost after the launcher has read a
-    request, the pod may get the next request before the operator observes the end of the program.
-    The program may have started with the list of the first request, and then also ends for the
-    second.
+    This is not always the newest request. If another rank is lost after the launcher has read a
+    request, the pod may get the next request before the operator observes that the program has
+    exited. The program may have started with the list of the first request, and must then exit
+    again for the second request.
     """
     ended_for, renew_from = pod.containers.ended_for, pod.copy.renew_from
     return min(ended_for, renew_from) if ended_for > before.renewed else renew_from

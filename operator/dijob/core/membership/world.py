@@ -18,13 +18,15 @@ from dijob.core.observed.views import Observed, Pod
 class World:
     """The job's pods, compared with the newest peer list.
 
-    `pods` are verified (address_list.py). `address_list` is the newest list, without addresses if
-    they can no longer be verified. `listed_size` is its length according to the status, `state`
-    whether it is active or stale, and `stale_revision` that of the last stale list (-1: none).
-    `renewing` are the ranks that must restart while the list is stale: the lost ranks and those
-    that connect to them, because NNG never finds a peer under another address (docs/decisions/006).
-    All others keep running and get the next list, too. `redis_run` identifies the run of the job's
-    own Redis server (its pod's uid and restart count); "" if the server is not running.
+    `pods` are the observed pods, with false claims in their annotations corrected
+    (address_list.py). `address_list` is the newest list, without addresses if they can no longer be
+    verified. `listed_size` is the length of the newest list according to the status, and `state`
+    says whether that list is active or stale. `stale_revision` is the revision of the last stale
+    list (-1: none). `renewing` are the ranks that must restart because the list is stale: the lost
+    ranks and the ranks that connect to them. NNG never finds a peer whose address has changed
+    (docs/decisions/006). All other ranks keep running, and also get the next list. `redis_run`
+    identifies the run of the job's own Redis server (its pod's uid and restart count); "" if the
+    server is not running.
     """
 
     gang: Gang
@@ -40,8 +42,8 @@ class World:
 
     @staticmethod
     def of(gang: Gang, observed: Observed, status: Status, now: datetime) -> "World":
-        """Return the world according to the pods and the status. The status must have its revision
-        (address_list.recover_revision).
+        """Return the world according to the pods and the status. `status` must be the result of
+        address_list.recover_revision.
         """
         pods, newest = all_verified(gang, observed.pods, observed.published, status)
         last, proof, state = status.last_renewal, status.address_list, list_state(status)
@@ -74,8 +76,9 @@ class World:
 
     @cached_property
     def size(self) -> int:
-        """How many ranks the world has: those of the active list; those of a stale list that are
-        still desired; without a list, the gang's minimum.
+        """The number of ranks in the world. If a list is active, these are the ranks in the list.
+        If the list is stale, they are the ranks of that list that are still desired. Without a
+        list, the size is the gang's minimum.
         """
         if self.list_is_active:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
@@ -97,10 +100,11 @@ class World:
 
     @cached_property
     def ranks_to_recreate(self) -> frozenset[int]:
-        """The ranks whose pods must be re-created, because their list is stale and they cannot
+        """The ranks whose pods must be re-created, because these pods have a stale list and cannot
         restart in place.
         """
-        # Without a list no program can have started, unless somebody has forged its annotations.
+        # Without a list no program can have started, unless somebody has forged the annotations of
+        # its pod.
         if self.state is ListState.NONE:
             return frozenset(
                 rank for rank, pod in self.pods.items() if pod.copy.tampered and pod.has_started
@@ -121,7 +125,7 @@ class World:
 
     @property
     def no_rank_runs(self) -> bool:
-        """Whether no rank is running, or may be running, with a correct list."""
+        """Whether no rank runs, or may run, with a correct list."""
         return not (self.list_is_active or self.survivors)
 
     @cached_property
@@ -138,7 +142,9 @@ class World:
 
     @cached_property
     def addressless(self) -> tuple[int, ...]:
-        """The ranks that the next list lacks, because they have no address or no image yet."""
+        """The ranks that cannot join the next list yet, because they lack an address or an
+        image.
+        """
         doomed = {pod.rank for pod in self.to_delete}
         pods = ((rank, self.pods.get(rank)) for rank in self.wanted)
         usable = {r for r, p in pods if p and p.has_arrived and not p.deleting and r not in doomed}
@@ -146,7 +152,9 @@ class World:
 
     @cached_property
     def possible_size(self) -> int:
-        """How many ranks the next list could have now: those from 0 on that all have an address."""
+        """How many ranks the next list could have now: all ranks below the first one without an
+        address.
+        """
         return self.addressless[0] if self.addressless else self.gang.size
 
     def _must_be_deleted(self, rank: int, pod: Pod) -> bool:
@@ -154,7 +162,7 @@ class World:
             return False
         if rank in self.succeeded:
             return rank >= self.gang.size and not pod.finished
-        # The pod of a success that does not count must be deleted, because the next pod needs its
+        # A pod whose success does not count must be deleted, because the next pod needs the same
         # name.
         over = pod.failed or pod.containers.succeeded
         # A foreign pod must be deleted, because the operator creates the pod of this name itself.

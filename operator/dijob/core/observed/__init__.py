@@ -1,1 +1,3 @@
-"""The current state: what the API server shows and returns, as frozen views and as messages."""
+"""The current state: the objects and errors that the API server returns, as frozen views and as
+messages.
+"""

@@ -1,9 +1,9 @@
-"""Extracts why a pod does not start or run, as the cluster reports it, from its raw status and from
-warning events about it.
+"""Extracts, from a pod's raw status and the warning events about it, the reason that the cluster
+reports if the pod does not start or run.
 
-The message is stable: a kubelet alternates between reasons for the same problem, and an event and
-the status report it at different times. Both must give the same text, or the job's conditions would
-change, and be written, every few seconds.
+The message must be stable. For the same problem, a kubelet alternates between two reasons, and an
+event and the status report the problem at different times. If the texts differed, the job's
+conditions would change and be written every few seconds.
 """
 
 import re
@@ -26,9 +26,9 @@ Body = Mapping[str, Any]
 PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
 # Parts of a pull error that do not explain it.
 PULL_NOISE = (*PULL_REASONS, "rpc error")
-# All reasons for an image that cannot be used.
+# All waiting reasons of a container whose image cannot be used.
 IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
-# The first event only repeats the reason; the second one explains it.
+# Messages of events that only repeat the reason. Another event explains it (_NOT_PULLED).
 _REPEATS = tuple(f"Error: {reason}" for reason in PULL_REASONS)
 _NOT_PULLED = re.compile(r'Failed to pull image "([^"]+)": ')
 _WAITS = re.compile(r"container \S+: (?!CrashLoopBackOff)")
@@ -36,21 +36,21 @@ _WAITS = re.compile(r"container \S+: (?!CrashLoopBackOff)")
 _ABOUT = re.compile(r"\{(.+)\}$")
 # Waiting reasons of a normal start.
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
-# A kubelet retries what it cannot do yet: a ConfigMap may be created a second after the pods, two
-# nodes may mount a claim at the same time, or a registry may be slow once. A message about such a
-# problem would be outdated by the time it is read, and its event would stay for an hour. So the
-# message is delayed. A mount is retried after 0.5, 1, 2 and 4 s, so it has failed four times by
-# then. A pull is retried only after 10 s, but the reason why a job cannot start must be reported
-# within 10 s.
+# A kubelet retries an operation that fails at first: a ConfigMap may be created a second after the
+# pods, two nodes may mount a claim at the same time, or a registry may be slow for a moment. A
+# message about such a problem would be outdated by the time it is read, and its event would stay
+# for an hour. So the message is delayed. A mount is retried after 0.5, 1, 2 and 4 s, so a mount
+# that is reported has failed four times. A pull is retried only after 10 s, but the reason why a
+# job cannot start must be reported within 10 s.
 RETRIED_SECONDS = 5.0
 
 
 def pod_complaint(spec: Body, status: Body, main: str = "") -> str:
-    """Return why the pod does not start or run, as the cluster reports it; "" if nothing is wrong.
-    `main` is the name of the main container.
+    """Return the reason that the cluster reports if the pod does not start or run; "" if nothing is
+    wrong. `main` is the name of the main container.
     """
     if status.get("phase") == "Failed":
-        # The event about the same rejection does not have this prefix.
+        # Remove this prefix, because the event about the same rejection does not have it.
         message = str(status.get("message") or "").removeprefix(f"{REJECTED}: ")
         return _join_reason(status.get("reason"), message)
     for condition in status.get("conditions") or ():
@@ -69,17 +69,17 @@ def pod_complaint(spec: Body, status: Body, main: str = "") -> str:
 
 
 def is_retried(complaint: str) -> bool:
-    """Whether a complaint is about a container that waits, so that the kubelet will try again. The
-    complaint about a container that has ended says how it ended.
+    """Whether a complaint is about a waiting container, which the kubelet will try to start again.
+    The complaint about a container that has ended says how it ended.
     """
     return _WAITS.match(complaint) is not None
 
 
 def event_warning(event: Body, main: str) -> str:
-    """Return the message of an event about a pod with this main container; "" if it only repeats
-    another event.
+    """Return the message of an event about a pod with this main container; "" if the event only
+    repeats another one.
 
-    A kubelet reports an image that it cannot pull in an event at once, and in the pod's status ten
+    If a kubelet cannot pull an image, an event reports this at once, and the pod's status ten
     seconds later. The message is the same for both.
     """
     reason, message = event.get("reason"), str(event.get("message") or "")
@@ -94,8 +94,8 @@ def event_warning(event: Body, main: str) -> str:
 
 
 def _user_container(container: Body, main: Iterable[Body]) -> str:
-    """Return the name of a container for a message. The gate runs from the image of the user's
-    container, so a problem with its image is reported for that container.
+    """Return the name under which a message reports a container. The gate runs from the image of
+    the user's container, so a problem with its image is reported for that container.
     """
     name, waiting = container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
     if name != names.GATE_CONTAINER or waiting.get("reason") not in IMAGE_REASONS:
@@ -107,7 +107,8 @@ def _user_container(container: Body, main: Iterable[Body]) -> str:
 
 def _container_complaint(spec: Body, container: Body, main: str) -> str:
     """Return the complaint about a container, to be put after its name; "" if nothing is wrong."""
-    # Only the launcher ends for a new peer list, and it runs in the main container.
+    # Only the launcher exits in order to restart with a new peer list, and it runs in the main
+    # container.
     on_request = container.get("name") == main
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
@@ -127,8 +128,8 @@ def _container_complaint(spec: Body, container: Body, main: str) -> str:
 
 
 def wanted_image(spec: Body, container: Body) -> str:
-    """Return the image that the kubelet tries to pull. After `kubectl set image`, the status of the
-    container still has the image with which it ran before, so the image comes from the spec.
+    """Return the image that the kubelet tries to pull. After `kubectl set image`, the container's
+    status still shows the previous image, so the image comes from the spec.
     """
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     wanted = (c.get("image") for c in every if c.get("name") == container.get("name"))
@@ -157,8 +158,8 @@ def seconds_until_report(seconds: float) -> float:
 
 
 def with_due_complaint(pod: Pod, noticed: Mapping[str, datetime], now: datetime) -> Pod:
-    """Return the pod, without its complaint while that is delayed. `noticed` is when the complaint
-    of each pod was first seen, by uid.
+    """Return the pod, with its complaint removed while the complaint is delayed. `noticed` maps the
+    uid of each pod to the time when its complaint was first seen.
     """
     since = noticed.get(pod.uid, now)
     if not is_retried(pod.complaint) or seconds_until_report((now - since).total_seconds()) <= 0:

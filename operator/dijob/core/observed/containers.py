@@ -1,7 +1,7 @@
 """Reads the state of a pod's containers from its raw status: their failures, and how they ended.
 
-A failure counts against backoffLimit, so it must be counted exactly once, although the status shows
-only the last termination of each container and the operator may have been down meanwhile. Therefore
+A failure counts against backoffLimit, so it must be counted exactly once. But the status shows only
+the last termination of each container, and the operator may have been down meanwhile. Therefore
 this module returns totals ("failures so far"), and membership/failures.py compares them with the
 totals that the job's status has already counted.
 """
@@ -17,13 +17,13 @@ from dijob.pod import RENEWAL_CODE
 
 Body = Mapping[str, Any]
 
-# The launcher's termination message after a requested restart. The wording of this and the next two
-# marks is an interface: launchers of older versions write it, too.
+# The launcher's termination message after a requested restart. The wording of this mark and of the
+# next two is an interface, because launchers of older versions write the same text.
 RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
 # The launcher's termination message for a program that succeeded without its peers
 # (the launcher's run/watcher.go).
 ALONE = "dijob: this rank works alone: "
-# The same for a program whose arguments conflict with the job.
+# The launcher's termination message for a program whose arguments conflict with the job.
 OTHERWISE = "dijob: this program says otherwise: "
 # Reason and exit code of a container whose end was not observed. The first pair comes from a
 # containerd that starts and finds no shim, as after a reboot (pkg/cri/server: unknownExitCode; a
@@ -31,8 +31,9 @@ OTHERWISE = "dijob: this program says otherwise: "
 # the container. Docker reports 255 and Error for a reboot and for a crash, so with Docker a reboot
 # counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# The reason of a container that is restarted together with all others of its pod, because one of
-# them has a rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet: RestartingAllContainers).
+# The reason of a container that is restarted together with all other containers of its pod, because
+# one of them has a rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet:
+# RestartingAllContainers).
 RESTARTED_WITH_ALL = "RestartingAllContainers"
 # The init containers that the operator adds.
 OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
@@ -42,19 +43,19 @@ OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 class Containers:
     """The state of a pod's containers. Fields that do not name a container are about the main one.
 
-    Failures of all containers: `failures` is how often containers have ended with an error so far,
-    including requested restarts, whether or not the kubelet has restarted them already.
-    `init_failures` is how many of these are due to init containers that are down now. Sidecars
-    never count.
+    Failures of all containers: `failures` is the number of times that containers have ended with an
+    error so far, including requested restarts, and containers that are not restarted yet.
+    `init_failures` is how many of these failures are due to init containers that are down now.
+    Sidecars never count.
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
     is known yet (sandbox.py). `all_ended`: no container is running or will be restarted.
-    `unstarted`: only the container that installs the operator's programs has started, so the pod's
-    image may not be on the node yet (unless another pod of the job uses it there, ranked.py).
-    `gated`: the gate is running. `gate_started` is when it started last.
+    `unstarted`: only the container that installs the operator's programs has started, so the main
+    container's image may not be on the node yet (unless another pod of the job uses that image
+    there, ranked.py). `gated`: the gate is running. `gate_started` is when it started last.
 
-    The main container: `outlived_sandbox`: the operator has observed that it ended after its
-    sandbox had died (sandbox.py). `broken` means that it has failed and is not restarted
+    The main container: `outlived_sandbox` means that it ended after its sandbox had died, as the
+    operator has observed (sandbox.py). `broken` means that it has failed and is not restarted
     (restartPolicy Never), although another container may keep the pod alive. `started` and `ended`
     are when it started and when it last ended, `restarts` is how often it has been restarted.
     `ended_for` is the revision for which it was last restarted on request; 0 if it ended for
@@ -113,7 +114,8 @@ def has_not_started(status: Body) -> bool:
 
     The gate starts only when the main container's image is on the node. An init container of the
     template says nothing about that image, but it may wait for the program of another rank. So the
-    pod must count as arrived once it has started: otherwise both would wait indefinitely.
+    pod must count as arrived once such an init container has started. Otherwise that container and
+    the other rank would wait for each other indefinitely.
     """
     return not any(
         _has_started(one)
@@ -159,7 +161,8 @@ def is_unobserved_end(end: ContainerEnding | None) -> bool:
 
 
 def count_failures(spec: Body, status: Body, main: Body) -> int:
-    """Return how often containers have ended with an error (init containers: see init_failures).
+    """Return the number of times that containers have ended with an error (init containers: see
+    init_failures).
 
     The terminations of `uncounted` containers are not included, because the program of the rank
     keeps running. In a pod with restartPolicy Never, and in a pod that has failed, all containers
@@ -174,7 +177,8 @@ def count_failures(spec: Body, status: Body, main: Body) -> int:
         init = [c for c in status.get("initContainerStatuses") or () if c.get("name") not in free]
         ours = any(c.get("name") in OURS and _is_down(c) for c in init)
         users = (c for c in (*init, *given) if c.get("name") not in OURS)
-        # A pod with a reason was ended as a whole, for example evicted because of its own disk use.
+        # If the pod's status has a reason, the whole pod was terminated, for example evicted
+        # because of its own disk use.
         return int((over and not (ours and not status.get("reason"))) or any(map(_is_down, users)))
     if over:
         return sum(int(c.get("restartCount") or 0) for c in given) + 1
@@ -185,9 +189,9 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
     """Return how often the init containers that are down now have ended with an error. The number
     falls when they succeed; the job's status keeps the highest number.
 
-    The operator's own init containers are not counted. Neither are those that ran again only
-    because the kubelet created a new sandbox, or those that the kubelet ends because the pod has
-    ended.
+    The operator's own init containers are not counted. Init containers that run again only because
+    the kubelet created a new sandbox are not counted either, nor are those that the kubelet
+    terminates because the pod has ended.
     """
     if (
         spec.get("restartPolicy") == "Never"
@@ -201,17 +205,17 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def uncounted_containers(spec: Body) -> frozenset[str]:
-    """Return the names of the containers whose ends do not count as failures: sidecars, and init
-    containers with restart rules. If the kubelet does not restart one of the latter, the pod fails,
-    and that counts.
+    """Return the names of the containers whose terminations do not count as failures: sidecars, and
+    init containers with restart rules. If the kubelet does not restart such an init container, the
+    pod fails, and that failure counts.
     """
     ruled = (c for c in spec.get("initContainers") or () if c.get("restartPolicyRules"))
     return sidecar_names(spec) | {c.get("name", "") for c in ruled}
 
 
 def sidecar_names(spec: Body) -> frozenset[str]:
-    """Return the names of the containers that always restart: init containers, and since Kubernetes
-    1.35 any other container (KEP-5307).
+    """Return the names of the containers with restartPolicy Always. These can be init containers,
+    and since Kubernetes 1.35 also other containers (KEP-5307).
     """
     given = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
@@ -257,8 +261,8 @@ def end_time(main: Body) -> str:
 
 def has_unrecorded_end(main: Body) -> bool:
     """Whether the main container has ended before, but its end is no longer recorded. The kubelet
-    discards the record if it collects dead containers between the creation and the start of the
-    next one (1.34, pkg/kubelet/kuberuntime: evictableContainers).
+    discards the record if it removes dead containers after it has created the next container, but
+    before it starts that one (1.34, pkg/kubelet/kuberuntime: evictableContainers).
     """
     return int(main.get("restartCount") or 0) > 0 and not _last_termination(main)
 
@@ -286,7 +290,7 @@ def _count_errors(container: Body) -> int:
 
 def _is_down(container: Body) -> bool:
     """Whether the container has ended with an error and has not been restarted yet. If the kubelet
-    restarts it together with all others of its pod, restartCount already includes that restart.
+    restarts all containers of the pod together, restartCount already includes that restart.
     """
     state = container.get("state") or {}
     ended = state.get("terminated") or {}

@@ -36,7 +36,9 @@ def seconds_until_creation(creation: Creation | None, now: datetime) -> float:
 
 
 def paused_until(creation: Creation | None, now: datetime) -> datetime | None:
-    """Return when a pod is re-created if its back-off is long enough to be reported; else None."""
+    """Return the time at which a pod will be re-created; None if it has no back-off that is long
+    enough to be reported.
+    """
     if creation is None or seconds_until_creation(creation, now) <= 0:
         return None
     due = _creation_due(creation)

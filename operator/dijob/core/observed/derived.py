@@ -1,7 +1,7 @@
 """Fingerprints of the annotations on a pod that are derived from its peer list.
 
 The operator compares them to find pods whose annotations somebody has edited. A fingerprint is kept
-instead of the value, because topology.json alone is 40 KB in size in a job of 1,500 ranks.
+instead of the value, because topology.json alone is 40 KB in a job with 1,500 ranks.
 """
 
 import hashlib

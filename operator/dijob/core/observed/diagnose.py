@@ -1,7 +1,7 @@
-"""Messages that say which rank waits for what, grouped by cause (grouping.py).
+"""Messages that say what each rank is waiting for, grouped by cause (grouping.py).
 
-For each rank the most specific cause wins: an API error, a complaint of the cluster, and only then
-the general state of the pod.
+Each rank is reported with the most specific cause that is known: an API error, else a complaint by
+the cluster, else the general state of the pod.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -17,8 +17,8 @@ from dijob.core.observed.grouping import group_causes
 from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, seconds_since
 from dijob.reasons import PodsCreated
 
-# For this long after a crash, the crash is reported as the reason why a rank is not Ready. Later it
-# is more likely that the restarted program does not listen.
+# How long a crash is reported as the reason why a rank is not Ready. After that, it is more likely
+# that the restarted program does not listen.
 CRASHED_SECONDS = 60.0
 
 # A container that has run for less than this time without being Ready is still starting.
@@ -40,9 +40,9 @@ REFUSED_REASONS = {
 
 @dataclass(frozen=True)
 class Expected:
-    """What explains that ranks are not Ready. `restarting` are the ranks whose process has been
-    requested to restart. `usual` is a normal reason why a running program may not be Ready now; ""
-    if there is none, so that its log should be read.
+    """Known reasons why ranks are not Ready. `restarting` are the ranks whose in-place restart has
+    been requested. `usual` is a normal reason why a running program may not be Ready now. It is ""
+    if no such reason is known, and then the message refers to the program's log.
     """
 
     restarting: Container[int] = ()
@@ -88,8 +88,8 @@ def rank_trouble(rank: int, observed: Observed, now: datetime) -> str:
 def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:
     """Return why a node does not admit the pods of a rank; "" if it does.
 
-    Such a pod fails at once and is re-created, repeatedly. The reason is remembered, so the
-    condition does not change while no pod exists.
+    A pod that a node does not admit fails at once and is re-created, again and again. The reason is
+    remembered, so the condition does not change while no pod exists.
     """
     creation = observed.creations.get(gang.member(rank).name)
     return creation.rejected if creation else ""
@@ -105,7 +105,8 @@ def describe_rejections(
         rank: no
         for rank in ranks
         if (no := observed.rejections.get(f"pod/{gang.member(rank).name}")) is not None
-        # "Waiting for the old pod" explains less than why the node did not admit that pod.
+        # The message "waiting for the old pod" explains less than the reason why the node did not
+        # admit that pod.
         and not (no.why is RejectionCause.TERMINATING and not_admitted(gang, rank, observed))
     }
     if not refused:
@@ -116,8 +117,8 @@ def describe_rejections(
 
 
 def describe_pauses(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
-    """Return the ranks whose pods are re-created after a back-off, and when; "" if there are
-    none.
+    """Return a message that says which ranks' pods are re-created after a back-off, and when; "" if
+    there are none.
     """
     until = {
         rank: due
@@ -131,12 +132,12 @@ def old_pod(pod: Pod, now: datetime) -> str:
     """Return why the old pod of a rank still exists."""
     why = pod.placement.termination.reason(now)
     what = "a pod with its name, which the operator did not create," if pod.made.foreign else ""
-    return f"{what or 'its old pod'} is still ending" + (f": {why}" if why else "")
+    return f"{what or 'its old pod'} is still terminating" + (f": {why}" if why else "")
 
 
 def still_ending(pods: Sequence[Pod], now: datetime) -> str:
-    """Return how many pods are still ending, and what the first of them waits for."""
-    ending = f"{format_count(len(pods), 'pod')} still ending"
+    """Return how many pods are still terminating, and what the first of them is waiting for."""
+    ending = f"{format_count(len(pods), 'pod')} still terminating"
     held = [(pod.name, why) for pod in pods if (why := pod.placement.termination.reason(now))]
     if not held:
         return ending
@@ -163,7 +164,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     if rejected:
         return rejected
     if pod.ip:
-        return f"its node does not have its image yet: {pod.made.image}"
+        return f"its node does not have the image yet: {pod.made.image}"
     return "its node is starting its pod" if pod.scheduled else "its pod is waiting for a node"
 
 
@@ -180,7 +181,8 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expec
     pod = observed.pods.get(rank)
     if pod and rank in expected.restarting and pod.containers.started:
         return (
-            f"its program has up to {pod.made.grace} s to end, and restarts with the new peer list"
+            f"its program has up to {pod.made.grace} s to exit, and then restarts with the new"
+            " peer list"
         )
     if problem := rank_trouble(rank, observed, now):
         return problem
@@ -189,22 +191,23 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expec
     if pod and pod.unready and _is_unusual(pod.unready.since, now):
         return pod.unready.text
     if pod and pod.containers.started:
-        # The launcher logs why: the program does not listen yet, or lacks a peer.
+        # The launcher logs the cause: the program does not listen yet, or cannot reach a peer.
         hint = expected.usual or f"kubectl logs {pod.name} may show why"
         return f"its program is running but not Ready: {hint}"
-    return "its program has ended" if pod and pod.containers.ended else "it is starting"
+    return "its program has exited" if pod and pod.containers.ended else "it is starting"
 
 
 def _is_unusual(began: str, now: datetime) -> bool:
     """Whether a state that began at this time is too old to be part of a normal start. An unknown
-    time counts as long ago."""
+    time counts as too old.
+    """
     seconds = seconds_since(began, now)
     return seconds is None or seconds >= STARTS_SECONDS
 
 
 def _cluster_hint(pod: Pod, observed: Observed) -> str:
-    """Return the complaint or warning of the cluster, with advice if the operator's own image is
-    the problem: users cannot know where it is configured.
+    """Return the cluster's complaint or warning about the pod. If the operator's own image is the
+    problem, add advice, because users cannot know where that image is configured.
     """
     text = pod.complaint or observed.warnings.get(pod.uid, "")
     if names.LAUNCHER_CONTAINER in text and PULL_REASONS[0] in text:

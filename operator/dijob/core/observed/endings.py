@@ -25,16 +25,16 @@ TORCHRUN = re.compile(
     re.DOTALL,
 )
 # Signals that a program causes itself, so its last output explains them. Any other signal comes
-# from outside and ends a program whose output is normal.
+# from outside and terminates a program whose output is normal.
 OWN_SIGNALS = frozenset({"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"})
-# A line with at least one word: not a ruler, nor the marks under the position of an error.
+# A line with at least one word, unlike a ruler or the marks below the position of an error.
 MEANINGFUL = re.compile(r"[^\W_]{2,}")
-# A row of a table, as DI-engine prints: framed, or cells of numbers if the frame was cut off. It
-# must not match a line of loguru, which has words between its bars, or an exception group, which
-# has no bar at the end.
+# A row of a table as DI-engine prints it: with a frame, or only the cells with numbers if the frame
+# was cut off. It must not match a line of loguru, which has words between its bars, or an exception
+# group, which has no bar at the end.
 ROW = re.compile(r"[|│┃║]\s*$|^[^|]*(?:\|\s*[-+.\deE%naif]+\s*){2,}$")
-# A warning from a library, most often at an import. Python prints the line of code below it.
-# Notices from gym and transformers have no level, so they are listed.
+# A warning from a library, usually during an import. Python prints the line of code below it.
+# Notices from gym and transformers have no log level, so NOTICE lists how they begin.
 WARNING = re.compile(r":\d+: \w*Warning: |^.{0,60}\bWARN(?:ING)?\b|^\s*warnings\.warn\(")
 NOTICE = re.compile(
     r"^(?:Gym has been unmaintained|Please upgrade to Gymnasium|Users of this version of Gym"
@@ -45,11 +45,12 @@ HEADLINE_LIMIT = 200
 
 @dataclass(frozen=True)
 class ContainerEnding:
-    """How a container ended last.
+    """The last termination of a container.
 
     `signal` is 0 if no signal ended it. `at` and `began` are when it ended and started ("":
-    unknown). `container` is its name, "" for the main one. `cause` is what the cluster knows in
-    addition: the memory limit, or the probe that failed. `runs_again`: it has been restarted since.
+    unknown). `container` is its name, "" for the main one. `cause` is a detail that only the
+    cluster knows: the memory limit, or the probe that failed. `runs_again`: it has been restarted
+    since.
     """
 
     exit_code: int
@@ -64,7 +65,7 @@ class ContainerEnding:
 
     @property
     def words(self) -> str:
-        """The end as the rest of a sentence, see how_it_ended."""
+        """How the container ended, as the rest of a sentence (see how_it_ended)."""
         return how_it_ended(self.exit_code, self.signal, self.reason, self.message, self.cause)
 
     @property
@@ -74,7 +75,7 @@ class ContainerEnding:
 
 
 def read_ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
-    """Read one end of a container of a pod with this spec."""
+    """Read one termination of a container; `spec` is the spec of the container's pod."""
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
     message = plain_text(ended.get("message") or "").strip()
@@ -92,8 +93,8 @@ def read_ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
 
 
 def _memory_limit(spec: Body, container: Body) -> str:
-    """Return the memory limit of a container that ran out of memory. The status has the effective
-    limit (since Kubernetes 1.33), the spec the requested one.
+    """Return the memory limit of a container that ran out of memory. The container's status has the
+    effective limit (since Kubernetes 1.33), and the spec has the requested limit.
     """
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     given: Body = next((c for c in every if c.get("name") == container.get("name")), {})
@@ -111,11 +112,12 @@ def describe_failed_part(rank: int, container: str) -> str:
 def how_it_ended(
     exit_code: int | None, signal: int | None, reason: str, message: str, cause: str = ""
 ) -> str:
-    """Return the end of a process as the rest of a sentence: "exited 1: ModuleNotFoundError: No
+    """Describe how a process ended, as the rest of a sentence: "exited 1: ModuleNotFoundError: No
     module named 'mymod'".
 
-    `reason` comes from the kubelet. `message` is the end of the output, or the kubelet's sentence.
-    `cause` is what the cluster knows in addition: the memory limit, or the probe that failed.
+    `reason` comes from the kubelet. `message` is the end of the output, or the kubelet's own
+    message. `cause` is a detail that only the cluster knows: the memory limit, or the probe that
+    failed.
     """
     if reason == "OOMKilled":
         return f"ran out of memory (OOMKilled{f': {cause}' if cause else ''})"
@@ -138,14 +140,15 @@ def _without_signal(exit_code: int | None, reason: str) -> str:
 
 
 def find_headline(text: str, *, healthy: bool = False) -> str:
-    """Return the most informative line at the end of an output. That is the exception of the last
-    traceback, else the last line with words, but not if the program was `healthy` until its end.
-    For torchrun's summary, return which worker failed first. Return "" if no line has words.
+    """Return the most informative line at the end of a program's output. This is the exception of
+    the last traceback. Without a traceback, it is the last line with words, unless the program was
+    `healthy` until its end. For torchrun's summary, return which worker failed first. Return "" if
+    no line has words.
     """
     if worker := TORCHRUN.search(text):
         return (
-            f"torchrun's local rank {worker[1]} exited {worker[2]}, and its own error is further up"
-            " in the log"
+            f"torchrun's local rank {worker[1]} exited {worker[2]}, and the error of that process"
+            " is further up in the log"
         )
     lines = [line.rstrip() for line in text.splitlines()]
     found = _exception_line(lines) or ("" if healthy else next(_telling_lines(lines), ""))

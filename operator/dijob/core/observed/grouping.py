@@ -14,10 +14,11 @@ MESSAGE_LIMIT = 1024
 # Room for the text of a condition besides the ranks and their causes.
 REST_LIMIT = 200
 # A cause is never cut to fewer characters than this, because it would explain nothing. LEAST_GROUP
-# is what a cause needs together with its ranks.
+# is the minimum length of a cause together with its ranks.
 LEAST_CAUSE = 24
 LEAST_GROUP = LEAST_CAUSE + len("rank 0: ; ")
-# A longer list of ranks is replaced by the number of ranks, the lowest and the highest one.
+# A list of ranks that is longer than this is replaced by the number of ranks, the lowest rank and
+# the highest rank.
 RANKS_LIMIT = 160
 MORE_CAUSES = "for other reasons"
 
@@ -33,8 +34,8 @@ def shorten_message(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def group_causes(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
-    """Return each cause once, with all its ranks. Messages that differ only in the pod's name are
-    one cause, and the message of the first rank stands for all.
+    """Return each cause once, with all its ranks. Messages that differ only in the pod's name count
+    as one cause, for which the first rank's message is used.
     """
     causes: dict[str, tuple[list[int], str]] = {}
     for rank in ranks:
@@ -63,7 +64,7 @@ def _merge_groups(groups: Groups, most: int) -> Groups:
 
 
 def _fit_causes(groups: Groups, limit: int) -> Groups:
-    """Return the groups with their causes cut to the room that the ranks leave. Short causes stay
+    """Return the groups, with the causes cut to the space that the ranks leave. Short causes stay
     complete, and the others get equal shares.
     """
     room, shares = _room_for_causes(groups, limit), dict[int, int]()

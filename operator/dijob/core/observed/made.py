@@ -1,7 +1,7 @@
 """Reads what a pod was created with, from its metadata and its spec.
 
-A running job may have pods that an older operator, another template or a webhook has shaped, so
-this is read from the pod itself and never assumed from the job.
+A running job may have pods that an older operator, another template or a webhook has shaped. So
+these facts are read from the pod itself, and never inferred from the job.
 """
 
 import sys
@@ -47,7 +47,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
 
 
 def with_labels(made: MadeWith, labels: Mapping[str, str], job: str) -> MadeWith:
-    """Return `made` for a pod of this job whose labels have changed to these."""
+    """Return `made`, updated with the new labels of a pod of this job."""
     labelled, rank = _read_labels(labels, job)
     return replace(made, labelled=labelled, rank_label=rank)
 
@@ -70,9 +70,9 @@ def main_name(spec: Body) -> str:
 def _is_foreign(spec: Body) -> bool:
     """Whether another client has created this pod, although the job controls it.
 
-    Every pod of a rank has the operator's mounts and its gate, with any launcher and since version
-    0.1.0. Both are immutable. Annotations are no evidence, because anyone who may patch pods can
-    remove them.
+    Every pod of a rank has had the operator's mounts and gate since version 0.1.0, whatever
+    spec.launcher is. Both are immutable. Annotations are not evidence, because anyone who may patch
+    pods can remove them.
     """
     before = spec.get("initContainers") or ()
     gated = any(one.get("name") == names.GATE_CONTAINER for one in before)
@@ -109,15 +109,15 @@ def controller_of(meta: Body) -> Body:
 
 
 def parse_number(text: Any) -> int:
-    """Read a number of the operator from text that anyone can edit. Anything else, and a number
-    too large for the status, counts as 0.
+    """Read a number that the operator has written, from text that anyone can edit. Any other text,
+    and a number too large for the status, counts as 0.
     """
     return (parse_natural(text) if isinstance(text, str) else None) or 0
 
 
 def _read_annotations(spec: Body, name: str) -> frozenset[str]:
     """Return the operator's annotations that the main container or a volume refers to. Only these
-    must be written to the pod.
+    annotations must be written to the pod.
     """
     variables = (e.get("valueFrom") or {} for e in _find_container(spec, name).get("env") or ())
     files = (
@@ -134,7 +134,7 @@ def _read_annotations(spec: Body, name: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def _share_set(names_: frozenset[str]) -> frozenset[str]:
     """Return one shared object for equal sets, to save memory: a cluster has thousands of pods, but
-    few different ones.
+    few different sets.
     """
     return names_
 
@@ -155,8 +155,9 @@ def starts_launcher(spec: Body, name: str) -> bool:
 def _needed_image(spec: Body, name: str) -> str:
     """Return the image that the pod's gate and main container need.
 
-    Return "" if another pod with this image on the node does not prove that this pod can start:
-    each start asks the registry, or an init container of the template needs its own image first.
+    Return "" if this pod may be unable to start although another pod with this image runs on the
+    node: each start asks the registry, or an init container of the template needs its own image
+    first.
     """
     main, before = _find_container(spec, name), spec.get("initContainers") or ()
     own = any(c.get("name") not in OURS for c in before)
@@ -166,8 +167,8 @@ def _needed_image(spec: Body, name: str) -> str:
 
 def _launcher_grace(spec: Body, name: str) -> int:
     """Return how long (seconds) the launcher in this container waits for its program to end:
-    DIJOB_KILL_SECONDS. Without that variable it is at most KILL_SECONDS, because older operators
-    set it only if it was less.
+    DIJOB_KILL_SECONDS. Without that variable, the time is at most KILL_SECONDS, because older
+    operators set the variable only if the time was shorter.
     """
     variable = _find_variable(spec, name, "DIJOB_KILL_SECONDS")
     own = int(spec.get("terminationGracePeriodSeconds") or 0)
@@ -185,6 +186,8 @@ def _find_container(spec: Body, name: str) -> Body:
 
 
 def _read_labels(labels: Body, job: Any) -> tuple[bool, str]:
-    """Return whether a pod has the labels by which this job is selected, and the rank in them."""
+    """Return whether a pod has the labels that select the pods of this job, and the rank in its
+    labels.
+    """
     rank = str(labels.get(names.LABEL_RANK, ""))
     return str(labels.get(names.LABEL_JOB, "")) == job and bool(rank), sys.intern(rank)

@@ -24,13 +24,13 @@ from dijob.core.observed.views import Child, Placement, Pod, RejectionCause
 
 Body = Mapping[str, Any]
 
-# The activeDeadlineSeconds that end a crash-looping pod and keep its logs. The pod is Failed 1.6 s
-# after the write.
+# The value of activeDeadlineSeconds that terminates a crash-looping pod and keeps its logs. The pod
+# is Failed 1.6 s after the write.
 END_SECONDS = 1
 
 
 def parse_child(body: Body) -> Child:
-    """Read an object of which mainly its existence matters."""
+    """Read the identity and the owner of an object. The rest of the object does not matter here."""
     meta = body["metadata"]
     return Child(
         name=meta["name"],
@@ -43,8 +43,9 @@ def parse_child(body: Body) -> Child:
 def owner_of(meta: Body) -> str:
     """Return the key of the job that controls an object; "" if no job does.
 
-    An ownerReference is valid within its namespace only, and the garbage collector ignores one
-    whose kind does not exist. So all of its fields must be as the operator writes them.
+    An ownerReference is valid only within its namespace, and the garbage collector ignores a
+    reference to a kind that does not exist. So all fields of the reference must be as the operator
+    writes them.
     """
     owner = controller_of(meta)
     if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):
@@ -55,8 +56,8 @@ def owner_of(meta: Body) -> str:
 
 
 def classify_namesake(body: Body, job: str, uid: str) -> RejectionCause | None:
-    """Classify an object that already has the name of one that the job needs; None if it is the
-    job's own object, which the watch has not shown yet.
+    """Classify an existing object whose name the job needs; None if it is the job's own object,
+    which the watch has not shown yet.
 
     An object that is being deleted, and the leftovers of a deleted job of the same name (which the
     garbage collector deletes within seconds), will free the name soon. This is common: users often
@@ -81,13 +82,13 @@ def owner_in_words(body: Body) -> str:
         return plain_text(f"{owner.get('kind')} {owner.get('name')}")
     labels = meta.get("labels") or {}
     former = next((str(labels[label]) for label in names.OWNER_LABELS if label in labels), "")
-    return f"a former DIJob {plain_text(former)}, by its labels" if former else ""
+    return f"a former DIJob {plain_text(former)}, according to its labels" if former else ""
 
 
 def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
-    """Return the port of an existing Service and the port that it needs; None if both are the same,
-    or if the object is not a Service. The port of a headless Service does not matter, because its
-    names resolve to the pods themselves.
+    """Return the port of an existing Service and the port that the job needs; None if both are the
+    same, or if the object is not a Service. The port of a headless Service does not matter, because
+    its names resolve to the pods themselves.
     """
     if manifest["kind"] != "Service" or manifest["spec"].get("clusterIP") == "None":
         return None
@@ -97,8 +98,8 @@ def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
 
 
 def parse_pod(body: Body) -> Pod:
-    """Read one pod. Its rank comes from its computed name JOB-RANK, never from a label, which
-    anyone can write; -1 if it has none.
+    """Read one pod. The rank comes from the pod's name JOB-RANK (-1 if the name has no rank). The
+    rank never comes from a label, because anyone can write labels.
     """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
@@ -206,15 +207,16 @@ def _true_since(status: Body, kind: str) -> str:
 
 
 def _has_succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool:
-    """Whether the main container exited 0 by itself, although sidecars may still run. An exit 0
-    because the pod was ended is not a success. `in_front`: the launcher runs the program.
+    """Whether the main container exited 0 on its own, although sidecars may still be running. A
+    program that exits 0 because its pod was terminated has not succeeded. `in_front`: the launcher
+    runs the program.
     """
     if meta.get("deletionTimestamp") or disruptions.was_ended(status):
         return False
     if sandbox.ended_with_it(status, main, in_front):
         return False
-    # A pod that is selected to be ended and is still running may succeed by itself or be ended, so
-    # its main container's exit code does not count yet.
+    # A running pod that has been selected for termination may still succeed on its own, or be
+    # terminated. So the exit code of its main container does not count yet.
     return status.get("phase") == "Succeeded" or (
         containers.exit_code(main) == 0 and not disruptions.is_targeted(status)
     )

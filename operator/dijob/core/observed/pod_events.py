@@ -1,5 +1,5 @@
-"""Reads from a pod's events what its status does not show: why nothing starts in it, and which
-probe has killed a container.
+"""Reads from a pod's events what its status does not show: why its containers do not start, and
+which probe has killed a container.
 """
 
 import re
@@ -13,15 +13,16 @@ from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Pod
 
 Body = Mapping[str, Any]
-# Pod uid, container, and when it ended.
+# A pod's uid, the name of a container, and the time when that container ended.
 End = tuple[str, str, str]
-# Container, and the kind of its probe.
+# The name of a container, and the kind of one of its probes.
 Probe = tuple[str, str]
 
 # Reasons of events which show that an earlier warning no longer applies.
 PROGRESS = ("Pulling", "Pulled", "Created", "Started")
-# The messages of a kubelet that kills a container because of a probe (1.30 to 1.37,
-# pkg/kubelet/kuberuntime: computePodActions), and of a failed probe (pkg/kubelet/prober).
+# The message of a kubelet that kills a container because of a probe (1.30 to 1.37,
+# pkg/kubelet/kuberuntime: computePodActions), and the message about a failed probe
+# (pkg/kubelet/prober).
 KILLED = re.compile(r"Container (\S+) failed (liveness|startup) probe")
 PROBED = re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored[^:]*): *(.*)", re.DOTALL)
 
@@ -45,8 +46,8 @@ def _pull_failed(events: Iterable[Body], main: str) -> bool:
 
 
 def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
-    """Yield the last terminations that a probe may have caused. Only an event can confirm it: in
-    the container's status they look like any other end by SIGTERM.
+    """Yield the last terminations that a probe may have caused. Only an event can confirm this: in
+    the container's status, such a termination looks like any other termination by SIGTERM.
     """
     for pod in pods:
         end = pod.containers.last_end
@@ -72,8 +73,7 @@ def failed_probe(events: Iterable[Body], container: str, end: ContainerEnding) -
 
 
 def with_causes(pod: Pod, causes: Mapping[End, str]) -> Pod:
-    """Return the pod with the failed probe as the cause of its last termination, and in its
-    complaint."""
+    """Return the pod, with the failed probe added to its last termination and to its complaint."""
     for key, end, _ in ends_by_probe([pod]):
         if cause := causes.get(key, ""):
             known = replace(end, cause=cause)
@@ -91,7 +91,7 @@ def probe_of(pod: Pod) -> Probe | None:
 
 def failing_probe(events: Iterable[Body], pod: Pod) -> str:
     """Return the last result of the probe that keeps a pod from being Ready; "" if no event has
-    it. The pod's address is left out, because all ranks get the same message.
+    it. The pod's address is replaced with a placeholder, so that all ranks get the same message.
     """
     if (probe := probe_of(pod)) is None:
         return ""
@@ -107,7 +107,7 @@ def failing_probe(events: Iterable[Body], pod: Pod) -> str:
 
 
 def with_probe(pod: Pod, results: Mapping[Probe, str]) -> Pod:
-    """Return the pod with the result of its failing probe in the message."""
+    """Return the pod, with the result of its failing probe added to the text of `unready`."""
     probe = probe_of(pod)
     if pod.unready is None or probe is None or not (result := results.get(probe)):
         return pod

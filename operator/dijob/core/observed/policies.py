@@ -21,15 +21,17 @@ def parse_policy(body: Mapping[str, Any]) -> Child:
 
 
 def spec_digest(spec: Mapping[str, Any]) -> str:
-    """Return a hash of a policy's spec that is the same for the spec as sent and as stored."""
+    """Return a hash of a policy's spec. The hash stays the same when the API server stores the
+    spec.
+    """
     text = json.dumps(_canonical_value(spec), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _canonical_value(value: Any, key: str = "") -> Any:
     """Normalize a spec as the API server does: without nulls, empty lists and empty matchLabels,
-    and with the default protocol of ports. Other empty objects have a meaning and stay: an empty
-    selector selects everything.
+    and with the default protocol of ports. Other empty objects are meaningful and are kept: an
+    empty selector selects everything.
     """
     if isinstance(value, list):
         return [_canonical_value(each, key) for each in value]

@@ -26,12 +26,12 @@ def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod,
 
 
 def _without_claims(pod: Pod) -> Pod:
-    """Return a pod that the operator has not created, without anything that would make it part of a
-    peer list, or count as a success or a failure of its rank. It only occupies the name of the
-    rank's pod, and is deleted (world.py).
+    """Return a foreign pod without the facts that would make it part of a peer list, or count as a
+    success or failure of its rank. The operator has not created such a pod: it only occupies the
+    name of the rank's pod, and is deleted (world.py).
 
-    A user who may create pods can write an owner reference to a job, and the names of its pods are
-    known.
+    A user who may create pods can add an owner reference to a job, and can predict the names of the
+    job's pods.
     """
     return replace(
         pod,
@@ -49,8 +49,8 @@ def _with_images_of_others(pods: dict[int, Pod]) -> dict[int, Pod]:
     """Return the pods. A pod whose gate has not started yet counts as arrived if another pod of the
     job uses the same image on the same node.
 
-    This publishes the peer list a second earlier after a loss: the kubelet then has the list when
-    it starts the gate of the new pod, not only at its next periodic sync.
+    As a result, the peer list is published a second earlier after a loss, and the kubelet has the
+    list when it starts the gate of the new pod, rather than only at its next periodic sync.
     """
     waiting = [p for p in pods.values() if p.ip and p.made.image and p.containers.unstarted]
     if not waiting:
@@ -64,7 +64,8 @@ def _with_images_of_others(pods: dict[int, Pod]) -> dict[int, Pod]:
     for pod in waiting:
         there = since.get((pod.placement.node, pod.made.image))
         if there is not None:
-            # It has arrived since the later of the two: the image was there, and it had its node.
+            # The pod arrived at the later of two times: when the image was on the node, and when
+            # the pod was bound to that node.
             arrived = max(there, pod.placement.placed)
             containers = replace(pod.containers, unstarted=False, gate_started=arrived)
             found[pod.rank] = replace(pod, containers=containers)

@@ -24,14 +24,14 @@ ADMISSION = re.compile(r"AdmissionPolicy '|^admission webhook ")
 # The watch shows only the operator's own objects, so the deletion of a foreign object that has our
 # name is not reported.
 TAKEN_SECONDS = (5.0, 60.0)
-# An old pod usually has 30 s to end. Waiting up to 4 s longer than necessary is acceptable.
+# An old pod usually has 30 s to terminate. Waiting up to 4 s longer than necessary is acceptable.
 TERMINATING_SECONDS = (1.0, 4.0)
 # With jitter, a creation is retried after 30 s at the latest, and a thousand waiting jobs cost 40
 # requests per second.
 FORBIDDEN_SECONDS = (1.0, 25.0)
 UNAVAILABLE_SECONDS = (1.0, 60.0)
-# If something reverts a change only after this time, it counts as a new problem, without a back-off
-# from the last one.
+# If a change is reverted again only after this time, this counts as a new problem, and the back-off
+# starts again.
 FORGET_SECONDS = 600.0
 
 
@@ -42,13 +42,14 @@ def name_in_use(
     before: ApiRejection | None = None,
     about: str = "",
 ) -> ApiRejection:
-    """Return the rejection of a creation because another object (`what`: "pod x-0") has the name.
-    `about` says what the deletion of that object waits for, or who owns it; "": unknown.
+    """Return the rejection for an object whose name is already in use. `what` is the kind and the
+    name, such as "pod x-0". `about` says what the deletion of the existing object waits for, or who
+    owns that object; "": unknown.
     """
     attempts = before.attempts + 1 if before and before.why is why else 1
     if why is RejectionCause.TERMINATING:
         retry_at = now + timedelta(seconds=doubled_wait(attempts, TERMINATING_SECONDS))
-        message = f"waiting for the old {what} to end" + (f": {about}" if about else "")
+        message = f"waiting for the old {what} to terminate" + (f": {about}" if about else "")
         return ApiRejection(why=why, message=message, retry_at=retry_at, attempts=attempts)
     retry_at = now + timedelta(seconds=doubled_wait(attempts, TAKEN_SECONDS))
     message = (
@@ -73,8 +74,8 @@ def of_sibling(no: ApiRejection, name: str, other: str) -> ApiRejection:
 def of_port(
     name: str, there: int, wanted: int, now: datetime, before: ApiRejection | None
 ) -> ApiRejection:
-    """Return the rejection for the Service of the job's own Redis server, which was created for
-    another port. The operator has no right to change Services.
+    """Return the rejection for the Service of the job's own Redis server if that Service was
+    created for a different port. The operator has no permission to change Services.
     """
     attempts = before.attempts + 1 if before and before.why is RejectionCause.OUTDATED else 1
     retry_at = now + timedelta(seconds=doubled_wait(attempts, TAKEN_SECONDS))
@@ -97,10 +98,10 @@ def of_creation(
 ) -> ApiRejection:
     """Return the API server's rejection of a creation (`status`: HTTP code, 0 for no response).
 
-    With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. Such a
-    rejection, 403 (a missing service account, priority class or runtime class, or a quota), 429 and
-    5xx can end without a change to the object. They are retried after 1, 2, 4 ... seconds, to which
-    `spread` adds jitter.
+    With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. Rejections
+    by a policy or a webhook can end without a change to the object. So can 403 (a missing service
+    account, priority class or runtime class, or a quota), 429 and 5xx. In all these cases, the
+    creation is retried after 1, 2, 4 ... seconds, to which `spread` adds jitter.
     """
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
     if status in (400, 422) and not admission:
@@ -133,22 +134,23 @@ def of_change(
 
 
 REVERTED = (
-    "something reverts it after each write by the operator: exclude it from the webhook or"
-    " controller that does so"
+    "something reverts the change after each write by the operator: add an exception to the webhook"
+    " or controller that does so"
 )
 
 
 def of_pods(what: str) -> str:
-    """Return the message for a pod whose "labels" or "annotations" something reverts."""
+    """Return the message about a pod whose labels or annotations (`what`) something reverts."""
     return (
-        f"something reverts its {what} under {names.GROUP}/ after each write by the operator:"
-        " exclude them from the webhook or controller that does so"
+        f"a webhook or controller reverts its {what} under {names.GROUP}/ after each write by the"
+        f" operator: exclude these {what} from that webhook or controller"
     )
 
 
 def reverted(message: str, before: ApiRejection | None, now: datetime) -> ApiRejection:
-    """Return a rejection for a change that the API server accepted but something reverts. Without
-    it, the operator and that controller would overwrite each other endlessly.
+    """Return a rejection for a change that the API server accepted, but that a webhook or another
+    controller reverts. Without the rejection, the operator and that webhook or controller would
+    overwrite each other's changes endlessly.
     """
     lately = before and now - before.retry_at < timedelta(seconds=FORGET_SECONDS)
     return _for_now(RejectionCause.FORBIDDEN, message, before if lately else None, now)

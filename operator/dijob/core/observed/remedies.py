@@ -1,4 +1,4 @@
-"""Remedies for errors of Kubernetes that name the operator's part of a pod instead of the cause.
+"""Remedies for Kubernetes errors that name the operator's part of a pod instead of the cause.
 
 The launcher and the gate run before the user's program, so the cluster reports an error for them
 even if the template causes it. An API error can name a container that the operator has added, so
@@ -10,18 +10,18 @@ from typing import Final
 
 from dijob import names
 
-# Init systems that refuse to run as any other process: s6-overlay, runit, sysvinit, systemd.
+# Errors of init systems that run only as PID 1: s6-overlay, runit, sysvinit, systemd.
 _NOT_PROCESS_1: Final = re.compile(
     r"\b(?:as|be|not|needs|requires)(?: the)? (?:pid|process(?: (?:no\.?|number|id))?) ?#?1\b"
     r"|\(PID 1\)",
     re.IGNORECASE,
 )
 _REMEDIES: Final = (
-    (_NOT_PROCESS_1, 'set launcher: "Off", since the launcher runs as process 1'),
+    (_NOT_PROCESS_1, 'set launcher: "Off", because the launcher runs as process 1'),
     (
         re.compile(r"\bexec\b.*: argument list too long"),
-        "too large for Linux: remove enableServiceLinks: true from the template, which adds"
-        " variables for each Service",
+        "too large for Linux: remove `enableServiceLinks: true` from the template, because this"
+        " setting adds variables for each Service",
     ),
     (
         re.compile(r"\bexec\b.*: invalid argument"),
@@ -30,10 +30,10 @@ _REMEDIES: Final = (
 )
 OURS = re.compile(rf"\b(?:{names.LAUNCHER_CONTAINER}|{names.GATE_CONTAINER})\b")
 FOLLOW = (
-    f"set it for the main container: {names.GATE_CONTAINER} and {names.LAUNCHER_CONTAINER} copy its"
+    f"correct the main container: {names.GATE_CONTAINER} and {names.LAUNCHER_CONTAINER} copy its"
     " resources and securityContext"
 )
-# The wording of quotas and limit ranges.
+# The wording of API errors about quotas and limit ranges.
 RESOURCES = re.compile(r"\bquota\b|\b(?:usage|ratio) per \b")
 REDIS = (
     "ask an administrator to set the chart value redis.resources, or set messageQueue.host to a"

@@ -1,17 +1,18 @@
 """Detects from a pod's raw status that its sandbox has died.
 
-All containers of a pod end with its sandbox: when the pause process or its shim is killed, or when
-the node reboots. This is not a failure of the program. With restartPolicy OnFailure the kubelet
-creates a new sandbox in the same pod. With Never, or if the program exits 0 on SIGTERM, the pod
-ends, and only time stamps show what happened. The kubelet reports that the sandbox is not ready
-(PodReadyToStartContainers) before it ends the containers, while in any other pod the containers end
-first. These times are truncated to whole seconds. So the launcher does not exit before the next
-second after SIGTERM (the launcher's run/delay.go).
+If the sandbox of a pod dies, all containers of the pod terminate. A sandbox dies when its pause
+process or its shim is killed, or when the node reboots. This is not a failure of the program. With
+restartPolicy OnFailure the kubelet creates a new sandbox in the same pod. With Never, or if the
+program exits 0 on SIGTERM, the pod ends, and only timestamps show what happened. If the sandbox
+has died, the kubelet reports the sandbox as not ready (PodReadyToStartContainers) before it
+terminates the containers. In all other cases, the containers terminate first. The timestamps are
+truncated to whole seconds. So the launcher does not exit before the next second after SIGTERM (the
+launcher's run/delay.go).
 
 A container without a launcher can end in the second in which its sandbox died. The operator usually
-observes both states one after the other, and remembers the order (`with_remembered`). Otherwise, an
-end by SIGTERM or SIGKILL counts as an end with the sandbox, and so does an exit 0 that the kubelet
-reported within that second (`_reported_at_once`).
+observes the two events one after the other, and remembers their order (`with_remembered`).
+Otherwise, the sandbox counts as the cause if the container was terminated by SIGTERM or SIGKILL, or
+if it exited 0 and the kubelet reported this within that second (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -57,8 +58,8 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
 
 def with_remembered(before: Pod, now: Pod) -> Pod:
     """Return the newer view of a pod, with what only the older view shows: that the sandbox died
-    while the main container still ran. Whatever exit code that container then ends with, it has
-    neither succeeded nor failed. This holds until the container starts again.
+    while the main container was still running. Whatever exit code that container then ends with, it
+    has neither succeeded nor failed. This holds until the container starts again.
     """
     then, after = before.containers, now.containers
     died_first = then.outlived_sandbox or (not then.sandbox and then.started)
@@ -76,9 +77,10 @@ def _reported_at_once(status: Body, since: str) -> bool:
     """Whether the kubelet reported the end of the containers in the second in which it found the
     sandbox dead, or later.
 
-    After a normal end it reports the end first. It then stops the sandbox, but only after it has
-    listed all containers again, which takes another second (seen on 1.37.2; pkg/kubelet:
-    GetNewerThan before SyncTerminatingPod). A pod that was not Ready before shows no such time.
+    After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
+    because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before
+    SyncTerminatingPod). If the pod was not Ready before, its status does not
+    show when the kubelet reported the end.
     """
     ready = pod_condition(status, "ContainersReady")
     return ready.get("status") == "False" and str(ready.get("lastTransitionTime") or "") >= since

@@ -49,15 +49,15 @@ def _resource_claims(spec: Body, status: Body) -> Iterator[str]:
         if template := claim.get("resourceClaimTemplateName"):
             if claim.get("name") not in made:
                 yield _describe_required(
-                    "a ResourceClaim made from the ResourceClaimTemplate", template
+                    "a ResourceClaim created from the ResourceClaimTemplate", template
                 )
         elif name := claim.get("resourceClaimName"):
             yield _describe_required("the ResourceClaim", name)
 
 
 def _pod_groups(spec: Body) -> Iterator[str]:
-    """Yield the objects of Kubernetes' gang scheduling: schedulingGroup since 1.36, workloadRef
-    before.
+    """Yield the objects that Kubernetes' gang scheduling requires: schedulingGroup since 1.36,
+    workloadRef before.
     """
     if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
         yield f"{_describe_required('the PodGroup', name)} with at least minCount pods"
@@ -71,10 +71,10 @@ def _describe_required(what: str, name: str) -> str:
 
 
 def silent_since(status: Body) -> str:
-    """Return since when the pod's node has been unreachable; "" if it is reachable.
+    """Return when the pod's node became unreachable; "" if it is reachable.
 
-    The node controller then sets only the condition Ready to False, without a reason. A kubelet
-    that sets it to False always gives a reason.
+    On the pods of an unreachable node, the node controller sets only the condition Ready to False,
+    without a reason. A kubelet that sets Ready to False always gives a reason.
     """
     ready = pod_condition(status, "Ready")
     ours = ready.get("status") == "False" and not ready.get("reason")
@@ -83,8 +83,8 @@ def silent_since(status: Body) -> str:
 
 
 def eviction_seconds(spec: Body) -> int | None:
-    """Return how many seconds after the loss of its node Kubernetes evicts the pod; None if it
-    never does.
+    """Return the number of seconds after which Kubernetes evicts the pod from a lost node; None if
+    the pod is never evicted.
     """
     times = [
         toleration.get("tolerationSeconds")

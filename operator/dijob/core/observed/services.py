@@ -1,4 +1,4 @@
-"""Reads Services, and compares where they lead.
+"""Reads Services, and compares the pods and ports that they target.
 
 A Service whose spec was edited still exists, so nothing would be reported until a rank looks up the
 name of another rank and does not find it.
@@ -11,7 +11,7 @@ from typing import Any
 from dijob.core.observed.parse import parse_child
 from dijob.core.observed.views import Child, Observed, Route
 
-# Unlike Services of any other type, it has no pods behind it.
+# Unlike all other Services, a Service of this type has no pods behind it.
 _EXTERNAL = "ExternalName"
 
 
@@ -21,7 +21,9 @@ def parse_service(body: Mapping[str, Any]) -> Child:
 
 
 def service_route(spec: Mapping[str, Any]) -> Route:
-    """Return where a Service leads. It is the same for the spec as sent and as stored."""
+    """Return the pods and ports that a Service targets. The result is the same for the spec that
+    the operator sends and for the spec that the API server stores.
+    """
     headless = spec.get("clusterIP") == "None"
     ports = ((one.get("port"), one.get("targetPort")) for one in spec.get("ports") or ())
     return Route(
@@ -37,7 +39,7 @@ def service_route(spec: Mapping[str, Any]) -> Route:
 
 def changed_fields(observed: Observed, name: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the fields in which a Service differs from the spec with which the operator creates
-    it; () if there are none, or if it does not exist.
+    it; () if there are none, or if the Service does not exist.
     """
     found = observed.routes.get(name)
     return found.differs_from(service_route(spec)) if found else ()

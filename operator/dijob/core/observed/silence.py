@@ -16,8 +16,8 @@ UNACKNOWLEDGED_SECONDS = 10.0
 
 
 def with_silence(observed: Observed, now: datetime) -> Observed:
-    """Return the observed state with a warning for each pod whose node is unreachable, or on which
-    neither a node nor a scheduler has reported for UNACKNOWLEDGED_SECONDS.
+    """Return the observed state, with a warning for each pod whose node is unreachable. A pod also
+    gets a warning if no node or scheduler has reported on it for UNACKNOWLEDGED_SECONDS.
     """
     lost, unacknowledged = (
         dict(_on_silent_nodes(observed)),
@@ -31,7 +31,7 @@ def with_silence(observed: Observed, now: datetime) -> Observed:
 
 def _on_silent_nodes(observed: Observed) -> Iterator[tuple[str, str]]:
     """Yield a warning for each pod on an unreachable node. A pod that was not Ready before shows no
-    sign of it, so the other pods on its node are used as well.
+    sign of the loss, so the other pods on its node are used as well.
     """
     there = [pod for pod in observed.all_pods if not (pod.deleting or pod.finished)]
     nodes = {pod.placement.node: silent for pod in there if (silent := pod.placement.silent_since)}
@@ -73,5 +73,6 @@ def _not_taken(pod: Pod) -> str:
             f" {' and for '.join(needed)}, or that scheduler is not running"
         )
     return (
-        f"scheduler {name} has not considered the pod {within}: it is not installed, or not running"
+        f"scheduler {name} has not considered the pod {within}: that scheduler is not installed, or"
+        " not running"
     )

@@ -43,16 +43,18 @@ class Termination:
         end = parse_time(self.until)
         if end and self.node and (now - end).total_seconds() > SLACK_SECONDS:
             return (
-                f"its grace period ended at {self.until}, and node {self.node} has not removed it"
+                f"its grace period ended at {self.until}, and node {self.node} has not removed the"
+                " pod"
             )
         return ""
 
     def _of_containers(self, now: datetime) -> str:
-        # A kubelet reports terminated containers only when all of them have terminated. So some of
-        # these may have ended already, and the message refers to the last report.
+        # A kubelet reports terminated containers only when all of them have terminated. So some
+        # containers that are listed here may have ended already, and the message refers to the last
+        # report.
         one = len(self.running) == 1
         state = f"{'container' if one else 'containers'} {list_names(self.running)}"
-        state += f" {'was' if one else 'were'} still running at the node's last report"
+        state += f" {'was' if one else 'were'} still running as of the node's last report"
         end = parse_time(self.until)
         if end and (now - end).total_seconds() > SLACK_SECONDS:
             return (
@@ -91,12 +93,12 @@ def held_by(finalizers: Iterable[str]) -> str:
     given = tuple(finalizers)
     if len(given) == 1:
         return (
-            f"finalizer {given[0]} blocks its deletion until the controller that set it removes it"
+            f"finalizer {given[0]} blocks its deletion until the controller that set the finalizer"
+            " removes it"
         )
     return (
-        f"finalizers {list_names(given)} block its deletion until the controllers that set them"
-        " remove"
-        " them"
+        f"finalizers {list_names(given)} block its deletion until the controllers that set the"
+        " finalizers remove them"
     )
 
 

@@ -1,7 +1,8 @@
-"""Selects the pods whose events are read, because nothing else explains why they do not start.
+"""Selects the pods whose events are read, because nothing else explains why these pods do not
+start.
 
-Events are not watched: a cluster has far more of them than pods. They are read only for pods that
-have no other explanation, and more rarely if the API server is slow.
+Events are not watched, because a cluster has far more events than pods. They are read only for pods
+whose state nothing else explains, and less often if the API server is slow.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,13 +12,13 @@ from dijob.core import pace
 from dijob.core.observed.pod_events import Probe, probe_of
 from dijob.core.observed.views import Pod, pod_age, seconds_since
 
-# The events of a pod are read if its status gives no reason for this long after its creation. Most
-# pods have started by then.
+# The events of a pod are read if its status still gives no reason this long after its creation.
+# Most pods have started by then.
 UNEXPLAINED_SECONDS = 2.5
 # The interval between two readings of a pod's events. A kubelet repeats an event only after some
 # minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
-# A probe that has not succeeded for this long after its container started is not just starting.
+# If a probe has not succeeded this long after its container started, this is not just a slow start.
 PROBE_SECONDS = 10.0
 
 
@@ -42,11 +43,11 @@ def events_due(
     pods: Iterable[Pod], due: Mapping[str, datetime], now: datetime, latency: float = 0.0
 ) -> tuple[Pod, ...]:
     """Return the unexplained pods whose events must be read now, the longest overdue first. `due`
-    is when the events of each pod are read again, by uid.
+    maps the uid of a pod to the time when its events are read again.
 
-    `latency` is the time (seconds) that a write takes now. Patience grows with it: the API server
-    reads all events of the namespace to find those of one pod, and while it is slow, each pod takes
-    longer to start.
+    `latency` is the time (seconds) that a write takes now. The slower writes are, the later events
+    are read: to find the events of one pod, the API server reads all events of the namespace, and
+    while the API server is slow, each pod takes longer to start.
     """
     patience = pace.write_interval(UNEXPLAINED_SECONDS, latency)
     silent = unexplained_pods(pods, now, patience)

@@ -1,7 +1,8 @@
 """Finds in a pod's raw status what keeps it from being Ready, other than the rank's own program.
 
-A pod is Ready only if all its containers and readiness gates are. Without this, a message could
-only say that the program is not Ready, and its log would show nothing.
+A pod is Ready only if all its containers are ready and all its readiness gates are True. Without
+this module, a message could only say that the program is not Ready, and the program's log would not
+explain it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,13 +17,14 @@ from dijob.core.observed.views import Unready
 Body = Mapping[str, Any]
 
 READINESS, STARTUP = "readiness", "startup"
-# The variable of the launcher with the port on which it answers the operator's own readiness probe.
+# The launcher's variable with the port on which the launcher answers the operator's own readiness
+# probe.
 ANSWERING = "DIJOB_READY"
 
 
 def find_unready(spec: Body, status: Body, main: str) -> Unready | None:
-    """Return the first cause in the order in which the kubelet starts the containers; None if there
-    is none besides the program. `main` is the name of the main container.
+    """Return the first cause, in the order in which the kubelet starts the containers; None if only
+    the program itself is not Ready. `main` is the name of the main container.
 
     A container that fails is not reported here (complaints.py).
     """
@@ -49,10 +51,10 @@ def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
             if _running_since(own) or _failing_probe(container, one) == STARTUP:
                 yield from _of_container(container, one, restarts=True)
         elif name not in OURS and (began := _running_since(one)):
-            # Without the seconds, ranks that started together have the same message.
+            # The time has no seconds, so that ranks that started together have the same message.
             text = f"init container {name} has been running since {began[:16]}Z"
             yield Unready(text, name, since=began)
-    # Once the program has ended, the other containers are not what the pod is waiting for.
+    # Once the program has exited, the other containers are not what the pod is waiting for.
     if not _running_since(own):
         return
     for one in others:
@@ -61,7 +63,7 @@ def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
     container = given.get(main) or {}
     probe = _failing_probe(container, own)
     if probe == STARTUP or (probe and not _is_the_operators(container)):
-        text = f"its program is running, but its {probe}Probe does not succeed"
+        text = f"its program is running, but its {probe}Probe is failing"
         yield Unready(text, main, probe, _running_since(own))
     yield from _unready_gates(spec, status)
 
@@ -74,7 +76,7 @@ def _of_container(container: Body, status: Body, *, restarts: bool) -> Iterator[
     """Yield why a container besides the main one is not ready. `restarts`: it always restarts."""
     name, state = str(status.get("name")), status.get("state") or {}
     if probe := _failing_probe(container, status):
-        text = f"container {name} is not Ready: its {probe}Probe does not succeed"
+        text = f"container {name} is not Ready: its {probe}Probe is failing"
         yield Unready(text, name, probe, _running_since(status))
         return
     ended = state.get("terminated") or {}
@@ -85,7 +87,7 @@ def _of_container(container: Body, status: Body, *, restarts: bool) -> Iterator[
             again = "is restarted repeatedly" if status.get("restartCount") else "restarts"
             yield Unready(f"container {name} exited 0 and {again}", name)
     elif ended and not ended.get("exitCode"):
-        text = f"container {name} exited 0, and a pod with an ended container is not Ready"
+        text = f"container {name} exited 0, and a pod with a terminated container is not Ready"
         yield Unready(text, name, since=str(ended.get("finishedAt") or ""))
 
 
@@ -96,10 +98,10 @@ def _running_since(status: Body) -> str:
 
 
 def _failing_probe(container: Body, status: Body) -> str:
-    """Return the probe because of which a running container is not ready; "" if there is none."""
+    """Return the kind of probe that keeps a running container from being ready; "" if none does."""
     if status.get("ready") or not _running_since(status):
         return ""
-    # The other probes begin when the startup probe has succeeded.
+    # The other probes begin only after the startup probe has succeeded.
     if container.get("startupProbe") and not status.get("started"):
         return STARTUP
     return READINESS if container.get("readinessProbe") else ""

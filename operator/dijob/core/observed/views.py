@@ -26,17 +26,17 @@ class MadeWith:
     """What a pod was created with.
 
     `main` is the name of its main container ("": unknown). `image` is the image of that container
-    ("": unusable for inference, see made.py). `reads` are the operator's annotations that its spec
-    refers to; these are written together with a peer list. `restartable`: its launcher can restart
-    the process in place. `confirmable`: after a failure, its launcher waits until the failure is
-    counted. `grace` is how long (seconds) its launcher waits for the process to end. `has_others`:
-    it has other containers than the main one. `sidecars`: some containers always restart. `probed`
-    are the containers that a failing probe kills. `foreign`: it lacks what every pod of a rank has,
-    so the operator has not created it.
+    ("": the image proves nothing about other pods, see made.py). `reads` are the operator's
+    annotations that its spec refers to; these are written together with a peer list. `restartable`:
+    its launcher can restart the process in place. `confirmable`: after a failure, its launcher
+    waits until the failure is counted. `grace` is how long (seconds) its launcher waits for the
+    process to exit. `has_others`: it has containers besides the main one. `sidecars`: some
+    containers always restart. `probed` are the containers that the kubelet kills if a probe fails.
+    `foreign`: it lacks what every pod of a rank has, so the operator has not created it.
 
-    Three fields are about the present: `shape` is the shape of its containers (shape.py; "":
-    unknown). `labelled` is false if somebody has changed the label by which its Service and the
-    job's autoscaler select it. `rank_label` is the rank in its label ("": unknown).
+    Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
+    unknown). `labelled` is false if somebody has changed the label by which the job's Service and
+    autoscaler select the pod. `rank_label` is the rank in its label ("": unknown).
     """
 
     foreign: bool = False
@@ -61,11 +61,12 @@ class Placement:
 
     `placed` is when it was bound to its node. `unacknowledged` is the "node x" or "scheduler x"
     that has not reported on it yet. `prerequisites` are the objects that must exist before that
-    scheduler considers it. `silent_since` is when its node became unreachable ("": it is not), and
-    `eviction_seconds` how long after that Kubernetes evicts the pod (None: never). `disrupted`: the
-    cluster has ended it, or has selected it to be ended. `node_lost`: the cluster has deleted it
-    because its node is lost. `termination` is why it still exists, if it is being deleted.
-    `conditions` are those that not every pod has, as "DisruptionTarget=True".
+    scheduler considers it. `silent_since` is when its node became unreachable ("": the node is
+    reachable). `eviction_seconds` is the number of seconds after which Kubernetes then evicts the
+    pod (None: never). `disrupted`: the cluster has terminated it, or has selected it for
+    termination. `node_lost`: the cluster has deleted it because its node is lost. `termination` is
+    why it still exists, if it is being deleted. `conditions` are the conditions that not every pod
+    has, such as "DisruptionTarget=True".
     """
 
     created: str = ""
@@ -85,9 +86,9 @@ class Placement:
 class Unready:
     """What keeps a pod from being Ready.
 
-    `text` is the message. `container` is the container that is not ready ("": a readiness gate),
-    `probe` the kind of its probe that does not succeed ("": it has none). `since` is when this
-    began ("": the status does not show it).
+    `text` is the message. `container` is the container that is not ready ("": a readiness gate is
+    the cause). `probe` is the kind of the probe that has not succeeded ("": no probe is the cause).
+    `since` is when this began ("": the status does not show it).
     """
 
     text: str
@@ -101,9 +102,9 @@ class Pod:
     """One pod of the job as last observed.
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
-    view. `complaint` is why it has no address or does not run, as the cluster reports it. `unready`
-    is what keeps it from being Ready, other than its program. `ending_soon`: it has the deadline
-    that ends it and keeps its logs. `copy` is its copy of the peer list.
+    view. `complaint` is the reason that the cluster reports if the pod has no address or does not
+    run. `unready` is what keeps it from being Ready, other than its program. `ending_soon`: it has
+    the deadline that ends it and keeps its logs. `copy` is its copy of the peer list.
     """
 
     rank: int
@@ -125,35 +126,35 @@ class Pod:
 
     @property
     def scheduled(self) -> bool:
-        """Whether it is bound to a node."""
+        """Whether the pod is bound to a node."""
         return bool(self.placement.node)
 
     @property
     def seeks_node(self) -> bool:
-        """Whether the scheduler has found no node for it."""
+        """Whether the scheduler has found no node for the pod."""
         return not (self.scheduled or self.deleting) and bool(self.complaint)
 
     @property
     def lacks_room(self) -> bool:
-        """Whether it would use capacity that others release. A pod with scheduling gates would
-        not.
+        """Whether the pod would use capacity that other pods release. A pod with scheduling gates
+        would not.
         """
         return self.seeks_node and not self.complaint.startswith(GATED)
 
     @property
     def has_arrived(self) -> bool:
-        """Whether it can be part of a peer list: it has an address, and its program can start."""
+        """Whether the pod can join a peer list: it has an address, and its program can start."""
         return bool(self.ip) and not self.containers.unstarted
 
     @property
     def has_started(self) -> bool:
-        """Whether its main container has ever started."""
+        """Whether the pod's main container has ever started."""
         return bool(self.containers.started or self.containers.ended or self.containers.restarts)
 
     @property
     def is_idle(self) -> bool:
-        """Whether its program has never started, and no container of the template runs before it.
-        Such a pod can be deleted with a short grace period.
+        """Whether the pod's program has never started, and no other container of the template is
+        running. Such a pod can be deleted with a short grace period.
         """
         all_before = bool(self.containers.gate_started)
         return not (self.has_started or self.made.sidecars) and (
@@ -162,18 +163,19 @@ class Pod:
 
     @property
     def has_list(self) -> bool:
-        """Whether it has a peer list."""
+        """Whether the pod has a peer list."""
         return bool(self.copy.address_list.text)
 
     @property
     def recognized(self) -> bool:
-        """Whether its labels are as the operator has written them."""
+        """Whether the pod's labels are as the operator has written them."""
         return self.made.labelled and self.made.rank_label in ("", str(self.rank))
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended for good and its rank has not succeeded. Its phase can be Succeeded:
-        a program that exits 0 because its pod is ended has not succeeded.
+        """Whether the pod has ended for good and its rank has not succeeded. The pod's phase can
+        nevertheless be Succeeded: a program that exits 0 because its pod is terminated has not
+        succeeded.
         """
         over = self.phase in ("Failed", "Succeeded") or self.containers.broken
         return over and not self.containers.succeeded
@@ -184,7 +186,7 @@ class Pod:
 
 
 class RejectionCause(StrEnum):
-    """The kinds of rejections by the API server; each has a remedy of its own."""
+    """The kinds of rejections by the API server; each has its own remedy."""
 
     TAKEN = "Taken"  # a foreign object has the name
     TERMINATING = "Terminating"  # an object of the same name is still being deleted
@@ -196,8 +198,8 @@ class RejectionCause(StrEnum):
 
 @dataclass(frozen=True)
 class ApiRejection:
-    """The API server's last rejection of the creation of one object, or of a change to it: its
-    message, when to retry, and since when the rejections have been of the same kind.
+    """The API server's last rejection of one creation or change: the message, the time of the next
+    retry, and the time of the first rejection of the same kind.
     """
 
     why: RejectionCause
@@ -208,14 +210,14 @@ class ApiRejection:
 
     @property
     def of_quota(self) -> bool:
-        """Whether a quota is exhausted. Other jobs may release capacity in it."""
+        """Whether the cause is an exhausted quota, in which other jobs may release capacity."""
         return self.why is RejectionCause.FORBIDDEN and "exceeded quota" in self.message
 
 
 @dataclass(frozen=True)
 class Creation:
-    """How often this operator has recently created a pod of this name, when it last did, and why a
-    node did not admit the last one ("": it was admitted).
+    """How often this operator has recently created a pod of this name, when it last did so, and why
+    a node did not admit the last pod ("": the pod was admitted).
     """
 
     count: int
@@ -225,9 +227,9 @@ class Creation:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a Service leads. `headless`: its name resolves to the pods. `external`: it is an alias
-    of another host. `unready`: pods that are not Ready are included. `ports` are pairs of a port
-    and its target.
+    """The pods and ports that a Service targets. `headless`: its name resolves to the pods.
+    `external`: it is an alias for another host. `unready`: pods that are not Ready are included.
+    `ports` are pairs of a port and its target.
     """
 
     selector: frozenset[tuple[str, str]] = frozenset()
@@ -252,9 +254,9 @@ class Route:
 
 @dataclass(frozen=True)
 class Child:
-    """An object of a job, other than a pod. Mainly its existence matters. `digest` is that of a
-    NetworkPolicy's spec (policies.py); "" for other kinds. `route` is that of a Service; None for
-    other kinds.
+    """An object of a job, other than a pod. For most kinds, only the existence of the object
+    matters. `digest` is the digest of a NetworkPolicy's spec (policies.py); "" for other kinds.
+    `route` is the route of a Service; None for other kinds.
     """
 
     name: str
@@ -291,7 +293,7 @@ class Room:
 
     `released` are the names of pods that were deleted to free a node for a lower rank (from the
     operator's memory). `contended`: pods of this job and of other jobs wait for a node.
-    `foreign_pods`: pods that belong to no job wait for one.
+    `foreign_pods`: pods that belong to no job wait for a node.
     """
 
     released: frozenset[str] = frozenset()
@@ -310,18 +312,19 @@ class Observed:
 
     From the watches: `pods` maps ranks to pods. `unranked` are the job's pods without a rank (its
     own Redis server, and pods of tasks that had other names before a suspension). `existing` are
-    its other watched objects, as "service/x". `routes` are where its Services lead, by name.
+    its other watched objects, as "service/x". `routes` maps the names of its Services to their
+    routes.
 
     From the operator's memory (controller/observe/memory.py), which a new operator fills again:
     `rejections` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last
     rejection. `creations` maps the name of a pod to its recent creations, `warnings` the uid of a
     pod to its newest warning event. `room` is about capacity. `first_seen` is when the job was
     first reconciled (None: now). The keys of `list_seen` are pairs of a pod's uid and a revision,
-    for pods that must act on that peer list. The values are when the list was first seen on the
-    pod. Each pod also has an entry with ARRIVAL in place of a revision: when the pod was first seen
-    to have arrived. `reminded` maps the same keys to when the pod's kubelet was last reminded of
-    the list. `published` maps the uid of a pod to the newest revision that this operator has
-    written to it.
+    for pods that must act on that peer list. The values are the times when the list was first seen
+    on the pod. Each pod also has an entry with ARRIVAL in place of a revision: when the pod was
+    first seen to have arrived. `reminded` maps the same keys to the time when the pod's kubelet was
+    last reminded of the list. `published` maps the uid of a pod to the newest revision that this
+    operator has written to it.
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
     is about its NetworkPolicy, and `throttling` about writes that can wait.
@@ -373,7 +376,7 @@ def seconds_since(time: str, now: datetime) -> float | None:
 
 
 def pod_age(pod: Pod, now: datetime) -> float:
-    """Return the seconds since the pod was created; 0 at least, since the API server's clock may be
+    """Return the seconds since the pod was created; at least 0, since the API server's clock may be
     ahead of ours.
     """
     return max(0.0, seconds_since(pod.placement.created, now) or 0.0)

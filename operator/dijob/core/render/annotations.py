@@ -1,5 +1,5 @@
 """Renders patches of existing pods: the peer list, which becomes variables and files in the pod,
-and the end of a pod that keeps its logs.
+and the patch that terminates a pod but keeps its logs.
 
 Annotations are the only part of a running pod that the operator can change and its containers can
 read (docs/decisions/003).
@@ -27,10 +27,10 @@ VARIABLES: Final = {
     "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
 }
-# A deadline is the only way to end a pod that restarts repeatedly and to keep its logs, which a
-# deletion would remove. (Writing the pod's status would work as well, but that permission applies
-# to all pods.) The kubelet then reports a deadline that the user has not set, so this text explains
-# it on the pod itself.
+# A deadline is the only way to terminate a pod that restarts repeatedly and still keep its logs. A
+# deletion would remove them. (Writing the pod's status would work as well, but that permission
+# applies to all pods.) The kubelet then reports a deadline that the user has not set, so this text
+# explains it on the pod itself.
 ENDED = (
     "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
     " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"
@@ -92,14 +92,15 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     derived from it.
 
     It also clears managedFields (with [{}], as Kubernetes documents), which makes this and every
-    later write of the pod cheaper for the API server (0.76 times the time, docs/decisions/003).
+    later write to the pod cheaper for the API server (each takes 0.76 times as long,
+    docs/decisions/003).
     """
     copy = action.copy
     annotations = {
         names.ANNOTATION_IPS: copy.address_list.text,
         **made_for(gang, copy.address_list, action.reads),
         **({names.ANNOTATION_POD_IP: copy.pod_ip} if copy.pod_ip else {}),
-        # None removes what somebody else may have written there.
+        # The value None removes the annotation, which somebody else may have written.
         names.ANNOTATION_RENEW: str(copy.renew_from) if copy.renew_from else None,
         **({names.ANNOTATION_BROKER: copy.redis_run} if copy.redis_run else {}),
         **({names.ANNOTATION_SHAPE: copy.first_shape} if copy.first_shape else {}),
@@ -136,8 +137,9 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
 
 
 def made_for(gang: Gang, address_list: AddressList, reads: frozenset[str]) -> dict[str, str]:
-    """Return the annotations of `made_of` that a pod needs, if its spec `reads` the annotations of
-    these names. The launcher derives all others from the list itself (docs/decisions/024).
+    """Return the annotations of `made_of` that a pod needs. `reads` are the annotations to which
+    the pod's spec refers. The launcher derives all others from the list itself
+    (docs/decisions/024).
     """
     needed = {names.ANNOTATION_LIST_NUMBER, *gang.runtime.traits.annotations, *reads}
     made = made_of(gang, address_list)
@@ -155,7 +157,8 @@ def derived_fingerprints(
 @lru_cache(maxsize=16)
 def topology_json(gang: Gang, address_list: AddressList) -> str:
     """Return /run/dijob/topology.json: the current world, for programs that handle a change of size
-    without a restart. A launcher creates the same file from the list (its peers/topology.go).
+    without a restart. The launcher creates the same file from the list (the launcher's
+    peers/topology.go).
 
     The index in nodeIps and firstNodeIds is the rank. A rank has parallelWorkers consecutive node
     ids. The format is compact, because each of up to 1,500 pods carries it, and Kubernetes limits
@@ -182,7 +185,7 @@ def ends_patch(action: ConfirmEnds) -> Manifest:
 
 
 def end_patch(uid: str) -> dict[str, Any]:
-    """Return the patch that ends a pod and keeps its logs."""
+    """Return the patch that terminates a pod but keeps its logs."""
     return {
         "metadata": {"uid": uid, "annotations": {names.ANNOTATION_ENDED: ENDED}},
         "spec": {"activeDeadlineSeconds": END_SECONDS},

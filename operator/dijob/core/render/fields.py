@@ -18,12 +18,12 @@ def extend_list(given: Any, *added: Manifest) -> Any:
 
 
 def objects_in(given: Any) -> list[Manifest]:
-    """Return the objects in a list; [] if it is not a list."""
+    """Return the objects in a list; [] if the value is not a list."""
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 
 def as_mapping(given: Any) -> Mapping[str, Any]:
-    """Return an object; {} if the value is not one."""
+    """Return the value if it is an object, else {}."""
     return given if isinstance(given, dict) else {}
 
 

@@ -1,8 +1,9 @@
-"""Adds gate and launcher (images/launcher) to a rank's pod: their containers, volumes and mounts.
+"""Adds the gate and the launcher (images/launcher) to a rank's pod: their containers, volumes and
+mounts.
 
 The gate is an init container that runs from the main container's image. So the pod counts as ready
 for a peer list only when its node has that image, and no program starts before all programs can
-(docs/decisions/026).
+start (docs/decisions/026).
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ from dijob.core.render.fields import Manifest, as_mapping, field_variable
 from dijob.names import Addressing
 
 # The kubelet may start a container with a view of the pod that is older than the peer list which
-# opened the gate. If variables come from that view, the gate waits this long for the next one.
+# opened the gate. If the container has variables that the kubelet reads from that view, the gate
+# waits this long for a newer view.
 SETTLE_SECONDS = "3"
 
 
@@ -45,8 +47,8 @@ def launcher_mounts(options: Options) -> list[Manifest]:
 
 
 def launcher_volumes(launched: bool, options: Options) -> list[Manifest]:
-    """Return the volumes of the mounts. The pod's annotations are one file, from which the launcher
-    derives everything else. Without a launcher (not `launched`), the kubelet provides
+    """Return the volumes of the mounts. The pod's annotations are provided as one file, from which
+    the launcher derives everything else. Without a launcher (not `launched`), the kubelet provides
     topology.json.
     """
     items = [_pod_file(pod.ANNOTATIONS_FILE, "metadata.annotations")]
@@ -93,7 +95,7 @@ def _gate_container(main: Manifest, gang: Gang, member: GangMember, options: Opt
     if "imagePullPolicy" in main:
         gate["imagePullPolicy"] = main["imagePullPolicy"]
     if gang.addressing is Addressing.HOSTNAME:
-        # The gate waits until the names of the ranks that this one connects to resolve.
+        # The gate waits until it can resolve the names of all ranks to which this rank connects.
         gate["env"].append({"name": "DI_TOPOLOGY", "value": gang.topology.value})
     return gate
 

@@ -32,8 +32,8 @@ def of_pod(job: DIJob, gang: Gang, member: GangMember, template_hash: str) -> Me
         names.LEGACY_RANK: str(member.rank),
     }
     meta["annotations"] = {
-        # Without it, `kubectl logs` and `exec` without -c would use the first container, which may
-        # be an injected proxy.
+        # Without this annotation, `kubectl logs` and `kubectl exec` would use the first container
+        # by default, which may be an injected proxy.
         names.DEFAULT_CONTAINER: str(pod_set.main_container.get("name")),
         **(given.annotations or {}),
         names.ANNOTATION_TEMPLATE: template_hash,
@@ -51,8 +51,8 @@ def of_pod(job: DIJob, gang: Gang, member: GangMember, template_hash: str) -> Me
 
 
 def of_server(job: DIJob) -> Metadata:
-    """Return the metadata of the objects of the job's own Redis server. It is not a rank, so
-    selectors of the job's ranks must not match it.
+    """Return the metadata of the objects of the job's own Redis server. The server is not a rank,
+    so selectors of the job's ranks must not match these objects.
     """
     meta = _common_metadata(job, job.server, None)
     meta["labels"].pop(names.LABEL_JOB)

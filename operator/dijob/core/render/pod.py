@@ -99,8 +99,8 @@ def _with_main(pod_set: PodSet, main: Manifest, member: GangMember, gang: Gang) 
 
 
 def _other_containers(given: Any, member: GangMember, gang: Gang) -> Any:
-    """Return these containers of the template, each with the variables of a container that is not
-    the main one.
+    """Return these containers of the template, with the variables that containers other than the
+    main one get.
     """
     if not isinstance(given, list):
         return given
@@ -113,9 +113,9 @@ def _other_containers(given: Any, member: GangMember, gang: Gang) -> Any:
 
 
 def _with_last_words(container: Mapping[str, Any]) -> Manifest:
-    """Return a copy of a container whose termination message is the end of its log, if it fails
-    without writing one. This usually explains the failure, and the job's status keeps it after the
-    container is gone (status.firstFailure).
+    """Return a copy of a container. If the copy fails without writing a termination message, the
+    end of its log becomes that message. This usually explains the failure, and the job's status
+    keeps it after the container is gone (status.firstFailure).
     """
     made = dict(container)
     if made.get("terminationMessagePolicy") is None:
@@ -130,7 +130,8 @@ def _starts_launcher(job: DIJob, member: GangMember) -> bool:
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> None:
     """Add environment, port and launcher to the main container, and a readiness probe if the
-    command shows its port. Spec and container are copies.
+    command shows on which port the program listens. `spec` and `main` are copies, which this
+    function modifies.
     """
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
@@ -159,7 +160,7 @@ def _probed_port(main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> 
     template has its own probe.
     """
     command = job.pod_set_of(member.rank).command
-    # A ditask without --platform k8s listens on another port, so a probe would never succeed.
+    # A ditask without --platform k8s listens on a different port, so a probe would never succeed.
     joins = command.platform == "k8s" or (_starts_launcher(job, member) and command.bypass is None)
     known = joins and gang.queue in DIALLING and "readinessProbe" not in main
     return listen_port(command) if known else None
@@ -170,8 +171,8 @@ def _answering_port(port: int, spec: Manifest) -> int | None:
     about its program than whether its port is open (the launcher's run/readiness.go).
 
     It is the next port below `port` that no container of the template declares. Return None if no
-    unprivileged port is left. Return None with hostNetwork, too, because the port may belong to
-    another pod.
+    unprivileged port is left. Also return None with hostNetwork, because another pod on the node
+    may use the port.
     """
     if spec.get("hostNetwork"):
         return None
@@ -188,8 +189,8 @@ def _answering_port(port: int, spec: Manifest) -> int | None:
 
 
 def _added_ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manifest]:
-    """Return the ports that the main container declares in addition: that of the first worker,
-    unless the template declares it.
+    """Return the ports to add to the main container: the port of the first worker, unless the
+    template declares a port for it.
 
     With hostNetwork, the ports of all workers are declared, because they are ports of the node. The
     scheduler then never places two ranks on one node.
@@ -234,8 +235,8 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
 def limit_toleration(spec: Manifest, job: DIJob, options: Options) -> None:
     """Limit how long the pod tolerates a lost node, unless its template does.
 
-    That is how long the pod stays on it before Kubernetes evicts it (docs/decisions/041). Without
-    these tolerations, the API server adds 300 s for each taint (admission plugin
+    Kubernetes evicts the pod from a lost node after this time (docs/decisions/041). Without these
+    tolerations, the API server adds 300 s for each taint (admission plugin
     DefaultTolerationSeconds, which checks the template in the same way).
     """
     own = job.spec.lost_node_seconds

@@ -46,8 +46,8 @@ def _ingress_rules(job: DIJob) -> list[dict[str, Any]]:
     """Return the ingress rules. The user's rules come first, so that their index in an API error is
     the index in the job.
 
-    With hostNetwork everything is allowed: such a job has a policy only from an earlier spec, and
-    policies cannot distinguish pods with hostNetwork from their node.
+    With hostNetwork everything is allowed, because policies cannot distinguish pods with
+    hostNetwork from their node. Such a job has a policy only if its spec had no hostNetwork before.
     """
     if on_host(job):
         return [{}]

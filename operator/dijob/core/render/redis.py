@@ -2,8 +2,8 @@
 ranks.
 
 It stores nothing (DI-engine uses publish and subscribe, ding/framework/message_queue/redis.py), so
-a new pod can replace the old one. The ranks that started with the old one restart (losses.py). The
-server is not a rank. It is deleted with the ranks when the job is suspended or has ended.
+a new pod can replace the old one. Ranks that started with the old server are restarted (losses.py).
+The server is not a rank. It is deleted with the ranks when the job is suspended or has ended.
 """
 
 import copy
@@ -15,11 +15,11 @@ from dijob.core.render import metadata, policy
 from dijob.core.render.fields import Manifest
 from dijob.core.render.pod import PROBE_PERIOD_SECONDS, limit_toleration
 
-# The fields of the ranks' pods that the server's pod copies: where it may run, and how its image is
-# pulled.
+# The fields that the server's pod copies from the ranks' pods. They say where the pod may run, and
+# how its image is pulled.
 PLACEMENT = ("priorityClassName", "nodeSelector", "tolerations", "imagePullSecrets")
-# The limit of unread output per subscriber. Redis' default of 32 MB would disconnect every
-# subscriber at a message of 64 MB. A subscriber that falls behind by more than this limit is
+# The limit of unread output per subscriber. With Redis' default of 32 MB, a message of 64 MB would
+# disconnect every subscriber. A subscriber that falls behind by more than this limit is
 # disconnected and subscribes again.
 BUFFER = "pubsub 1gb 512mb 60"
 COMMAND = (

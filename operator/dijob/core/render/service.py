@@ -8,7 +8,7 @@ from dijob.core.render.fields import Manifest
 
 
 def headless_spec(job: str) -> Manifest:
-    """Return the spec of the Service of the job of this name."""
+    """Return the spec of the headless Service for the job with this name."""
     return {
         "clusterIP": "None",
         # Names must resolve before a pod is Ready, because programs connect to each other to become

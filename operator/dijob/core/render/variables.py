@@ -1,5 +1,6 @@
-"""The environment of a pod's containers: what is known when the pod is created and, if no launcher
-reads the pod's files, references to the annotations that will hold the peer list.
+"""The environment of a pod's containers: the variables that are known when the pod is created. If
+no launcher reads the pod's files, it also contains references to the annotations that will hold the
+peer list.
 """
 
 import re
@@ -49,9 +50,9 @@ def of_main(
 
 
 def of_other(container: Manifest, member: GangMember, gang: Gang) -> Any:
-    """Return the environment of a container that is not the main one: what is fixed when the pod is
-    created. An init container starts before there is a peer list, so DI_NUM_NODES is the job's
-    current size.
+    """Return the environment of a container that is not the main one: the variables that are fixed
+    when the pod is created. An init container starts before there is a peer list, so DI_NUM_NODES
+    is the job's current size.
     """
     known = {**ditask.of_job(member, gang), "DI_NUM_NODES": str(gang.size)}
     return _before_users(container, _own_address(), *_literal_variables(known))
@@ -84,9 +85,9 @@ def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, s
     """Return the variables that the kubelet reads from an annotation when it starts the container,
     each with that annotation.
 
-    These are all variables that depend on the list. If the container has a launcher, the launcher
-    sets them itself. Then they are only the variables to which the template refers as $(NAME),
-    because the kubelet substitutes these before the launcher runs.
+    Without a launcher, these are all variables that depend on the list. With a launcher, they are
+    only the variables to which the template refers as $(NAME), because the kubelet substitutes them
+    before the launcher runs. The launcher sets all other variables itself.
     """
     named = _referenced_names(main)
     return [

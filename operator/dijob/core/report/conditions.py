@@ -41,7 +41,9 @@ NO_PEERS = "some programs might not know their peers, see the condition Launcher
 
 
 def progress_facts(ctx: Context) -> list[Fact]:
-    """Return the conditions of a job that is neither suspended, deleted nor ended."""
+    """Return the conditions of a job that is not suspended, is not being deleted and has not
+    ended.
+    """
     return [
         _pods_created(ctx),
         _addresses_ready(ctx),
@@ -79,7 +81,7 @@ def _pods_created(ctx: Context) -> Fact:
     if not missing:
         finished = "" if there == size else ", the other ranks have finished"
         return Fact(PodsCreated.AllCreated, f"{there} of {size} pods exist{finished}")
-    # An API error explains more than any state that the operator knows itself.
+    # An API error explains more than the operator's own state.
     if rejection := diagnose.describe_rejections(ctx.world.gang, missing, ctx.observed):
         return Fact(*rejection)
     existing = f"{there} of {size} pods exist"
@@ -113,16 +115,17 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
     """Explain why no peer list is active. `lacking` names the ranks without an address, and why."""
     world, given = ctx.world, ctx.next_status.given_back
     if given and world.no_rank_runs and capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0:
-        message = f"{given.message}; it tries again at {given.until}"
+        message = f"{given.message}; the job tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
     if renewal := _last_loss(ctx):
         # The cause of the loss is shortened, because the names of the ranks must not be cut off.
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten_message(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
-    # Reported only when nothing else is missing, since the server usually starts before the ranks.
+    # The server is reported only if nothing else is missing, because it usually starts before the
+    # ranks.
     if not lacking and (absent := shared_objects.describe_absence(ctx)):
-        message = f"all ranks have addresses and wait for the job's Redis server: {absent}"
+        message = f"all ranks have addresses and are waiting for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
     reason = AddressesReady.AddressMissing if _is_stuck(ctx) else AddressesReady.Gathering
     return Fact(reason, lacking + _describe_start(ctx))
@@ -134,8 +137,8 @@ def _last_loss(ctx: Context) -> Renewal | None:
 
 
 def _is_stuck(ctx: Context) -> bool:
-    """Whether the cluster has reported why a rank has no address. Otherwise its pod is only
-    starting.
+    """Whether the cluster has reported why a rank has no address. If it has not, the rank's pod is
+    just starting.
     """
     ranks, gang = ctx.world.addressless, ctx.world.gang
     pods = [pod for rank in ranks if (pod := ctx.world.pods.get(rank))]
@@ -144,7 +147,7 @@ def _is_stuck(ctx: Context) -> bool:
 
 
 def _describe_joining(ctx: Context) -> str:
-    """Return which desired ranks are missing in the active peer list, and why."""
+    """Return which desired ranks are missing from the active peer list, and why."""
     world, late = ctx.world, ctx.world.addressless
     if not late:
         return ""
@@ -153,7 +156,9 @@ def _describe_joining(ctx: Context) -> str:
 
 
 def _describe_start(ctx: Context) -> str:
-    """Return when the job starts without the ranks that have no address yet; "" if it does not."""
+    """Return when the job will start without the ranks that have no address yet, or "" if it waits
+    for all ranks.
+    """
     least, window = ctx.world.gang.minimum, ctx.job.spec.gather_seconds
     if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:
         return ""
@@ -188,7 +193,7 @@ def _running_fact(ctx: Context) -> Fact:
 
 def _all_run(ctx: Context) -> str:
     """Return how many ranks are running. Until a rank has finished, add the failures so far. After
-    that, add when it finished, and what ends the job.
+    that, add when the last rank finished, and what ends the job.
     """
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
@@ -206,7 +211,7 @@ def _all_run(ctx: Context) -> str:
 
 
 def _peers_ready(ctx: Context) -> Fact:
-    """Whether every rank is Ready and has the newest peer list now. Never latched."""
+    """Whether every rank is currently Ready and has the newest peer list. Never latched."""
     world = ctx.world
     if renewal := _last_loss(ctx):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
@@ -214,7 +219,8 @@ def _peers_ready(ctx: Context) -> Fact:
     lagging = _lagging_ranks(ctx) if world.list_is_active else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
-        # Ready is not enough: a program that bypasses the launcher trains on its own, and listens.
+        # Ready is not enough: a program that bypasses the launcher also listens on its port, but
+        # trains without its peers.
         if without_peers(ctx):
             return Fact(PeersReady.LauncherBypassed, f"{ready}, but {NO_PEERS}")
         return Fact(PeersReady.AllRanksReady, ready)
@@ -233,13 +239,13 @@ def _peers_ready(ctx: Context) -> Fact:
 
 
 def _starting_or_ending(world: World) -> str:
-    """Return why a running program may not be Ready for a moment: it closes its port shortly
-    before it exits.
+    """Return why a running program may briefly be unready: it closes its port shortly before it
+    exits.
     """
     if done := [rank for rank in sorted(world.succeeded) if rank < world.size]:
         verb = "has" if len(done) == 1 else "have"
-        return f"it is probably ending, because {format_ranks(done)} {verb} finished"
-    return "it may be starting or ending"
+        return f"it is probably exiting, because {format_ranks(done)} {verb} finished"
+    return "it may be starting or exiting"
 
 
 def _lagging_ranks(ctx: Context) -> list[int]:

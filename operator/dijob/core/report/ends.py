@@ -16,8 +16,8 @@ from dijob.core.report.optional import optional_conditions
 from dijob.names import CleanPodPolicy
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
-# A pod is ended through its deadline to keep its log (annotations.end_patch). The kubelet's reason
-# for that would mislead a reader who does not expect it.
+# To keep a pod's log, the operator terminates the pod through its deadline (annotations.end_patch).
+# Without this announcement, the reason that the kubelet then reports would mislead readers.
 KEPT = "the pod will show DeadlineExceeded"
 
 
@@ -38,10 +38,10 @@ def _end_cause(ctx: Context, verdict: Verdict) -> Fact:
             text = f"{format_count(failures, 'failure')}, backoffLimit is {limit}"
         case Failed.StartupDeadlineExceeded:
             seconds, why = spec.startup_deadline_seconds, conditions.describe_obstacle(ctx)
-            text = f"not Running within startupDeadlineSeconds, {seconds} s: {why}"
+            text = f"not Running within startupDeadlineSeconds ({seconds} s): {why}"
         case _:
             seconds = spec.active_deadline_seconds
-            text = f"not finished within activeDeadlineSeconds, {seconds} s"
+            text = f"not finished within activeDeadlineSeconds ({seconds} s)"
     return Fact(reason, text + _first_failure(ctx, rank))
 
 
@@ -54,8 +54,9 @@ def _successes_in_words(ctx: Context, reason: Succeeded) -> str:
 
 
 def _first_failure(ctx: Context, rank: int | None) -> str:
-    """Return where the log of the first failure is, and its cause. `rank` is the rank whose end the
-    message describes already. The cause comes last, because it may be long and is cut at its end.
+    """Return where the log of the first failure is, and the cause of that failure. `rank` is the
+    rank whose end the message already describes. The cause comes last, because a long message is
+    truncated at its end.
     """
     if (first := ctx.next_status.first_failure) is None:
         return ""
@@ -70,7 +71,7 @@ def _describe_failure(first: FirstFailure) -> str:
 
 
 def _where_logs_are(ctx: Context, first: FirstFailure) -> str:
-    """Return where the log of the first failure is. If its pod has been re-created since, name the
+    """Return where the log of the first failure is. If its pod has since been re-created, name the
     log of another failed pod.
     """
     failed = completion.failed_pods(ctx)
@@ -80,7 +81,8 @@ def _where_logs_are(ctx: Context, first: FirstFailure) -> str:
     its_own = next((pod for pod in kept if pod.name == first.pod), None)
     pod = its_own or kept[0]
     shown = its_own is not None and _shows_its_failure(pod)
-    log = f"see {_logs_command(pod)}" if shown else f"{_logs_command(pod)} shows only the last run"
+    command = _logs_command(pod)
+    log = f"see {command}" if shown else f"{command} shows only the container's last run"
     return log if pod.finished or pod.deleting else f"{log}; {KEPT}"
 
 

@@ -1,8 +1,8 @@
-"""Derives what happened to a job from a change to its status; the metrics count it.
+"""Compares two statuses of a job, and derives the transitions that the metrics count.
 
-Only one operator stores a given change, whether several operators run or one operator restarts. So
-an operator that counts the changes it has stored itself counts nothing twice, and nothing that
-happened before its start.
+Only one operator stores a given change, even if several operators run or an operator restarts. So
+each operator counts only the changes that it has stored itself. No change is counted twice, and
+changes from before the operator's start are not counted.
 """
 
 from collections.abc import Mapping
@@ -49,9 +49,9 @@ class Milestones:
     """The transitions in one status change.
 
     `started` is the time (seconds) from the job's creation or resumption until it became Running.
-    `recovered` is the time (seconds) from the first rank that was not Ready until all ranks were
-    Ready again, if a rank was lost meanwhile. Both are None if that transition did not happen.
-    `restarts` counts restarts of ranks by cause.
+    `recovered` is the time (seconds) from the moment when the first rank became unready until all
+    ranks were Ready again, if a rank was lost in the meantime. Each of the two is None if its
+    transition did not happen. `restarts` counts restarts of ranks by cause.
     """
 
     started: float | None = None
@@ -77,8 +77,8 @@ def find_milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> 
 
 
 def _seconds_since(since: str, now: datetime) -> float | None:
-    """Return the seconds since a time stamp; at least 0, since another machine's clock set the time
-    stamp.
+    """Return the seconds since a timestamp. The result is at least 0, because the timestamp is from
+    another machine's clock.
     """
     begin = parse_time(since)
     return max(0.0, (now - begin).total_seconds()) if begin else None
@@ -95,8 +95,8 @@ def _is_start(old: Status) -> bool:
 
 
 def _recovery_seconds(old: Status, new: Status, now: datetime) -> float | None:
-    """Return the seconds from the first rank that was not Ready until now, if the change ends a
-    recovery from a loss; else None.
+    """Return the seconds since the first rank became unready if the change ends a recovery from a
+    loss, else None.
     """
     before, loss = find_condition(old, PeersReady), new.last_renewal
     back = is_true(new, PeersReady) and not is_true(old, PeersReady)

@@ -1,8 +1,9 @@
-"""Builds the conditions that a job has only once they have been relevant: Invalid, Suspended,
+"""Builds the conditions that a job does not have until they are relevant: Invalid, Suspended,
 Paused, warnings about the spec, and the objects that all ranks share.
 
-A condition that was never a problem is left out, so that `kubectl describe` stays short. One that
-was a problem stays and becomes False (or True), so that programs which wait for it see the change.
+A condition that was never a problem is left out, so that `kubectl describe` stays short. A
+condition that was a problem is kept and changes to False (or True), so that programs which wait for
+this condition see the change.
 """
 
 from collections.abc import Callable
@@ -32,8 +33,8 @@ TEMPLATE_CHANGED = (
 )
 
 PAUSED = (
-    "paused: the operator creates, changes and deletes nothing for this job, and replaces no lost"
-    f" pod, until the annotation {names.ANNOTATION_PAUSED} is removed"
+    "paused: the operator does not create, change or delete any objects of this job, and does not"
+    f" replace lost pods, until the annotation {names.ANNOTATION_PAUSED} is removed"
 )
 
 
@@ -92,8 +93,9 @@ def without_peers(ctx: Context) -> list[str]:
 
 
 def _reported_by(ctx: Context, what: str, report: Callable[[Containers], str]) -> list[str]:
-    """Return a sentence that names the ranks with this report in their termination messages, and
-    quotes the report of the lowest rank; [] if there is none.
+    """Return a list with one sentence, which names the ranks that have this report in their
+    termination messages and quotes the report of the lowest rank. Return [] if no rank has such a
+    report.
     """
     pods = ctx.world.pods.items()
     found = {rank: report(pod.containers) for rank, pod in sorted(pods) if report(pod.containers)}

@@ -11,18 +11,18 @@ from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady
 
-# The losses whose cause is a failed program.
+# The reasons of losses that a failed program caused.
 FAILURES = (AddressesReady.PodFailed.name, AddressesReady.FailurePolicy.name)
 
 
 def past_failures(ctx: Context) -> str:
-    """Return the failures counted against backoffLimit as the rest of a sentence; "" if there are
+    """Return the failures counted against backoffLimit as the end of a sentence, or "" if there are
     none. The last failure is described if it is still known, from its pod or from the last loss.
     """
     charged = ctx.next_status.restarts
     if not charged:
         return ""
-    # Times in Kubernetes' format sort as text.
+    # Times in Kubernetes' format can be sorted as text.
     time, description = max([*_of_pods(ctx), *_of_renewal(ctx)], default=("", ""))
     last = f", the last at {time}: {description}" if description else ""
     return f"; {format_count(charged, 'failure')} so far{last}"

@@ -1,4 +1,4 @@
-"""Reports changes to existing objects that the API server rejects."""
+"""Reports that the API server rejects changes to existing objects."""
 
 from dijob.core.actions import Action
 from dijob.core.decide import changes
@@ -25,10 +25,10 @@ CANNOT = {
 
 
 def rejection_facts(ctx: Context, actions: tuple[Action, ...] | None) -> list[Fact]:
-    """Return the condition about rejected changes, [] if there is nothing to report.
+    """Return the condition about rejected changes, or [] if there is nothing to report.
 
-    `actions` is None if this reconciliation only writes the status. Then, and while a failure is
-    not stored yet, the actions are not known, so the condition is not set to False.
+    `actions` is None if this reconciliation only writes the status. In that case, and while a
+    failure has not been stored yet, the actions are unknown, so the condition is not set to False.
     """
     refused = [
         (each, rejection)
@@ -53,8 +53,8 @@ def rejection_facts(ctx: Context, actions: tuple[Action, ...] | None) -> list[Fa
 
 
 def _is_news(rejection: ApiRejection) -> bool:
-    """Whether a rejection is reported. A single call without a response is not: it usually succeeds
-    the next time.
+    """Whether a rejection is reported. A single call without a response is not reported, because
+    the next attempt usually succeeds.
     """
     return rejection.why is not RejectionCause.UNAVAILABLE or rejection.attempts > 1
 

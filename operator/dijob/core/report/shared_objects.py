@@ -37,10 +37,10 @@ def _service_facts(ctx: Context) -> list[Fact]:
         taken = rejection.why is RejectionCause.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, not_created(service, rejection))]
-    # While it is being created for the first time, there is nothing to report.
+    # While the Service is being created for the first time, there is nothing to report.
     if service in ctx.observed.existing:
         spec = render_service.headless_spec(ctx.world.gang.job)
-        # The ranks of an ended job need no names.
+        # The ranks of an ended job need no DNS names.
         name = ctx.world.gang.job
         if not ctx.job.status.ended and (changed := changed_fields(ctx.observed, name, spec)):
             return [Fact(ServiceReady.ServiceChanged, describe_edit(name, changed))]
@@ -64,7 +64,9 @@ def _policy_facts(ctx: Context) -> list[Fact]:
 
 
 def _describe_removal(ctx: Context, key: str) -> str:
-    """Describe a missing object ("service/x") that is deleted repeatedly; "" if it is not."""
+    """Describe a missing object ("service/x") that was deleted repeatedly. Return "" if it was
+    not.
+    """
     due = paused_until(ctx.observed.creations.get(key), ctx.now)
     if due is None:
         return ""
@@ -82,12 +84,12 @@ def _redis_facts(ctx: Context) -> list[Fact]:
 
 
 def server_fact(ctx: Context) -> Fact:
-    """Return whether the job's server is ready, and if not, why."""
+    """Return the condition that says whether the job's Redis server is ready, and if not, why."""
     name, observed = ctx.world.gang.server, ctx.observed
     if ctx.redis_is_ready:
         return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
     # Rejections come first: as long as one object is missing, the state of the others does not
-    # help.
+    # matter.
     for kind in REDIS_KINDS:
         if rejection := observed.rejections.get(f"{kind}/{name}"):
             message = not_created(f"{kind}/{name}", rejection)
@@ -107,17 +109,17 @@ def server_fact(ctx: Context) -> Fact:
 
 
 def describe_edit(name: str, fields: Iterable[str]) -> str:
-    """Return what to do about a Service of which these fields were changed."""
+    """Return the advice about a Service in which somebody has changed these fields."""
     return (
         f"service {name} was changed ({', '.join(fields)}), and the operator has no permission to"
-        " change services: delete it, and the operator re-creates it (kubectl delete service"
-        f" {name})"
+        " change services: delete the service, and the operator re-creates it (kubectl delete"
+        f" service {name})"
     )
 
 
 def not_created(key: str, rejection: ApiRejection) -> str:
-    """Return why a shared object ("service/x") could not be created. The object is named unless
-    the message names it: the message of a webhook may not.
+    """Return why a shared object ("service/x") could not be created. The object's name is added if
+    the message does not contain it, which can happen with messages from webhooks.
     """
     kind, _, name = key.partition("/")
     names_it = rejection.why not in FROM_API or f'"{name}"' in rejection.message
@@ -127,5 +129,7 @@ def not_created(key: str, rejection: ApiRejection) -> str:
 
 
 def describe_absence(ctx: Context) -> str:
-    """Return why the job's own server is not ready; "" if it is, or if the job has none."""
+    """Return why the job's own Redis server is not ready; "" if it is ready, or if the job has
+    none.
+    """
     return "" if ctx.redis_is_ready else server_fact(ctx).message

@@ -19,8 +19,8 @@ SUSPENDED = "the job is suspended: set spec.suspend to false to resume it"
 
 
 def suspension_facts(ctx: Context) -> list[Fact]:
-    """Return the conditions of a job that is suspended, or that waits for its old pods to end
-    before it resumes.
+    """Return the conditions of a job that is suspended, or that is waiting for its old pods to
+    terminate before it resumes.
     """
     left = ctx.observed.all_pods
     ending = f"; {diagnose.still_ending(left, ctx.now)}" if left else ""
@@ -58,11 +58,14 @@ def deletion_facts(ctx: Context) -> list[Fact]:
 
 
 def deletion_wait_fact(job: Metadata) -> Fact:
-    """Return what the deletion of the job waits for."""
+    """Return what the deletion of the job is waiting for."""
     foreign = [each for each in job.finalizers if each not in OF_KUBERNETES]
     if foreign:
         return Fact(Terminating.HeldByFinalizer, f"the job is being deleted: {held_by(foreign)}")
-    return Fact(Terminating.WaitsForPods, "the job is being deleted and waits for its pods to end")
+    return Fact(
+        Terminating.WaitsForPods,
+        "the job is being deleted and is waiting for its pods to terminate",
+    )
 
 
 def _pods_in_words(ctx: Context) -> str:

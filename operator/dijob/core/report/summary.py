@@ -41,8 +41,8 @@ def job_phase(status: Status) -> Phase:
 
 
 def job_message(status: Status) -> str:
-    """Return the most important sentence now: why the job ended, what is wrong, or what the job
-    waits for. It has at most MESSAGE_LIMIT characters.
+    """Return the sentence that is currently most important: why the job ended, what is wrong, or
+    what the job is doing. It has at most MESSAGE_LIMIT characters.
     """
     sentence = _main_sentence(status)
     doubts = [] if is_true(status, reasons.Failed) else _list_doubts(status)
@@ -62,7 +62,7 @@ def _list_doubts(status: Status) -> Iterator[str]:
 
 
 def _main_sentence(status: Status) -> str:
-    # In the order of significance: the end, what the user has asked for, what is wrong, and what a
+    # In order of significance: the end, what the user has asked for, what is wrong, and what a
     # starting job waits for, from the pods to the peers.
     for type_, bad in (
         (reasons.Failed, "True"),
@@ -117,7 +117,9 @@ def write_pressure(old: Status, new: Status) -> Pressure:
 
 
 def _waits_for_old_pods(status: Status) -> bool:
-    """Whether the job was applied while pods of a deleted job of the same name are still ending."""
+    """Whether the job was applied while pods of a deleted job with the same name are still
+    terminating.
+    """
     created = find_condition(status, reasons.PodsCreated)
     return created is not None and created.reason == reasons.PodsCreated.WaitingForOldPod.name
 
@@ -134,8 +136,8 @@ def reported_problems(status: Status) -> frozenset[tuple[str, str, str]]:
 
 
 def _is_news(old: Status, new: Status) -> bool:
-    """Whether a user may wait for the change: a problem that appears or disappears, or a success.
-    A success that is not stored yet would be lost with its pod.
+    """Whether a user is probably waiting for the change: a problem that appears or disappears, or a
+    success. A success that is not stored yet would be lost with its pod.
     """
     together = is_true(old, reasons.PeersReady) != is_true(new, reasons.PeersReady)
     succeeded = old.succeeded_ranks != new.succeeded_ranks
@@ -143,9 +145,9 @@ def _is_news(old: Status, new: Status) -> bool:
 
 
 def _is_urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: the job runs, ends, is paused or suspended, its
-    peer list becomes active or stale, or a failure is counted. The next action depends on these
-    (for example, a failed pod is deleted only after its failure is stored).
+    """Whether a change must be written at once: the job starts to run, ends, is paused or
+    suspended, its peer list becomes active or stale, or a failure is counted. The next action
+    depends on these (for example, a failed pod is deleted only after its failure is stored).
     """
     begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
     begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)
@@ -162,7 +164,8 @@ def _is_urgent(old: Status, new: Status) -> bool:
 def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
     """Return the status with the facts as its conditions. Other conditions stay as they are."""
     kept = {condition.type: condition for condition in status.conditions}
-    # The first status is written with a delay, so its conditions have been False since the start.
+    # The first status is written some time after the start, but a condition that is False in it has
+    # been False since the start.
     first = not status.phase
     for fact in facts:
         type_ = fact.reason.condition
@@ -193,13 +196,13 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
 
 
 def _condition_event(status: Status, before: Condition | None, now: Condition) -> Event | None:
-    """Return the event of a condition that changed to `now`. `status` is the old status."""
+    """Return the event for a condition that changed to `now`. `status` is the old status."""
     if before and (before.status, before.reason) == (now.status, now.reason):
         return None
     reason = reasons.find_reason(now.type, now.reason)
     if reason is None or reason.entry.event is EventType.NONE:
         return None
-    # At the first start the event of Running already says that all ranks are Ready.
+    # At the first start, the Running event already says that all ranks are Ready.
     if reason is reasons.PeersReady.AllRanksReady and not is_true(status, reasons.Running):
         return None
     warning = reason.entry.event is EventType.WARNING
@@ -211,7 +214,7 @@ def _condition_event(status: Status, before: Condition | None, now: Condition) -
 
 
 def _time_false(before: Condition | None, now: Condition) -> str:
-    """Return how long the condition was False, for the end of an event's message."""
+    """Return how long the condition was False, as the end of an event's message."""
     start = parse_time(before.last_transition_time) if before and before.status == "False" else None
     end = parse_time(now.last_transition_time)
     return f", after {(end - start).total_seconds():.0f} s" if start and end else ""

@@ -60,7 +60,7 @@ async def test_the_event_names_the_lease_its_holder_and_its_creation() -> None:
     assert event["message"] == (
         "release dijob-system/dijob does not reconcile this job: Lease dijob-operator in namespace"
         f" ns, created at {CREATED}, assigns the namespace to release team/x [2026-11-26] FORGED."
-        " If that release no longer runs: kubectl delete lease dijob-operator -n ns"
+        " If that release is no longer running: kubectl delete lease dijob-operator -n ns"
     )
 
 

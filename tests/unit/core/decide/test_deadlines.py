@@ -33,7 +33,7 @@ def test_the_active_deadline_ends_a_running_job(seconds: float, failed: bool) ->
     assert (decided.status.phase == "Failed") is failed
     if failed:
         assert says(decided)["Failed"] == ("True", "DeadlineExceeded")
-        assert "activeDeadlineSeconds, 60" in decided.status.message
+        assert "activeDeadlineSeconds (60 s)" in decided.status.message
     else:
         # The next reconciliation is at the deadline.
         assert decided.requeue_after == pytest.approx(1.5)
@@ -51,7 +51,7 @@ def test_the_startup_deadline_names_the_rank_that_never_came() -> None:
     decided, _ = then(owner, waiting, 31)
     assert says(decided)["Failed"] == ("True", "StartupDeadlineExceeded")
     assert (
-        "startupDeadlineSeconds, 30 s: rank 2: ImagePullBackOff: no such image"
+        "startupDeadlineSeconds (30 s): rank 2: ImagePullBackOff: no such image"
         in decided.status.message
     )
 

@@ -119,7 +119,7 @@ def test_all_ranks_restart_with_a_new_server_without_counted_failures(other: Pod
         "BrokerLost",
         "0-2",
     )
-    assert "rank 0: the Redis server job-mq that it started with is gone" in lost.status.message
+    assert "the Redis server job-mq that the rank started with is gone" in lost.status.message
     assert (lost.status.renewals, lost.status.restarts) == (1, 0)
     waiting = plan(stored(running, lost), seen(*ranks, by=replace(other, ready=False)), later(61))
     assert PublishAddresses not in kinds(waiting)

@@ -78,7 +78,7 @@ def test_a_job_does_not_resume_before_its_old_pods_are_gone() -> None:
     decided, owner = then(owner, ending, 11, suspend=False)
     assert decided.actions == ()
     assert says(decided)["Suspended"] == ("True", "Suspending")
-    assert "3 pods still ending" in decided.status.message
+    assert "3 pods still terminating" in decided.status.message
     assert then(owner, observed(), 12)[0].status.suspend_time is None
 
 

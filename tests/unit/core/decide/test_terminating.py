@@ -52,7 +52,7 @@ def test_a_held_job_without_pods_is_not_running() -> None:
     assert says(decided)["Terminating"] == ("True", "HeldByFinalizer")
     assert decided.status.message == (
         f"the job is being deleted: finalizer {HOLD} blocks its deletion until the controller that"
-        " set it removes it; no pods are left"
+        " set the finalizer removes it; no pods are left"
     )
     assert [event.reason for event in decided.events if event.warning] == ["HeldByFinalizer"]
 
@@ -78,7 +78,7 @@ def test_pods_that_a_foreground_deletion_waits_for_are_named() -> None:
     )
     decided = plan(going(running(), "foregroundDeletion"), observed(left), later(4))
     assert says(decided)["Terminating"] == ("True", "WaitsForPods")
-    assert "1 pod still ending (pod job-1: container proxy was still" in decided.status.message
+    assert "1 pod still terminating (pod job-1: container proxy was still" in decided.status.message
 
 
 def test_a_foreground_deletion_does_not_wait_for_a_lost_node() -> None:

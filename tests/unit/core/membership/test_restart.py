@@ -273,7 +273,7 @@ def test_a_rank_that_does_not_restart_is_recreated_and_reported() -> None:
     assert (peers.status, peers.message.split(":")[0]) == ("False", "rank 1")
     assert (peers.reason, peers.message) == (
         "Renewing",
-        "rank 1: its program has up to 30 s to end, and restarts with the new peer list",
+        "rank 1: its program has up to 30 s to exit, and then restarts with the new peer list",
     )
     gives_up = plan(owner, seen, later(bound)).status
     assert gives_up.last_renewal is not None
@@ -338,5 +338,5 @@ def test_a_program_that_saves_a_checkpoint_has_its_full_grace_period() -> None:
     )
     # A rank that is not Ready for another reason is reported, too.
     assert says.reason == "RankNotReady"
-    assert "rank 1: its program has up to 600 s to end" in says.message
+    assert "rank 1: its program has up to 600 s to exit" in says.message
     assert "rank 2: container di-container: Error: boom" in says.message

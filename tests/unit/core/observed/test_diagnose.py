@@ -31,7 +31,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
         "taken",
     ),
     "rejected": (None, {"rejections": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
-    "old one ends": (view(1, deleting=True), {}, "its old pod is still ending"),
+    "old one ends": (view(1, deleting=True), {}, "its old pod is still terminating"),
     "T2: the pod that its node did not admit ends": (
         view(1, deleting=True),
         {"creations": NOT_ADMITTED},
@@ -54,7 +54,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "its image is on the way": (
         view(1, unstarted=True, image="a/b:1"),
         {},
-        "its node does not have its image yet: a/b:1",
+        "its node does not have the image yet: a/b:1",
     ),
     "no launcher": (
         view(1, unstarted=True, complaint=NO_LAUNCHER),
@@ -116,7 +116,7 @@ def test_every_kind_of_rejection_of_a_pod_has_a_reason() -> None:
 
 def test_the_reason_of_a_rejecting_node_stays_while_the_old_pod_ends() -> None:
     """T2: the old pod keeps the name for a moment."""
-    waits = refused("waiting for the old pod job-1 to end", RejectionCause.TERMINATING)
+    waits = refused("waiting for the old pod job-1 to terminate", RejectionCause.TERMINATING)
     seen = Observed(rejections={"pod/job-1": waits}, creations=NOT_ADMITTED)
     assert diagnose.describe_rejections(gang(), [1], seen) is None
     assert diagnose.without_address(gang(), [1], seen, NOW) == "rank 1: NodePorts: no"

@@ -89,7 +89,7 @@ HEADLINES = {
     ),
     "torchrun": (
         TORCHRUN,
-        "torchrun's local rank 2 exited -9, and its own error is further up in the log",
+        "torchrun's local rank 2 exited -9, and the error of that process is further up in the log",
     ),
     "nothing": ("", ""),
     "blank lines": ("\n \n", ""),

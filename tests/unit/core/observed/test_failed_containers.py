@@ -82,7 +82,7 @@ AGAIN: Body = {"state": RUNNING, "lastState": terminated(1)}
     [
         ({"state": terminated(1)}, True, "see `kubectl logs job-0`"),
         (AGAIN, True, "see `kubectl logs job-0`"),
-        (AGAIN, False, "`kubectl logs job-0` shows only the last run"),
+        (AGAIN, False, "`kubectl logs job-0` shows only the container's last run"),
         ({"state": {"waiting": {}}, "lastState": terminated(1)}, False, "see `kubectl logs job-0`"),
     ],
     ids=["ended", "its launcher waits", "runs again without one", "waits to run again"],

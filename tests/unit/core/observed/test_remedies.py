@@ -7,7 +7,7 @@ from dijob.core.observed.remedies import with_remedy
 from samples.builders import pod_body, read
 from samples.statuses import main_status
 
-OFF = '(set launcher: "Off", since the launcher runs as process 1)'
+OFF = '(set launcher: "Off", because the launcher runs as process 1)'
 PROCESS_1 = [
     "s6-overlay-suexec: fatal: can only run as pid 1",
     "can only run as pid 1",

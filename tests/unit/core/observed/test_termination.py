@@ -41,7 +41,8 @@ HELD: dict[str, tuple[Body, float, str]] = {
     "a sidecar that ignores TERM": (
         body(**statuses(proxy=RUNS, di_container=ENDED)),
         20,
-        f"container proxy was still running at the node's last report, and may run until {UNTIL} (",
+        "container proxy was still running as of the node's last report, and may run until"
+        f" {UNTIL} (",
     ),
     "two plain containers": (
         body(**statuses(di_container=RUNS, second=RUNS)),
@@ -56,8 +57,8 @@ HELD: dict[str, tuple[Body, float, str]] = {
     "a finalizer": (
         body("example.com/hold", **statuses(di_container=ENDED)),
         20,
-        "finalizer example.com/hold blocks its deletion until the controller that set it removes"
-        " it",
+        "finalizer example.com/hold blocks its deletion until the controller that set the"
+        " finalizer removes it",
     ),
     "many finalizers": (
         body(*(f"x.io/{n}" for n in range(9)), **statuses(di_container=ENDED)),
@@ -72,7 +73,7 @@ HELD: dict[str, tuple[Body, float, str]] = {
     "a node that does not remove it": (
         body(grace=2, **statuses(di_container=ENDED)),
         400,
-        f"its grace period ended at {UNTIL}, and node node-a has not removed it",
+        f"its grace period ended at {UNTIL}, and node node-a has not removed the pod",
     ),
 }
 
@@ -95,9 +96,8 @@ def test_the_message_of_a_job_names_what_its_lost_rank_waits_for(owner: Any) -> 
     seen = observed(*others, read(body(**statuses(proxy=RUNS, di_container=ENDED))))
     lost = stored(owner, plan(owner, seen, NOW))
     said = plan(lost, seen, later(1)).status
-    assert "rank 1: its old pod is still ending: container proxy was still running" in " ".join(
-        each.message for each in said.conditions
-    )
+    waits = "rank 1: its old pod is still terminating: container proxy was still running"
+    assert waits in " ".join(each.message for each in said.conditions)
 
 
 def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
@@ -108,7 +108,8 @@ def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
     seen = observed(read(body("example.com/hold", **statuses(di_container=ENDED))))
     owner = stored(owner, plan(owner, seen, NOW))
     said = plan(owner, seen, later(1)).status.message
-    assert "1 pod still ending (pod job-1: finalizer example.com/hold blocks its deletion" in said
+    waits = "1 pod still terminating (pod job-1: finalizer example.com/hold blocks its deletion"
+    assert waits in said
     resumed = owner.model_copy(update={"spec": job().spec})
     assert "finalizer example.com/hold" in plan(resumed, seen, later(2)).status.message
 
@@ -118,15 +119,21 @@ def test_the_deletion_of_a_former_jobs_pod_is_explained() -> None:
     why = parse_termination(body("example.com/hold")).reason(NOW)
     rejection = name_in_use(RejectionCause.TERMINATING, "pod job-1", NOW, None, why)
     assert rejection.message.startswith(
-        "waiting for the old pod job-1 to end: finalizer example.com"
+        "waiting for the old pod job-1 to terminate: finalizer example.com"
     )
 
 
 @pytest.mark.parametrize(
     ("meta", "whose"),
     [
-        ({"labels": {LABEL_JOB: "c17"}}, "belongs to a former DIJob c17, by its labels: delete"),
-        ({"labels": {LABEL_SERVER: "c17"}}, "belongs to a former DIJob c17, by its labels: delete"),
+        (
+            {"labels": {LABEL_JOB: "c17"}},
+            "belongs to a former DIJob c17, according to its labels: delete",
+        ),
+        (
+            {"labels": {LABEL_SERVER: "c17"}},
+            "belongs to a former DIJob c17, according to its labels: delete",
+        ),
         (
             {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]},
             "belongs to ReplicaSet web-1: delete",

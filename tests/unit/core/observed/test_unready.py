@@ -79,25 +79,25 @@ CASES: dict[str, tuple[Pod, str]] = {
     ),
     "a sidecar that is not ready": (
         unready(init=[SIDECAR | {"readinessProbe": FAILS}], before=[runs("proxy", ready=False)]),
-        f"{PROXY} readinessProbe does not succeed",
+        f"{PROXY} readinessProbe is failing",
     ),
     "a second container that is not ready": (
         unready(
             containers=[BESIDE | {"readinessProbe": FAILS}],
             now=[runs(), runs("proxy", ready=False)],
         ),
-        f"{PROXY} readinessProbe does not succeed",
+        f"{PROXY} readinessProbe is failing",
     ),
     "a second container that has not started": (
         unready(
             containers=[BESIDE | {"startupProbe": FAILS, "readinessProbe": FAILS}],
             now=[runs(), runs("proxy", ready=False, started=False)],
         ),
-        f"{PROXY} startupProbe does not succeed",
+        f"{PROXY} startupProbe is failing",
     ),
     "a second container that has exited 0": (
         unready(containers=[BESIDE], now=[runs(), ends(0)]),
-        "container proxy exited 0, and a pod with an ended container is not Ready",
+        "container proxy exited 0, and a pod with a terminated container is not Ready",
     ),
     "a readiness gate that is not set": (
         unready(**GATE),
@@ -109,11 +109,11 @@ CASES: dict[str, tuple[Pod, str]] = {
     ),
     "its own readiness probe": (
         unready(main={"readinessProbe": FAILS}, now=[runs(ready=False)]),
-        "its program is running, but its readinessProbe does not succeed",
+        "its program is running, but its readinessProbe is failing",
     ),
     "its own startup probe": (
         unready(main={"startupProbe": FAILS}, now=[runs(ready=False, started=False)]),
-        "its program is running, but its startupProbe does not succeed",
+        "its program is running, but its startupProbe is failing",
     ),
     "the operator's probe: its program does not listen": (
         unready(now=[runs(ready=False)]),
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Pod, str]] = {
             before=[runs("proxy", ready=False, started=False)],
             now=[waits()],
         ),
-        f"{PROXY} startupProbe does not succeed",
+        f"{PROXY} startupProbe is failing",
     ),
     "the gate, and a sidecar that nothing waits for": (
         unready(
@@ -189,7 +189,7 @@ async def test_the_message_quotes_the_probe_and_its_events_are_read_once() -> No
     assert api.reads == 1
     known = with_probe(FAILING, memory.probes)
     why = "dial tcp <pod IP>:80: connection refused"
-    assert told(known) == f"{PROXY} readinessProbe does not succeed: {why}"
+    assert told(known) == f"{PROXY} readinessProbe is failing: {why}"
     memory.saw_pods([read(pod_body())], NOW)
     assert memory.probes == {}
 

@@ -17,8 +17,8 @@ NOWHERE = (
     " kubelet does not respond"
 )
 NOBODY = (
-    "rank 0: scheduler nobody has not considered the pod within 10 s: it is not installed, or not"
-    " running"
+    "rank 0: scheduler nobody has not considered the pod within 10 s: that scheduler is not"
+    " installed, or not running"
 )
 
 
@@ -74,7 +74,7 @@ def needs(spec: Body, **status: Any) -> Body:
         pytest.param(
             {"resourceClaims": CLAIMS},
             {},
-            "a ResourceClaim made from the ResourceClaimTemplate two-gpus (kubectl get"
+            "a ResourceClaim created from the ResourceClaimTemplate two-gpus (kubectl get"
             " resourceclaimtemplate two-gpus) and for the ResourceClaim fast (kubectl get"
             " resourceclaim fast)",
             id="no claim was made",

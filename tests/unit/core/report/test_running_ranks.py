@@ -38,7 +38,7 @@ def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
     decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
     owner = stored(running(), decided)
     said = "rank 2: its program is running but not Ready:"
-    usual, log = "it may be starting or ending", "kubectl logs job-2 may show why"
+    usual, log = "it may be starting or exiting", "kubectl logs job-2 may show why"
     assert decided.requeue_after == 60.5
     assert peers(owner, *pods, seconds=59) == ("Starting", f"{said} {usual}")
     assert peers(owner, *pods, seconds=60) == ("RankNotReady", f"{said} {log}")
@@ -73,7 +73,7 @@ NOT_READY = {
             listed(2, ready=False, last_end=CRASH, ended=format_time(later(-60))),
         ),
         "Starting",
-        "rank 2: its program is running but not Ready: it may be starting or ending",
+        "rank 2: its program is running but not Ready: it may be starting or exiting",
     ),
 }
 
@@ -106,7 +106,7 @@ def test_a_rank_that_is_not_ready_after_others_have_finished_is_probably_ending(
     reason, message = peers(running(), listed(0, ready=False), listed(1), done(2))
     assert reason == "Starting"
     assert message == (
-        "rank 0: its program is running but not Ready: it is probably ending, because rank 2 has"
+        "rank 0: its program is running but not Ready: it is probably exiting, because rank 2 has"
         " finished"
     )
 

@@ -8,9 +8,9 @@ def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address.
 
     DI-engine's own parser reads only DI_RANK and DI_NODES (ding/entry/cli_parsers/k8s_parser.py).
-    It computes a node id as DI_RANK * workers + i. With a queue other than nng it omits the node
-    ids, so the launcher passes them (its ditask/ditask.go). The other variables are for other
-    programs.
+    It computes a node id as DI_RANK * workers + i. With a queue other than nng, the parser omits
+    the node ids, so the launcher passes them (the launcher's ditask/ditask.go). The other variables
+    are for other programs.
     """
     return {
         **of_job(member, gang),
@@ -40,9 +40,9 @@ def _queue_variables(gang: Gang) -> dict[str, str]:
     if gang.redis is not None:
         env |= {"DI_REDIS_HOST": gang.redis[0], "DI_REDIS_PORT": str(gang.redis[1])}
     if gang.queue == Queue.REDIS:
-        # DI-engine's listener thread ends when it logs a lost connection, because the message does
-        # not fit its format, and rich's handler raises (ditk/logging/terminal.py). With the plain
-        # handler it reconnects.
+        # DI-engine's listener thread exits when it logs a lost connection. The message does not
+        # match the log format, so rich's handler raises an exception (ditk/logging/terminal.py).
+        # With the plain handler, the thread reconnects.
         env |= {"DISABLE_RICH": "1"}
     if gang.queue.startswith(Queue.TORCHRPC):
         # RDMA does not support fork without these (rdmamojo.com, ibv_fork_init). Nothing else reads

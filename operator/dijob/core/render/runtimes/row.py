@@ -1,4 +1,4 @@
-"""A row of the table of runtimes, which each runtime's file defines."""
+"""A row of the table of runtimes. Each runtime's file defines its own row."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ AnnotationBuilder = Callable[[Gang, tuple[str, ...]], str]
 class RuntimeRow:
     """One runtime.
 
-    `env` returns the variables that are known when the pod is created. `list_env` are those that
-    depend on the peer list, each with the annotation that holds its value (annotations.py).
+    `env` returns the variables that are known when the pod is created. `list_env` are the variables
+    that depend on the peer list, each with the annotation that holds its value (annotations.py).
     `annotation_builders` return the values of the annotations in the runtime's traits
     (names.RuntimeTraits).
     """

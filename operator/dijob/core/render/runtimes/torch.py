@@ -2,8 +2,8 @@
 
 torchrun reads the default of each option from PET_<OPTION> (torch 1.13 to 2.x,
 torch/distributed/run.py and argparse_util.py). It sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR
-and MASTER_PORT for its child processes itself. A program that is started without torchrun gets
-those of the pod's first process.
+and MASTER_PORT for its child processes itself. A program that is started without torchrun gets the
+variables of the pod's first process.
 """
 
 from typing import Final
