@@ -247,7 +247,7 @@ audit: bills ## query PyPI for known vulnerabilities of the locked packages, and
 # long. Every file is listed by name: pytest drops a file argument if a later folder argument contains it, and then uses the folder's
 # order. Three workers on two cores: with two workers, the cores were idle for a quarter of the e2e tests and a third of the apiserver
 # tests.
-FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss first_steps queues doctor operators_node_loss dqn_losses healing redis \
+FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss first_steps queues doctor operators_node_loss healing redis \
 	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli stacks ui gate any_image examples room torchrun \
 	contract \
 	redis_losses)
@@ -374,7 +374,7 @@ demo: venv ## train a real DQN on four pods (~16 min the first time, then ~4 min
 	@$(PY) tests/e2e/demo.py
 
 .PHONY: test
-test: ## run all checks and tests that CI runs (~50 min the first time, then ~30 min)
+test: ## run all checks and tests that CI runs (~60 min the first time, then ~45 min)
 	@begin=$$SECONDS; for stage in check unit-covered cluster-build images apiserver e2e; do \
 	  echo "==> [$$((SECONDS - begin)) s] make $$stage"; $(MAKE) --no-print-directory $$stage; done; \
 	echo "==> all passed in $$((SECONDS - begin)) s"

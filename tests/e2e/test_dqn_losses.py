@@ -9,7 +9,9 @@ from identity import identities
 from jobs import REAL_SECONDS
 from space import Body, Space, measured
 
-pytestmark = pytest.mark.e2e
+# test_tasks_dqn.py shows in `make test` that a DQN survives the loss of its learner, and
+# test_renewals.py and test_healing.py show which ranks restart.
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 JOB = "cartpole-dqn"
 

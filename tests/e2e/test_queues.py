@@ -15,7 +15,11 @@ from space import Body, Space, measured
 
 pytestmark = pytest.mark.e2e
 
-QUEUES = pytest.mark.parametrize("queue", ["nng", "redis", "torchrpc:cpu"])
+QUEUES = pytest.mark.parametrize(
+    "queue",
+    # test_redis.py sends events over Redis in `make test`.
+    ["nng", pytest.param("redis", marks=pytest.mark.long), "torchrpc:cpu"],
+)
 
 
 def over(queue: str) -> Body:

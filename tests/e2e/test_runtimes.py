@@ -135,7 +135,7 @@ WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("queue", ["nng", "redis"])
+@pytest.mark.parametrize("queue", ["nng", pytest.param("redis", marks=pytest.mark.long)])
 def test_a_plain_script_joins_one_world_however_it_is_started(space: Space, queue: str) -> None:
     """In a venv with bash -c, with python -m, and with a sitecustomize of the user."""
     _, code = yaml.safe_load_all((EXAMPLES / "runner.yaml").read_text())
