@@ -114,9 +114,9 @@ class Spec(Written):
     """The admission timeout: how long a job without a running rank may hold pods while a rank below
     minReplicas cannot start, because its pod has no node or is rejected (a quota is full). A job
     has no running rank before it has started, and while all its ranks restart. After the timeout,
-    the job deletes pods and tries again later. If a quota is full, it deletes all its pods.
-    Otherwise, if other pods are waiting for a node, it deletes its pods that have one. Defaults to
-    300."""
+    the operator deletes pods of the job and retries later: all of them if a quota is full;
+    otherwise only those that have a node, and only if pods outside the job are waiting for a node.
+    Defaults to 300."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
     """How long pods stay on a node that is unreachable or not ready, before Kubernetes evicts them
     and the job continues elsewhere. A change applies only to pods that are created after it. A
@@ -126,7 +126,8 @@ class Spec(Written):
     """Number of restarts after failures, over all ranks, before the job is marked Failed.
     Evictions, lost nodes and pods deleted by hand do not count."""
     failure_policy: Annotated[FailurePolicy, Mutable.UNTIL_ENDED] = FailurePolicy()
-    """The action taken when a rank fails, by its exit code, its pod's conditions or its task."""
+    """Which action to take when a rank fails, depending on its exit code, its pod's conditions, or
+    its task."""
     success_policy: Annotated[SuccessPolicy, Mutable.UNTIL_ENDED] = names.ALL_REPLICAS
     """Which ranks must succeed for the job to succeed: AllReplicas (the default), Rank0, or the
     name of a task (all ranks of that task). When they have succeeded, the job ends, and

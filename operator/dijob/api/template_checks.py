@@ -66,7 +66,9 @@ _OWN: Final = {
     "initContainers": OWN_CONTAINERS,
     "volumes": OWN_VOLUMES,
 }
-OWN_NAME_MESSAGE: Final = "is the name of a part that the operator adds: choose another name"
+OWN_NAME_MESSAGE: Final = (
+    "is reserved for a container or volume that the operator adds: choose another name"
+)
 
 
 def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ class Duration(click.ParamType[float]):
 
 
 def _parse_seconds(text: str) -> float | None:
-    """Convert a text such as "90", "1.5s" or "1h30m" to seconds; return None if it is invalid."""
+    """Convert a duration such as "90", "1.5s" or "1h30m" to seconds; None if it is invalid."""
     if _NUMBER.fullmatch(text):
         return float(text)
     if not _PARTS.fullmatch(text):

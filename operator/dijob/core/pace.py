@@ -19,7 +19,7 @@ REFUSED_SECONDS = 2.0
 WEIGHT = 0.125
 HALF_LIFE_SECONDS = 30.0
 # One write that can wait is allowed for every ten writes that cannot wait, and one for every
-# minute. Up to SAVED of these writes can be saved for later.
+# minute. Unused allowance accumulates, up to SAVED writes.
 SHARE = 0.1
 SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60

@@ -70,8 +70,8 @@ class RequestError(Exception):
     @property
     def too_large(self) -> bool:
         """Whether the object would be larger than etcd or the apiserver allows."""
-        # The apiserver answers 500 above etcd's limit, and 413 above its own limit. The text
-        # "larger than max" comes from the apiserver's etcd client.
+        # The apiserver returns 500 for an object above etcd's limit, and 413 for a request above
+        # its own limit. The text "larger than max" comes from the apiserver's etcd client.
         return self.status == 413 or (
             self.status == 500
             and ("request is too large" in self.message or "larger than max" in self.message)

@@ -160,7 +160,7 @@ def _machine_variables() -> dict[str, str]:
 def _python_path(env: Mapping[str, str]) -> dict[str, str]:
     """Return PYTHONPATH as the launcher sets it."""
     if (before := env.get("PYTHONPATH")) is None:
-        # Relative paths are relative to the user's folder, and a rank may start in a different one.
+        # Relative paths refer to the current directory, but a rank may start in a different one.
         given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         before = os.pathsep.join(map(os.path.abspath, given))
     return {"PYTHONPATH": os.pathsep.join([*map(str, hook_folders()), *filter(None, [before])])}

@@ -53,7 +53,9 @@ def _memory_per_pod(given: Given, here: int, cpus: int, graphics: int, notes: No
             option = given[name]
             found = amounts.parse_mebibytes(option) * factor
             if not found:
-                advice = "0 means all memory of a node: set what a pod needs in resources.requests"
+                advice = (
+                    "0 means all of the node's memory: set resources.requests to what a pod needs"
+                )
                 notes.add(option.number, option.text, advice)
             return amounts.format_memory(found) if found else ""
     return ""

@@ -141,7 +141,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a shared volume with a reserved name": (
         with_tasks(volumes=[{"name": "dijob-bin"}]),
         "spec.volumes[0].name",
-        "a part that the operator adds",
+        "a container or volume that the operator adds",
     ),
     "a shared volume twice": (
         with_tasks(volumes=[{"name": "v"}, {"name": "v"}]),

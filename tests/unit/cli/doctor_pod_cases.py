@@ -151,7 +151,7 @@ OF_PODS: dict[str, Case] = {
         evidence(up=False, sockets={"listening": {50515: frozenset({"9"})}}),
         PROBLEM,
         "port 50515 of rank 0 is in use",
-        "other --ports",
+        "different --ports",
     ),
     "processes whose sockets are not readable": Case(
         "ports",

@@ -168,8 +168,8 @@ def check_ports(evidence: Evidence) -> Iterator[Finding]:
         bad = True
         yield problem(
             f"port {port} of rank {rank} is in use by a process outside its container",
-            "a sidecar uses the port or, with hostNetwork, another process on the node does: give"
-            " ditask other --ports (the same for all ranks)",
+            "the port is used by a sidecar or, with hostNetwork, by another process on the node:"
+            " pass different --ports to ditask (the same for all ranks)",
         )
     if not bad:
         yield ok("no other process uses a port of the job")

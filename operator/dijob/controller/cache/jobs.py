@@ -67,9 +67,9 @@ class Jobs:
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def is_certain(self, key: Key) -> bool:
-        """Whether the response to a request has shown the job within the last OLD_SECONDS. Lists
-        and watches do not count, because they can lag behind: a watch that follows an old list
-        replays the past.
+        """Whether a get or a write has returned the job within the last OLD_SECONDS. Lists and
+        watches do not count, because they can lag behind: a watch that follows an old list replays
+        the past.
         """
         never = float("-inf")
         return self._clock.monotonic() - self._answered.get(key, never) <= OLD_SECONDS

@@ -20,9 +20,10 @@ ASKED_TO_END = 143
 class Policy:
     """The policies of one job, for its gang.
 
-    `preemptible` means that a termination by SIGTERM is not a failure. `success` names the decisive
-    ranks: all ranks, rank 0, or the task of this name. `suspended` means that a suspension is
-    stored, so pods terminate because the operator deletes them.
+    `preemptible` means that a termination by SIGTERM is not a failure. `success` says which
+    ranks decide whether the job succeeds: all ranks, rank 0, or the ranks of the task it names.
+    `suspended` means that a suspension is stored, so pods terminate because the operator deletes
+    them.
     """
 
     gang: Gang

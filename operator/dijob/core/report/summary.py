@@ -26,7 +26,7 @@ OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
 
 def job_phase(status: Status) -> Phase:
     """Return the phase that belongs to the first condition that is True."""
-    # In descending order of significance: an ended job is Failed even if it is being deleted.
+    # In descending order of precedence: a failed job is Failed even while it is being deleted.
     for condition, word in (
         (reasons.Failed, Phase.FAILED),
         (reasons.Succeeded, Phase.SUCCEEDED),
