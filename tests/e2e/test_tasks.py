@@ -95,6 +95,8 @@ def test_collectors_get_sigterm_when_the_learner_has_succeeded(space: Space) -> 
             lambda: " ".join(c for c in collectors if "ready" not in space.logs(c)),
             120,
         )
+        # The kubelet of the learner may open its gate some seconds after the others have started.
+        space.until_true("learns", "Running")
         space.execute("learns-learner-0", "touch", "/tmp/done")
         space.until_true("learns", "Succeeded")
         assert space.condition("learns", "Succeeded")["reason"] == "SuccessPolicy"
