@@ -170,8 +170,8 @@ def main(
         namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
     )
     try:
-        # A SIGTERM that arrives before kopf has started cancels `run`. This is a normal exit, with
-        # code 0.
+        # A SIGTERM that arrives before kopf has started cancels `run_operator`. This is a normal
+        # exit, with code 0.
         with suppress(asyncio.CancelledError):
             asyncio.run(run_operator(settings))
     except CredentialsError as error:

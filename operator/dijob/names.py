@@ -47,8 +47,8 @@ ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
 # This is a prefix, to which the name of a task is added. The value of such an annotation is the
 # task's part of the peer list.
 ANNOTATION_TASK_NODES: Final = f"{GROUP}/nodes-"
-# The oldest revision with which the pod's process may run. If the process has an older list, the
-# launcher in the pod restarts it.
+# The oldest revision of the peer list with which the pod's process may run. If the process has an
+# older revision, the launcher in the pod restarts the process.
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
 # The IP that the pod had when it got its peer list, if that list contains names. If the pod has a
 # different IP now, it has a new sandbox. A list of IPs needs no such annotation.
@@ -61,7 +61,8 @@ ANNOTATION_BROKER: Final = f"{GROUP}/broker"
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
-# The shape of the pod's containers before they started (core/observed/shape.py).
+# The shape of the pod's containers (the fields of their spec whose changes restart a container),
+# recorded before the containers started (core/observed/shape.py).
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # How many terminations of the program the operator has counted. After a failure the launcher waits
 # until the operator has counted it, so that the program does not run again after its last permitted
@@ -70,8 +71,8 @@ ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
 # When the operator last reminded a kubelet that did not pass on a peer list. Any change to a pod
 # makes its kubelet look at the pod again.
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
-# Tells readers of `kubectl describe pod` why the operator terminated a pod that it keeps for its
-# logs.
+# Tells readers of `kubectl describe pod` why the operator terminated the pod. (The operator keeps
+# terminated pods for their logs.)
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
@@ -201,7 +202,8 @@ class RuntimeTraits:
     fixed_membership: bool = False
     # The runtime addresses its nodes only by name.
     requires_hostnames: bool = False
-    # The nodes of the runtime must be identical (names, GPUs), so its jobs cannot have tasks.
+    # The nodes of the runtime must have the same GPUs, and names that differ only in a numeric
+    # suffix, so its jobs cannot have tasks.
     homogeneous: bool = False
     annotations: tuple[str, ...] = ()
 

@@ -32,13 +32,13 @@ LAUNCH: Final = f"{BIN_DIR}/launch"
 # A path in the launcher's own image. All binaries in that image are in the
 # root directory.
 INSTALL: Final = "/install"
-# Kubernetes' default grace period. The launcher sends SIGKILL after this time, unless the pod has a
-# different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as much time to save
-# a checkpoint as when its pod is deleted.
+# Kubernetes' default grace period. The launcher waits this long between SIGTERM and SIGKILL, unless
+# the pod has a different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as much
+# time to save a checkpoint as when its pod is deleted.
 KILL_SECONDS: Final = 30
 # The launcher's variable for the pod's restart policy. With OnFailure, the launcher waits after a
-# failure until the operator has counted it (its run/record.go). Older launchers do not wait.
+# failure until the operator has counted the failure (run/record.go). Older launchers do not wait.
 RESTART_POLICY: Final = "DIJOB_RESTART_POLICY"
-# The launcher's exit code for a re-rendezvous (its run/launch.go). The operator does not
-# count it as a failure.
+# The launcher's exit code for a re-rendezvous (run/launch.go). The operator does not count this
+# exit as a failure.
 RENEWAL_CODE: Final = 85

@@ -1,9 +1,9 @@
 """Which process connects to which.
 
 DI-engine 0.5.3 applies one rule twice: to the ranks of a job (ding/entry/cli_parsers/k8s_parser.py,
-_get_attach_to), where each process of a rank connects to all processes of another rank, and to the
-processes of one pod (ding/framework/parallel.py, topology_network). A position below is a rank in
-the first case, and the number of a process in its pod in the second.
+_get_attach_to), and to the processes of one pod (ding/framework/parallel.py, topology_network). If
+a rank connects to another rank, each process of the first connects to all processes of the second.
+A position below is a rank in the first case, and the number of a process in its pod in the second.
 
 All parts of the operator and of the command line take the rule from this module. The runtime in the
 pods cannot import this module, because it has to run with Python 3.7 and without this package. So
@@ -17,7 +17,9 @@ from dijob.names import Topology
 
 
 def connects_to(topology: Topology, position: int) -> range:
-    """Return the positions to which this one connects: in a mesh all lower ones, in a star 0."""
+    """Return the positions to which this one connects: all lower ones in a mesh, and only 0 in a
+    star.
+    """
     match topology:
         case Topology.MESH:
             return range(position)

@@ -135,7 +135,7 @@ def test_stopped_processes_are_a_problem_and_rank_0_is_not_suspected(space: Spac
     assert code == 1, told
     assert f"processes {pids[0]} and {pids[1]} are stopped (state T) in nap (main.py:" in told, told
     assert f"kill -CONT {pids[0]} {pids[1]}" in told, told
-    assert "may wait for" not in told, told
+    assert "may be waiting for" not in told, told
     assert "Failed to get stack traces" not in told, told
 
 

@@ -154,7 +154,7 @@ def test_without_the_key_nothing_is_shown_and_a_lost_rank_names_the_ranks_that_r
     with served(space) as server, browser.new_context() as context:
         stranger = Tab.of(context).page
         stranger.goto(f"http://{server.host}/#/{space.name}/walk")
-        expect(stranger.locator("#trouble")).to_contain_text("Open the URL")
+        expect(stranger.locator("#trouble")).to_contain_text("open the URL")
         expect(stranger.locator(".node")).to_have_count(0)
 
         page = Tab.of(context).page

@@ -2,9 +2,10 @@
 and this package.
 
 One process (the hub) and several peers run on one machine and communicate over loopback TCP,
-through DI-engine's own queue classes. Messages are sent in windows, and each window is
-acknowledged, because nng drops messages that do not fit into its buffers. The queues are measured
-alternately, so that a slow phase of the machine affects both. The table shows medians.
+through DI-engine's own queue classes. nng drops messages that do not fit into its buffers. So
+messages are sent in small windows, and each window waits until the previous one is acknowledged.
+The queues are measured alternately, so that a slow phase of the machine affects both. The table
+shows medians.
 """
 
 from __future__ import annotations

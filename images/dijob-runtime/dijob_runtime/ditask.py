@@ -55,7 +55,7 @@ def add_options(command: click.Command) -> click.Command:
                 )
             runner.install(runner.Flags(links, gpus), given["mq_type"])
             # DI-engine's parser adds addresses only for nng, and torchrpc needs the same addresses.
-            # The runner then replaces nng with torchrpc.
+            # So the parser gets nng, and the runner then replaces nng with torchrpc.
             given["mq_type"] = "nng"
         return known(**given)  # type: ignore[misc]
 

@@ -46,8 +46,8 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     args.update(redis_arguments() if world.mq_type == "redis" else _nng_arguments(world, given))
     args.update(given)
     if args["mq_type"].startswith("torchrpc"):
-        # This module is imported only here, because the rest of this package needs neither torch
-        # nor DI-engine.
+        # `runner` needs torch and DI-engine. It is imported only here, because this module must
+        # also work without them.
         from dijob_runtime.torchrpc import runner
 
         runner.install()
@@ -116,8 +116,8 @@ def find_conflicts(world: PodWorld, given: dict[str, Any]) -> list[str]:
 
 
 def _values_agree(said: Any, jobs: Any) -> bool:
-    """Whether two values agree. torchrpc agrees with torchrpc:cpu and torchrpc:cuda, because it
-    selects one of them.
+    """Whether two values agree. All variants of torchrpc agree, because they differ only in their
+    GPUs (torchrpc/runner.py).
     """
     return said == jobs or {str(said).partition(":")[0], str(jobs).partition(":")[0]} == {
         "torchrpc"
@@ -127,8 +127,8 @@ def _values_agree(said: Any, jobs: Any) -> bool:
 def _report_conflicts(world: PodWorld, given: dict[str, Any]) -> None:
     """Report arguments that conflict with the job. The program's values apply nevertheless.
 
-    After the program has succeeded, the launcher copies the file to the termination message, which
-    the operator reports as a condition.
+    The conflicts are also written to the file OTHERWISE. After the program has succeeded, the
+    launcher copies this file to the termination message, which the operator reports as a condition.
     """
     found = "; ".join(find_conflicts(world, given))
     if not found or os.environ.get(TOLD):

@@ -66,7 +66,9 @@ class Patching:
 
     def __getattr__(self, name):
         # type: (str) -> Any
-        """Delegate get_source and others to the wrapped loader, for tracebacks and inspect."""
+        """Delegate get_source and other attributes to the wrapped loader, for tracebacks and
+        inspect.
+        """
         return getattr(self._loader, name)
 
     def create_module(self, spec):
@@ -80,8 +82,8 @@ class Patching:
             __import__(self._patch)
             sys.modules[self._patch].patch(module)
         except Exception as error:
-            # The version of DI-engine is not supported. The program must still run as it would
-            # without this hook, so the import does not fail.
+            # The patch does not fit the installed version of the module. The program must still run
+            # as it would without this hook, so the import does not fail.
             text = (
                 "dijob: WARNING: unsupported version of %s, so this rank might not join its job:"
                 " %r\n"

@@ -49,7 +49,8 @@ def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
         return None
     main = pod_set.main_container
     given = bool(main.get("command"))
-    # Without a command the image's entry point runs, and most entry points run their arguments.
+    # Without a command the image's entry point runs. Most entry points run their arguments, so
+    # `args` is parsed as the command.
     command = pod_set.command if given else Command.of({"command": main.get("args")})
     # A ditask without --platform ignores DI_NODES (cli_ditask.py).
     platform = command.platform is not None or command.hides("platform")
@@ -58,8 +59,8 @@ def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
         return Problem("spec.launcher", _OFF) if alone else None
     if given and (option := _own_world(command, job)):
         return Problem(f"{pod_set.main_path}.command", _OWN_WORLD.format(option))
-    # If there is a command, the launcher runs. With --platform k8s, DI-engine reads the variables
-    # itself.
+    # If there is a command, the launcher runs it. With --platform k8s, DI-engine reads the
+    # variables itself.
     if given or command.platform == "k8s":
         return None
     # Programs for another runtime read the variables of that runtime themselves. If the job has a

@@ -25,8 +25,8 @@ from dijob.api.template_checks import (
 )
 from dijob.names import Addressing, Queue, Runtime, TaskType
 
-# {} is replaced with Succeeded or Failed. A job that has ended is immutable, because its name
-# refers to its outcome (docs/decisions/016).
+# {} is replaced with Succeeded or Failed. A job that has ended is immutable, because people and
+# other objects refer to its outcome by its name (docs/decisions/016).
 ENDED_MESSAGE: Final = (
     "the job has ended ({}): delete it and apply again (kubectl dijob restart NAME -f FILE does"
     " both), or use a new name"
@@ -71,8 +71,8 @@ EXIT_CODE_MESSAGE: Final = (
 HOST_MESSAGE: Final = "is only for type redis: add `type: redis`, or remove the host"
 HOMOGENEOUS: Final = tuple(runtime for runtime in Runtime if runtime.traits.homogeneous)
 HOMOGENEOUS_MESSAGE: Final = (
-    f"{' and '.join(HOMOGENEOUS)} need identical nodes whose names differ only in their number,"
-    " and the pods of tasks do not have such names: use a template instead of tasks, or another"
+    f"{' and '.join(HOMOGENEOUS)} need identical nodes whose names differ only in a numeric"
+    " suffix, which is not true of the pods of tasks: use a template instead of tasks, or another"
     " runtime"
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
@@ -101,8 +101,8 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         *_volume_problems(spec),
         *_policy_problems(job),
         *_setting_conflicts(job),
-        # A job that has started was accepted by an older operator. The job must keep its pods, so
-        # it gets a warning instead (warnings.py).
+        # If a job with such a problem has started, an older operator has accepted it. The job must
+        # keep its pods, so it gets a warning instead (warnings.py).
         *(() if job.status.start_time else variable_problems(job)),
     ]
     for pod_set in job.pod_sets:
@@ -175,8 +175,8 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
                 f"has {len(name)} characters, but there is room for only {most}:"
                 f" {job_names.TASK_LENGTH_MESSAGE}",
             )
-        # num is the only task name whose variable is reserved. That variable would hide the number
-        # of ranks.
+        # The only such name is num: its variable would be DI_NUM_NODES, which is the number of
+        # ranks.
         if names.nodes_variable(name) in names.RESERVED_ENV:
             yield Problem(f"{place}.name", NUM_MESSAGE)
         if task.type in types and task.type is not TaskType.NONE:
@@ -221,8 +221,8 @@ def _queue_problems(spec: Spec) -> Iterator[Problem]:
 def _setting_conflicts(job: DIJob) -> Iterator[Problem]:
     """Yield a problem if two sources have different values for a setting that all ranks share.
 
-    All tasks form one world. If no field of the spec has the value, all commands must have the same
-    value.
+    All tasks form one world. So if no field of the spec sets the value, all commands must have the
+    same value.
     """
     for field, option in (("parallel_workers", "--parallel-workers"), ("topology", "--topology")):
         here, below = job.spec.explicit(field), getattr(job.spec.engine_fields, field, None)
@@ -255,7 +255,7 @@ def _group_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _volume_problems(spec: Spec) -> Iterator[Problem]:
-    # The apiserver would reject such volumes only when the operator creates the pods.
+    # The apiserver would reject invalid volumes only when the operator creates the pods.
     seen = set[str]()
     for at, volume in enumerate(spec.volumes or ()):
         name = volume.get("name")

@@ -18,7 +18,7 @@ from dijob.api import shellwords
 from dijob.api.shellwords import program_name
 
 DITASK: Final = "ditask"
-# Short options of cli_ditask.py; every other option is long.
+# The short options of cli_ditask.py that take a value, with their long names.
 _SHORT: Final = {"-p": "package", "-m": "main"}
 _FLAGS: Final = frozenset({"-v", "--version", "-h", "--help"})
 # Options that determine whether and where a process listens.
@@ -49,8 +49,8 @@ class Command:
     ports: tuple[int, ...] = ()
     # The reason why the shell does not find the launcher's ditask: a path, a login shell, conda.
     bypass: str | None = None
-    # Whether a part of the command cannot be read, because it is in a script or a variable, or
-    # because it differs between the script's ditask calls.
+    # Whether a part of the command cannot be read, because it is in a script file or a variable, or
+    # because it differs between several ditask calls.
     dynamic: bool = False
     hidden: frozenset[str] = frozenset()
     # Every option that can be read, by its long name without dashes.
@@ -100,12 +100,12 @@ def listen_port(command: Command) -> int | None:
 
 
 class _Seen:
-    """The findings so far, while the command is parsed from left to right."""
+    """What has been found so far while parsing the command from left to right."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[dict[str, str], frozenset[str]]] = []
-        # The activation command or login shell that precedes the later commands. It changes PATH,
-        # so that the image's own ditask is found before the launcher's.
+        # The last activation command or login shell. It changes PATH, so that later commands find
+        # the image's own ditask before the launcher's.
         self.detour: str | None = None
         self.bypass: str | None = None
         self.opaque = False
@@ -176,8 +176,8 @@ def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> N
 
 
 def _read_python(name: str, rest: Sequence[str], seen: _Seen) -> None:
-    """Parse `python -m ding.entry.cli_ditask ARGS`, even after torch.distributed.launch and other
-    launchers.
+    """Parse `python -m ding.entry.cli_ditask ARGS`, including calls through another launcher, such
+    as `python -m torch.distributed.launch -m ding.entry.cli_ditask ARGS`.
     """
     after = rest.index("-m") if "-m" in rest else len(rest)
     modules = [at for at, word in enumerate(rest) if at > after and word.startswith("ding.entry")]

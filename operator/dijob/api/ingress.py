@@ -35,7 +35,7 @@ Cidr = Annotated[str, Field(min_length=1, max_length=43)]
 
 
 class Part(Strict):
-    """A part of a rule. Each key in this part must have a value."""
+    """A part of a rule. A key with a null value is rejected."""
 
     @field_validator("*", mode="before")
     @classmethod

@@ -15,15 +15,16 @@ from typing import Any, Final
 from dijob.api.problems import Problem
 
 # Validation rejects more than LEVELS levels, and no field of Kubernetes is nested nearly as deeply.
-# Documents are cut only at KEPT_LEVELS, so a job never runs from a truncated spec. pydantic stops
-# at 200 levels, and the list or the event around an object needs some of them.
+# Documents are cut only at KEPT_LEVELS, which is larger, so validation rejects every truncated
+# spec. KEPT_LEVELS must be less than 200, where pydantic stops: the list or the event around an
+# object adds some levels.
 LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred values, and each pod gets all of them. The largest
 # object that an apiserver stores has a million values and would delay all other jobs.
 VALUES: Final = 10_000
-# If a part of a document has more commas and brackets than this, it has more than VALUES values,
-# because each value adds at most two commas or brackets.
+# If a part of a document has more commas and opening brackets than this, it has more than VALUES
+# values, because each value adds at most one comma and one opening bracket.
 TOKENS: Final = 2 * VALUES + 5_000
 # The placeholder for the content of an object or list that was cut. Validation rejects it.
 CUT: Final = "\0cut"
@@ -68,8 +69,8 @@ def cut_depth(document: bytes) -> bytes:
 
 def is_wide(document: bytes) -> bool:
     """Whether a document may have so many values that `cut_size` has to cut some."""
-    # A cheap test that is enough for most documents: three bytes contain at most two tokens, as in
-    # "[],[],[]".
+    # A cheap test that is enough for most documents: three bytes contain at most two commas or
+    # opening brackets, as in "[],[],[]".
     if 2 * len(document) <= 3 * TOKENS:
         return False
     return document.count(b",") + document.count(b"[") + document.count(b"{") > TOKENS
@@ -79,7 +80,7 @@ def cut_size(document: bytes, levels: int, most: int = TOKENS) -> bytes:
     """Return a JSON document in which large parts are replaced by CUT.
 
     A part is an object or list directly below the first `levels` levels. It is large if it has more
-    than `most` commas and brackets.
+    than `most` commas and opening brackets.
     """
     depth, tokens, start, kept, begin = 0, 0, 0, list[bytes](), 0
     for found in _TOKEN.finditer(document):

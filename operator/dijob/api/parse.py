@@ -1,4 +1,4 @@
-"""Parses objects from the apiserver into DIJobs. Nothing else creates a DIJob.
+"""Parses objects from the apiserver into instances of DIJob. No other module does this.
 
 Parsing must be strict for a new job, so that its user learns of mistakes, and lenient for an
 existing job. An object can be older than a rule, and a status can have been written by another
@@ -32,7 +32,7 @@ def parse_job(body: Body) -> DIJob:
     Raises SpecError with every problem found. That includes violations of the CRD's rules, because
     an object can be older than a rule. Fields of the status that cannot be read count as absent.
     """
-    # This check comes first, because pydantic recurses.
+    # The depth is checked first, because pydantic recurses into every level.
     _refuse_depth(body)
     try:
         job = DIJob(

@@ -65,7 +65,7 @@ class PodSet:
     def gpus(self) -> int:
         """The number of GPUs of the main container, from its limits with names like
         nvidia.com/gpu."""
-        # Kubernetes accepts a GPU only in the limits.
+        # Kubernetes rejects a container that has GPUs only in its requests.
         resources = self.main_container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None
         given = (limits or {}).items() if isinstance(limits, Mapping) else ()

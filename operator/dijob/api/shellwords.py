@@ -199,8 +199,8 @@ def _without_documents(script: str) -> str:
 
 
 def _next_above(falling: list[int], least: int) -> int:
-    """Remove the numbers up to `least`, and return the next larger number, or 0 if there is
-    none.
+    """Remove the numbers up to `least` from a descending list, and return the smallest of the
+    others, or 0 if there is none.
     """
     while falling and falling[-1] <= least:
         falling.pop()

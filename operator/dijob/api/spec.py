@@ -50,8 +50,8 @@ class Spec(Written):
     """The desired job: pods of one template, or of several tasks."""
 
     # This field and the next two are not DEFAULTED: a default in the CRD is a constant, and these
-    # defaults depend on each other. The operator writes the result of `desired` once, because the
-    # scale subresource needs a value.
+    # defaults depend on each other. The operator writes the result of `desired` into `replicas`
+    # once, because the scale subresource needs a value.
     replicas: Annotated[Replicas | None, Mutable.ALWAYS] = None
     """Desired number of pods, one for each rank. `kubectl scale` sets it. If it is absent, the
     operator sets it once, to maxReplicas or, if that is also absent, to minReplicas."""

@@ -1,7 +1,7 @@
 """The status of a DIJob.
 
 The status has two kinds of fields. Some fields are facts that the operator cannot observe again
-after a restart, such as counted failures and the proof of the peer list. The operator writes these
+after a restart, such as counted failures and the digest of the peer list. The operator writes these
 facts before it acts on them. The other fields are figures for users and autoscalers.
 """
 
@@ -154,8 +154,8 @@ class ListProof(Stored):
 
 
 class GivenBack(Stored):
-    """A start of the job that found no capacity. The job's pods that had a node were deleted, so
-    that other jobs can use the capacity."""
+    """A start of the job that did not find enough capacity for all its pods. The job's pods that
+    had a node were deleted, so that other jobs can use these nodes."""
 
     count: Count = 0
     """How many times the job has released its capacity."""

@@ -73,7 +73,8 @@ OWN_NAME_MESSAGE: Final = (
 
 def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """Yield all reasons why pods of this template cannot run as written."""
-    # This is a frequent indentation mistake. All other rules would report only consequences of it.
+    # `containers` next to `spec` is a frequent indentation mistake. All other rules would report
+    # only consequences of it.
     if pod_set.template.containers is not None:
         yield Problem(f"{pod_set.path}.containers", SLIP_MESSAGE)
         return
@@ -106,8 +107,9 @@ def _field_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 def _restart_problems(pod_set: PodSet) -> Iterator[Problem]:
     """Yield a problem for each container that has its own restart policy (KEP-5307).
 
-    The operator counts failures by the pod's restart policy. With such a policy, it would wait for
-    a container that never restarts, or count a restart that a rule of the container caused.
+    The operator counts failures by the pod's restart policy. If a container had its own policy, the
+    operator would wait for a container that never restarts, or count a restart that a rule of the
+    container caused.
     """
     for at, container in enumerate(containers_in(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):
@@ -120,8 +122,8 @@ def _restart_problems(pod_set: PodSet) -> Iterator[Problem]:
 
 
 def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
-    # These keys carry the peer list from the operator to the launcher, so a user's value could be
-    # read as the operator's.
+    # Keys with the operator's prefix carry the peer list from the operator to the launcher, so a
+    # user's value could be read as the operator's.
     given = pod_set.template.metadata
     for field, keys in (("labels", given.labels or {}), ("annotations", given.annotations or {})):
         own = sorted(key for key in keys if key.startswith(f"{names.GROUP}/"))
@@ -130,8 +132,8 @@ def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
 
 
 def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
-    # All containers are checked, because each of them gets the variables that do not change with
-    # the peer list.
+    # All containers are checked, because the operator sets some of the reserved variables in each
+    # of them: those that do not change with the peer list.
     for at, container in enumerate(containers_in(pod_set.pod, key)):
         env = container.get("env")
         for entry in env if isinstance(env, list) else []:
@@ -168,7 +170,8 @@ def _is_long(text: object) -> bool:
 
 
 def _own_folder(pod_set: PodSet) -> Iterator[Problem]:
-    # A volume there would hide the launcher's programs, and the container could not start.
+    # A volume in MOUNT_FOLDER would hide the launcher's programs, and the container could not
+    # start.
     for at, container in enumerate(containers_in(pod_set.pod)):
         mounts = container.get("volumeMounts")
         for mount in mounts if isinstance(mounts, list) else []:

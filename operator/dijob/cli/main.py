@@ -60,7 +60,7 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             ctx.exit(Exit.INTERRUPTED)
 
-    # click's own version imports every command for its short help, and cuts long lines.
+    # click's own method imports every command for its short help, and cuts long lines.
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(describe_commands()))

@@ -29,8 +29,9 @@ class AsyncClient(Reader):
         """Create or change an object by server-side apply, and return the stored object.
 
         Fields that other managers own and that the object omits are not changed. A DIJob is checked
-        before it is sent. With `dry_run`, the apiserver returns what it would store. `force` takes
-        over fields of other managers. Without `force`, such a field causes a conflict.
+        before it is sent. With `dry_run`, the apiserver returns what it would store. If the object
+        changes a field of another manager, `force` takes over the field; without `force`, the field
+        causes a conflict.
         """
         body = manifest(what)
         if is_job(body):
@@ -42,8 +43,8 @@ class AsyncClient(Reader):
     async def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
         """Apply an object with a job as its owner, so that both are deleted together.
 
-        The owner reference gets a field manager of its own, so that a later apply of the object
-        without the reference does not remove it.
+        The owner reference gets a field manager of its own. Otherwise a later apply of the object
+        without the reference would remove the reference.
         """
         force = ("force", "true")
         made = await self._apply(restarting.owned_by(body, job), MANAGER, force)
@@ -137,7 +138,10 @@ class AsyncClient(Reader):
         return await self.connection.json(ClientRequest("PATCH", path, body, query, content=APPLY))
 
     async def _delete_job(self, name: str, timeout: float) -> None:
-        """Delete a job, and wait for its pods. Raises TimedOut only if the job itself remains."""
+        """Delete a job, and wait until its pods are gone.
+
+        Raises TimedOut only if the job itself remains.
+        """
         try:
             await self.delete(name, timeout=timeout)
         except TimedOut:

@@ -128,8 +128,8 @@ class ClientConnection:
         for _ in range(_ASKED_AGAIN):
             if response.status != HTTPStatus.TOO_MANY_REQUESTS:
                 break
-            # A 429 means that the request had no effect, so it is safe to repeat even if it writes.
-            # Apiservers send it under load, and shortly after a CRD has been created.
+            # A 429 means that the request had no effect, so even a write can be repeated safely.
+            # Apiservers respond with 429 under load, and shortly after a CRD has been created.
             response.release()
             await asyncio.sleep(_seconds_until_retry(response.headers.get("Retry-After", "")))
             response = await self._request(call, bound)
@@ -232,7 +232,7 @@ class ClientConnection:
 class _network:
     """Turn network errors into Unreachable, except a rejected WebSocket handshake.
 
-    The apiserver has responded to a rejected handshake, so that is an ApiError (`_refusal`).
+    If a handshake is rejected, the apiserver was reached, so the error is an ApiError (`_refusal`).
     """
 
     def __init__(self, target: Target) -> None:

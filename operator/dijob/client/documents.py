@@ -24,8 +24,8 @@ from dijob.client.yaml_text import Dumper, parse_documents
 Body = dict[str, Any]
 
 STDIN: Final = "-"
-# An apiserver accepts at most 3 MiB for one object. A larger file is a mistake, such as a
-# checkpoint that was given instead of a manifest.
+# An apiserver accepts at most 3 MiB for one object. A file that exceeds the limit below is a
+# mistake, such as a checkpoint that was given instead of a manifest.
 MOST_BYTES: Final = 4 * 2**20
 
 

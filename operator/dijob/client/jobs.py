@@ -15,7 +15,11 @@ from dijob.names import MAX_REPLICAS, Phase
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended. `phase` is Succeeded, Failed or Deleted, or Running if that was the goal."""
+    """How a job ended.
+
+    `phase` is Succeeded, Failed or Deleted. It is Running if a wait had the goal `running` and has
+    reached it.
+    """
 
     job: str
     phase: str

@@ -115,9 +115,11 @@ def ranks_in(text: str) -> frozenset[int]:
         begin, dash, end = part.partition("-")
         first, last = parse_natural(begin), parse_natural(end if dash else begin)
         if first is None or last is None:
-            raise ValueError(f"{_quote_part(part)} is not a rank; write ranks as in 0-2,5")
+            raise ValueError(f"{_quote_part(part)} is not a rank; specify ranks in the form 0-2,5")
         if last < first:
-            raise ValueError(f"{_quote_part(part)} is an empty range; write ranks as in 0-2,5")
+            raise ValueError(
+                f"{_quote_part(part)} is an empty range; specify ranks in the form 0-2,5"
+            )
         # The range is checked before the set is extended: a billion ranks would use up the memory.
         if last >= MAX_REPLICAS:
             raise ValueError(

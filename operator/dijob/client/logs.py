@@ -25,8 +25,8 @@ from dijob.client.watching import Objects, watch_objects
 # How long a line is held back, so that earlier lines of other ranks can arrive and be printed
 # first.
 HOLD_SECONDS: Final = 0.3
-# Pauses between two attempts to read a log. The longest one must be well below _END_SECONDS, so
-# that the rest of a log is read when the job ends.
+# The shortest and the longest pause between attempts to read a log. The longest must be well below
+# _END_SECONDS, so that the rest of a log is read when the job ends.
 _PAUSE_SECONDS: Final = (0.5, 5.0)
 # How long readers may take for the rest of their logs after the job has finished. A pod on a lost
 # node would otherwise block the command forever.
@@ -114,8 +114,8 @@ async def merge_by_time(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[L
 
 
 async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
-    # The logs are requested concurrently. All requests must have completed before an error is
-    # raised, because the caller then closes the generators.
+    # The logs are requested concurrently. After an error, the caller closes the generators, and a
+    # running generator cannot be closed. So the error is raised only when no request is running.
     heads = await asyncio.gather(
         *(_next_line(stream) for stream in streams), return_exceptions=True
     )

@@ -53,7 +53,8 @@ def as_written(body: Mapping[str, Any]) -> Json:
 def rename_for_dry_run(body: Json) -> Json:
     """Return the same job under another name, for a dry run while the old one exists.
 
-    The random name is as long as the job's own, because the limit on names of pods is checked too.
+    The random name is as long as the job's own, because the dry run also checks the length of the
+    pods' names.
     """
     own = body["metadata"]["name"]
     name = own

@@ -40,7 +40,7 @@ async def watch_job(
     Raises NotFound if the job does not exist when the watch starts. `report` has the same meaning
     as in `watch_objects`.
     """
-    # An invalid name would be part of a field selector, and would match nothing. This raises
+    # An invalid name would be part of a field selector, and would match nothing. `path_of` raises
     # BadName instead.
     DIJOBS.path_of(namespace, name)
     uid = ""

@@ -1,9 +1,8 @@
 """Reads and writes YAML as kubectl does, with limits on size, aliases and depth.
 
-PyYAML does not implement YAML 1.1 as Go's parser does: it turns dates into objects, and parses some
-numbers differently. A file must mean the same to this client as to kubectl, so the resolvers and
-constructors are replaced. The limits exist because a few hundred bytes of nested aliases can expand
-to gigabytes.
+Unlike Go's parser, PyYAML turns dates into objects, and it parses some numbers differently. A file
+must mean the same to this client as to kubectl, so the resolvers and constructors are replaced. The
+limits exist because a few hundred bytes of nested aliases can expand to gigabytes.
 """
 
 import json
@@ -62,7 +61,8 @@ class Dumper(yaml.SafeDumper):
     quoted.
     """
 
-    # PyYAML's method. An anchor would replace the second occurrence of an equal dict.
+    # PyYAML's method. Otherwise PyYAML would write each further occurrence of the same dict object
+    # as an alias.
     def ignore_aliases(self, data: object) -> bool:
         return True
 

@@ -1,7 +1,7 @@
 """Configures the operator's log: human-readable lines, or JSON for programs.
 
-kopf also has a JSON format, but that format omits the logger, and in lines that the operator itself
-logs it also omits the job.
+kopf's own JSON format is not used: it omits the logger. For lines that the operator itself logs, it
+also omits the job.
 """
 
 import json
@@ -53,8 +53,8 @@ def configure(level: str, log_format: LogFormat) -> None:
     kopf.configure(
         verbose=level == "debug", quiet=level == "warning", log_format=kopf.LogFormat.FULL
     )
-    # kopf logs a line for each watch event. The operator itself logs one line for each event that
-    # it posts about a job. The operator's lines are shorter and say more.
+    # kopf's lines about watch events are left out. The operator logs a line for each Kubernetes
+    # event that it posts about a job, and these lines are shorter and say more.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     if log_format is LogFormat.JSON:
         for handler in logging.getLogger().handlers:

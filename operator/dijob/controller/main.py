@@ -55,7 +55,7 @@ class Settings:
 async def run_operator(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT. A SIGTERM before kopf has started cancels this coroutine."""
     # PID 1 of a container ignores signals for which it has no handler. The handlers of job_watch.py
-    # are installed only when kopf starts, and before that kopf waits for the apiserver.
+    # are installed only when kopf starts, and before that the operator waits for the apiserver.
     if (task := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     # The garbage collector blocks the event loop: a collection took 38 ms with 50,000 new objects

@@ -182,7 +182,7 @@ for _former, _metric in FORMER_NAMES.items():
 
 
 def count_milestones(happened: Milestones) -> None:
-    """Count the transitions of a job in a status that the apiserver has stored."""
+    """Count the transitions of a job, after the apiserver has stored the status with them."""
     if happened.started is not None:
         START_SECONDS.observe(happened.started)
     if happened.recovered is not None:

@@ -117,9 +117,9 @@ class Reconciler:
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
         # The second plan still has actions. If an action is planned again, it failed with a
-        # conflict, and the watch event about that usually arrives within the pause. A new action
-        # has become possible through earlier actions, such as creating pods after their Service, so
-        # it must not wait.
+        # conflict: the object has changed, and the watch event about this change usually arrives
+        # within the pause. A new action, such as creating pods after their Service, has become
+        # possible through earlier actions, so it must not wait.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:
@@ -159,7 +159,8 @@ class Reconciler:
         job from the apiserver.
 
         If a watch has missed a deletion, pods would be created for a job that is gone. If a list
-        lags behind, pods that are newer than the list would be deleted.
+        lags behind, it shows an older version of the job, and pods that only a newer version has
+        would be deleted.
         """
         if self.jobs.is_certain(key) or not (
             self.jobs.is_old(key) or any(map(_is_destructive, actions))
@@ -175,8 +176,8 @@ class Reconciler:
             return False
         if body["metadata"]["uid"] != known.uid:
             self.forget(known.uid)
-        # The result of `put` is not used: a watch may have delivered this version in the meantime,
-        # but the plan was made from the older one.
+        # Whether `put` changes the store says nothing: if a watch has delivered this version in the
+        # meantime, the store does not change, but the plan was made from the older version.
         self.jobs.put(body)
         return _is_known(body["metadata"], known)
 

@@ -99,7 +99,8 @@ class RemindPod(PodAction):
 @dataclass(frozen=True)
 class ConfirmEnds(PodAction):
     """Confirm to the launcher in a pod that this many terminations of its program have been
-    counted. After a failure, the launcher restarts the program only once it has this confirmation.
+    counted. After a failure, the launcher waits for this confirmation before it restarts the
+    program.
     """
 
     ends: int

@@ -9,9 +9,9 @@ from datetime import datetime
 from dijob.api.status import Condition, Status, parse_time
 from dijob.reasons import PeersReady, Reason, Running
 
-# PeersReady=False becomes a problem, with a Warning event, after this time. A shorter time would
-# warn about each in-place restart: a rank that joins takes a while, and a rank that is about to
-# exit closes its port before its container ends.
+# PeersReady=False becomes a problem, with a Warning event, after this time. With a shorter time,
+# each in-place restart would cause a warning: a rank stops being Ready before its container ends,
+# because its program closes its port, and takes a while to become Ready again.
 NOT_READY_SECONDS = 60.0
 
 

@@ -176,7 +176,7 @@ class GangMember:
 def gang_of(job: DIJob) -> Gang:
     """Return the gang that the job's spec asks for."""
     meta, queue = job.metadata, job.spec.message_queue
-    # The operator's own server takes precedence: it exists only if the job names no host.
+    # At most one of these hosts exists: the operator runs a server only if the job names no host.
     host = job.server or (queue.host if queue else "")
     return Gang(
         job=meta.name,
@@ -231,8 +231,8 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def _parse_rank(text: str) -> int:
-    """Parse a rank from a string of digits. Return -1 for a rank that no job can have, because such
-    a number would not fit into a status.
+    """Parse a rank from a string of digits. Return -1 for a number that no job has as a rank
+    (MAX_REPLICAS or more), and for any other text.
     """
     rank = parse_natural(text)
     return rank if rank is not None and rank < MAX_REPLICAS else -1

@@ -36,7 +36,7 @@ class Options:
     maps values of spec.priority to names of priority classes; a missing value, or "", means none.
     `redis_image` has redis-server in its PATH, and `redis_resources` are the resources of its
     container. `server_url` is the URL of the HTTP server for jobs (dijob.server); "": there is
-    none. `isolates`: each job gets a NetworkPolicy, because the cluster's network enforces them.
+    none. `isolates`: each job gets a NetworkPolicy, except on the host network (is_isolated).
     `lost_node_seconds` is how long pods stay on an unreachable node, unless their job sets a
     different time.
     """
@@ -98,10 +98,10 @@ def _open_server(job: DIJob) -> Iterator[Problem]:
     """Warn if access to the job's own Redis server cannot be restricted to its ranks."""
     if job.server and (path := on_host(job)):
         message = (
-            "is true, so the ranks' traffic has the address of their node, and no network policy"
-            f" can restrict access to the job's Redis server {job.server}: anyone who can connect"
-            " to it can run code in the ranks. If a policy of that name exists, it blocks the"
-            f" ranks: kubectl delete networkpolicy {job.server}"
+            "is true, so the ranks' traffic comes from the IP addresses of their nodes, and no"
+            f" network policy can restrict access to the job's Redis server {job.server}: anyone"
+            " who can connect to it can run code in the ranks. If a policy of that name exists, it"
+            f" blocks the ranks: kubectl delete networkpolicy {job.server}"
         )
         yield Problem(f"{path}.spec.hostNetwork", message)
 

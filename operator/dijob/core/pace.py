@@ -25,8 +25,8 @@ SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60
 
 # Writes in flight: their initial and maximum number. A write that takes SLOW_SECONDS halves the
-# number, but not below LEAST_SLOW, since only a webhook may be slow. A 429 halves it further, down
-# to LEAST_REFUSED.
+# number, but not below LEAST_SLOW, since a single webhook may be the cause. A 429 halves it
+# further, down to LEAST_REFUSED.
 FIRST_WINDOW = 32
 MOST_WINDOW = 64
 LEAST_SLOW = 16
@@ -57,7 +57,8 @@ class Window:
         """Return the window after a write that was not rejected with 429."""
         if began < self.cut:
             return self
-        # A slow response is treated like a rejection, since API servers queue before they reject.
+        # A slow response is treated like a rejection, since an overloaded API server queues
+        # requests before it rejects any.
         if at - began >= SLOW_SECONDS:
             return Window(min(self.size, max(LEAST_SLOW, self.size / 2)), at)
         return replace(self, size=min(MOST_WINDOW, self.size + 1 / self.size))

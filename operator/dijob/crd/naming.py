@@ -30,8 +30,8 @@ def _nearest_name() -> str:
     cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
     prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
     near = f"({prefix} + {cut}.replace('.', '-'))"
-    # This expression contains the name only once. _ALLOWED contains it twice, because it also
-    # checks the size.
+    # This pattern also checks the length, so the expression contains `near` only once. _ALLOWED
+    # checks the size separately, and would contain `near` twice.
     allowed = f"{near}.matches('^[a-z]([-a-z0-9]{{0,{most - 2}}}[a-z0-9])?$')"
     return f"({allowed} ? ', such as ' + {near} : '')"
 
@@ -79,8 +79,8 @@ def of_tasks() -> Rule:
     this rule the operator could no longer write the job's status. The operator reports the name
     instead.
     """
-    # The message does not contain the task's name, because the apiserver cannot bound the cost of a
-    # message with a filtered value.
+    # The message does not contain the task's name: the name would be a result of filter(), and the
+    # apiserver cannot bound the cost of a message with such a result.
     most = f"{_TOO_LONG}.map(t, {_NUMBERS}[{_ROOM}])[0]"
     return Rule(
         rule=f"!has(self.spec.tasks) || has(self.status) && has(self.status.phase) ||"

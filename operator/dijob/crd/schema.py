@@ -79,7 +79,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 
 
 def _let_null_pass(node: Schema) -> None:
-    """Make optional fields, map entries and list items of type string nullable.
+    """Make optional fields nullable, and also map entries and list items that are strings.
 
     When the apiserver decodes an object, it drops nulls that the schema does not allow. In a
     server-side apply, which Flux and Helm use, it does not drop them. A field with a default gets

@@ -45,8 +45,8 @@ def _are_equal(was: str, now: str) -> str:
 
     If a part may have any content, the apiserver ignores an undeclared field on the left of `==` if
     the right does not have that field. So a template in which `arg` replaces `args` would be equal
-    in one direction. If one undeclared field replaces another, both directions are equal, and the
-    operator reports the change.
+    in one direction. If one undeclared field replaces another, the values are equal in both
+    directions, and the operator reports the change instead.
     """
     return f"({now} == {was} && {was} == {now} || {_is_not_comparable(now)})"
 
@@ -65,10 +65,10 @@ def _is_not_comparable(value: str) -> str:
 def _stays_same(name: str) -> str:
     """Return CEL for the condition that a field of the spec keeps its value, or stays absent.
 
-    The apiserver evaluates all rules whenever a status is written. For each `.field` that exists,
-    it copies the schema of all fields of that object. So a rule names few fields, the expression
-    that is nearly always true comes first, and a field with a default is not tested for its
-    existence.
+    The apiserver evaluates all rules whenever a status is written. For each `object.field` in a
+    rule, if the field exists, it copies the schema of all fields of the object. So a rule names few
+    fields, the expression that is nearly always true comes first, and a field with a default is not
+    tested for its existence.
     """
     field = to_camel(name)
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"

@@ -80,8 +80,8 @@ class RequestError(Exception):
     @property
     def conflict(self) -> bool:
         """Whether the name belongs to another object, or the object has another version."""
-        # The apiserver answers 409. It treats a PATCH with another uid as an attempt to change the
-        # immutable uid, and answers 422.
+        # The apiserver answers a conflict with 409. An exception is a PATCH with another uid: the
+        # apiserver treats it as an attempt to change the immutable uid, and answers 422.
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
 

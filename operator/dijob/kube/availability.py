@@ -1,7 +1,7 @@
 """Detects whether the apiserver responds to any request or watch from this process.
 
-/livez uses this to distinguish a dead watch, which restarting the process fixes, from an
-unreachable apiserver, which it does not fix.
+With it, /livez distinguishes a dead watch from an unreachable apiserver: a restart of this process
+fixes only the dead watch.
 """
 
 import time

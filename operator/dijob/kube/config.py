@@ -70,5 +70,6 @@ def config_errors() -> Iterator[None]:
     except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(" ".join(str(error).split())) from error
     except (TypeError, KeyError, AttributeError) as error:
-        # The client does not validate the structure of a file before it accesses its fields.
+        # The client accesses the fields of a file without validating the file's structure, so a
+        # malformed file raises one of these errors.
         raise MalformedConfigError(repr(error)) from error

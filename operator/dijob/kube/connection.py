@@ -97,10 +97,10 @@ class OperatorConnection:
 
     def __init__(self, settings: Configuration, identity: str = "") -> None:
         self._settings = settings
-        # There is no limit on the number of connections: each watch needs one, with two or three
-        # watches per namespace, and writes must not wait for them. The proxy is looked up once:
-        # with `trust_env`, aiohttp does it for each request, which took a fifth of the operator's
-        # CPU.
+        # The number of connections is not limited, so that writes do not wait for watches: each
+        # namespace has two or three watches, and each watch occupies a connection. The proxy is
+        # looked up only once. With `trust_env`, aiohttp looks it up for each request; this took a
+        # fifth of the operator's CPU time.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(settings).ssl_context),
             headers={"User-Agent": f"{USER_AGENT} ({identity})" if identity else USER_AGENT},
@@ -112,14 +112,15 @@ class OperatorConnection:
     async def of(kubeconfig: str | None, identity: str = "") -> "OperatorConnection":
         """Connect with the pod's service account or, outside a cluster, with a kubeconfig.
 
-        Raises CredentialsError, whose message names the file and the error.
+        Raises CredentialsError, whose message names the kubeconfig or service account that cannot
+        be used.
         """
         try:
             if kubeconfig:
                 settings = (await load_kubeconfig(kubeconfig)).settings
             else:
                 settings = load_service_account()
-            # The certificates are read when the connection is created.
+            # Creating the connection reads the certificates, which can fail as well.
             with config_errors():
                 return OperatorConnection(settings, identity)
         except MalformedConfigError as error:
@@ -144,8 +145,8 @@ class OperatorConnection:
     ) -> aiohttp.ClientResponse:
         """Send a request and return the response; its body has not been read yet."""
         headers, settings = call.headers, self._settings
-        # Service account tokens expire, and the kubelet replaces the file. This call reads the file
-        # again when its cached token is too old.
+        # Service account tokens expire, and the kubelet replaces the token's file. This call reads
+        # the file again when the cached token is too old.
         if token := await settings.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
         return await self._session.request(

@@ -1,9 +1,10 @@
 """Parses JSON from the apiserver, with limits on depth and size.
 
-An apiserver can store objects with 10,000 levels or a million values. A recursive parser fails on
-such an object, and on every list that contains it. So parts that are too deep or too large are cut
-before anything else reads the document. A part is cut only if it exceeds the limits of validation,
-so no job ever runs with a truncated spec (docs/decisions/014).
+An apiserver can store objects with 10,000 levels or a million values. 10,000 levels make a
+recursive parser fail on the object and on every list that contains it. A million values would delay
+all other jobs. So parts that are too deep or too large are cut before anything else reads the
+document. Validation rejects every spec from which a part was cut, so no job ever runs with a
+truncated spec (docs/decisions/014).
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from dijob.api.limits import cut_depth, cut_size, is_wide
 # pydantic_core has no separate exception for its depth limit. This text identifies the error.
 _TOO_DEEP = "recursion limit exceeded"
 # Each watch event starts with _EVENT. Each list contains _LIST within its first _HEAD_BYTES bytes.
-# Fields that users can choose come later in a document, so no other document has _LIST there.
+# No other document does, because the fields that users can choose come after these bytes.
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
@@ -39,7 +40,7 @@ async def limit_document(document: bytes) -> bytes:
     """Return the document unchanged if every parser can read it quickly, else without the parts
     that are too deep or too large.
     """
-    # Most documents return here, because a document with so few brackets cannot be too deep.
+    # A document with so few brackets cannot be too deep. Most documents have so few.
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):

@@ -21,8 +21,8 @@ SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 @dataclass(frozen=True)
 class ObjectKind:
     """One kind of object. `plural` is the resource in paths and in RBAC, `verbs` are the
-    permissions that the operator needs. `view` converts an object for the store; None if the kind
-    is not watched.
+    permissions that the operator needs. `view` converts an object for the store; None if the store
+    does not hold this kind.
     """
 
     name: str
@@ -61,8 +61,8 @@ POLICIES: Final = ObjectKind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=parse_policy
 )
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
-# Separate RBAC rules grant these permissions, for leader election in the operator's namespace and
-# for claims.
+# Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). They
+# are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
 KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)

@@ -5,8 +5,8 @@ from typing import Any
 
 
 def merge_patch(was: Mapping[str, Any], becomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that turns one object into the other. In a merge patch, None removes a key,
-    and nested objects are merged and not replaced.
+    """Return the patch that turns the object `was` into the object `becomes`. In a merge patch,
+    None removes a key, and nested objects are merged and not replaced.
     """
     patch = dict[str, Any]((name, None) for name in was if name not in becomes)
     for name, value in becomes.items():

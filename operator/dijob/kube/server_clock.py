@@ -58,8 +58,9 @@ class ServerClock(Clock):
         if (seconds := _parse_http_date(date)) is None:
             return
         first = math.isinf(self._least)
-        # The time in the header is truncated to whole seconds, so it may be up to 1 s behind. The
-        # apiserver wrote the header after the request was sent.
+        # The time in the header is truncated to whole seconds, so the apiserver's clock was ahead
+        # of it by at most 1 s. The apiserver wrote the header after `asked`. So the difference
+        # below is an upper bound.
         now, bound = self._clock.monotonic(), seconds + 1 - asked
         if now - self._begun < PERIOD_SECONDS:
             self._least = min(self._least, bound)

@@ -58,7 +58,9 @@ class Slots:
             each.release()
 
     def answered(self, began: float) -> None:
-        """Adjust the limit after a response to a write that started at a monotonic time."""
+        """Adjust the limit after a response to a write. `began` is the monotonic time of the
+        write's start.
+        """
         window = self.window.answered(began, self._clock.monotonic())
         # If few writes are concurrent, a quick response does not show that the apiserver could
         # handle more. So the limit grows only while at least half of it is in use.

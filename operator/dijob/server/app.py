@@ -121,7 +121,9 @@ async def describe_api(_: web.Request) -> web.Response:
 
 @web.middleware
 async def wrap_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn every error into a response in the common form, within ANSWER_SECONDS."""
+    """Turn every error into a response in the common form. If a request takes longer than
+    ANSWER_SECONDS, this is an error, too.
+    """
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await handler(request)
@@ -189,7 +191,7 @@ async def body_of(request: web.Request, model: type[T]) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        # A body that is not JSON has no field that an error could name.
+        # If the body is not JSON, the status is 400, and the error does not name a field.
         status = 400 if first["type"] == "json_invalid" else 422
         raise RequestRejection(status, f"{field or 'the body'}: {first['msg']}") from error
 

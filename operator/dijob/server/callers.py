@@ -31,7 +31,7 @@ MOST_KNOWN: Final = 10_000
 UNKNOWN: Final = Rate(5.0, 50.0)
 # Limit for the requests of one person, because each of them costs a SubjectAccessReview.
 ASKED: Final = Rate(20.0, 100.0)
-# Only names that match these patterns are put into a path of the API server. A "/" in a name could
+# Only names that match these patterns are used in the path of an API request. A "/" in a name could
 # lead to another namespace.
 JOB: Final = re.compile(rf"([a-z0-9](?:[-a-z0-9]{{0,61}}[a-z0-9])?)\.({NAME_PATTERN})")
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -169,8 +169,8 @@ class Callers:
         return found
 
     async def _rank(self, user: Mapping[str, Any]) -> Caller | RequestRejection:
-        """Return the pod to which a token is bound and the pod's job, or the reason to reject the
-        token.
+        """Return the caller (the pod to which a token is bound, and the pod's job), or the reason
+        to reject the token.
         """
         extra = user.get("extra") or {}
         pod, uid = (str((extra.get(key) or [""])[0]) for key in (POD_NAME, POD_UID))

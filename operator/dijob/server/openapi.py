@@ -13,7 +13,7 @@ from dijob import __version__
 from dijob.server.requests import Posted, ProgressRequest, Replicas
 
 OPENAPI_PATH: Final = "/openapi.json"
-# Every operation can return any of these, because all of them pass the same checks.
+# Every operation can return any of these codes, because all operations share the same checks.
 ANSWERS: Final = {
     "200": "Success.",
     "400": "The body is not JSON.",

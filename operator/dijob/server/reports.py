@@ -87,8 +87,8 @@ class Reports:
                 raise RequestRejection(
                     429, "too many jobs are reporting progress", PROGRESS_SECONDS
                 )
-            # Check now whether the job exists, so that the response can contain the error. It may
-            # take a minute until the report is written.
+            # Check now whether the job exists. The report may be written only a minute later, when
+            # the response can no longer contain the error.
             await self._sizes.read(job)
         now = self._clock.monotonic()
         news = report.model_dump(exclude_none=True) | {"time": format_time(self._clock.now())}
@@ -103,7 +103,7 @@ class Reports:
     def _known(self, job: JobName) -> PendingReport | None:
         """Return the unwritten report of this job.
 
-        A job that was deleted and created again has the same name but a different uid.
+        The name alone is not enough: a job that was deleted and created again has a different uid.
         """
         waiting = self._waiting.get(str(job))
         return waiting if waiting and job.uid in ("", waiting.job.uid) else None

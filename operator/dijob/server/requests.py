@@ -73,8 +73,8 @@ class Rate:
 class Limit:
     """A token bucket for each key, for example for each job or address.
 
-    A bucket is stored as the time at which it is full again. A full bucket is not stored at all, so
-    keys that are no longer used cost no memory.
+    A bucket is stored as the time at which it is full again. A key without a stored bucket has a
+    full one, so full buckets are dropped when `most_keys` buckets are stored.
     """
 
     def __init__(self, rate: Rate, most_keys: int = 10_000) -> None:

@@ -61,8 +61,8 @@ class Sizes:
         found: dict[int, str] = {}
         for pod in listed.get("items") or ():
             # Anyone who can write pods can change their labels, so the rank is taken from the pod's
-            # name. `rank_of` never returns a rank that is too high for a job of the maximum size,
-            # so the result below cannot become longer than that.
+            # name. `rank_of` returns only ranks below MAX_REPLICAS, so the list below has at most
+            # MAX_REPLICAS entries.
             rank = gang.rank_of(pod["metadata"]["name"])
             if rank >= 0 and controller_of(pod["metadata"]).get("uid") == gang.uid:
                 found[rank] = _pod_address(pod)

@@ -47,7 +47,8 @@ class ProcessGroup:
     async def run(self) -> int:
         """Run the program, and return its status as subprocess does: negative for a signal.
 
-        Afterwards, kill all processes that the program has started, as when a container terminates.
+        When the program has exited, kill all processes that it has started, as when a container
+        terminates.
         """
         try:
             return await self._run()
@@ -55,8 +56,8 @@ class ProcessGroup:
             self._over = True
 
     async def _run(self) -> int:
-        # asyncio's own pipe is not used: its wait() returns only when every process has closed the
-        # pipe, including those that have left the group.
+        # asyncio's own pipe is not used. With it, `Process.wait` returns only when every process
+        # has closed the pipe, including those that have left the group.
         reading, writing = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Prints the merged output of the ranks, with a colored prefix, and writes it to files."""
+"""Prints the merged output of the ranks, with colored prefixes, and writes one file per rank."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -15,7 +15,7 @@ from dijob.names import BASE_PORT
 # (core/membership/address_list.py), so no rank may have it.
 FIRST = 3
 # Each run listens on this port of its 127.N.0.1, so that a second run uses another N. The kernel
-# releases the lock even if the run is killed.
+# frees the port even if the run is killed.
 LOCK_PORT = BASE_PORT - 1
 RUNS = 64
 
@@ -33,9 +33,8 @@ def reserve_addresses(size: int) -> Iterator[tuple[str, ...]]:
                 lock.listen(1)
             except OSError:
                 continue
-            # On Linux, all addresses of the block work. On other systems, the user must add each
-            # one to the loopback device, and the error asks for all of them, so it is enough to
-            # check one.
+            # It is enough to check the last address. On Linux, all addresses work. On other systems
+            # the user must add them to the loopback device, and the error asks for all of them.
             found = tuple(rank_address(run, rank) for rank in range(size))
             _check_address(found[-1])
             yield found
@@ -46,7 +45,7 @@ def reserve_addresses(size: int) -> Iterator[tuple[str, ...]]:
 
 
 def rank_address(run: int, rank: int) -> str:
-    """Return the address of a rank. After 250 ranks, the next block begins."""
+    """Return the address of a rank. Each value of the third number is used for 250 ranks."""
     block, host = divmod(rank, 250)
     return f"127.{run}.{block}.{host + FIRST}"
 

@@ -22,7 +22,8 @@ from dijob.names import Queue
 
 from dijob_extras.local import volumes
 
-# The wheel contains a copy (pyproject.toml, force-include). A checkout has only the originals.
+# The Python files of `hook_folders`: the wheel contains copies of them (pyproject.toml,
+# force-include), and a checkout has only the originals.
 _IN_WHEEL = Path(__file__).parent / "python"
 _IN_CHECKOUT = Path(__file__).parents[3] / "images" / "dijob-runtime"
 # A variable in the environment of every process of a run. It identifies processes that have left
@@ -169,7 +170,8 @@ def _python_path(env: Mapping[str, str]) -> dict[str, str]:
 def _working_folder(main: Mapping[str, Any], paths: volumes.Paths, own: Path) -> Path:
     """Return the folder in which the program starts: workingDir, else the current directory.
 
-    A missing folder is created in the rank's temporary folder, as a container runtime would do.
+    A container runtime creates a missing workingDir; here it is created in the rank's temporary
+    folder.
     """
     given = str(main.get("workingDir") or "")
     if not given.startswith("/"):

@@ -1,7 +1,7 @@
 """Runs the ranks until the job has finished, and leaves no process behind.
 
-Exits of programs, deadlines and signals go through one queue, so that they are handled one after
-the other, as in a reconciliation of the operator.
+Program exits, deadlines and signals go through one queue, so that they are handled one after the
+other, as in a reconciliation of the operator.
 """
 
 import asyncio
@@ -151,8 +151,9 @@ class Run:
     def _look(self, group: ProcessGroup, status: int) -> LocalRunEnd | None:
         """Handle the exit of a rank's program.
 
-        The exit of a rank that is being restarted with others is not counted as a separate failure.
-        The operator, too, counts only one failure if it observes both exits in one reconciliation.
+        If a rank fails and others restart with it, the exits of the others are not counted as
+        failures. The operator, too, counts only one failure if it observes all these exits in one
+        reconciliation.
         """
         rank = group.start.rank
         # Ignore the exit of an earlier run of this rank.

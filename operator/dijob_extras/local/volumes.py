@@ -88,8 +88,9 @@ def prepare_folders(
     `given` has folders for volumes that only a cluster provides. Raises CliError (USAGE) for any
     other volume, and for two mounts at one path.
 
-    A mount inside another mount gets a separate folder, and the command's paths lead there. A
-    symbolic link in the outer mount could remain in a folder of the user after the run.
+    A mount inside another mount gets a separate folder, and the command's paths lead there. No
+    symbolic link in the outer mount leads to it: the outer mount may be a folder of the user, in
+    which the link could remain after the run.
     """
     found: dict[str, Path] = {}
     volumes: dict[str, Path] = {}

@@ -11,7 +11,8 @@ from typing import Final
 
 from dijob_extras.local.group import ProcessGroup
 
-# The ranks of a job usually exit within seconds of each other, even on a busy machine.
+# The delay of the first report after a rank has exited 0. The other ranks of the job usually exit
+# within seconds, even on a busy machine.
 FIRST_SECONDS: Final = 30.0
 # The delay of the first report after SIGTERM or SIGKILL.
 ENDING_SECONDS: Final = 5.0

@@ -1,7 +1,7 @@
 """Reads the commands of a batch script other than its steps.
 
-If a command sets variables or the working directory, the DIJob sets them too. All other commands
-have no counterpart in a DIJob, and get a note with advice.
+If a command sets variables or the working directory, the DIJob sets them too. Other commands have
+no counterpart in a DIJob, and get a note with advice unless they have no effect on the program.
 """
 
 import re
@@ -68,7 +68,8 @@ def read_script_body(
     """Read the lines of the script except its step. `known` are variables that Slurm would set."""
     body = Body(shell=dict(known))
     for line in script.lines:
-        # If the pod runs the complete script, only the lines that load software are left out of it.
+        # If the pod runs the complete script, only the lines that load software are left out of it,
+        # so only these lines get a note.
         if line == step.line or (step.script and not is_software(line)):
             continue
         if calls_srun(line):
@@ -128,7 +129,8 @@ def _mentioned_variables(text: str) -> set[str]:
 
 def _handle_computed(name: str, written: str, line: ScriptLine, body: Body, notes: Notes) -> None:
     """Handle a variable whose value a command computes."""
-    # The two values that almost every distributed script computes are known in a DIJob.
+    # Almost every distributed script computes two values that are known in a DIJob: the first
+    # node's address and a port.
     if _FIRST_NODE.search(written) or _mentioned_variables(written) & body.masters.keys():
         body.masters[name] = line
     elif "PORT" in name.upper():

@@ -31,9 +31,10 @@ def command(script: str, to: str, **chosen: Any) -> None:
 
     Each srun task becomes a pod. --ntasks (or --nodes x --ntasks-per-node) becomes replicas, and
     each pod gets the CPUs, memory and GPUs of a task. torchrun gets the variables of
-    `runtime: torch`; `ditask --platform slurm` and all other programs get Slurm's variables
-    (`runtime: slurm`). A comment quotes each line without a counterpart, and says what to do.
-    Nothing is created in a cluster. SCRIPT "-" is standard input.
+    `runtime: torch`, and ditask without `--platform slurm` gets those of `runtime: ditask`. All
+    other programs that srun runs get Slurm's variables (`runtime: slurm`). A comment quotes each
+    line without a counterpart, and says what to do. Nothing is created in a cluster. SCRIPT "-" is
+    standard input.
 
     \b
     Example:

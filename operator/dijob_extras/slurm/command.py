@@ -88,7 +88,7 @@ def build_command(
         notes.add(step.line.number, step.line.text, found.said)
     if made.runtime is Runtime.TORCH:
         words = _without_rendezvous(words, step, pods, made, notes)
-    # Whether srun runs in the background matters only to the script that waits for it.
+    # `&` and `&& wait` get no note: they concern only the script, which waits for srun.
     if step.tail and step.tail not in ("&", "&& wait"):
         advice = "the output of a program is in its pod's log: kubectl dijob logs NAME"
         notes.add(step.line.number, f"{step.line.text}", advice)
@@ -106,7 +106,7 @@ def build_command(
 
 
 def job_name(text: str) -> str:
-    """Return a valid name for a DIJob that resembles the text."""
+    """Return a name that resembles the text and is valid for a DIJob."""
     found = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     # The job's Service has the same name, which must therefore begin with a letter (RFC 1035).
     found = re.sub(r"^[^a-z]+", "", found)
@@ -133,7 +133,8 @@ def _without_rendezvous(
 ) -> list[str]:
     """Return torchrun's words without the options that the runtime sets as variables.
 
-    An option on the command line would override its variable, with the address of a Slurm node.
+    An option on the command line would override its variable: --master-addr, for example, would
+    name a Slurm node.
     """
     left: list[str] = []
     dropped: list[str] = []
@@ -194,7 +195,7 @@ def _derive_variables(
 
 
 def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
-    """Note what replaces the lines that look up the first node or choose a port."""
+    """Add notes about what replaces the lines that look up the first node or choose a port."""
     for name, line in [*body.masters.items(), *body.ports.items()]:
         if name in made.env:
             advice = f"replaced: env sets {name} to {made.env[name]}"
@@ -210,7 +211,7 @@ def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
 def _note_unknown_variables(
     texts: Iterable[str], body: Body, made: SlurmCommand, step: SlurmStep, notes: Notes
 ) -> None:
-    """Note Slurm variables that the command reads but that do not exist in a pod."""
+    """Add a note for each Slurm variable that the command reads but a pod does not have."""
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}
     has = {
         *made.env,

@@ -16,7 +16,8 @@ from dijob_extras.slurm.step import SlurmStep, choose_step
 
 Body = dict[str, Any]
 
-# The default of a DIJob, written out because Slurm's --requeue has no limit.
+# The backoffLimit for --requeue: the default of a DIJob. The file contains it explicitly, because
+# users of Slurm's --requeue do not expect a limit.
 BACKOFF_LIMIT: Final = 3
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node")
 
@@ -181,7 +182,7 @@ def _exported_values(given: Mapping[str, Option], notes: Notes) -> dict[str, str
 
 def _note_options(script: Script, step: SlurmStep, notes: Notes) -> None:
     for option in (*script.options, *step.options):
-        # --gres also requests resources other than GPUs. They have no field.
+        # --gres can also request resources other than GPUs. A DIJob has no field for them.
         seen_gres = option.name == "gres" and amounts.parse_gpus(option) is None
         if option.name in NEEDLESS or (option.name in READ and not seen_gres):
             continue

@@ -135,7 +135,8 @@ def _without_srun(script: Script) -> SlurmStep:
 
 def _whole_script(script: Script) -> str:
     """Return the script as written, without lines that load software."""
-    # A line that also contains other commands is kept. A note tells the user to edit that line.
+    # A line that loads software and also contains other commands is kept. The note about it says
+    # that the image must contain the software.
     software = {line.number for line in script.lines if is_software(line)}
     left_out = software - {line.number for line in script.lines if not is_software(line)}
     kept = [

@@ -222,8 +222,8 @@ def find_dump_problems(looks: Mapping[int, Look]) -> Iterable[tuple[str, list[in
     for rank, look in sorted(looks.items()):
         texts = [
             look.problem,
-            # `describe_halted` reports halted processes, and a halt also explains why a process
-            # cannot be read.
+            # Halted processes are left out: `describe_halted` reports them, and the halt explains
+            # why they cannot be read.
             *(
                 f"process {p.pid}: {p.problem}"
                 for p in look.processes

@@ -16,7 +16,7 @@ _OF_OTHERS: Final = re.compile(
     r"|.*/sitecustomize\.py|.*/python\d+\.zip/.*|.*/bin/[^/.]+"
 )
 _MAIN: Final = "MainThread"
-# multiprocessing starts this process, which waits for its program to exit.
+# multiprocessing starts this process, which runs until the program exits.
 _TRACKER: Final = "multiprocessing/resource_tracker.py"
 
 # The kernel's functions in which the cgroup freezer holds a thread (version 2 and 1).

@@ -59,7 +59,7 @@ def _count_connections(world: ExpectedWorld) -> Counter[tuple[int, int]]:
 def describe_restarts(model: DIJob) -> list[str]:
     """Return a sentence for each rank: which other ranks restart if it is lost.
 
-    The list is empty for jobs whose lines are not drawn.
+    The list is empty if the job has more than MOST_DRAWN ranks.
     """
     gang = gang_of(model)
     if gang.size > MOST_DRAWN:
@@ -76,7 +76,8 @@ def _describe_restart(gang: Gang, rank: int) -> str:
 
 
 def rerendezvous_ranks(job: Job) -> frozenset[int]:
-    """Return the ranks of a re-rendezvous in progress: the peer list is stale, with no successor.
+    """Return the ranks of a re-rendezvous in progress, in which the peer list is stale and the next
+    one has not been published.
 
     An empty `lastRenewal.ranks` means all ranks.
     """

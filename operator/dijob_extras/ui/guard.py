@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-# A foreign name that resolves to 127.0.0.1 (DNS rebinding) appears in the Host header.
+# The names that are allowed in the Host header. In an attack by DNS rebinding, a foreign name
+# resolves to 127.0.0.1, and the header contains this foreign name.
 _NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SCHEME: Final = "Bearer "
 API: Final = "/api/"

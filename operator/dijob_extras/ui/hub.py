@@ -105,7 +105,8 @@ class Hub:
         except TimeoutError:
             return f"the cluster at {connection.target.settings.host} does not respond"
         except ApiError as error:
-            # Any other rejection shows that the apiserver works. 401 means expired credentials.
+            # 401 means expired credentials, and 500 or more means an error of the apiserver. Any
+            # other rejection shows that the apiserver works.
             return str(error) if error.status == 401 or error.status >= 500 else ""
         except DijobError as error:
             return str(error)

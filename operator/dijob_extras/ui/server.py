@@ -43,7 +43,7 @@ class PageSource(Protocol):
 
 
 def build_application(source: PageSource, token: str) -> web.Application:
-    """Return the server for one user, who has the token."""
+    """Return the server. It serves a single user, who authenticates with `token`."""
     app = web.Application(middlewares=[build_middleware(token)])
     app.on_response_prepare.append(add_security_headers)
     app.cleanup_ctx.append(_run_source(source))

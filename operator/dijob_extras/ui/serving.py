@@ -32,7 +32,8 @@ class Wish:
 async def serve_page(client: AsyncClient, wish: Wish) -> None:
     """Serve the page until Ctrl-C. Raises CliError if the port is in use.
 
-    If the jobs cannot be listed, there is nothing to show, so that error is raised too.
+    If the jobs cannot be listed, there is nothing to show. Then the error of the list request is
+    raised.
     """
     await client.list(everywhere=wish.everywhere)
     key = new_token()

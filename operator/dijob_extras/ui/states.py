@@ -45,7 +45,7 @@ def of_pod(pod: RankPod, fell: bool) -> State:
     match word:
         case "Ready":
             return State(StateKind.READY, "Ready")
-        # RankPod.state shows a container that has ended as "REASON (EXIT CODE)".
+        # If a container has ended, RankPod.state is "REASON (EXIT CODE)".
         case _ if word.endswith(" (0)"):
             return State(StateKind.DONE, "Completed")
         case "Renewing":

@@ -107,7 +107,7 @@ def list_phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[d
 
 
 def _infer_phases(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
-    """Yield the phases that follow from the status and the events."""
+    """Yield the phases that can be inferred from the status and the events."""
     status = job.status
     yield SeenValue(job.metadata.creation_timestamp, Phase.PENDING)
     begun = [str(e.get("firstTimestamp") or "") for e in events if e.get("reason") == _BEGUN]

@@ -12,7 +12,8 @@ from dijob_extras.ui.sse import LINES, Message, Messages
 
 # How many lines of each rank the page shows when a log is opened.
 TAIL_LINES: Final = 500
-# Lines are sent in batches: a message per line would keep the browser busy with a chatty program.
+# Lines are sent in batches. If a program prints much, one message per line would keep the browser
+# busy.
 _ONE_MESSAGE: Final = 200
 _HELD_LINES: Final = 5000
 _BEAT_SECONDS: Final = 1.0

@@ -40,7 +40,9 @@ def job_row(job: Job) -> Json:
 
 
 def find_problems(job: Job) -> list[tuple[str, str]]:
-    """Return the problems as pairs of message and remedy, from the catalog of reasons."""
+    """Return the problems as pairs: the message of the condition, and the remedy from the catalog
+    of reasons.
+    """
     found = []
     for one in job.status.conditions:
         reason = reasons.find_reason(one.type, one.reason)

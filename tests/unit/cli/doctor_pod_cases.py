@@ -214,7 +214,7 @@ OF_PODS: dict[str, Case] = {
         "interfaces",
         evidence(probes=second(env={"GLOO_SOCKET_IFNAME": "ib0"})),
         PROBLEM,
-        "rank 1: GLOO_SOCKET_IFNAME is ib0, but the pod has no such interface (eth0)",
+        "rank 1: GLOO_SOCKET_IFNAME is ib0, but the pod has no such interface; it has eth0",
         "set GLOO_SOCKET_IFNAME to eth0",
     ),
     "virtual interfaces": Case(

@@ -57,4 +57,4 @@ async def test_a_file_that_changes_meanwhile(
     assert said in done.output
     assert content(tmp_path / "out" / "model.pt") == "weights"
     if exit_code is Exit.OK:
-        assert f"Warning: a file changed while it was copied: {said}" in done.stderr
+        assert f"Warning: a file changed while it was being copied: {said}" in done.stderr

@@ -196,10 +196,10 @@ def test_too_much_code_is_rejected_with_alternatives(folder: Path) -> None:
             ("--memory", "4Ki", "--", "x"), "means 4096 bytes: did you mean 4Gi?", id="KiB"
         ),
         pytest.param(("--memory", "0", "--", "x"), "write it as 4Gi or 500Mi", id="no memory"),
-        pytest.param(("--cpu", "2x", "--", "x"), "--cpu 2x is not a CPU quantity", id="cpu"),
+        pytest.param(("--cpu", "2x", "--", "x"), "--cpu 2x is not a valid CPU quantity", id="cpu"),
         pytest.param(
             ("--", "echo hi; python3 -V"),
-            "'echo hi; python3 -V' is one word, but the command runs without a shell: write"
+            "'echo hi; python3 -V' is a single argument, and no shell splits it: write"
             " -- bash -c 'echo hi; python3 -V', or omit the quotes",
             id="a line of a shell",
         ),

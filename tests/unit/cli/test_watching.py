@@ -145,7 +145,7 @@ GIVEN: PrintOptions = {
     ("given", "words"),
     [
         pytest.param({"rank": "5"}, "test has no rank 5: its ranks are 0 to 2", id="rank"),
-        pytest.param({"rank": "x"}, "write ranks as in 0-2,5", id="no rank"),
+        pytest.param({"rank": "x"}, "specify ranks in the form 0-2,5", id="no rank"),
         pytest.param({"task": "learner"}, "no task learner: it has no tasks", id="task"),
         pytest.param(
             {"every": True, "rank": "0"},

@@ -44,7 +44,7 @@ def patch(parallel: Any) -> None:
 
 
 def wait_until_connected(router: Any) -> None:
-    """Wait for all peers to connect, up to DIJOB_CONNECT_SECONDS (default 120; 0 disables it)."""
+    """Wait for all peers to connect, up to DIJOB_CONNECT_SECONDS (default 120; 0: do not wait)."""
     world, bound = PodWorld.read(), float(os.environ.get("DIJOB_CONNECT_SECONDS") or "120")
     if world is None or not hasattr(router._mq, "missing"):
         return
@@ -107,7 +107,8 @@ def _format_ranks(ranks: set[int]) -> str:
 
 def select_peers(world: PodWorld) -> set[tuple[int, int]]:
     """Return, as (rank, worker), the processes to which this process connects and those that
-    connect to it. With Redis, these are all other processes, because every process uses the server.
+    connect to it. With Redis, these are all other processes, because all of them communicate
+    through one server.
 
     The rules are those of ding 0.5.3: ding/entry/cli_parsers/k8s_parser.py between pods, and
     ding/framework/parallel.py within a pod.

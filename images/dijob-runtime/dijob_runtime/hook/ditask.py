@@ -28,8 +28,8 @@ def patch(module: ModuleType) -> None:
         "mq_type": world.mq_type,
     }
     if world.mq_type != "nng":
-        # DI-engine's parser omits the node IDs if ranks do not connect to each other. The node IDs
-        # of every rank would then begin at 0.
+        # DI-engine's parser sets the node IDs only for nng. Without this default, the node IDs of
+        # every rank would begin at 0.
         defaults["node_ids"] = ",".join(map(str, world.node_ids))
     if world.mq_type == "redis":
         defaults.update(redis_arguments())

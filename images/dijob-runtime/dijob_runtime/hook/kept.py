@@ -101,7 +101,9 @@ def patch(parallel: Any) -> None:
 
 
 def _reset_finish(router: Any) -> None:
-    """Reset the state of FINISH for a new task. A task starts by listening for its own end."""
+    """Reset the state of FINISH when a listener for FINISH is registered, which is the first thing
+    that a new task does.
+    """
     router.dijob_relayed = router.dijob_over = False
     if router._mq is not None:
         router._mq.dijob_finish_heard, router._mq.dijob_last_word = False, None
@@ -110,8 +112,8 @@ def _reset_finish(router: Any) -> None:
 def _pass_on(router: Any, queue: Any, msg: Any) -> None:
     """Forward FINISH in a star, where only rank 0 is connected to all other ranks.
 
-    If all processes are connected as the job specifies, a process that has received FINISH does not
-    repeat it when it leaves (nng.py).
+    A process emits FINISH itself when it leaves the task. If it has received FINISH before, it does
+    not repeat its own event (nng.py), unless the program determines its connections itself.
     """
     relays = getattr(router, "dijob_hub", False) and not getattr(router, "dijob_relayed", False)
     router.dijob_relayed = True

@@ -34,8 +34,9 @@ def patch(module: ModuleType) -> None:
     class Bus(socket):  # type: ignore[misc, valid-type]
         """Connects in the background, so that nng retries after any error.
 
-        In the foreground, nng tries only once. If the peer is not listening yet, DI-engine prints a
-        traceback, and if there is no route to the address, nng never tries again.
+        Without this class, the first attempt is made in the foreground. If the peer is not
+        listening yet, pynng logs a traceback before it retries in the background. If there is no
+        route to the address, nng never tries again.
         """
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -81,7 +82,7 @@ def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -
     if sum(hosts.values()) >= max(len(wanted), len(mq.attach_to)):
         return set()
     # All processes of a pod have the same address, so connections are counted per address. If the
-    # peer list has names, they cannot be compared with the addresses of connections.
+    # peer list has names, no name matches the address of a connection, so all ranks are returned.
     ranks = Counter(rank for rank, _ in wanted)
     late = {rank for rank, count in ranks.items() if hosts[world.addresses[rank]] < count}
     return late or set(ranks) or {0}

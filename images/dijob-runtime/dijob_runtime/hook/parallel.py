@@ -111,8 +111,8 @@ def _update_environment(told: dict[str, Any]) -> None:
 
 
 def _resolve_links(links: set[str]) -> set[tuple[str, str]]:
-    """Return the address and port of each link. Links are compared after resolution, because
-    Slurm's host names differ from the entries of the peer list.
+    """Return the address and port of each link. Links are compared after their host names have been
+    resolved, because Slurm's host names differ from the entries of the peer list.
     """
     pairs = [link.rpartition("://")[2].rpartition(":")[::2] for link in links]
     found = {host: _resolve_host(host) for host, _ in pairs}

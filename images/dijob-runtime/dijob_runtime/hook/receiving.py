@@ -1,4 +1,4 @@
-"""The receive loop of DI-engine's queues, which handles errors.
+"""The receive loop of DI-engine's queues, with error handling.
 
 After an error, DI-engine 0.5.3 (nng.py, redis.py) calls the logger with invalid arguments, which
 prints a traceback from the logger, and then retries at once. This happens even if the program

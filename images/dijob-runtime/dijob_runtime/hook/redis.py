@@ -17,7 +17,7 @@ from dijob_runtime.hook.receiving import Message, make_recv
 from dijob_runtime.messages import log_message
 from dijob_runtime.world import PodWorld
 
-# How long after its start a process receives all events. Events without a listener are kept
+# A process receives all events for this long after its start. Events without a listener are kept
 # (kept.py). The time is limited, because sending each message to every process multiplies the
 # server's work.
 HEARS_ALL_SECONDS = 60.0
@@ -67,7 +67,7 @@ def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -
     """
     channels = {_process_channel(peer): peer for peer in wanted}
     known: set[str] = set()
-    # The listening thread creates `_sub`, possibly a moment later.
+    # The listening thread creates `_sub`, possibly after the first call of this function.
     if channels and isinstance(getattr(mq, "_sub", None), Subscriptions):
         try:
             mq._sub.announce(_process_channel(world.me))

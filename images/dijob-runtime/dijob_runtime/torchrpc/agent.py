@@ -78,7 +78,7 @@ class Agent:
             _channels=GPU_CHANNELS if gpus else CHANNELS,
         )
         if gpus:
-            # A peer's tensors may arrive before this process uses its GPU.
+            # A peer's tensors may arrive before the program has initialized CUDA.
             torch.cuda.init()
         dist_autograd._init(0)  # required by the agent
         self._agent = TensorPipeAgent(store, name, 0, None, options, {}, self._devices)

@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 # A connection without a handshake (a port scanner, a probe) is closed after this time.
 HELLO_SECONDS = 10.0
-# The pause between two attempts to connect.
+# The pause between attempts to connect.
 PAUSE_SECONDS = 0.5
 SAY_EVERY_SECONDS = 30.0
 # A peer whose node is cut off does not close its connection. It counts as lost after 10 s without
@@ -96,8 +96,8 @@ class Neighbours:
         clock, said = self._loop.time, self._loop.time()
         while True:
             try:
-                # _talk removes the task in which it runs from the set. The task of _dial must stay
-                # in the set, so _talk gets a task of its own, as for an accepted connection.
+                # _talk removes the task in which it runs from `_kept`. The task of _dial must stay
+                # in `_kept`, so _talk gets a task of its own, as for an accepted connection.
                 await self._loop.create_task(
                     self._talk(*await asyncio.open_connection(host, port, limit=LIMIT))
                 )

@@ -1,8 +1,8 @@
 """Packs an event's arguments for processes whose GPUs send to each other directly: tensors
 are kept separate, and everything else is pickled.
 
-The arguments are copied when the event is emitted. The emitting program continues during the
-transfer, and may change a model's parameters or a list before they are sent.
+The arguments are copied when the event is emitted, because the program continues during the
+transfer, and may change an argument (a model's parameters or a list) before it is sent.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Callable, Iterable
 
 import torch
 
-# Data of at least this size is sent as a tensor. torch uses a separate channel for the memory of
-# tensors. This channel is slower for smaller data.
+# Data of at least this size is sent as a tensor. torch has a separate channel for the memory of
+# tensors, which is faster for large data and slower for small data.
 TENSOR_BYTES = 256 * 2**10
-# The name of the function by which a pickle refers to a tensor.
+# The name of a function: in a pickle, a call of this function stands for a tensor.
 SLOT = "tensor_in_slot"
 
 

@@ -49,7 +49,7 @@ def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
 
 class Registered:
     """Wraps a main function, and registers the queue in the process that unpickles the function. A
-    worker process has imported only ding.
+    worker process needs this, because it has imported only ding.
     """
 
     def __init__(self, main: Callable[..., None]) -> None:
@@ -126,8 +126,8 @@ def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     )
     if wrong:
         exit_with_error(wrong)
-    # With an explicit list of GPUs, the agent knows only the listed GPUs. A map to any other GPU
-    # would fail.
+    # With an explicit list of GPUs, the agent knows only the listed GPUs. A device map that names
+    # any other local GPU would fail.
     unnamed = [link.local for link in links if named and link.local not in named]
     if unnamed:
         exit_with_error(

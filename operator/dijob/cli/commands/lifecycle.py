@@ -150,7 +150,8 @@ def delete_command(where: Where, names: Sequence[str], wait: bool, timeout: floa
     """
 
     async def act(client: "AsyncClient") -> None:
-        # Jobs are deleted one after the other, so that a line is printed only when its job is gone.
+        # Jobs are deleted one after the other, so that the lines printed before an error show which
+        # jobs are deleted.
         for name in names:
             await client.delete(name, timeout=timeout if wait else None)
             echo(f"dijob/{name} deleted")

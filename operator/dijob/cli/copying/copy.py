@@ -133,7 +133,7 @@ async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to
     folder, name = posixpath.split(path.rstrip("/") or "/")
     if not name or name in (".", ".."):
         raise CliError(f"{path} is not the name of a file or folder", Exit.USAGE)
-    # With h, tar follows symbolic links in the container, so a link in the stream is an attack.
+    # With h, tar sends the targets of symbolic links, so a link in the stream is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
     code, stderr, progress = 0, "", CopyProgress()
     async with run_in_thread(lambda sent: unpack_tar(sent, to, name), "rb") as unpacking:
@@ -158,7 +158,7 @@ async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to
         )
     unpacked = unpacking.result.result()
     if changed:
-        echo(f"Warning: a file changed while it was copied: {stderr}", err=True)
+        echo(f"Warning: a file changed while it was being copied: {stderr}", err=True)
     return unpacked
 
 

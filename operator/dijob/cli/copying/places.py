@@ -89,8 +89,8 @@ class Inside:
         return Inside("/" if text.startswith("/") else ".", path, text.endswith("/") or not path)
 
     def named(self, member: str) -> str:
-        """Return the name of a member in the stream. The first part of `member` is the local name
-        of the copied file or folder.
+        """Return the name of a file or folder in the stream. `member` is its path, which begins
+        with the local name of the copied file or folder.
         """
         _, _, rest = member.partition("/")
         return posixpath.join(self.path, member if self.folder else rest).rstrip("/")

@@ -1,9 +1,9 @@
 """Runs a blocking function in a thread that exchanges bytes with the event loop over a socket pair.
 
 tarfile blocks, so it runs in a thread. The thread closes its end when the function returns or
-raises, and the event loop closes its own end when it stops. So if one side fails, the other side
-always notices. Otherwise it would wait forever for buffer space or for data. The event loop can
-cancel its own reads and writes, but a thread in os.read or os.write cannot be canceled.
+raises, and the event loop closes its own end when the context exits. So if one side fails, the
+other side always notices, instead of waiting forever for buffer space or for data. The event loop
+can cancel its own reads and writes, but a thread in os.read or os.write cannot be canceled.
 """
 
 import asyncio

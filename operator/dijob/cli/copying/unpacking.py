@@ -149,7 +149,7 @@ def _local_path(sent: str, to: Path, name: str) -> Path:
         raise CliError(f"the container sent {sent}, which was not requested")
     path = to.joinpath(*parts[1:])
     # An existing link in the folder could lead to a place outside the folder. `resolve` follows all
-    # links.
+    # links, so the check detects such a place.
     inside = path == to or path.parent.resolve().is_relative_to(to.resolve())
     if not inside:
         raise CliError(f"{path} would be written outside {to}: remove the link in its path")

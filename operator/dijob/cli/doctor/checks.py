@@ -38,8 +38,8 @@ CHECKS: Final = (
     CheckRow("readiness", of_status.check_readiness, live=False),
     CheckRow("same image", of_status.same_image, live=False),
     CheckRow("host network", of_status.host_network, live=False),
-    # These compare the pods with each other. A difference, such as another program, can explain
-    # missing connections.
+    # These compare the pods with each other. A difference, such as a pod that runs a different
+    # program, can explain missing connections.
     CheckRow("same source", of_programs.check_source),
     CheckRow("versions", of_programs.check_versions),
     CheckRow("peer list", of_programs.list_number),
@@ -101,7 +101,8 @@ def format_checklist(job: str, found: Findings) -> str:
     unknowns = sum(finding.status is CheckStatus.UNKNOWN for _, finding in found)
     unknown_text = f", {unknowns} unknown" if unknowns else ""
     summary = f"{count} problem{'s' if count != 1 else ''}" if count else "no problems found"
-    # A silent program does not count as a problem, so the summary line repeats the hint about it.
+    # A silent program does not count as a problem, so the summary line might report no problems.
+    # Therefore the summary line repeats the hint about the silent program.
     hint = next(
         (
             f"; {finding.text}: {finding.remedy}"

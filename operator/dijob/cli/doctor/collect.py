@@ -67,8 +67,8 @@ async def collect_evidence(
         unserved=unserved,
         claim=claim,
     )
-    # Extensions may list the pods' processes. They run before the probes, because the lists must
-    # not contain the processes that the probes start.
+    # Extensions may list the pods' processes. These lists must not contain the processes that the
+    # probes start, so the extensions run before the probes.
     known = replace(known, added=[await collect(client, job, pods) for collect in extensions])
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
@@ -195,7 +195,7 @@ async def _read_report(client: AsyncClient, name: str) -> Report | None:
 async def _probe_pods(
     client: AsyncClient, pods: Sequence[RankPod], job: Job, world: ExpectedWorld
 ) -> Mapping[int, probe.Probe]:
-    """Probe each running pod for the names and addresses that its own rank dials."""
+    """From each running pod, probe the names and addresses that the pod's rank dials."""
 
     async def one(pod: RankPod) -> tuple[int, probe.Probe]:
         words = probe.build_command(
@@ -210,7 +210,7 @@ async def _probe_pods(
             return pod.rank, probe.Probe(problem=answer.problem)
         return pod.rank, probe.parse_answer(answer.text, (begin, end))
 
-    # Each exec is a connection through the API server to a kubelet.
+    # Each exec is a connection through the API server to a kubelet, so only some run at a time.
     slots = asyncio.Semaphore(16)
     return dict(await asyncio.gather(*(one(pod) for pod in pods if pod.running)))
 

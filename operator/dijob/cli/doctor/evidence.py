@@ -74,14 +74,14 @@ class Evidence:
 
     @property
     def quiet_seconds(self) -> int:
-        """Seconds since any rank printed a line; 0 if unknown."""
+        """Seconds since the most recent line of all ranks was printed; 0 if unknown."""
         if not self.printed or not self.now:
             return 0
         return max(0, int((self.now - max(self.printed.values())).total_seconds()))
 
     @property
     def answered(self) -> dict[int, Probe]:
-        """The probes that were answered, by rank."""
+        """Maps each rank that answered its probe to the answer."""
         return {rank: probe for rank, probe in self.probes.items() if not probe.problem}
 
     @property

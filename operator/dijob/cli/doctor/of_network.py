@@ -73,7 +73,7 @@ def check_reachability(evidence: Evidence) -> Iterator[Finding]:
         for (host, port), error in probe.reach.items():
             count += 1
             # A refused connection to a pod means that the network works and the program does not
-            # listen. The check `connections` reports that.
+            # listen. The check `connections` reports such a program.
             if error and not (error == _REFUSED and host in ranks):
                 target = f"rank {ranks[host]}" if host in ranks else host
                 bad.setdefault((f"{target} port {port} ({host})", error), []).append(rank)
@@ -108,8 +108,8 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
             "check the nodes' firewalls and the network policies, which you lack permission to list"
             f" ({evidence.refused.get('policies', '')})"
         )
-    # Whether a policy blocks the connection depends on the network plug-in, so the candidates are
-    # only named.
+    # Whether a policy blocks the connection depends on the network plug-in. So the remedy only
+    # names the policies that select the job's pods.
     found = sorted(
         str(policy["metadata"]["name"])
         for policy in evidence.policies
@@ -243,8 +243,8 @@ def _edge_remedy(evidence: Evidence, edge: Edge) -> str:
 def check_isolation(evidence: Evidence) -> Iterator[Finding]:
     """Check that each running rank has at least one of its connections.
 
-    A DI-engine process that finds no peers does not fail, but trains alone. Only the missing
-    connections show that the job is split.
+    A DI-engine process that finds no peers does not fail, but trains alone. Only its missing
+    connections show this.
     """
     report = evidence.report
     if report is None or not report.edges:

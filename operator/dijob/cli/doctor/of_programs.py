@@ -211,8 +211,8 @@ def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
 def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
     """Check that NCCL and gloo use the interface that reaches the other pods."""
     model, bad = evidence.model, False
-    # Only process groups with a fixed membership (torch, OneFlow) and GPU jobs use NCCL or gloo, so
-    # other jobs do not have to set an interface.
+    # Only jobs of a runtime with a fixed membership (torch, OneFlow) and jobs with GPUs use NCCL or
+    # gloo, so other jobs do not have to set an interface.
     wants = model is not None and (
         model.spec.runtime.traits.fixed_membership or bool(gang_of(model).gpus)
     )
@@ -223,8 +223,8 @@ def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
             if chosen and probe.interfaces and not _interface_exists(chosen, probe.interfaces):
                 bad = True
                 yield problem(
-                    f"rank {rank}: {variable} is {chosen}, but the pod has no such interface"
-                    f" ({', '.join(real)})",
+                    f"rank {rank}: {variable} is {chosen}, but the pod has no such interface;"
+                    f" it has {', '.join(real) or 'only virtual ones'}",
                     f"set {variable} to {real[0] if real else 'eth0'}, or remove it",
                 )
             elif not chosen and wants and len(real) > 1:
@@ -239,10 +239,10 @@ def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _interface_exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
-    """Whether NCCL finds an interface that matches the value.
+    """Whether NCCL finds an interface that matches `chosen`, the value of the variable.
 
-    The value is a list of prefixes, "=" and a list of names, or "^" and a list of prefixes to
-    exclude.
+    The value has one of three forms: a list of prefixes; a list of names after "="; or a list of
+    prefixes to exclude after "^".
     """
     if chosen.startswith("^"):
         return True
@@ -305,8 +305,8 @@ def check_barrier(evidence: Evidence) -> Iterator[Finding]:
     if model is None:
         yield unknown("the DIJob is invalid")
         return
-    # The report contains the numbers of processes that the pods' programs reported. The spec might
-    # not contain a number.
+    # The spec might not contain the number of processes. The report uses the number that the pods'
+    # programs have reported.
     world = evidence.report.world if evidence.report else world_of(model)
     processes = world.ranks * world.workers
     using = [rank for rank, probe in evidence.answered.items() if probe.barrier]

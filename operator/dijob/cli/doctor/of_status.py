@@ -243,8 +243,8 @@ def check_failures(evidence: Evidence) -> Iterator[Finding]:
     """Report how containers failed.
 
     In a failed job, the operator stops the pod of the failed container without deleting the pod, so
-    that the log is kept. So the container's last termination is not the failure, and this check
-    uses the failure that the job's status records.
+    that the log is kept. If the container was running again, its last termination is this stop and
+    not the failure. So this check uses the failure that the job's status records.
     """
     status = evidence.job.status
     first, failed = status.first_failure, status.phase == names.Phase.FAILED
@@ -348,7 +348,9 @@ def _failure_finding(text: str, reason: str, logs: str) -> Finding:
 
 
 def _logs_command(evidence: Evidence, rank: int, pod: str, container: str) -> str:
-    """Return the command that prints the log of a container ("" for the main container).
+    """Return the command that prints the log of a container.
+
+    `container` is "" for the main container.
 
     `kubectl dijob logs` reads main containers only.
     """

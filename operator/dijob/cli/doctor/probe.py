@@ -12,8 +12,8 @@ from typing import Final
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 # The argument is JSON: names to resolve, and [host, port] pairs to connect to. A connection that is
-# closed at once does not disturb a listening NNG socket. The launcher's reach/reach.go does the
-# same.
+# closed at once does not disturb a listening NNG socket. The launcher's reach/reach.go also closes
+# its connections at once.
 PROGRAM: Final = r"""
 import hashlib, json, os, socket, struct, subprocess, sys, threading, time
 asked = json.loads(sys.argv[1])

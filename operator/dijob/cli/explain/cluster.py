@@ -125,7 +125,7 @@ class _Asking:
         """Dry-run one pod of each pod set. Yield the pod's name, and the API error or None."""
         for name, pod in sample_pods(job, Options()):
             # The pod's own name may be in use by a running job, and the pod's owner does not exist
-            # yet.
+            # yet. So the dry run uses neither of them.
             meta = {
                 k: v for k, v in pod["metadata"].items() if k not in ("name", "ownerReferences")
             }

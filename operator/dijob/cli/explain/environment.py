@@ -118,7 +118,7 @@ def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
         **annotations.made_of(gang, place.addresses),
     }
     # The operator adds the peer list to the annotations of a running pod, so the rendered pod lacks
-    # the list.
+    # the list, and it is added here.
     made["metadata"]["annotations"] |= listed
     # A variable that the template sets is never overwritten.
     users = {str(one.get("name")) for one in objects_in(pod_set.main_container.get("env"))}
@@ -151,7 +151,9 @@ def _launcher_variables(
 
 
 def _env_from_variables(main: Manifest, place: PodPlace) -> Iterator[Variable]:
-    """Yield the variables of envFrom: all keys of a ConfigMap or Secret, which may be unknown."""
+    """Yield the variables of envFrom: all keys of a ConfigMap or Secret. If the keys are unknown,
+    one variable stands for all of them.
+    """
     for entry in objects_in(main.get("envFrom")):
         for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
             name = str(as_mapping(entry.get(source)).get("name", ""))

@@ -109,7 +109,10 @@ def _connection_data(edges: Edges) -> Data:
 
 
 def _size_limits(job: DIJob, gang: Gang, options: Options) -> Data:
-    """Return upper bounds for the sizes, computed for the last rank and the longest addresses."""
+    """Return upper bounds for the sizes of the peer list and of a pod's environment.
+
+    They are computed for the last rank and the longest addresses.
+    """
     text = ",".join(gang.address(member.rank, LONGEST_ADDRESS) for member in gang.members)
     last = PodPlace(gang.member(gang.size - 1), LONGEST_ADDRESS, AddressList(1, text))
     return {
@@ -120,7 +123,10 @@ def _size_limits(job: DIJob, gang: Gang, options: Options) -> Data:
 
 
 def _environment_bytes(process: MainProcess) -> int:
-    """Return the size as the kernel counts it against its limit: NAME=VALUE and a NUL byte."""
+    """Return the size of the environment as the kernel counts it for its limit.
+
+    Each variable counts as NAME=VALUE and a NUL byte.
+    """
     return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in process.variables)
 
 

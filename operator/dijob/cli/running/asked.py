@@ -45,17 +45,17 @@ def check_cpu(text: str | None) -> None:
         return
     number = re.match(r"\d+(\.\d+)?", text)
     raise CliError(
-        f"--cpu {text} is not a CPU quantity, a number with an optional m for thousandths: write"
+        f"--cpu {text} is not a valid CPU quantity (cores, or millicores with the suffix m): write"
         f" {number[0] if number else '2 or 500m'}",
         Exit.USAGE,
     )
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Raise CliError (USAGE) for a command line in one word, which only a shell would split."""
+    """Raise CliError (USAGE) for a command line in one argument, which only a shell would split."""
     if len(command) == 1 and len(command[0].split()) > 1:
         raise CliError(
-            f"{shlex.quote(command[0])} is one word, but the command runs without a shell: write"
+            f"{shlex.quote(command[0])} is a single argument, and no shell splits it: write"
             f" -- bash -c {shlex.quote(command[0])}, or omit the quotes",
             Exit.USAGE,
         )

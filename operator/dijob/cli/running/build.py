@@ -97,7 +97,7 @@ def _build_resources(wanted: BuildRequest) -> Body:
 
 
 def _build_env(given: Sequence[str]) -> list[Body]:
-    # Otherwise Python buffers its output, and the log stays empty for minutes.
+    # Without this variable, Python buffers its output, and the log stays empty for minutes.
     found = {"PYTHONUNBUFFERED": "1"}
     for one in given:
         name, equals, value = one.partition("=")

@@ -37,7 +37,8 @@ class CodeFile:
         """The file's key in the ConfigMap. Keys may contain only letters, digits, "-", "_" and
         ".".
         """
-        # A changed path gets a digest, so that a/b and a__b have different keys.
+        # If characters of the path are replaced, a digest is appended, so that a/b and a__b have
+        # different keys.
         plain = re.sub(r"[^-._a-zA-Z0-9]", "_", self.path.replace("/", "__"))
         return plain if plain == self.path else f"{plain[-200:]}.{_hash_text(self.path)}"
 

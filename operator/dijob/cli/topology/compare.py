@@ -143,8 +143,8 @@ def _find_established(
     )
     if dialler.sockets is None:
         return [end for end in far if not end.silent], ""
-    # All ranks may listen on the same port number, so an end with that local port was accepted, not
-    # dialed.
+    # The dialing rank may itself listen on this port number. An end with this local port was
+    # accepted, not dialed, so it is excluded.
     near = _matching_connections(
         dialler,
         lambda end: end.far == to.port and end.remote in listener.addresses and end.near != to.port,
@@ -195,8 +195,8 @@ class _Owners:
 def _find_owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
     """Return the owners of a rank's connections, which are recognized by the ports of the workers.
 
-    `dials` does not contain the ports of workers that no process dials. These workers listen, too.
-    Their ports are computed from a known port, because the ports of all workers are consecutive.
+    Workers that no process dials listen too, but `dials` does not contain their ports. The ports of
+    all workers are consecutive, so the missing ones are computed from a known port.
     """
     known = {each.to.worker: each.to.port for each in dials if each.to.rank == rank}
     others = [each for each in dials if each.rank == rank]

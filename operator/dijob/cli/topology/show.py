@@ -110,7 +110,7 @@ def _pair_cells(report: Report, pair: tuple[int, int], edges: list[Edge]) -> tup
 
 
 def rank_in_words(rank: int, report: Report) -> str:
-    """Name a rank with its task, or the Redis server."""
+    """Return the text for a rank, including its task, or for the Redis server."""
     if rank == SERVER:
         return "redis"
     tasks: Iterator[str] = (pod.task for pod in report.pods if pod.rank == rank)

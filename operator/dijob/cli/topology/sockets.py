@@ -18,8 +18,8 @@ from dijob.names import MAX_WORKERS
 # contains the number of DI-engine's processes.
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6", "/run/dijob/workers")
 # There is one command for each set of programs that an image may contain: Python, a shell with cat
-# and ls, or only cat. All of these commands print the tables. The first two also print the open
-# sockets of each process. Without the open sockets, the processes of a pod cannot be distinguished.
+# and ls, or only cat. All of these commands print the tables. Python and the shell also print the
+# open sockets of each process, without which the processes of a pod cannot be distinguished.
 # The Python program prints only the rows that matter, because a busy pod has thousands.
 _PYTHON: Final = """
 import os

@@ -1,7 +1,7 @@
 """Draws a report as an SVG: the ranks in a circle, and a line for each pair of ranks. No I/O.
 
-The picture loads nothing from other hosts. It is readable in black and white, because missing
-connections are dashed, and by screen readers, because it has a title and a description.
+The picture loads nothing from other hosts. Missing connections are dashed, so that the picture is
+readable in black and white. It has a title and a description for screen readers.
 """
 
 import math

@@ -34,7 +34,7 @@ class Children:
         for kind in CHILDREN.values():
             if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
-                # Only for pods, an older view can contain facts that the newer view lacks.
+                # Only the view of a pod needs facts from the older view that the newer body lacks.
                 merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
         return Children(stores)
@@ -77,7 +77,7 @@ class Children:
                 queue.add_news(key)
             else:
                 # The initial list reports all children of all jobs, although none of them has
-                # changed.
+                # changed. These jobs must not delay a job that has just been created.
                 queue.add(key, background=True)
 
         for store in self.stores.values():
@@ -103,8 +103,8 @@ class Children:
         await asyncio.gather(*(store.synced() for store in self.stores.values()))
 
     async def read(self, api: Api, job: DIJob) -> None:
-        """Read the children of one job before the initial list is complete, which takes seconds
-        with thousands of pods.
+        """Read the children of one job without waiting for the initial list. With thousands of
+        pods, this list takes seconds.
 
         Children whose labels were removed are not found. So this is used only for jobs that were
         just created.

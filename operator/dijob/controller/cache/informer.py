@@ -1,7 +1,7 @@
 """A store that is kept up to date by one list and watch per namespace (client-go's informer).
 
 kopf has indexes for this purpose, but their start-up time grows faster than quadratically with the
-number of objects, and an event costs five times as much (docs/decisions/002).
+number of objects, and an event costs five times as much as here (docs/decisions/002).
 """
 
 import asyncio

@@ -19,7 +19,7 @@ OLD_SECONDS = 10.0
 
 def version_key(version: str) -> int:
     """Return a sort key for a resourceVersion."""
-    # Resource versions of Kubernetes are increasing decimal numbers (KEP-5504). Other servers may
+    # Kubernetes resource versions are increasing decimal numbers (KEP-5504). Other servers may
     # use other formats: all such versions count as equal, and as higher than any number.
     number = parse_natural(version, 20)
     return 2**64 if number is None else number
@@ -103,8 +103,8 @@ class Jobs:
         return key
 
     def shown(self, uid: str) -> int:
-        """Return the newest version of a job that the watch has delivered, or -1. The store may
-        know a newer version from a response, for example to the operator's own write.
+        """Return the newest version of a job that a list or watch has delivered, or -1. The store
+        may know a newer version from a response, for example to the operator's own write.
         """
         return self._shown.get(uid, -1)
 

@@ -1,7 +1,8 @@
-"""Keeps a store up to date with one list and watch (client-go's Reflector).
+"""Keeps a store up to date with one list and watch, like client-go's Reflector.
 
 kopf's own watch has no such store. Nor does kopf report which objects disappeared while its watch
-was interrupted. The Reflector compares a new list with what the previous lists showed.
+was interrupted. To find these objects, the Reflector compares each new list with the objects that
+it knew before.
 """
 
 import asyncio
@@ -34,7 +35,9 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 @dataclass
 class _Listing:
-    """The result of a list: uids, owners of changed objects, the version to watch from."""
+    """The result of a list: the uids of all objects, the owners of changed objects, and the version
+    to watch from.
+    """
 
     uids: set[str] = field(default_factory=set)
     owners: set[str] = field(default_factory=set)
@@ -104,8 +107,8 @@ class Reflector:
                 version, why = "", str(error)
             if version and (not watched or self._renewed):
                 self._renewed = False
-                # A list does not count as a success. Otherwise, if every watch ended at once, the
-                # lists between the watches would follow each other without any pause.
+                # A list does not reset `failures`. Otherwise, if every watch ended at once, the
+                # pauses between the lists would never get longer.
                 continue
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1

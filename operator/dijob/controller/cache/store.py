@@ -2,8 +2,8 @@
 
 The store merges the results of list requests, watches and the operator's own writes, in whatever
 order they arrive. It remembers deleted objects, so that a late event does not bring them back. It
-also remembers objects that only a response has shown: if such an object is deleted before any list
-or watch shows it, no watch will ever report the deletion.
+also remembers objects that only the response to another request, such as a write, has shown: if
+such an object is deleted before any list or watch shows it, no watch will ever report the deletion.
 """
 
 import itertools

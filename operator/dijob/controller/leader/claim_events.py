@@ -50,7 +50,7 @@ class ClaimEvents:
         return LOOK_SECONDS
 
     def served(self, key: Key) -> None:
-        """Note that this operator reconciles the job, so a later claim is reported at once."""
+        """Record that this operator reconciles the job, so a later claim is reported at once."""
         self._reported.pop(key, None)
 
     def _takes(self, now: float) -> bool:

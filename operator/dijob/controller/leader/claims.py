@@ -3,7 +3,8 @@
 A release that is restricted to some namespaces claims each of them with a Lease in that namespace.
 A release for the whole cluster skips claimed namespaces. A user with write access to Leases in a
 namespace can claim it without serving it. Such a claim stops the operator only in that namespace.
-For this reason, there is no claim for the whole cluster (docs/decisions/028).
+A claim for the whole cluster could stop the operator everywhere, so there is no such claim
+(docs/decisions/028).
 
 It does no harm if a claim is observed late. If two operators write to the same object, the
 apiserver rejects one of the writes, because each write carries the resourceVersion.
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 5.0
 # A claim that has not been renewed for this long is stale: its release is no longer running.
 STALE_SECONDS: Final = 30.0
-# All other releases have observed a claim this long after it was made.
+# A claim of this age has been observed by all other releases.
 SEEN_SECONDS: Final = LOOK_SECONDS + 2.0
 # Any user with access to Leases can write a holder of any length. No valid name is longer.
 HOLDER_LIMIT: Final = 253

@@ -1,5 +1,5 @@
-"""The interface through which the rest of the operator uses leader election: with a Lease, or with
-a single replica that needs none.
+"""The interface through which the rest of the operator uses leader election: with a Lease, or
+without one if there is only a single replica.
 """
 
 import asyncio

@@ -32,8 +32,8 @@ LOOK_SECONDS: Final = 0.3
 # A request that takes longer is abandoned, so that the leader does not lose its Lease because of
 # one lost packet.
 TIMEOUT_SECONDS: Final = 2.0
-# This long after an outage of the apiserver, the leader has renewed the Lease, and the standby has
-# observed the renewal.
+# Within this time after an outage of the apiserver, the leader renews the Lease, and the standby
+# observes the renewal.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
 # The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). A Lease
 # without a holder but with any other value was edited by hand, so its leader may still be active.
@@ -235,8 +235,8 @@ class Lease:
 
     async def _write(self, record: Record, **more: str) -> None:
         """Write the Lease if it still has the version of `record`."""
-        # The time is taken before the request, because a standby may observe the renewal as soon as
-        # it is sent.
+        # ACT_SECONDS count from the time before the request, because a standby may observe the
+        # renewal as soon as the request is sent.
         began = self._clock.monotonic()
         spec = {
             "holderIdentity": record.holder,
@@ -267,8 +267,9 @@ class Lease:
         except RequestError as error:
             self._log_once(f"failed to read the lease: {error}")
             return
-        # If the Lease was deleted or its holder was removed by hand, no standby has taken it yet:
-        # standbys wait for LEASE_SECONDS, and this replica may still write.
+        # If the Lease was deleted or its holder was removed by hand while this replica may write,
+        # no standby has taken the Lease yet (standbys wait for LEASE_SECONDS). So this replica
+        # keeps it.
         if found.holder == self.identity or (not found.holder and self.may_act):
             self._held = Record(found.version, self.identity, found.changes)
         else:

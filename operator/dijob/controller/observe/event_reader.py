@@ -1,7 +1,7 @@
 """Reads the events of pods whose status does not explain enough.
 
 Kubernetes reports some problems only in events: a volume that cannot be mounted, a sandbox that
-fails, or which probe killed a container. The operator reads these events on demand and does not
+fails, or the probe that killed a container. The operator reads these events on demand and does not
 watch them: a watch would deliver every event of the cluster.
 """
 
@@ -105,7 +105,8 @@ class EventReader:
         now = self._clock.now()
         for probe, pod in probes_due(pods, memory.probes, memory.due, now)[:READ_AT_ONCE]:
             if text := pod_events.failing_probe(await self._events(job, pod), pod):
-                # The failure of a probe is read only once, because its output may change each time.
+                # The failure of a probe is read only once: the probe's output may differ each time,
+                # and each new output would change the job's status.
                 memory.probes[probe] = text
             else:
                 again = pace.write_interval(READ_AGAIN_SECONDS, self._api.throttle.latency)

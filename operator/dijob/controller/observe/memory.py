@@ -107,8 +107,9 @@ class JobMemory:
     def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
         """Forget rejections and events about pods that are gone.
 
-        If a node did not admit a pod, its message is kept until a pod of that name has an address.
-        Such a pod fails at once and is replaced, so the reason would otherwise disappear with it.
+        If a node did not admit a pod, the pod's message is kept until a pod of that name has an
+        address. A pod that is not admitted fails at once and is replaced, so the reason would
+        otherwise disappear with it.
         """
         for pod in pods:
             if (creation := self.creations.get(pod.name)) is None:
@@ -117,7 +118,7 @@ class JobMemory:
                 self.creations[pod.name] = replace(creation, rejected=pod.complaint)
             elif pod.has_arrived and creation.rejected:
                 self.creations[pod.name] = replace(creation, rejected="")
-        # "" is for rejections that concern no existing pod, such as creations.
+        # "" is for rejections that concern no existing pod, such as rejected creations.
         there = {"", *(pod.uid for pod in pods)}
         self.rejections = {
             key: rejection
@@ -135,7 +136,9 @@ class JobMemory:
         self.creations[name] = creations.counted(self.creations.get(name), now)
 
     def release(self, name: str) -> None:
-        """Note that a pod is deleted in favor of a lower rank. The pod must not count as lost."""
+        """Record that a pod is deleted in favor of a lower rank, so that it does not count as
+        lost.
+        """
         self.released.add(name)
         self.creations.pop(name, None)
 

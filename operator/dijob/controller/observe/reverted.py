@@ -1,8 +1,9 @@
 """Detects accepted changes that are reverted by a webhook in the same request, or by a controller
 afterwards.
 
-Each reconciliation would make such a change again, several times a second. So it is treated as a
-rejection: it is retried with a back-off, and the message of the job explains the cause.
+Each reconciliation would make such a change again, several times a second. So a reverted change is
+treated like a rejected one: it is retried with a back-off, and the message of the job explains the
+cause.
 """
 
 from collections.abc import Collection
@@ -17,9 +18,9 @@ from dijob.core.observed.views import ApiRejection
 
 @dataclass
 class Reverted:
-    """The changes that were written for one job. `rejections` contains the changes that were
-    reverted, by `changes.rejection_key`.
+    """The changes that were written for one job.
 
+    `rejections` contains the changes that were reverted; its keys are `changes.rejection_key`.
     `published` maps a pod's uid to the revision of the newest peer list that was written to it.
     `written` contains the last change to each object, not counting peer lists.
     """
@@ -29,7 +30,7 @@ class Reverted:
     written: dict[str, Action] = field(default_factory=dict)
 
     def wrote_list(self, action: PublishAddresses, what: str, now: datetime) -> None:
-        """Note that a peer list was written to a pod. If the same list was written before,
+        """Record that a peer list was written to a pod. If the same list was written before,
         something has since changed `what` (the pod's labels or annotations), and may do so again.
         """
         number = action.copy.address_list.number

@@ -163,8 +163,8 @@ class Actor:
             # something reverted the labels; otherwise, it was the annotations.
             what = "annotations" if before is None or before.recognized else "labels"
             batch.memory.reverted.wrote_list(action, what, self._clock.now())
-            # Reminders are extra writes, so their budget grows with the number of lists that are
-            # published.
+            # Reminders are extra writes. To keep them a small part of all writes, their budget
+            # grows with the number of lists that are published.
             self._api.throttle.published()
             self._writes.enter(action.uid, response)
 
@@ -185,8 +185,8 @@ class Actor:
             self._writes.enter(action.uid, {}, deleting=True)
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
-        # Note the release before sending the request. A watch may report the deletion before the
-        # response arrives, and the pod would be treated as lost.
+        # The release is noted before the request is sent. Otherwise, if a watch reported the
+        # deletion before the response arrives, the pod would be treated as lost.
         batch.memory.release(action.name)
         try:
             response = await self._writes.delete(batch.job, action.name, action.uid, action.grace)

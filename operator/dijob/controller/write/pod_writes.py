@@ -1,8 +1,8 @@
 """Patches and deletes individual pods, and updates the store from the responses.
 
 Each write carries the uid and the resourceVersion of the pod. A request of a former leader can
-arrive after another replica has taken over (lease.py); the apiserver then rejects it
-(docs/decisions/028).
+arrive after another replica has taken over (lease.py). The apiserver rejects such a request if the
+pod has changed since it was sent (docs/decisions/028).
 """
 
 from collections.abc import Awaitable

@@ -100,8 +100,9 @@ class StatusWriter:
         """Write the first status of a large job before its pods are created. Return False if there
         is nothing to write, or if the job is not large.
 
-        Without a status, the operator could not report what the job's pods are doing. Small jobs
-        get their first status after the pods, which saves one write (docs/decisions/022).
+        If the job is too large for a status, this write fails and no pods are created: without a
+        status, the operator could not report what the pods are doing. Small jobs get their first
+        status after the pods, which saves one write (docs/decisions/022).
         """
         first = not job.status.phase and bool(decided.status.phase)
         if not first or size_of(body) < LARGE_BYTES:
@@ -152,8 +153,8 @@ class StatusWriter:
             await self._recorder.tell(meta, event)
         absent = again.keys() - (response.get("status") or {}).keys()
         self._check_kept(frozenset(_status_changes(kept, decided.status)) | absent, again, memory)
-        # The next action may depend on the stored status. The watch event about this write triggers
-        # nothing, because the store already has this version.
+        # Reconcile again at once: the next action may depend on the stored status, and the watch
+        # event about this write triggers nothing, because the store already has this version.
         return 0.0
 
     def _dropped_before(self, decided: Plan, memory: JobMemory) -> dict[str, Any]:

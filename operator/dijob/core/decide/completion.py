@@ -1,8 +1,9 @@
 """Decides when a job ends (by success, failure or a deadline), and what happens to its pods and to
 the job itself afterwards.
 
-The log of a failed pod is usually the only explanation that users have. So a failed job keeps the
-pods whose programs failed (unless cleanPodPolicy is All), and terminates those that would restart.
+The log of a failed pod is usually the only explanation that users have. So after a job has failed,
+the operator keeps the pods whose programs failed (unless cleanPodPolicy is All). It terminates the
+kept pods that are still active, so that they do not restart their programs.
 
 A job that is being deleted can still exist for a while: a finalizer keeps it, or the deletion waits
 for its pods (`kubectl delete --cascade=foreground`). Like the Deployment controller, the operator
@@ -38,8 +39,8 @@ class Verdict:
 
 
 def find_verdict(ctx: Context) -> Verdict | None:
-    """Return how the job ends now, by the first rule that applies; None if it continues. Deadlines
-    do not apply while the job is paused, suspended or being deleted.
+    """Return how the job ends, by the first rule that applies; None if it continues. Deadlines do
+    not apply while the job is paused, suspended or being deleted.
     """
     deleted = bool(ctx.job.metadata.deletion_timestamp)
     without_deadlines = ctx.job.paused or deleted or suspension.is_suspended(ctx)

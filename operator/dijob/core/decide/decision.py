@@ -42,7 +42,7 @@ class JobDecision:
 
     `ctx.next_status` is the status to write, still with the old conditions. `actions` is None if
     this reconciliation only writes the status, and the next one acts on it. `report` is the verdict
-    if the job ends now.
+    if the job is ending.
     """
 
     ctx: Context
@@ -74,7 +74,8 @@ def decide(ctx: Context) -> JobDecision:
         return _decide_clean_up(ctx)
     suspended = suspension.is_suspended(ctx)
     # The loss and the counted failure are stored in the same status write. The next reconciliation
-    # acts on this status. So no failure can be counted twice, or without its restart.
+    # acts on this status. So no failure can be counted twice, or be counted without causing its
+    # restart.
     if not suspended and (loss := re_rendezvous.restart_job_loss(ctx)):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
     # This rule comes after the rules for the end of a job, so a paused job can still be reported as
@@ -115,7 +116,7 @@ def _decide_release(ctx: Context) -> JobDecision | None:
     pods = capacity.pods_to_release(ctx.rendezvous, ctx.next_status)
     if pods is None:
         return None
-    # The pods are deleted only once all counts are stored in the status.
+    # The pods are deleted only after all counts have been stored in the status.
     due = () if ctx.has_unstored_counts else delete_pods(pods)
     when = requeue.waiting_for_room
     return JobDecision(ctx, ReportKind.PROGRESS, when, due)

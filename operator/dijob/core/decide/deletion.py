@@ -9,8 +9,9 @@ from dijob.core.actions import DeletePod, ForceDeletePod, ReleasePod
 from dijob.core.observed.views import Pod, seconds_since
 
 # Grace period (seconds) of a pod whose program has not started. The kernel drops a signal to the
-# first process of a container while it has no handler, and the kubelet sends SIGTERM only once. So
-# a container that is stopped within milliseconds of its start would take the full grace period.
+# first process of a container while this process has no handler, and the kubelet sends SIGTERM only
+# once. So a container that is stopped within milliseconds of its start would take the full grace
+# period.
 # This grace period is not 0, because the kubelet may have started the program a moment ago.
 IDLE_GRACE_SECONDS = 2
 # Seconds added to the grace period of a pod on a lost node, in case its kubelet is only late.

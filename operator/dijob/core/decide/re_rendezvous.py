@@ -57,8 +57,8 @@ def size_change_loss(ctx: Context) -> Loss | None:
 def record_loss(ctx: Context, loss: Loss) -> Context:
     """Return the context with the loss recorded in its status, and with the resulting world."""
     world = ctx.world
-    # Ranks that are scaled down and still have the list are included: a scale-up may need them
-    # before their pods are gone.
+    # Ranks that a scale-down has removed are included if their pods still have the list: a scale-up
+    # may need these ranks before the pods are gone.
     ranks = loss.ranks | world.ranks_to_recreate
     renewal = Renewal(
         list_number=world.address_list.number,

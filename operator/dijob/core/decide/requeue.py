@@ -15,8 +15,8 @@ from dijob.core.facts import is_true, job_age, seconds_until_problem
 from dijob.core.membership import capacity, restart
 from dijob.reasons import Running
 
-# This interval bounds how long a missed change can stay unnoticed. Such a reconciliation writes
-# nothing if nothing has changed.
+# The longest interval between two reconciliations of a job. It bounds how long a missed change can
+# stay unnoticed. A reconciliation writes nothing if nothing has changed.
 RESYNC_SECONDS = 300.0
 # The interval while a job is not running yet. Reasons such as FailedMount are reported only as
 # events, which are not watched. The interval is a quarter of the job's age within these bounds,

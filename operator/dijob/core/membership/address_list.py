@@ -63,10 +63,10 @@ def _rebuild_list(
 def recover_revision(gang: Gang, observed: Observed, status: Status) -> Status:
     """Return the status. If it lacks the revision and the digest, restore them from the pods.
 
-    The status of an older version has no digest, and somebody can delete a status. The copy with
-    the highest revision is accepted if the kubelets report exactly its addresses: then it is the
-    list that the operator would create now. A revision that this operator has published is never
-    used again.
+    A status that an older operator has written has no digest, and somebody can delete a status. The
+    copy with the highest revision is accepted if the kubelets report exactly its addresses: then it
+    is the list that the operator would create now. A revision that this operator has published is
+    never used again.
     """
     pods = observed.pods
     published = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)

@@ -17,7 +17,7 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.grouping import shorten_message
 from dijob.core.observed.views import Observed, Pod, RejectionCause, pod_age
 
-# The pause between two attempts: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
+# The pause between attempts: 30, 60, 120 ... seconds, times a factor within SPREAD. Without the
 # factor, two jobs that each hold half of the nodes would try again at the same time.
 RETRY_SECONDS = (30.0, 600.0)
 SPREAD = (0.5, 1.5)
@@ -42,9 +42,10 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_retry_pause(world.gang.uid, before))
     waited = sorted(_seconds_waited(rendezvous, status))
-    # A pod without a node still counts against a quota.
+    # A pod without a node also counts against a quota. So if a rank waits for room in a quota, all
+    # pods are released. Otherwise, pods without a node are kept, so that a cluster autoscaler still
+    # sees them.
     quota = any(rank not in world.pods for rank in waited)
-    # Pods without a node are kept, so that a cluster autoscaler still sees them.
     kept = () if quota else (rank for rank, pod in world.pods.items() if not pod.scheduled)
     what = "all its pods" if quota else "the nodes that its pods had"
     why = diagnose.without_address(world.gang, waited, observed, now)

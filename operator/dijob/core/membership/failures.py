@@ -179,12 +179,12 @@ def was_excused(pod: Pod, charge: Charge) -> bool:
 
 
 def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
-    """Return how many of a pod's `new` container terminations were restarts by the kubelet,
-    whatever their exit codes.
+    """Return how many of a pod's `new` container terminations were deliberate restarts by the
+    kubelet, whatever their exit codes.
 
     A container counts if its image changed, or its resources under the resize policy
     RestartContainer. Changes count if they happened after the container started, and were not
-    counted before. If a rule of one container restarts all containers, each of them counts.
+    counted before. If a restart rule of one container restarts all containers, each of them counts.
     """
     now = shape.split_shape(pod.made.shape)
     was = shape.split_shape(before.shape or pod.copy.first_shape)

@@ -1,7 +1,7 @@
 """The rules that decide whether a rank is lost, which makes the newest peer list stale.
 
-A lost rank comes back under a new address. A rank that connects to its old address would never find
-it again, so it restarts with the next list (docs/decisions/006).
+A lost rank comes back under a new address. The ranks that connect to its old address would never
+find it again, so they restart with the next list (docs/decisions/006).
 """
 
 from collections.abc import Callable

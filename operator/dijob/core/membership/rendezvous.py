@@ -4,10 +4,10 @@ A list contains ranks with addresses, starting with rank 0 and without gaps, bec
 compute their peers from ranks. It is published once the required ranks have addresses and the join
 window for the others is over. This module also decides which pods to create and which to release.
 
-All sizes count ranks starting with rank 0. `gang.size` is the desired size, `world.size` the
-current one, and `world.possible_size` the largest size that a list could have now. `required_size`
-is what the job needs, `minimum_size` the smallest size of the next list, and `next_size` the size
-of the list to publish now.
+A size of n always means ranks 0 to n-1. `gang.size` is the desired size, `world.size` the current
+one, and `world.possible_size` the largest size that a list could have now. `required_size` is what
+the job needs, `minimum_size` the smallest size of the next list, and `next_size` the size of the
+list to publish now.
 """
 
 from dataclasses import dataclass
@@ -111,9 +111,10 @@ class Rendezvous:
 
     @cached_property
     def pod_to_release(self) -> Pod | None:
-        """The pod of the highest rank that has a node and no peer list while a lower rank finds no
-        node; None if there is no such pod. The higher rank's pod is deleted, so that the lower rank
-        gets its node. A list has no gaps, so the higher rank could not join without the lower one.
+        """If a lower rank is unschedulable: the pod of the highest rank that is scheduled but has
+        no peer list yet. None if there is no such pod. The higher rank's pod is deleted, so that
+        the lower rank gets its node. A list has no gaps, so the higher rank could not join without
+        the lower one.
 
         Ranks below the required size are not released here (see capacity.py).
         """

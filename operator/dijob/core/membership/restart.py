@@ -154,7 +154,7 @@ def answered_request(pod: Pod, before: Charge) -> int:
 
     This is not always the newest request. If another rank is lost after the launcher has read a
     request, the pod may get the next request before the operator observes that the program has
-    exited. The program may have started with the list of the first request, and must then exit
+    exited. The restarted program may have only the list of the first request. It must then exit
     again for the second request.
     """
     ended_for, renew_from = pod.containers.ended_for, pod.copy.renew_from

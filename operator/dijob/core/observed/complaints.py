@@ -28,7 +28,8 @@ PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
 PULL_NOISE = (*PULL_REASONS, "rpc error")
 # All waiting reasons of a container whose image cannot be used.
 IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
-# Messages of events that only repeat the reason. Another event explains it (_NOT_PULLED).
+# Messages of events that only repeat the reason. Another event (_NOT_PULLED) says why the pull has
+# failed.
 _REPEATS = tuple(f"Error: {reason}" for reason in PULL_REASONS)
 _NOT_PULLED = re.compile(r'Failed to pull image "([^"]+)": ')
 _WAITS = re.compile(r"container \S+: (?!CrashLoopBackOff)")

@@ -43,8 +43,9 @@ OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 class Containers:
     """The state of a pod's containers. Fields that do not name a container are about the main one.
 
-    Failures of all containers: `failures` is the number of times that containers have ended with an
-    error so far, including requested restarts, and containers that are not restarted yet.
+    Failures of all containers: `failures` is how often containers have ended with an error so far.
+    Ends for a requested restart count, and so do ends after which the container has not been
+    restarted yet.
     `init_failures` is how many of these failures are due to init containers that are down now.
     Sidecars never count.
 

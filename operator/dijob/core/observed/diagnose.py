@@ -170,8 +170,8 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
 
 def _api_error(refused: ApiRejection) -> str:
     """Return the API error about the pod of a rank. Only an error about the pod's content gets
-    advice. The message about an old pod may name the operator's containers, too, because it lists
-    the containers that are still running.
+    advice. The message about an old pod needs no advice, although it may name the operator's
+    containers: it lists the containers that are still running.
     """
     about_content = refused.why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)
     return remedies.about_rank(refused.message) if about_content else refused.message

@@ -167,8 +167,9 @@ def _needed_image(spec: Body, name: str) -> str:
 
 def _launcher_grace(spec: Body, name: str) -> int:
     """Return how long (seconds) the launcher in this container waits for its program to end:
-    DIJOB_KILL_SECONDS. Without that variable, the time is at most KILL_SECONDS, because older
-    operators set the variable only if the time was shorter.
+    DIJOB_KILL_SECONDS. Without that variable, the time is the pod's grace period, but at most
+    KILL_SECONDS: older operators did not set the variable for a longer grace period, so the
+    launchers in their pods wait only KILL_SECONDS.
     """
     variable = _find_variable(spec, name, "DIJOB_KILL_SECONDS")
     own = int(spec.get("terminationGracePeriodSeconds") or 0)
@@ -186,8 +187,8 @@ def _find_container(spec: Body, name: str) -> Body:
 
 
 def _read_labels(labels: Body, job: Any) -> tuple[bool, str]:
-    """Return whether a pod has the labels that select the pods of this job, and the rank in its
-    labels.
+    """Return two values: whether a pod has the labels that select the pods of this job, and the
+    rank in its labels.
     """
     rank = str(labels.get(names.LABEL_RANK, ""))
     return str(labels.get(names.LABEL_JOB, "")) == job and bool(rank), sys.intern(rank)

@@ -12,7 +12,7 @@ launcher's run/delay.go).
 A container without a launcher can end in the second in which its sandbox died. The operator usually
 observes the two events one after the other, and remembers their order (`with_remembered`).
 Otherwise, the sandbox counts as the cause if the container was terminated by SIGTERM or SIGKILL, or
-if it exited 0 and the kubelet reported this within that second (`_reported_at_once`).
+if it exited 0 and the kubelet did not report this before that second (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -74,13 +74,13 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers in the second in which it found the
-    sandbox dead, or later.
+    """Whether the kubelet reported the end of the containers no earlier than in the second in which
+    it found the sandbox dead.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before
-    SyncTerminatingPod). If the pod was not Ready before, its status does not
-    show when the kubelet reported the end.
+    SyncTerminatingPod). If the pod was not Ready before, its status does not show when the kubelet
+    reported the end, and the result is false.
     """
     ready = pod_condition(status, "ContainersReady")
     return ready.get("status") == "False" and str(ready.get("lastTransitionTime") or "") >= since
@@ -99,8 +99,9 @@ def _died_under_it(status: Body, main: Body) -> bool:
         return False
     last = containers.start_time(main)
     if containers.exit_code(main):
-        # After a reboot the new sandbox may be ready before its address is known. A kubelet that
-        # did not observe the end of the container has lost everything in the old sandbox.
+        # A pod without an address has no usable sandbox: after a reboot, the new one may be ready
+        # before its address is known. If the kubelet did not observe the end of the container, the
+        # old sandbox has died, too.
         if not status.get("podIP") or containers.is_unobserved_end(
             containers.last_end({}, status, main)
         ):

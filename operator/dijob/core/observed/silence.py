@@ -45,8 +45,8 @@ def _describe_silence(pod: Pod, since: str) -> str:
     seconds, begun = pod.placement.eviction_seconds, parse_time(since)
     if seconds is None or begun is None:
         return (
-            f"{silent}, and its pods tolerate this without a limit: if the node does not come back,"
-            f" delete them (kubectl delete pod --force {pod.name})"
+            f"{silent}, and the job's pods on it tolerate that indefinitely: if the node does not"
+            f" come back, delete each of them (kubectl delete pod --force {pod.name})"
         )
     evicted = format_time(begun + timedelta(seconds=seconds))
     return f"{silent}; Kubernetes will evict its pods at {evicted}"

@@ -81,7 +81,7 @@ def _of_container(container: Body, status: Body, *, restarts: bool) -> Iterator[
         return
     ended = state.get("terminated") or {}
     if restarts and not _running_since(status):
-        # The kubelet reports the last termination in either place, depending on its back-off.
+        # The kubelet reports the last termination in `state`, or in `lastState` during a back-off.
         ended = ended or (status.get("lastState") or {}).get("terminated") or {}
         if ended and not ended.get("exitCode"):
             again = "is restarted repeatedly" if status.get("restartCount") else "restarts"

@@ -82,7 +82,8 @@ def _gate_waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> d
     # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
     if variables.from_fields(main, gang_of(job), launched):
         waits["DIJOB_SETTLE_SECONDS"] = launcher.SETTLE_SECONDS
-    # With any other dnsPolicy, the pod might not use the cluster's DNS at all.
+    # With a dnsPolicy that is not in CLUSTER_DNS, the pod might not use the cluster's DNS, and the
+    # gate would wait for the Service's DNS records in vain.
     asks_cluster = spec.get("dnsPolicy") in CLUSTER_DNS
     if job.wants_service and job.addressing is Addressing.IP and asks_cluster:
         waits["DIJOB_SERVICE"] = job.metadata.name
@@ -170,9 +171,9 @@ def _answering_port(port: int, spec: Manifest) -> int | None:
     """Return the port on which the launcher answers the readiness probe. The launcher knows more
     about its program than whether its port is open (the launcher's run/readiness.go).
 
-    It is the next port below `port` that no container of the template declares. Return None if no
-    unprivileged port is left. Also return None with hostNetwork, because another pod on the node
-    may use the port.
+    The launcher's port is the next one below `port` that no container of the template declares.
+    Return None if no unprivileged port is left. Also return None with hostNetwork, because another
+    pod on the node may use the port.
     """
     if spec.get("hostNetwork"):
         return None

@@ -53,7 +53,8 @@ def _redis_policy(job: DIJob) -> Manifest:
 
 def policy_spec(job: DIJob) -> Manifest:
     """Return the spec that restricts ingress to the job's ranks (if the CNI enforces policies).
-    With hostNetwork it allows all peers, because the ranks' traffic has the address of their node.
+    With hostNetwork it allows all peers, because the ranks' traffic comes from the IP addresses of
+    their nodes.
     """
     whom = {} if on_host(job) else {"from": [{"podSelector": policy.select_ranks(job)}]}
     return {

@@ -122,8 +122,8 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten_message(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
-    # The server is reported only if nothing else is missing, because it usually starts before the
-    # ranks.
+    # The Redis server is reported only if no rank lacks an address, because the server usually
+    # starts before the ranks.
     if not lacking and (absent := shared_objects.describe_absence(ctx)):
         message = f"all ranks have addresses and are waiting for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
@@ -192,8 +192,9 @@ def _running_fact(ctx: Context) -> Fact:
 
 
 def _all_run(ctx: Context) -> str:
-    """Return how many ranks are running. Until a rank has finished, add the failures so far. After
-    that, add when the last rank finished, and what ends the job.
+    """Return how many ranks are running. As long as no rank has finished, add the failures so far.
+    Otherwise, add which ranks have finished, when the latest of them finished, and what ends the
+    job.
     """
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]

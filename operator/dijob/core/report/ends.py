@@ -22,7 +22,7 @@ KEPT = "the pod will show DeadlineExceeded"
 
 
 def end_facts(ctx: Context, verdict: Verdict) -> list[Fact]:
-    """Return the conditions of a job that ends now."""
+    """Return the conditions of a job that is ending."""
     return _end_conditions(ctx, _end_cause(ctx, verdict))
 
 

@@ -1,9 +1,9 @@
 """Builds the conditions that a job does not have until they are relevant: Invalid, Suspended,
 Paused, warnings about the spec, and the objects that all ranks share.
 
-A condition that was never a problem is left out, so that `kubectl describe` stays short. A
-condition that was a problem is kept and changes to False (or True), so that programs which wait for
-this condition see the change.
+A condition that was never a problem is left out, so that `kubectl describe` stays short. If a
+condition was a problem, it is kept after the problem is gone, and its status changes (Invalid to
+False, ServiceReady to True), so that programs which wait for this condition see the change.
 """
 
 from collections.abc import Callable

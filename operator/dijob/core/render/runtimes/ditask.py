@@ -8,9 +8,9 @@ def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address.
 
     DI-engine's own parser reads only DI_RANK and DI_NODES (ding/entry/cli_parsers/k8s_parser.py).
-    It computes a node id as DI_RANK * workers + i. With a queue other than nng, the parser omits
-    the node ids, so the launcher passes them (the launcher's ditask/ditask.go). The other variables
-    are for other programs.
+    It computes the node id of worker i as DI_RANK * workers + i. With a queue other than nng, the
+    parser omits the node ids, so the launcher passes them (the launcher's ditask/ditask.go). The
+    other variables are for other programs.
     """
     return {
         **of_job(member, gang),
