@@ -254,7 +254,7 @@ FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss first_steps queues
 E2E_FILES := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
 
 .PHONY: apiserver
-apiserver: cluster-build images ## tests with a real API server: invalid input, kill -9 before each write, faults, 150 jobs, the chart, the test cluster (~8 min)
+apiserver: cluster-build images ## tests with a real API server: invalid input, kill -9 before each write, faults, 150 jobs, the chart, the test cluster (~12 min)
 	$(PY) -m pytest tests/chart tests/selftest tests/faults tests/apiserver -m "not long" -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: hostile
@@ -309,7 +309,7 @@ profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 rank
 	@$(PY) bench/flames.py $(or $(OUT),docs/pictures/operator.svg)
 
 .PHONY: e2e
-e2e: tools cluster-build images $(NOTEBOOK)/ready ## end-to-end tests with real pods on real nodes (~20 min)
+e2e: tools cluster-build images $(NOTEBOOK)/ready ## end-to-end tests with real pods on real nodes (~30 min)
 	$(PY) -m pytest tests/field $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m "alone and not long"
 
