@@ -17,7 +17,7 @@ LEASE: Body = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",
     "metadata": {"name": names.CLAIM, "namespace": NAMESPACE},
-    "spec": {"holderIdentity": "nobody"},
+    "spec": {"holderIdentity": "absent"},
 }
 
 
@@ -81,7 +81,7 @@ def test_doctor_names_a_claim_that_is_newer_than_a_problem(plane: Plane) -> None
         plane.remove(f"lease/{names.CLAIM}", "dijob/stuck")
     first = said.splitlines()[0]
     assert "no operator is updating the status" in first, said
-    claimed = f"the Lease {names.CLAIM} has assigned namespace {NAMESPACE} to the release nobody"
+    claimed = f"the Lease {names.CLAIM} has assigned namespace {NAMESPACE} to the release absent"
     assert claimed in first
 
 

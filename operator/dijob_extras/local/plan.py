@@ -88,8 +88,9 @@ def describe_omissions(job: DIJob) -> list[str]:
             if c is not pod_set.main_container
         ]
         if others:
-            what = "containers that are not run locally"
-            found.append(f"{pod_set.path}: {what}: {', '.join(others)}")
+            found.append(
+                f"{pod_set.path}: containers that are not run locally: {', '.join(others)}"
+            )
     return found
 
 

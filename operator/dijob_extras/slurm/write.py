@@ -16,7 +16,6 @@ from dijob.client.yaml_text import Dumper
 from dijob_extras.slurm.convert import Converted
 
 WIDTH: Final = 110
-HEADING: Final = "# These lines were changed or left out. Each is followed by advice:"
 PATHS: Final = (
     "# These paths exist in a pod only if the image contains them or a volume is mounted there"
     " (docs/own-code.md):"
@@ -27,7 +26,7 @@ def render_file(name: str, made: Converted) -> str:
     """Return the text of the file. `name` is the name of the script."""
     head = [f"# Converted from {name} by kubectl dijob from-slurm."]
     if made.notes:
-        head.append(HEADING)
+        head.append("# These lines were changed or left out. Each is followed by advice:")
     for (number, text), found in groupby(made.notes, lambda note: (note.number, note.text)):
         head += ["#", f"# line {number}: {_first_line(text)}"]
         for note in found:

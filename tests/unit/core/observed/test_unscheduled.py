@@ -16,8 +16,8 @@ NOWHERE = (
     "rank 0: node nowhere has not accepted the pod within 10 s: the node does not exist, or its"
     " kubelet does not respond"
 )
-NOBODY = (
-    "rank 0: scheduler nobody has not considered the pod within 10 s: that scheduler is not"
+ABSENT = (
+    "rank 0: scheduler absent has not considered the pod within 10 s: that scheduler is not"
     " installed, or not running"
 )
 
@@ -42,10 +42,10 @@ def asked(scheduler: str, **status: Any) -> Body:
         pytest.param(
             bound("a", containerStatuses=[{"name": "c"}]), "", id="a node that shows containers"
         ),
-        pytest.param(asked("nobody"), "scheduler nobody", id="a scheduler that does not report"),
+        pytest.param(asked("absent"), "scheduler absent", id="a scheduler that does not report"),
         pytest.param(asked(""), "scheduler default-scheduler", id="the default one"),
         pytest.param(
-            asked("nobody", conditions=[{"type": "PodScheduled", "status": "False"}]),
+            asked("absent", conditions=[{"type": "PodScheduled", "status": "False"}]),
             "",
             id="a scheduler that rejects it",
         ),
@@ -168,10 +168,10 @@ def lonely(**fields: Any) -> Pod:
             lonely(unacknowledged="node nowhere"), 11, "AddressMissing", NOWHERE, id="no such node"
         ),
         pytest.param(
-            lonely(unacknowledged="scheduler nobody", node=""),
+            lonely(unacknowledged="scheduler absent", node=""),
             11,
             "AddressMissing",
-            NOBODY,
+            ABSENT,
             id="no scheduler",
         ),
         pytest.param(
