@@ -1,6 +1,8 @@
 package env
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,7 +16,33 @@ const AnnotationPrefix = "diengine.opendilab.org/"
 // kubelet updates the file, a downwardAPI volume. All annotations are in one file, so that they belong to one version of
 // the pod: with a file for each, a revision could be read together with another revision's addresses. Each line is
 // KEY="VALUE", quoted as in Go (Kubernetes' pkg/fieldpath: FormatMap).
+//
+// In a pod without a gate, the operator's newest response to the launcher counts instead, unless the file has a newer list.
 func Annotations() map[string]string {
+	var said map[string]string
+	if text := Read(SaidPath()); text == "" || json.Unmarshal([]byte(text), &said) != nil {
+		said = nil
+	}
+	return Newest(fileAnnotations(), said)
+}
+
+// Newest merges the operator's response with the annotations in the kubelet's file.
+func Newest(file, said map[string]string) map[string]string {
+	if len(said) == 0 || Natural(file["list-number"]) > Natural(said["list-number"]) {
+		return file
+	}
+	found := maps.Clone(file)
+	if found == nil {
+		found = map[string]string{}
+	}
+	maps.Copy(found, said)
+	if counted := file["ends-counted"]; Natural(counted) > Natural(found["ends-counted"]) {
+		found["ends-counted"] = counted
+	}
+	return found
+}
+
+func fileAnnotations() map[string]string {
 	text, err := os.ReadFile(filepath.Join(PodFolder, "annotations"))
 	if err != nil {
 		return nil

@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"dijob-launcher/internal/channel"
 	"dijob-launcher/internal/env"
 	"dijob-launcher/internal/peers"
 )
@@ -35,7 +37,8 @@ type run struct {
 	listed      string    // the revision of the peer list in topology.json
 	unlisted    string    // the newest revision for which the log has reported that topology.json cannot be written
 	kill        <-chan time.Time
-	own         bool      // whether this is the container's own launcher rather than one that `kubectl exec` started
+	own         bool // whether this is the container's own launcher rather than one that `kubectl exec` started
+	channel     *channel.Channel
 	record      *lastRun  // what the next launcher of this container will read; nil if none follows
 	output      *recorder // nil if the program's output is not recorded
 }
@@ -51,6 +54,14 @@ func Launch(command []string) int {
 	}
 	r := &run{signals: env.Received}
 	r.own = os.Getenv("DI_RANK") != "" && lockStart()
+	if r.own && os.Getenv("DIJOB_CHANNEL") != "" {
+		if err := prepareWithoutGate(); err != nil {
+			fmt.Fprintln(os.Stderr, "dijob:", err)
+			return 1
+		}
+		// The channel is opened first, because the operator must see that this launcher runs, whatever it waits for.
+		r.channel = channel.Open()
+	}
 	again, last := r.own && startsAgain(), readLastRun()
 	// This wait comes first: if the operator ends the job because of the last failure, the program must not start again.
 	if again && last.hasFailed() {
@@ -79,6 +90,7 @@ func Launch(command []string) int {
 				" them as part of a word. Save the text with Unix line endings"
 		}
 	}
+	r.channel.Report(channel.Ended)
 	r.output.finish()
 	if why != "" {
 		r.report(why)
@@ -111,25 +123,70 @@ func (r *run) applyPeerList() int {
 	return 0
 }
 
-// awaitList returns the pod's annotations as soon as they contain a peer list. The gate has already seen one, but somebody
-// may have removed it since; the operator then writes it again. The launcher does not use values from the environment
-// instead, because envFrom or the image can set any value there.
+// awaitList returns the pod's annotations as soon as they contain a peer list. If the pod has a gate, the gate has already
+// seen one, but somebody may have removed it since; the operator then writes it again. The launcher does not use values from
+// the environment instead, because envFrom or the image can set any value there.
 func (r *run) awaitList() (said map[string]string, code int) {
-	for last := (time.Time{}); ; {
-		said = env.Annotations()
-		if _, list := env.NewestList(said); list != "" {
+	begin := time.Now()
+	last := time.Time{}
+	if r.channel != nil {
+		last = begin // usually the list comes within a second, and then the log has only the program's own output
+	}
+	for {
+		said = r.annotations()
+		_, list := env.NewestList(said)
+		if list != "" && (r.channel == nil || listsThisPod(list)) {
 			return said, 0
 		}
 		if time.Since(last) > peers.LogInterval {
+			r.logWait(begin, list)
 			last = time.Now()
-			env.Logf("waiting for the peer list: the pod's annotations do not contain one")
 		}
 		select {
 		case which := <-r.signals:
 			return nil, env.ExitCode(which)
+		case <-r.channel.Changed():
 		case <-time.After(peers.PollInterval):
 		}
 	}
+}
+
+// logWait logs what the launcher has waited for since `begin`.
+func (r *run) logWait(begin time.Time, list string) {
+	rank, waited := os.Getenv("DI_RANK"), time.Since(begin).Seconds()
+	switch {
+	case r.channel == nil:
+		env.Logf("waiting for the peer list: the pod's annotations do not contain one")
+	case list != "":
+		env.Logf("the peer list has another address for rank %s than this pod (%s); a new peer list is needed", rank,
+			os.Getenv("DI_POD_IP"))
+	default:
+		env.Logf("rank %s has waited %.0f s: not every rank of the job has an address yet. To see which ranks are missing, run:"+
+			" kubectl describe dijob %s -n %s", rank, waited, os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_NAMESPACE"))
+	}
+}
+
+// prepareWithoutGate does what the gate does otherwise. If the sandbox is new, the programs that ran in the old one were lost
+// with it, and have not failed. Each sandbox has its own network namespace.
+func prepareWithoutGate() error {
+	sandbox, _ := os.Readlink("/proc/self/ns/net")
+	file := env.BesideTopology("sandbox")
+	if env.Read(file) != sandbox {
+		os.RemoveAll(env.RunFolder())
+		if err := os.WriteFile(file, []byte(sandbox), 0o644); err != nil {
+			return fmt.Errorf("cannot write to /run/dijob, which must be an emptyDir that this user can write to: %w", err)
+		}
+	}
+	return nil
+}
+
+// annotations returns the newest annotations of the pod. The channel's own copy counts if the volume is full.
+func (r *run) annotations() map[string]string { return env.Newest(env.Annotations(), r.channel.Said()) }
+
+// listsThisPod returns whether a peer list contains this pod's current address.
+func listsThisPod(list string) bool {
+	ranks, rank := strings.Split(list, ","), env.Natural(os.Getenv("DI_RANK"))
+	return rank < len(ranks) && ranks[rank] == os.Getenv("DI_POD_IP")
 }
 
 // updateTopology updates topology.json from the newest peer list.
@@ -165,10 +222,12 @@ func (r *run) start(command []string) *startError {
 		r.output.closeWriters()
 		if err == nil {
 			r.child = process.Pid
+			r.channel.Report(channel.Started)
 			r.watcher = newWatcher()
 			r.done = make(chan syscall.WaitStatus, 1)
 			go reap(r.child, r.done)
 			if readiness := newReadiness(); r.own && readiness != nil {
+				readiness.channel = r.channel
 				go readiness.keep()
 			}
 			return nil
@@ -226,6 +285,8 @@ func (r *run) supervise() int {
 			}
 		case <-r.watcher.ticks():
 			r.check()
+		case <-r.channel.Changed():
+			r.check()
 		case <-r.kill:
 			r.killAll()
 		}
@@ -267,7 +328,7 @@ func (r *run) check() {
 	if hasEnded(r.child) {
 		return // the program has ended by itself: its own exit code counts, so no restart may begin now
 	}
-	said := env.Annotations()
+	said := r.annotations()
 	r.updateTopology(said)
 	r.record.storeCount(env.Natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dijob-launcher/internal/channel"
 	"dijob-launcher/internal/env"
 )
 
@@ -23,18 +24,24 @@ const (
 // show it either, because a proxy between the pods may accept every connection.
 type readiness struct {
 	address  string // to which the kubelet connects
-	program  string // on which the program listens
+	program  string // on which the program listens; "" if that is not known
 	listener net.Listener
+	channel  *channel.Channel
 }
 
-// newReadiness returns nil if the pod has no such probe. DIJOB_READY is "PORT PROGRAM-PORT".
+// newReadiness returns nil if the pod has no such probe. DIJOB_READY is "PORT PROGRAM-PORT", or only "PORT" if it is not known on
+// which port the program listens. Such a program is ready when it has started.
 func newReadiness() *readiness {
 	ports := strings.Fields(os.Getenv("DIJOB_READY"))
 	host := os.Getenv("DI_POD_IP")
-	if len(ports) != 2 || host == "" {
+	if len(ports) == 0 || len(ports) > 2 || host == "" {
 		return nil
 	}
-	return &readiness{address: net.JoinHostPort(host, ports[0]), program: net.JoinHostPort(host, ports[1])}
+	r := &readiness{address: net.JoinHostPort(host, ports[0])}
+	if len(ports) == 2 {
+		r.program = net.JoinHostPort(host, ports[1])
+	}
+	return r
 }
 
 // keep updates the port until this process ends.
@@ -51,6 +58,9 @@ func (r *readiness) keep() {
 
 // listens returns whether the program's port is open. A listening NNG is not affected by a connection that is closed at once.
 func (r *readiness) listens() bool {
+	if r.program == "" {
+		return true
+	}
 	link, err := net.DialTimeout("tcp", r.program, time.Second)
 	if err != nil {
 		return false
@@ -66,11 +76,13 @@ func (r *readiness) set(ready bool) {
 	case ready && r.listener == nil:
 		if listener, err := net.Listen("tcp", r.address); err == nil {
 			r.listener = listener
+			r.channel.Report(channel.Ready)
 			go acceptAndClose(listener)
 		}
 	case !ready && r.listener != nil:
 		r.listener.Close()
 		r.listener = nil
+		r.channel.Report(channel.Started)
 	}
 }
 

@@ -1,0 +1,293 @@
+// Package channel connects the launcher to the operator. The launcher reports the state of its program, and receives the
+// peer list without the delay of the API server and the kubelet. A message from the operator has the same content as the pod's
+// annotations.
+//
+// The launcher has one connection. It sends its report as an HTTP request, and the operator responds when it has a newer list.
+// If there is something else to report before that, the launcher sends the next request at once, and the operator answers the
+// one before it with 204. Requests and responses are signed with the pod's key (operator/dijob/controller/channel/server.py).
+package channel
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	mathrand "math/rand/v2"
+	"net"
+	"net/textproto"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"dijob-launcher/internal/env"
+)
+
+// State is what the launcher's program is doing.
+type State string
+
+const (
+	Waiting State = "waiting" // for the peer list, or until its failure has been counted
+	Started State = "started" // the program runs
+	Ready   State = "ready"   // the program listens on its port and has its peers
+	Ended   State = "ended"
+)
+
+const (
+	// A short time, because the Service may lead to a former pod of the operator, and the next attempt to another one.
+	dialTimeout = 500 * time.Millisecond
+	sendTimeout = 2 * time.Second
+	// The pauses before the next attempt to connect. Launchers must be back within a second of the operator's restart, but a
+	// thousand of them must not come in the same moment.
+	shortestPause = 50 * time.Millisecond
+	longestPause  = time.Second
+	// The pause after the operator has refused a request: another attempt will not help soon.
+	refusedPause = 30 * time.Second
+	// The limit of a response. A list of 1,500 IPv6 addresses has 60 KB.
+	mostBytes = 1 << 20
+	logEvery  = time.Minute
+	// The kernel finds a connection whose other end is gone after about a quarter of a minute.
+	aliveEvery = 5 * time.Second
+)
+
+// message is a report (operator/dijob/controller/channel/server.py: _read_report).
+type message struct {
+	Job   string            `json:"job"` // NAMESPACE/NAME/UID
+	Pod   string            `json:"pod"`
+	IP    string            `json:"ip"`
+	Nonce string            `json:"nonce"`
+	State State             `json:"state"`
+	Has   map[string]string `json:"has"` // the newest response; null after the first report of a connection
+}
+
+// Channel is the launcher's connection to the operator. A nil channel reports nothing and never has an answer.
+type Channel struct {
+	address string
+	key     string
+	about   message // without nonce, state and list
+	changed chan struct{}
+
+	lock   sync.Mutex
+	state  State
+	said   map[string]string // the newest response
+	link   net.Conn          // nil while there is no connection
+	nonces []string          // of the requests without a response, oldest first
+}
+
+// refusedError is a response that means that the operator will not accept this launcher's requests.
+type refusedError struct{ status string }
+
+func (e refusedError) Error() string { return "the operator refuses this pod's reports: " + e.status }
+
+// Open connects to the operator, and stays connected until the process ends. It returns nil if the operator has given the pod
+// no channel. DIJOB_CHANNEL is "HOST:PORT KEY".
+func Open() *Channel {
+	words := strings.Fields(os.Getenv("DIJOB_CHANNEL"))
+	// The program must not inherit the key.
+	os.Unsetenv("DIJOB_CHANNEL")
+	if len(words) != 2 {
+		return nil
+	}
+	name := os.Getenv("DI_JOB_NAME")
+	about := message{
+		Job: strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), name, os.Getenv("DI_JOB_ID")}, "/"),
+		Pod: name + "-" + os.Getenv("DI_RANK"), IP: os.Getenv("DI_POD_IP"),
+	}
+	c := &Channel{address: words[0], key: words[1], about: about, changed: make(chan struct{}, 1), state: Waiting}
+	c.restore()
+	go c.keep()
+	return c
+}
+
+// restore reads the newest response to the previous launcher of this container. So the program can restart while the operator
+// is down, and a restarted operator learns what it has requested. The operator verifies it like an annotation.
+func (c *Channel) restore() {
+	os.MkdirAll(env.RunFolder(), 0o777)
+	var said map[string]string
+	if json.Unmarshal([]byte(env.Read(env.SaidPath())), &said) == nil && len(said) > 0 {
+		c.said = said
+	}
+}
+
+// store writes the newest response for the next launcher of this container. If the volume is full, that launcher asks the operator.
+func store(said []byte) {
+	if os.WriteFile(env.SaidPath()+".new", said, 0o644) == nil {
+		os.Rename(env.SaidPath()+".new", env.SaidPath())
+	}
+}
+
+// Report tells the operator what the program is doing now.
+func (c *Channel) Report(state State) {
+	if c == nil {
+		return
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if state == c.state {
+		return
+	}
+	c.state = state
+	c.send(nil)
+}
+
+// Said returns the annotations in the operator's newest response, without their prefix; nil if there was none.
+func (c *Channel) Said() map[string]string {
+	if c == nil {
+		return nil
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return maps.Clone(c.said)
+}
+
+// Changed receives a value after Said has changed.
+func (c *Channel) Changed() <-chan struct{} {
+	if c == nil {
+		return nil
+	}
+	return c.changed
+}
+
+// keep reconnects whenever the connection is lost.
+func (c *Channel) keep() {
+	var logged time.Time
+	for pause := shortestPause; ; {
+		began := time.Now()
+		err := c.converse()
+		if time.Since(began) > longestPause {
+			pause = shortestPause
+		}
+		if pause == longestPause && time.Since(logged) > logEvery {
+			logged = time.Now()
+			env.Logf("no connection to the operator at %s (%v): the peer list comes from the pod's annotations", c.address, err)
+		}
+		wait := time.Duration(mathrand.Float64() * float64(pause))
+		if refused := (refusedError{}); errors.As(err, &refused) {
+			wait = refusedPause
+		}
+		time.Sleep(wait)
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// converse sends the report and receives answers until the connection is lost.
+func (c *Channel) converse() error {
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: aliveEvery, Interval: aliveEvery, Count: 3,
+	}}
+	link, err := dialer.Dial("tcp", c.address)
+	if err != nil {
+		return err
+	}
+	defer c.close(link)
+	c.lock.Lock()
+	c.link, c.nonces = link, nil
+	has := c.said
+	if has == nil {
+		has = map[string]string{}
+	}
+	c.send(has)
+	c.lock.Unlock()
+	for answers := textproto.NewReader(bufio.NewReader(link)); ; {
+		if err := c.receive(answers); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Channel) close(link net.Conn) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	link.Close()
+	c.link = nil
+}
+
+// send sends the current report. If that fails, the connection is lost, and the next one begins with a report. The caller
+// holds the lock.
+func (c *Channel) send(has map[string]string) {
+	if c.link == nil {
+		return
+	}
+	report := c.about
+	report.Nonce, report.State, report.Has = rand.Text(), c.state, has
+	body, _ := json.Marshal(report)
+	c.nonces = append(c.nonces, report.Nonce)
+	c.link.SetWriteDeadline(time.Now().Add(sendTimeout))
+	fmt.Fprintf(c.link, "POST /v1/report HTTP/1.1\r\nHost: %s\r\nAuthorization: dijob %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", c.address, c.sign(body), len(body), body)
+}
+
+// receive reads one response.
+func (c *Channel) receive(answers *textproto.Reader) error {
+	status, signature, body, err := readResponse(answers)
+	if err != nil {
+		return err
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if len(c.nonces) == 0 {
+		return errors.New("a response without a request")
+	}
+	nonce := c.nonces[0]
+	c.nonces = c.nonces[1:]
+	switch status {
+	case 204: // the next request has taken its place
+		return nil
+	case 200:
+	case 503: // a standby, or a limit
+		return errors.New("the operator is not ready")
+	default:
+		return refusedError{fmt.Sprintf("HTTP status %d", status)}
+	}
+	if !hmac.Equal([]byte(signature), []byte("dijob "+c.sign([]byte(nonce), body))) {
+		return refusedError{"the response has a wrong signature"}
+	}
+	var said map[string]string
+	if err := json.Unmarshal(body, &said); err != nil {
+		return err
+	}
+	c.said = said
+	store(body)
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+	c.send(nil)
+	return nil
+}
+
+// readResponse reads one response of the operator, which always has a length unless its status is 204. The package net/http would
+// double the size of this program.
+func readResponse(answers *textproto.Reader) (status int, signature string, body []byte, err error) {
+	line, err := answers.ReadLine()
+	if err != nil {
+		return 0, "", nil, err
+	}
+	_, code, _ := strings.Cut(line, " ")
+	code, _, _ = strings.Cut(code, " ")
+	fields, err := answers.ReadMIMEHeader()
+	if err != nil && len(fields) == 0 && err != io.EOF {
+		return 0, "", nil, err
+	}
+	size := env.Natural(fields.Get("Content-Length"))
+	if size > mostBytes {
+		return 0, "", nil, errors.New("the response is too long")
+	}
+	body = make([]byte, size)
+	_, err = io.ReadFull(answers.R, body)
+	return env.Natural(code), fields.Get("Authorization"), body, err
+}
+
+// sign returns the signature of a message as hex.
+func (c *Channel) sign(parts ...[]byte) string {
+	mac := hmac.New(sha256.New, []byte(c.key))
+	mac.Write(bytes.Join(parts, []byte("\n")))
+	return hex.EncodeToString(mac.Sum(nil))
+}
