@@ -127,6 +127,23 @@ log = logging.getLogger("dijob")
     help="URL of the HTTP server for running jobs (python -m dijob.server). Default: none.",
 )
 @click.option(
+    "--channel",
+    default="",
+    metavar="HOST:PORT",
+    callback=lambda _context, _option, value: _parse_channel(value),
+    help=(
+        "Address at which the pods of jobs reach this operator. Default: none, so all pods have a"
+        " gate, and get their peer lists as annotations."
+    ),
+)
+@click.option(
+    "--channel-port",
+    type=click.IntRange(1, 65535),
+    default=8082,
+    show_default=True,
+    help="Port on which the operator listens for launchers, if --channel is set.",
+)
+@click.option(
     "--health-port",
     default=8080,
     show_default=True,
@@ -156,7 +173,6 @@ log = logging.getLogger("dijob")
 def main(
     namespaces: tuple[str, ...],
     kubeconfig: str | None,
-    health_port: int,
     log_level: str,
     log_format: LogFormat,
     **options: Any,
@@ -167,7 +183,12 @@ def main(
         os.environ["KUBECONFIG"] = kubeconfig  # kopf has no option for it
     lease = _parse_lease(options.pop("lease"), options.pop("identity"))
     settings = Settings(
-        namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
+        namespaces,
+        kubeconfig,
+        health_port=options.pop("health_port"),
+        channel_port=options.pop("channel_port"),
+        lease=lease,
+        options=Options(**options),
     )
     try:
         # A SIGTERM that arrives before kopf has started cancels `run_operator`. This is a normal
@@ -184,6 +205,13 @@ def _parse_lease(given: str, identity: str) -> LeaseName | None:
     if given and not (namespace and name and "/" not in name):
         raise click.BadParameter(f"--lease {given!r} must be NAMESPACE/NAME")
     return LeaseName(namespace, name, identity) if given else None
+
+
+def _parse_channel(given: str) -> str:
+    host, _, port = given.rpartition(":")
+    if given and not (host and port.isascii() and port.isdigit()):
+        raise click.BadParameter(f"{given!r} must be HOST:PORT")
+    return given
 
 
 def _parse_resources(given: str) -> dict[str, Any]:

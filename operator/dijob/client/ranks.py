@@ -18,7 +18,7 @@ from dijob.client.connection import Json
 from dijob.client.jobs import Job
 from dijob.core.members import gang_of, split_pod_name
 from dijob.core.observed.parse import owner_of
-from dijob.pod import RENEWAL_CODE
+from dijob.pod import CHANNEL, RENEWAL_CODE
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,15 @@ class RankPod:
         value = str((self.meta.get("annotations") or {}).get(names.ANNOTATION_LIST_NUMBER, ""))
         # An annotation can be edited by hand.
         return parse_natural(value) or 0
+
+    @property
+    def has_channel(self) -> bool:
+        """Whether the launcher gets its peer lists from the operator, rather than from
+        annotations.
+        """
+        containers = self.body.get("spec", {}).get("containers", ())
+        variables = (one.get("name") for each in containers for one in each.get("env") or ())
+        return CHANNEL in variables
 
     @property
     def container(self) -> str:

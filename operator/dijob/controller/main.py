@@ -10,13 +10,16 @@ import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from dijob.controller import health
 from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import WentBackError
+from dijob.controller.channel.address import resolve_address
+from dijob.controller.channel.server import serve_channel
 from dijob.controller.leader.claim_events import ClaimEvents
 from dijob.controller.leader.claims import Claims
 from dijob.controller.leader.leadership import Leadership, join_election
@@ -48,6 +51,7 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     kubeconfig: str | None = None
     health_port: int = 8080
+    channel_port: int = 8082
     lease: LeaseName | None = None
     options: Options = field(default_factory=Options)
 
@@ -77,12 +81,16 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
     left_out = await namespaces.find_unreadable(api, settings.namespaces) or frozenset()
     served = tuple(name for name in settings.namespaces if name not in left_out)
     children = Children.of(served, isolates=settings.options.isolates)
-    reconciler = Reconciler(api, children, settings.options)
+    options = settings.options
+    if options.channel:
+        options = replace(options, channel=await resolve_address(options.channel))
+    reconciler = Reconciler(api, children, options)
     release = f"{settings.lease.namespace}/{settings.lease.name}" if settings.lease else ""
     claims = Claims(api, release, served) if release else None
     claim_events = ClaimEvents(claims, reconciler.jobs, Recorder(api)) if claims else None
     queue = WorkQueue(partial(_reconcile_job, reconciler, claims, claim_events))
     children.connect(reconciler.jobs.key_of_owner, queue)
+    reconciler.launchers.on_change = children.pods.on_change
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
     watch = JobWatch(api, arrivals, served)
@@ -101,9 +109,13 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
                 await claims.begin()
                 group.create_task(claims.run())
             group.create_task(reconciler.foreign_pods.run(served))
+            reconciler.launchers.serve()
             await queue.run()
 
-    async with asyncio.TaskGroup() as group:
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        if settings.options.channel:
+            port = settings.channel_port
+            await stack.enter_async_context(serve_channel(reconciler.launchers, "", port))
         tasks = [
             group.create_task(_until_it_went_back(children.run(api), stop)),
             group.create_task(_serve_as_leader(serve, leads, stop)),

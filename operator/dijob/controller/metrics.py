@@ -114,6 +114,23 @@ QUEUE_SECONDS = Histogram(
     registry=REGISTRY,
 )
 
+LAUNCHERS = Gauge(
+    "dijob_launchers_connected", "Number of launchers that are connected.", registry=REGISTRY
+)
+LISTS = Counter(
+    "dijob_lists_sent_total",
+    "Peer lists for pods by way: through the channel, or as annotations of the pod.",
+    ["way"],
+    registry=REGISTRY,
+)
+REFUSED = Counter(
+    "dijob_channel_refused_total",
+    "Requests and connections of launchers that the operator refused, by HTTP status. A standby"
+    " refuses with 503.",
+    ["status"],
+    registry=REGISTRY,
+)
+
 REGISTRY.register(API_REQUESTS)
 REGISTRY.register(API_SECONDS)
 RELISTS = Counter(
@@ -136,6 +153,8 @@ for _cause in CAUSES:
     RESTARTS.labels(_cause)
 for _reason in (*reasons.Succeeded, *reasons.Failed):
     FINISHED.labels(_reason.condition, _reason.name)
+for _way in ("channel", "annotations"):
+    LISTS.labels(_way)
 for _outcome in ("done", "failed"):
     RECONCILIATIONS.labels(_outcome)
 

@@ -14,6 +14,7 @@ from dijob.api.model import DIJob, Metadata
 from dijob.api.problems import SpecError
 from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs, version_key
+from dijob.controller.channel.launchers import Launchers
 from dijob.controller.observe.event_reader import EventReader
 from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory, Memories
@@ -50,8 +51,11 @@ class Reconciler:
         self._api = api
         self._children = children
         self.foreign_pods = ForeignPods(api, children, clock)
-        self._observer = Observer(children, self.foreign_pods, api.throttle, options)
-        self._actor = Actor(api, children, options, clock)
+        self.launchers = Launchers(children.pods, clock, enabled=bool(options.channel))
+        self._observer = Observer(
+            children, self.launchers, self.foreign_pods, api.throttle, options
+        )
+        self._actor = Actor(api, children, options, clock, self.launchers)
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
@@ -89,6 +93,8 @@ class Reconciler:
             await self._children.read(self._api, job)
         await self._find_hidden(job, memory)
         pods = self._children.pods.of(job.metadata.owner_key)
+        if (wait := self.launchers.seconds_to_wait(pods)) > 0:
+            return wait
         await self._events.read(job.metadata, () if job.status.ended else pods, memory.pods)
         decided, outcome = await self._plan(job, memory), PlanOutcome()
         asked = decided.actions

@@ -38,7 +38,8 @@ class Options:
     container. `server_url` is the URL of the HTTP server for jobs (dijob.server); "": there is
     none. `isolates`: each job gets a NetworkPolicy, except on the host network (is_isolated).
     `lost_node_seconds` is how long pods stay on an unreachable node, unless their job sets a
-    different time.
+    different time. `channel` is the address ("HOST:PORT") at which launchers reach the operator
+    (controller/channel); "": all pods have a gate, and get their peer lists as annotations.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -50,6 +51,7 @@ class Options:
     server_url: str = ""
     isolates: bool = False
     lost_node_seconds: int = LOST_NODE_SECONDS
+    channel: str = ""
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:

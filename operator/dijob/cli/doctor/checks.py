@@ -43,6 +43,7 @@ CHECKS: Final = (
     CheckRow("same source", of_programs.check_source),
     CheckRow("versions", of_programs.check_versions),
     CheckRow("peer list", of_programs.list_number),
+    CheckRow("channel", of_programs.check_channel),
     # These follow the path of a connection, from the peer's name to the established socket.
     CheckRow("dns", of_network.check_names),
     CheckRow("reachability", of_network.check_reachability),

@@ -152,7 +152,9 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
         )
     # The file can be older than the annotation of the same pod, because the kubelet updates it with
     # a delay. Without a launcher, the pod has no such file (None).
-    annotated = {pod.rank: pod.list_number for pod in evidence.pods}
+    annotated = {
+        pod.rank: pod.list_number or (newest if pod.has_channel else 0) for pod in evidence.pods
+    }
     old = [
         rank
         for rank, probe in evidence.answered.items()
@@ -167,6 +169,24 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
         )
     if not late and not old:
         yield ok(f"revision {newest} in all pods")
+
+
+def check_channel(evidence: Evidence) -> Iterator[Finding]:
+    """Check that the launchers can connect to the operator."""
+    having = [pod for pod in evidence.pods if pod.has_channel]
+    late = [pod.rank for pod in having if pod.list_number]
+    if late:
+        yield problem(
+            f"{format_ranks(late)}: the launcher did not connect to the operator in time, so the"
+            " operator wrote the peer list to the pod's annotations. The job works, but starts"
+            " later",
+            "if this happens in each job of the namespace, check whether a NetworkPolicy blocks"
+            " connections from it to the Service dijob-channel of the operator",
+        )
+    elif having:
+        yield ok("the launchers get their peer lists from the operator")
+    else:
+        yield ok("not used: the pods get their peer lists as annotations")
 
 
 def check_proxies(evidence: Evidence) -> Iterator[Finding]:

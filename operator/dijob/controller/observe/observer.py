@@ -7,6 +7,7 @@ from datetime import datetime
 
 from dijob.api.model import DIJob
 from dijob.controller.cache.children import Children
+from dijob.controller.channel.launchers import Launchers
 from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
@@ -21,8 +22,14 @@ class Observer:
     """Builds the `Observed` of a job."""
 
     def __init__(
-        self, children: Children, foreign_pods: ForeignPods, throttle: Throttle, options: Options
+        self,
+        children: Children,
+        launchers: Launchers,
+        foreign_pods: ForeignPods,
+        throttle: Throttle,
+        options: Options,
     ) -> None:
+        self._launchers = launchers
         self._children = children
         self._foreign_pods = foreign_pods
         self._throttle = throttle
@@ -31,7 +38,8 @@ class Observer:
     def observe(self, job: DIJob, memory: JobMemory, now: datetime) -> Observed:
         """Return everything that is known about a job, and add new facts to the job's memory."""
         owner = job.metadata.owner_key
-        pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
+        seen = self._launchers.views(owner, self._children.pods.of(owner))
+        pods, unranked = by_rank(seen, gang_of(job))
         # The memory learns from the pods before it is copied into the result below.
         memory.first_seen = memory.first_seen or now
         memory.wants(job, now)

@@ -38,6 +38,10 @@ class Reverted:
         self._note(changes.rejection_key(action), rejections.of_pods(what) if again else "", now)
         self.published[action.uid] = number
 
+    def sent_list(self, action: PublishAddresses) -> None:
+        """Record that a peer list was sent to a launcher. Nothing can revert that."""
+        self.published[action.uid] = action.copy.address_list.number
+
     def wrote(self, action: Action, now: datetime) -> None:
         """Note a change that does not write a peer list. If the object's last change was the same,
         something has reverted it since.

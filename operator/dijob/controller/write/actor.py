@@ -9,7 +9,9 @@ from collections.abc import Awaitable
 
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.controller import metrics
 from dijob.controller.cache.children import Children
+from dijob.controller.channel.launchers import Launchers
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
 from dijob.controller.write.creation import Creator
@@ -32,6 +34,8 @@ from dijob.core.actions import (
     RemindPod,
     SetReplicas,
 )
+from dijob.core.addresses import NO_LIST
+from dijob.core.observed.views import Pod
 from dijob.core.options import Options
 from dijob.core.render.annotations import addresses_patch, end_patch
 from dijob.kube.api import Api, Json, RequestError
@@ -46,8 +50,14 @@ class Actor:
     """Sends the requests of a reconciliation."""
 
     def __init__(
-        self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM
+        self,
+        api: Api,
+        children: Children,
+        options: Options,
+        clock: Clock = SYSTEM,
+        launchers: Launchers | None = None,
     ) -> None:
+        self._launchers = launchers or Launchers(children.pods, clock)
         self.creator = Creator(api, children, options, clock)
         self._api = api
         self._children = children
@@ -93,7 +103,7 @@ class Actor:
             case RemindPod():
                 return self._remind(batch, action)
             case ConfirmEnds():
-                return self._writes.confirm(batch.job, action)
+                return self._confirm(batch, action)
             case ForceDeletePod():
                 return self._force(batch.job, action)
             case EndPod():
@@ -157,6 +167,9 @@ class Actor:
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
         before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
+        if before is not None and self._send(before, patch):
+            batch.memory.reverted.sent_list(action)
+            return
         response = await self._writes.patch(batch.job, action.name, patch)
         if response is not None:
             # The patch writes labels and annotations. If the labels were wrong before the patch,
@@ -166,6 +179,7 @@ class Actor:
             # Reminders are extra writes. To keep them a small part of all writes, their budget
             # grows with the number of lists that are published.
             self._api.throttle.published()
+            metrics.LISTS.labels("annotations").inc()
             self._writes.enter(action.uid, response)
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
@@ -183,6 +197,20 @@ class Actor:
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         if await self._writes.delete(job, action.name, action.uid, action.grace) is not None:
             self._writes.enter(action.uid, {}, deleting=True)
+
+    async def _confirm(self, batch: Batch, action: ConfirmEnds) -> None:
+        pod = self._pods.find(action.uid)
+        if pod is None or not pod.made.channel_key or not self._launchers.confirm(pod, action.ends):
+            await self._writes.confirm(batch.job, action)
+
+    def _send(self, pod: Pod, patch: Json) -> bool:
+        """Send a peer list through the channel. Return False if it must be written, too: the pod
+        has no channel, its launcher is silent, or its annotations or labels need a correction.
+        """
+        if not pod.made.channel_key:
+            return False
+        sent = self._launchers.send(pod, patch["metadata"]["annotations"])
+        return sent and pod.recognized and pod.copy.address_list == NO_LIST
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
         # The release is noted before the request is sent. Otherwise, if a watch reported the

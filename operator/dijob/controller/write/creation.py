@@ -8,6 +8,7 @@ peers for nothing. So the operator gets the pod by name, and restores the labels
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Iterable, Mapping
 
 from dijob.api.model import DIJob
@@ -27,6 +28,9 @@ from dijob.kube.kinds import CHILDREN, PODS
 from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
+
+# The size of the random key of a pod's channel.
+KEY_BYTES = 18
 
 
 class Creator:
@@ -81,7 +85,9 @@ class Creator:
                 if rejection := batch.refusal_of(member.name):
                     batch.memory.rejections[f"pod/{member.name}"] = rejection
                     return
-                made = await self._create(batch, pod_manifest(batch.job, member, self._options))
+                key = secrets.token_urlsafe(KEY_BYTES) if self._options.channel else ""
+                manifest = pod_manifest(batch.job, member, self._options, key)
+                made = await self._create(batch, manifest)
                 batch.answered(member.name, batch.memory.rejections.get(f"pod/{member.name}"))
                 if not made:
                     return

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 
 from dijob.api.status import ListProof, Status
-from dijob.core.addresses import NO_LIST, AddressList
+from dijob.core.addresses import NO_LIST, AddressList, ListCopy
 from dijob.core.members import Gang, compact_ranks, parse_ranks
 from dijob.core.observed.views import Observed, Pod
 
@@ -99,6 +99,8 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
     tampered = (held, renew_from) != (claimed.address_list, claimed.renew_from)
     # A program can write the launcher's termination message, with a revision that never existed.
     ended_for = pod.containers.ended_for if pod.containers.ended_for <= newest.number else 0
+    if pod.made.channel_key and claimed.address_list == NO_LIST:
+        return replace(pod, copy=_inferred_copy(pod, status))
     if not tampered and ended_for == pod.containers.ended_for:
         return pod  # Avoids a copy, because a job can have 1,500 pods.
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
@@ -136,6 +138,29 @@ def _may_renew(pod: Pod, status: Status) -> bool:
         return False
     ranks = parse_ranks(last.ranks)
     return renew_from <= last.list_number or not ranks or pod.rank in ranks
+
+
+def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
+    """Return what the status implies about a pod whose launcher has no list, or has not reported
+    its list to this operator.
+
+    If the rank had to restart, its program is assumed to have the stale list. If it has ended for a
+    newer revision, the former operator has requested that.
+    """
+    last, copy, ended_for = status.last_renewal, pod.copy, pod.containers.ended_for
+    if last is None or not pod.has_started:
+        return copy
+    ranks = parse_ranks(last.ranks)
+    if ranks and pod.rank not in ranks:
+        return copy
+    if last.list_number < ended_for <= status.list_number:
+        return replace(copy, renew_from=ended_for)
+    if not (pod.containers.restarts or pod.containers.ended):
+        # Only the pod's own address in the list is known: the program still runs at it.
+        own = ",".join([*[UNKNOWN] * pod.rank, pod.ip])
+        return replace(copy, address_list=AddressList(last.list_number, own))
+    is_stale = last.list_number == status.list_number
+    return replace(copy, address_list=AddressList(last.list_number, UNKNOWN)) if is_stale else copy
 
 
 def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from dijob.api.numbers import parse_natural
 from dijob.core.observed.containers import OURS, sidecar_names, uncounted_containers
 from dijob.core.observed.shape import shape_of
 from dijob.core.observed.views import MadeWith
-from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR, RESTART_POLICY
+from dijob.pod import CHANNEL, DIR, KILL_SECONDS, LAUNCH, POD_DIR, RESTART_POLICY
 
 Body = Mapping[str, Any]
 
@@ -43,6 +43,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         shape=shape_of(spec, uncounted_containers(spec), status),
         labelled=labelled,
         rank_label=rank,
+        channel_key=_find_variable(spec, name, CHANNEL).get("value", "").partition(" ")[2],
     )
 
 
@@ -70,13 +71,15 @@ def main_name(spec: Body) -> str:
 def _is_foreign(spec: Body) -> bool:
     """Whether another client has created this pod, although the job controls it.
 
-    Every pod of a rank has had the operator's mounts and gate since version 0.1.0, whatever
-    spec.launcher is. Both are immutable. Annotations are not evidence, because anyone who may patch
-    pods can remove them.
+    Every pod of a rank has had the operator's mounts since version 0.1.0, whatever spec.launcher
+    is, and either a gate or a channel. All of them are immutable. Annotations are not evidence,
+    because anyone who may patch pods can remove them.
     """
     before = spec.get("initContainers") or ()
-    gated = any(one.get("name") == names.GATE_CONTAINER for one in before)
-    return not (gated and any(map(_mounts_ours, spec.get("containers") or ())))
+    waits = any(one.get("name") == names.GATE_CONTAINER for one in before) or bool(
+        _find_variable(spec, main_name(spec), CHANNEL)
+    )
+    return not (waits and any(map(_mounts_ours, spec.get("containers") or ())))
 
 
 def _mounts_ours(container: Body) -> bool:

@@ -118,6 +118,7 @@ def parse_pod(body: Body) -> Pod:
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
         complaint=scheduling.describe_gates(spec) or pod_complaint(spec, status, made.main),
         unready=find_unready(spec, status, made.main),
+        unready_since=_unready_since(status) if made.channel_key else "",
         copy=list_copy(annotations),
         containers=_read_containers(meta, spec, status, main),
         made=made,
@@ -189,6 +190,11 @@ def _condition_types(status: Body) -> tuple[str, ...]:
         c for c in status.get("conditions") or () if c.get("type") not in names.ORDINARY_CONDITIONS
     )
     return tuple(sys.intern(f"{c.get('type')}={c.get('status')}") for c in found)
+
+
+def _unready_since(status: Body) -> str:
+    ready = pod_condition(status, "Ready")
+    return str(ready.get("lastTransitionTime") or "") if ready.get("status") == "False" else ""
 
 
 def _rank_of(name: str, job: str) -> int:

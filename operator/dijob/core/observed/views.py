@@ -33,6 +33,8 @@ class MadeWith:
     process to exit. `has_others`: it has containers besides the main one. `sidecars`: some
     containers always restart. `probed` are the containers that the kubelet kills if a probe fails.
     `foreign`: it lacks what every pod of a rank has, so the operator has not created it.
+    `channel_key` is the key with which its launcher and the operator authenticate each other; "":
+    the pod has a gate instead.
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which the job's Service and
@@ -52,6 +54,7 @@ class MadeWith:
     probed: frozenset[str] = frozenset()
     shape: str = ""
     labelled: bool = True
+    channel_key: str = ""
     rank_label: str = ""
 
 
@@ -103,8 +106,9 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unready` is what keeps it from being Ready, other than its program. `ending_soon`: it has
-    the deadline that ends it and keeps its logs. `copy` is its copy of the peer list.
+    run. `unready` is what keeps it from being Ready, other than its program. `unready_since` is
+    when it ceased to be Ready ("": it is Ready, or has no channel). `ending_soon`: it has the
+    deadline that ends it and keeps its logs. `copy` is its copy of the peer list.
     """
 
     rank: int
@@ -119,6 +123,7 @@ class Pod:
     ending_soon: bool = False
     complaint: str = ""
     unready: Unready | None = None
+    unready_since: str = ""
     copy: ListCopy = field(default_factory=ListCopy)
     containers: Containers = field(default_factory=Containers)
     made: MadeWith = MadeWith()

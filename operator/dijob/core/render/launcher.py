@@ -3,7 +3,7 @@ mounts.
 
 The gate is an init container that runs from the main container's image. So the pod counts as ready
 for a peer list only when its node has that image, and no program starts before all programs can
-start (docs/decisions/026).
+start. A pod with a channel has no gate (gate.py).
 """
 
 from collections.abc import Mapping
@@ -22,16 +22,23 @@ SETTLE_SECONDS = "3"
 
 
 def launcher_containers(
-    main: Manifest, gang: Gang, member: GangMember, options: Options, waits: Mapping[str, str]
+    main: Manifest,
+    gang: Gang,
+    member: GangMember,
+    options: Options,
+    waits: Mapping[str, str] | None,
 ) -> list[Manifest]:
     """Return the init containers that follow the template's own: one that installs the programs,
-    unless the kubelet mounts their image, and the gate. `waits` are variables of the gate.
+    unless the kubelet mounts their image, and the gate. `waits` are variables of the gate; None if
+    the pod has no gate.
     """
-    gate = _gate_container(main, gang, member, options)
-    gate["env"] += [{"name": name, "value": value} for name, value in waits.items()]
-    if options.launcher_delivery is Delivery.IMAGE_VOLUME:
-        return [gate]
-    return [_installer_container(main, options), gate]
+    installs = options.launcher_delivery is Delivery.INIT_CONTAINER
+    ours = [_installer_container(main, options)] if installs else []
+    if waits is not None:
+        gate = _gate_container(main, gang, member, options)
+        gate["env"] += [{"name": name, "value": value} for name, value in waits.items()]
+        ours.append(gate)
+    return ours
 
 
 def launcher_mounts(options: Options) -> list[Manifest]:

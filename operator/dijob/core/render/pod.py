@@ -13,7 +13,7 @@ from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, GangMember, gang_of
 from dijob.core.options import Options
-from dijob.core.render import launcher, metadata, server, variables
+from dijob.core.render import gate, launcher, metadata, server, variables
 from dijob.core.render.fields import Manifest, as_mapping, extend_list, objects_in
 from dijob.names import DIALLING, Addressing, Launcher
 
@@ -31,8 +31,11 @@ def template_hash(job: DIJob) -> str:
     return job.fingerprint
 
 
-def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
+def pod_manifest(job: DIJob, member: GangMember, options: Options, key: str = "") -> Manifest:
     """Return the pod of one member.
+
+    `key` is the random key of the pod's channel. Without a key, and in the cases of `needs_gate`,
+    the pod has a gate and no channel.
 
     Unchanged parts of the template are shared rather than copied, because a template can have
     thousands of values. So the result must not be modified.
@@ -43,10 +46,12 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options) -> Manifest:
     spec: Manifest = {**pod_set.pod}
     spec["containers"] = _with_main(pod_set, main, member, gang)
     launched = _starts_launcher(job, member)
-    ours = launcher.launcher_containers(
-        main, gang, member, options, _gate_waits(job, spec, main, launched)
-    )
-    _fit_main(spec, main, job, member, gang)
+    channel = ""
+    if options.channel and key and launched and not gate.needs_gate(job, spec, main):
+        channel = f"{options.channel} {key}"
+    waits = None if channel else _gate_waits(job, spec, main, launched)
+    ours = launcher.launcher_containers(main, gang, member, options, waits)
+    _fit_main(spec, main, job, member, channel)
     main["volumeMounts"] = extend_list(main.get("volumeMounts"), *launcher.launcher_mounts(options))
     _fit_priority(spec, job, options)
     limit_toleration(spec, job, options)
@@ -129,11 +134,13 @@ def _starts_launcher(job: DIJob, member: GangMember) -> bool:
     return job.spec.launcher is Launcher.AUTO and job.pod_set_of(member.rank).has_command
 
 
-def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> None:
+def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, channel: str) -> None:
     """Add environment, port and launcher to the main container, and a readiness probe if the
-    command shows on which port the program listens. `spec` and `main` are copies, which this
-    function modifies.
+    command shows on which port the program listens, or if the launcher waits for the peer list in
+    this container. `channel` is the value of the launcher's variable; "": the pod has a gate.
+    `spec` and `main` are copies, which this function modifies.
     """
+    gang = gang_of(job)
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
     launched = _starts_launcher(job, member)
@@ -142,6 +149,12 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, ga
     if own is not None and probed and (answering := _answering_port(probed, spec)):
         own["DIJOB_READY"] = f"{answering} {probed}"
         probed = answering
+    if own is not None and channel:
+        own[pod.CHANNEL] = channel
+        if not probed and "readinessProbe" not in main:
+            # Without this probe, the container would be ready while the launcher waits.
+            probed = _answering_port(port or names.BASE_PORT, spec)
+            own["DIJOB_READY"] = str(probed)
     main["env"] = variables.of_main(main, spec, member, gang, own)
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]

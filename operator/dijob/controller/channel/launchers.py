@@ -1,0 +1,250 @@
+"""The launchers of the pods that have a channel: what they report, and the peer lists for them.
+
+All of this is in memory. After a restart of the operator, the launchers connect again and report
+the state of their programs and the lists that they have.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from dijob import names
+from dijob.api.status import format_time
+from dijob.controller import metrics
+from dijob.controller.cache.store import Store
+from dijob.core.addresses import NO_LIST, ListCopy
+from dijob.core.observed.parse import list_copy
+from dijob.core.observed.reports import LauncherReport, LauncherState, with_report
+from dijob.core.observed.views import Pod
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+Annotations = Mapping[str, str]
+
+# A launcher that runs for this long without a connection gets its peer lists as annotations. Its
+# own attempts to connect are at most a second apart (the launcher's channel/channel.go).
+PATIENCE_SECONDS = 2.0
+# After a start of the operator, the jobs with launchers that have not connected again are not
+# reconciled for this long. It is longer than PATIENCE_SECONDS, because a Service may still lead to
+# the operator's former pod.
+RETURN_SECONDS = 5.0
+
+NOTHING = ListCopy()
+
+
+class Connection(Protocol):
+    """A launcher's connection, with at most one request that has no response yet."""
+
+    def answer(self, said: Annotations) -> bool:
+        """Send a response with these annotations. Return False if no request waits for one."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+@dataclass
+class _Launcher:
+    """What is known about one launcher.
+
+    `report` is its newest report. `has` is the list that it certainly has. `said` is the newest
+    message for it, and `copy` the list in that message. `sent` is the list in the last response.
+    `missing_since` is when the operator noticed, in monotonic seconds, that it runs without a
+    connection.
+    """
+
+    report: LauncherReport | None = None
+    has: ListCopy = NOTHING
+    said: Annotations | None = None
+    copy: ListCopy = NOTHING
+    sent: ListCopy = NOTHING
+    connection: Connection | None = None
+    missing_since: float | None = None
+
+
+@dataclass
+class Launchers:
+    """The launchers by job and pod. `on_change` is called with the owner of a pod after news about
+    its launcher. If not `enabled`, this operator has no channel, and all launchers are silent.
+    """
+
+    pods: Store[Pod]
+    clock: Clock = SYSTEM
+    on_change: Callable[[str], None] = lambda owner: None
+    enabled: bool = True
+    _jobs: dict[str, dict[str, _Launcher]] = field(default_factory=dict)
+    _blocked: set[str] = field(default_factory=set)
+    _since: float | None = None
+    _began: str = ""
+
+    def serve(self) -> None:
+        """Begin to accept reports. Called when this replica becomes the leader."""
+        self._since, self._began = self.clock.monotonic(), format_time(self.clock.now())
+
+    @property
+    def serving(self) -> bool:
+        """Whether this replica is the leader."""
+        return self._since is not None
+
+    def find_pod(self, owner: str, name: str) -> Pod | None:
+        """Return the pod of this name if the job with this key owns it."""
+        return next((pod for pod in self.pods.of(owner) if pod.name == name), None)
+
+    def receive(
+        self,
+        pod: Pod,
+        connection: Connection,
+        state: LauncherState,
+        ip: str,
+        has: Annotations | None,
+    ) -> None:
+        """Record a report. `has` are the annotations that the launcher has; None in later reports
+        of a connection, after which the launcher has the last response.
+        """
+        known = self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+        before = known.report, known.has
+        known.has = known.sent = known.sent if has is None else list_copy(has)
+        if known.said is None and has:
+            known.said, known.copy = has, known.has
+        if known.connection is not connection:
+            if known.connection is not None:
+                known.connection.close()
+            known.connection = connection
+            self._note_way(pod, blocked=False)
+        at = ""
+        if state is not LauncherState.WAITING:
+            at = (known.report.at if known.report else "") or format_time(self.clock.now())
+        known.report = LauncherReport(state, ip, at)
+        known.missing_since = None
+        _deliver(known)
+        if before != (known.report, known.has):
+            self.on_change(pod.owner)
+
+    def leave(self, owner: str, uid: str, connection: Connection) -> None:
+        """Note that a connection has been closed."""
+        known = self._jobs.get(owner, {}).get(uid)
+        if known is not None and known.connection is connection:
+            known.connection = None
+            self.on_change(owner)
+
+    def send(self, pod: Pod, annotations: Mapping[str, str | None]) -> bool:
+        """Send a peer list to a launcher, or keep the list until the launcher connects. Return
+        False if the launcher has not connected in time.
+        """
+        known = self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+        if self._is_silent(pod, known):
+            return False
+        counted = {key: (known.said or {}).get(key) for key in (names.ANNOTATION_ENDS,)}
+        said = {**counted, **annotations}
+        known.said = {key: text for key, text in said.items() if text is not None}
+        known.copy = list_copy(known.said)
+        _deliver(known)
+        metrics.LISTS.labels("channel").inc()
+        return True
+
+    def confirm(self, pod: Pod, ends: int) -> bool:
+        """Tell a connected launcher how many failures were counted. Return False if it is not
+        connected.
+        """
+        known = self._jobs.get(pod.owner, {}).get(pod.uid)
+        if known is None or known.connection is None:
+            return False
+        known.said = {**(known.said or {}), names.ANNOTATION_ENDS: str(ends)}
+        known.copy = list_copy(known.said)
+        _deliver(known)
+        return True
+
+    def seconds_to_wait(self, pods: Iterable[Pod]) -> float:
+        """Return for how many seconds a job must not be reconciled after a start of the operator,
+        because launchers of its pods may still connect; 0 or less: it can be reconciled.
+        """
+        if self._since is None or not self.enabled:
+            return 0.0
+        left = self._since + RETURN_SECONDS - self.clock.monotonic()
+        return left if left > 0 and any(map(self._is_orphan, pods)) else 0.0
+
+    def views(self, owner: str, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods of a job with what their launchers have reported, and forget the
+        launchers of pods that are gone.
+        """
+        found = list(pods)
+        gone = self._jobs.get(owner, {}).keys() - {pod.uid for pod in found}
+        for uid in gone:
+            self._forget(owner, uid)
+        return [self._view(pod) if pod.made.channel_key else pod for pod in found]
+
+    def _view(self, pod: Pod) -> Pod:
+        known = self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+        silent = self._is_silent(pod, known)
+        report = known.report
+        if report is not None and known.connection is None:
+            report = replace(report, connected=False)
+        copy = known.has if silent or known.said is None else known.copy
+        # The readiness probe succeeds only if the program has started.
+        assumed = self._is_orphan(pod) or (silent and pod.ready)
+        return with_report(pod, report, copy, assumed=assumed)
+
+    def _is_orphan(self, pod: Pod) -> bool:
+        """Whether the launcher began before this operator, which knows neither its list nor the
+        state of its program yet.
+        """
+        known = self._jobs.get(pod.owner, {}).get(pod.uid)
+        if not pod.made.channel_key or (known is not None and known.report is not None):
+            return False
+        began, listed = pod.containers.started, pod.copy.address_list != NO_LIST
+        return bool(began) and began < self._began and not listed
+
+    def _is_silent(self, pod: Pod, known: _Launcher) -> bool:
+        """Whether the launcher has run without a connection for too long. If it still has time, the
+        job is reconciled again when that time is over.
+        """
+        if known.connection is not None or not pod.containers.started or pod.deleting:
+            known.missing_since = None
+            return False
+        if not self.enabled:
+            return True
+        now = self.clock.monotonic()
+        if known.missing_since is None:
+            known.missing_since = now
+            asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self.on_change, pod.owner)
+        namespace = pod.owner.partition("/")[0]
+        if now - known.missing_since >= PATIENCE_SECONDS:
+            self._note_way(pod, blocked=True)
+        return namespace in self._blocked or now - known.missing_since >= PATIENCE_SECONDS
+
+    def _note_way(self, pod: Pod, *, blocked: bool) -> None:
+        """Note whether launchers in the namespace of this pod can connect. If they cannot, the next
+        pods of the namespace do not wait.
+        """
+        namespace = pod.owner.partition("/")[0]
+        if blocked and namespace not in self._blocked:
+            self._blocked.add(namespace)
+            log.warning(
+                "%s: the launcher of pod %s has not connected to the operator within %.0f s: the"
+                " pods of the namespace get their peer lists as annotations. Check whether a"
+                " NetworkPolicy blocks the connection",
+                pod.owner,
+                pod.name,
+                PATIENCE_SECONDS,
+            )
+        elif not blocked:
+            self._blocked.discard(namespace)
+
+    def _forget(self, owner: str, uid: str) -> None:
+        gone = self._jobs[owner].pop(uid)
+        if not self._jobs[owner]:
+            del self._jobs[owner]
+        if gone.connection is not None:
+            gone.connection.close()
+
+
+def _deliver(known: _Launcher) -> None:
+    """Respond to the launcher's request if there is one, and if the launcher lacks the list. If
+    there is none, the next request gets the response.
+    """
+    if known.connection is None or known.said is None or known.copy == known.sent:
+        return
+    if known.connection.answer(known.said):
+        known.sent = known.copy
