@@ -28,6 +28,7 @@ SETS: dict[str, dict[str, Any]] = {
         "logLevel": "debug",
         "logFormat": "json",
         "healthPort": 9090,
+        "channelPort": 9091,
         "priorityClassName": "system-cluster-critical",
         "serviceAccount": {"annotations": {"example.com/a": "b"}},
         "podAnnotations": {"example.com/a": "b", "kubectl.kubernetes.io/default-container": "x"},
@@ -38,7 +39,11 @@ SETS: dict[str, dict[str, Any]] = {
         "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         "grafanaDashboard": {"enabled": True},
-        "networkPolicy": {"jobs": True, "enabled": True, "from": [{"namespaceSelector": {}}]},
+        "networkPolicy": {
+            "jobs": True,
+            "enabled": True,
+            "from": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}],
+        },
         "crds": {"keep": False},
     },
     "least": {

@@ -150,6 +150,8 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--lost-node-seconds=30",
         *redis,
         "--lease=$(POD_NAMESPACE)/dijob",
+        "--channel=$(SERVICE_ACCOUNT)-channel.$(POD_NAMESPACE).svc.cluster.local:8082",
+        "--channel-port=8082",
         "--log-level=info",
         "--log-format=text",
         "--health-port=8080",
@@ -168,12 +170,17 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         *redis,
         "--lease=$(POD_NAMESPACE)/dijob",
         "--network-policies",
+        "--channel=$(SERVICE_ACCOUNT)-channel.$(POD_NAMESPACE).svc.cluster.local:9091",
+        "--channel-port=9091",
         "--log-level=debug",
         "--log-format=json",
         "--health-port=9090",
     ]
     assert container["image"] == "dijob/operator@sha256:" + "a" * 64
-    assert container["ports"] == [{"name": "health", "containerPort": 9090}]
+    assert container["ports"] == [
+        {"name": "health", "containerPort": 9090},
+        {"name": "channel", "containerPort": 9091},
+    ]
     assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "dijob"
     assert pod["metadata"]["labels"]["team"] == "rl"
     assert pod["spec"]["priorityClassName"] == "system-cluster-critical"
@@ -183,7 +190,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
 def test_the_optional_objects(offline: Lab) -> None:
     everything = parsed(render(offline, SETS["everything"]))
     monitor = one(everything, "ServiceMonitor")
-    labels = one(everything, "Service")["metadata"]["labels"]
+    labels = one(everything, "Service", "dijob-metrics")["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     rule = one(everything, "PrometheusRule")
@@ -192,16 +199,32 @@ def test_the_optional_objects(offline: Lab) -> None:
     board = one(everything, "ConfigMap")
     assert board["data"] == {"dijob.json": (CHART / "files/dashboard.json").read_text()}
     assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
-    (rule,) = one(everything, "NetworkPolicy")["spec"]["ingress"]
-    assert rule == {
-        "from": [{"namespaceSelector": {}}],
+    health, channel = one(everything, "NetworkPolicy")["spec"]["ingress"]
+    assert health == {
+        "from": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}],
         "ports": [{"protocol": "TCP", "port": 9090}],
     }
+    # The launchers of all jobs.
+    assert channel == {
+        "from": [{"namespaceSelector": {}}],
+        "ports": [{"protocol": "TCP", "port": 9091}],
+    }
+    service = one(everything, "Service", "dijob-channel")["spec"]
+    assert service["ports"] == [{"name": "channel", "port": 9091, "targetPort": "channel"}]
+
+
+def test_without_a_channel_the_operator_has_one_port(offline: Lab) -> None:
+    without = parsed(render(offline, {"launcher": {"channel": False}}))
+    (container,) = one(without, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert not any("channel" in argument for argument in container["args"])
+    assert container["ports"] == [{"name": "health", "containerPort": 8080}]
+    assert not of(without, "Service")
 
 
 def test_a_network_policy_without_peers_admits_no_traffic(offline: Lab) -> None:
     """In Kubernetes, an empty `from` admits all traffic."""
-    policy = one(parsed(render(offline, {"networkPolicy": {"enabled": True}})), "NetworkPolicy")
+    values = {"networkPolicy": {"enabled": True}, "launcher": {"channel": False}}
+    policy = one(parsed(render(offline, values)), "NetworkPolicy")
     assert policy["spec"]["policyTypes"] == ["Ingress"]
     assert policy["spec"]["ingress"] == []
 

@@ -50,5 +50,5 @@ def test_an_installer_without_cluster_permissions_creates_no_cluster_wide_object
     offline: Lab,
 ) -> None:
     kinds = {each["kind"] for each in parsed(render(offline, SETS["least"]))}
-    workload = {"Deployment", "PodDisruptionBudget", "Lease"}
+    workload = {"Deployment", "PodDisruptionBudget", "Lease", "Service"}
     assert kinds == {*workload, "ServiceAccount", "Role", "RoleBinding"}

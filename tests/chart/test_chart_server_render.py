@@ -152,4 +152,10 @@ def test_names_that_kustomize_rewrites_are_in_the_servers_url(
     assert flag == f"--server-url=http://{host}.svc.cluster.local:8080"
     assert {entry["name"] for entry in container["env"]} >= {"SERVICE_ACCOUNT", "POD_NAMESPACE"}
     services = [each["metadata"] for each in made if each["kind"] == "Service"]
-    assert f"{services[0]['name']}.{services[0]['namespace']}" == host
+    assert host in {f"{each['name']}.{each['namespace']}" for each in services}
+    # The channel has a Service, too, and its address follows the same changes.
+    (flag,) = (each for each in container["args"] if each.startswith("--channel="))
+    flag = flag.replace("$(SERVICE_ACCOUNT)", pod["spec"]["serviceAccountName"])
+    there = host.replace("-server.", "-channel.")
+    assert flag.replace("$(POD_NAMESPACE)", deployed) == f"--channel={there}.svc.cluster.local:8082"
+    assert there in {f"{each['name']}.{each['namespace']}" for each in services}
