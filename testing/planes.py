@@ -12,10 +12,20 @@ ROOT = Path(__file__).parents[1]
 
 
 @contextmanager
-def control_plane(name: str, nodes: int, quiet: bool = True) -> Iterator[Cluster]:
+def control_plane(
+    name: str, nodes: int, quiet: bool = True, loopback_pods: bool = False
+) -> Iterator[Cluster]:
     """Yield a control plane with the CRD. One that was up before stays up."""
     before = find(name)
-    cluster = up(Options(name=name, mode=CONTROL_PLANE, kwok_nodes=nodes, quiet=quiet))
+    cluster = up(
+        Options(
+            name=name,
+            mode=CONTROL_PLANE,
+            kwok_nodes=nodes,
+            quiet=quiet,
+            loopback_pods=loopback_pods,
+        )
+    )
     try:
         cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
         until_established(cluster.run_kubectl, CRD)

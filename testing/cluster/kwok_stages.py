@@ -213,7 +213,7 @@ def pod_stages() -> list[dict[str, Any]]:
     ]
 
 
-def config() -> str:
+def config(loopback_pods: bool = False) -> str:
     """Return kwok's --config: options and stages. Leases keep nodes Ready; their status is written
     once.
     """
@@ -222,7 +222,7 @@ def config() -> str:
         "kind": "KwokConfiguration",
         "options": {
             "manageAllNodes": True,
-            "cidr": "10.244.0.1/16",
+            "cidr": "127.244.0.1/16" if loopback_pods else "10.244.0.1/16",
             "nodeIP": "10.0.0.1",
             "nodeLeaseDurationSeconds": LEASE_SECONDS,
             "podPlayStageParallelism": 16,

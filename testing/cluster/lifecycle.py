@@ -36,6 +36,9 @@ class Options:
     quiet: bool = False
     # In the embedded mode: IP families of nodes, pods and Services, the primary one first.
     ip_families: tuple[str, ...] = ONLY_IPV4
+    # In the control-plane mode: simulated pods have loopback addresses, so that a process of this
+    # machine can play their launchers.
+    loopback_pods: bool = False
 
 
 def up(options: Options) -> Cluster:
@@ -68,6 +71,7 @@ def up(options: Options) -> Cluster:
                     options.images,
                     options.disk_mb,
                     options.ip_families,
+                    options.loopback_pods,
                 ),
                 progress,
             )

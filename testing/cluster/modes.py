@@ -32,6 +32,7 @@ class Start:
     images: tuple[Path, ...]
     disk_mb: int
     ip_families: tuple[str, ...] = ONLY_IPV4
+    loopback_pods: bool = False
 
 
 def start_control_plane(start: Start, progress: Progress) -> Cluster:
@@ -47,7 +48,7 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
     plane.wait_ready()
     plane.start_controllers()
     if names:
-        (start.place / "kwok.yaml").write_text(kwok_stages.config())
+        (start.place / "kwok.yaml").write_text(kwok_stages.config(start.loopback_pods))
         plane.kubectl("create", "-f", "-", stdin=kwok_nodes.nodes(names))
         spawn(
             start.place,

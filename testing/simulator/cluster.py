@@ -6,6 +6,7 @@ from typing import Any
 from dijob import names
 from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_job, parse_status
+from dijob.controller.channel.launchers import Launchers
 
 from simulator.apiserver import ApiServer, Change
 from simulator.containers import Process
@@ -30,6 +31,8 @@ class Cluster:
         self.pods: dict[str, SimPod] = {}  # by uid
         self.buried: list[SimPod] = []
         self.quota = False
+        self.channel: Launchers | None = None  # of the operator's process, if there is one
+        self.channel_blocked = False  # no launcher can connect
         self.server.told.append(self._changed)
         self.server.admission.append(self._admit)
         self._parsed: dict[Target, tuple[Body, DIJob]] = {}
@@ -39,7 +42,7 @@ class Cluster:
         twin = Cluster(VirtualLoop(self.loop.time()), self.server)
         twin.pods = {uid: pod.copy(twin.clock.now) for uid, pod in self.pods.items()}
         twin.buried = [pod.copy(twin.clock.now) for pod in self.buried]
-        twin.quota = self.quota
+        twin.quota, twin.channel_blocked = self.quota, self.channel_blocked
         twin.watches.held, twin.watches.lists = self.watches.held, self.watches.lists
         twin._parsed = dict(self._parsed)
         return twin
@@ -140,6 +143,11 @@ class Cluster:
         if pod.uid in self.pods:
             self.server.delete(pod.target)
 
+    def talk(self, pod: SimPod) -> None:
+        """Let the launcher of a pod connect to the operator, and report to it."""
+        if self.channel is not None and not self.channel_blocked:
+            pod.talk(self.channel, self.loop)
+
     def bury(self, pod: SimPod) -> None:
         """Remove the object of a pod that has ended, as its kubelet does."""
         self.server.delete(pod.target, {"gracePeriodSeconds": 0})
@@ -199,6 +207,7 @@ class Nodes:
             if not pod.silent and pod.uid in self._cluster.pods:
                 self._work(pod)
                 self._cluster.report(pod)
+                self._cluster.talk(pod)
 
     def _work(self, pod: SimPod) -> None:
         if pod.deleting or pod.overdue:
@@ -207,17 +216,19 @@ class Nodes:
             if self._has_room(pod):
                 self.place(pod, reuse=False)
                 pod.imaged = True
-                if not pod.gated:
+                if not pod.ranked:
                     self.start(pod)
-        elif pod.gated and not pod.imaged and not pod.done:
+        elif pod.ranked and not pod.imaged and not pod.done:
             pod.imaged = True
         elif pod.due:
             pod.renew()
         elif pod.startable():
             self.start(pod)
-        elif pod.confirmed:
-            self._started(pod, pod.start_program())
-        elif pod.main.state == "running" and pod.waits_since is None:
+        elif pod.confirmed and pod.reports:
+            pod.waits_since = None
+        elif pod.confirmed or pod.launchable:
+            self.launch(pod)
+        elif pod.main.state == "running" and (pod.process or not pod.ranked):
             pod.ready = True
 
     def place(self, pod: SimPod, reuse: bool) -> None:
@@ -234,6 +245,9 @@ class Nodes:
         if process is not None:
             self._started(pod, process)
 
+    def launch(self, pod: SimPod) -> None:
+        self._started(pod, pod.start_program())
+
     def end(self, pod: SimPod) -> None:
         self._cluster.bury(pod) if pod.deleting else pod.kill("DeadlineExceeded")
 
@@ -241,10 +255,12 @@ class Nodes:
         """Return whether a pod has a node or finds one. If not, the scheduler sets the pod's
         condition.
         """
-        if not pod.gated:
+        if not pod.ranked:
             return True
         placed = sum(
-            "nodeName" in other.body["spec"] for other in self._cluster.pods.values() if other.gated
+            "nodeName" in other.body["spec"]
+            for other in self._cluster.pods.values()
+            if other.ranked
         )
         pod.homeless = "nodeName" not in pod.body["spec"] and placed >= self.room
         return not pod.homeless

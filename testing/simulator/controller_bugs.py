@@ -7,6 +7,7 @@ from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs
 from dijob.controller.cache.reflector import Reflector
 from dijob.controller.cache.store import Store
+from dijob.controller.channel.launchers import Launchers
 from dijob.controller.reconcile import Reconciler
 from dijob.controller.watch.audit import Audit
 from dijob.controller.write import creation
@@ -15,7 +16,7 @@ from dijob.controller.write.pod_writes import PodWrites
 from dijob.controller.write.status_writer import StatusWriter
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed import rejections
-from dijob.core.observed.views import ApiRejection, RejectionCause
+from dijob.core.observed.views import ApiRejection, Pod, RejectionCause
 from dijob.core.report import summary
 from dijob.kube.api import Api, Json
 
@@ -172,3 +173,21 @@ def the_answer_of_a_status_is_not_taken_in(patch: Patch) -> None:
         return None if same else put(self, body, **how)
 
     patch.setattr(Jobs, "put", blind)
+
+
+def a_launcher_that_cannot_connect_is_waited_for(patch: Patch) -> None:
+    patch.setattr(Launchers, "_is_silent", lambda self, pod, known: False)
+
+
+def launchers_are_not_given_time_to_connect_again(patch: Patch) -> None:
+    patch.setattr(Launchers, "seconds_to_wait", lambda self, pods: 0.0)
+
+
+def what_a_launcher_has_is_not_believed(patch: Patch) -> None:
+    receive = Launchers.receive
+
+    def forgets(self: Launchers, pod: Pod, *given: Any) -> None:
+        connection, state, ip, has = given
+        receive(self, pod, connection, state, ip, {} if has is not None else None)
+
+    patch.setattr(Launchers, "receive", forgets)

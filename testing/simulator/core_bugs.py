@@ -215,3 +215,7 @@ def a_success_under_a_stale_list_counts(patch: pytest.MonkeyPatch) -> None:
 
 def a_blocked_rank_restarts_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gang_restart, "blocked_on_completed", lambda world: frozenset())
+
+
+def a_restarted_program_is_assumed_to_have_had_no_list(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(address_list, "_inferred_copy", lambda pod, status: pod.copy)

@@ -58,6 +58,7 @@ class Driven(Watched):
 
         The operator's memory is lost, so only the cluster is copied.
         """
+        twin.options = self.options
         twin.watch(self.cluster.copy())
         twin.operator.wire.dead = True
         twin.line.calls = self.line.calls[:-1]
@@ -105,7 +106,7 @@ class Driven(Watched):
     def restart(self) -> None:
         self.line.go_on()
         self.cluster.loop.run_until_complete(self.operator.stop())
-        self.operator = Operator(self.cluster, self.line)
+        self.operator = Operator(self.cluster, self.line, options=self.options)
         self.operator.start()
 
     def hears(self, everything: bool) -> None:

@@ -66,7 +66,7 @@ class Watched(Judged):
     def one_number_means_one_list(self) -> None:
         """A revision has only one list, among running processes and those that could start now."""
         shown = [(p.list_number, p.env["DI_NODES"]) for p in self.cluster.processes]
-        shown += [told(pod) for pod in self.pods() if told(pod)[0]]
+        shown += [pod.told for pod in self.pods() if pod.told[0]]
         assert len({number for number, _ in shown}) == len(set(shown)), shown
 
     def process_starts(self, pod: SimPod, process: Process) -> None:
@@ -148,7 +148,7 @@ class Watched(Judged):
         elif self.policy is CleanPodPolicy.RUNNING:
             assert all(pod.done for pod in left), left
         else:
-            assert all(pod.done or told(pod)[0] for pod in left), left
+            assert all(pod.done or pod.told[0] for pod in left), left
 
     def check_running(self) -> None:
         status, size = self.job.status, self.job.spec.desired
@@ -168,7 +168,7 @@ class Watched(Judged):
         ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}
         for pod in self.pods():
             if pod.rank in waiting:
-                number, addresses = told(pod)
+                number, addresses = pod.told
                 assert number == status.list_number, pod
                 assert len(addresses.split(",")) == size, (addresses, size)
                 assert pod.body["metadata"]["labels"][names.LABEL_JOB] == "job", pod
@@ -192,11 +192,3 @@ class Watched(Judged):
         left = [pod.main.until for pod in self.pods() if pod.main.last == 0]
         began = [pod.main.since for pod in self.pods() if pod.process]
         assert max(began, default="") <= min(left, default="~"), (began, left)
-
-
-def told(pod: SimPod) -> tuple[int, str]:
-    """Return the revision and the list in the pod's annotations."""
-    annotations = pod.body["metadata"].get("annotations") or {}
-    return int(annotations.get(names.ANNOTATION_LIST_NUMBER, 0)), annotations.get(
-        names.ANNOTATION_IPS, ""
-    )

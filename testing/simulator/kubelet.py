@@ -3,18 +3,22 @@ kubelet would report.
 """
 
 import copy
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dijob import names
 from dijob.api.status import format_time
+from dijob.controller.channel.launchers import Launchers
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
-from dijob.pod import RENEWAL_CODE, RESTART_POLICY
+from dijob.core.observed.reports import LauncherState
+from dijob.pod import CHANNEL, RENEWAL_CODE, RESTART_POLICY
 
 from simulator.containers import Box, Process
 from simulator.environment import environment_of
+from simulator.launcher import Annotations, SimConnection
 from simulator.objects import Body, Target
 
 CONFIRM_SECONDS = 30
@@ -43,6 +47,9 @@ class SimPod:
     addresses: set[str] = field(default_factory=set)
     waits_since: datetime | None = None  # the launcher waits until a failure is counted
     crashes: int = 0  # failures of the program itself, which may be counted
+    link: SimConnection | None = None  # the launcher's connection to the operator
+    said: Annotations = field(default_factory=dict)  # what the operator has sent to the launcher
+    blocked: bool = False  # the launcher cannot connect
 
     @staticmethod
     def of(body: Body, clock: Callable[[], datetime]) -> "SimPod":
@@ -51,7 +58,7 @@ class SimPod:
     def copy(self, clock: Callable[[], datetime]) -> "SimPod":
         """Return an independent copy of the pod."""
         boxes = [replace(box) for box in self.boxes]
-        return replace(self, boxes=boxes, addresses=set(self.addresses), clock=clock)
+        return replace(self, boxes=boxes, addresses=set(self.addresses), clock=clock, link=None)
 
     @property
     def name(self) -> str:
@@ -76,10 +83,20 @@ class SimPod:
 
     @property
     def gated(self) -> bool:
-        """Whether the pod is a rank, which has the gate."""
+        """Whether the pod has a gate."""
         return any(
             c["name"] == names.GATE_CONTAINER for c in self.body["spec"].get("initContainers") or ()
         )
+
+    @property
+    def reports(self) -> bool:
+        """Whether the pod has a channel in place of a gate."""
+        return CHANNEL in environment_of(self.body)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the operator has created the pod for a rank."""
+        return self.gated or self.reports
 
     @property
     def never(self) -> bool:
@@ -116,14 +133,16 @@ class SimPod:
     @property
     def has_image(self) -> bool:
         """Whether the containers can start. If there is a gate, it provides the image."""
-        return self.sandbox and (self.imaged or not self.gated)
+        return self.sandbox and (self.imaged or not self.ranked)
 
     def gate_opens(self) -> bool:
         """Whether the gate opens, as in the launcher's gate/gate.go: the list must have this pod's
         address or name at the position of its rank.
         """
-        if not self.gated:
-            return True
+        return not self.gated or self.is_listed()
+
+    def is_listed(self) -> bool:
+        """Whether the peer list has this pod's address or name at the position of its rank."""
         ips = self._annotations.get(names.ANNOTATION_IPS, "").split(",")
         return len(ips) > self.rank and ips[self.rank] in (self.ip, f"{self.name}.job")
 
@@ -142,14 +161,41 @@ class SimPod:
         boxes = self.startable()
         for box in boxes:
             box.start(format_time(self.clock()))
-        if self.main not in boxes or not self.gated:
+        if self.main not in boxes or not self.ranked:
             return None
         forgotten, self.new_sandbox = self.new_sandbox, False
         waits = environment_of(self.body).get(RESTART_POLICY) == "OnFailure" and not forgotten
         if self.main.failed_before and waits:
             self.waits_since = self.clock()
             return None
-        return self.start_program()
+        return None if self.reports else self.start_program()
+
+    @property
+    def launchable(self) -> bool:
+        """Whether the launcher has waited for the peer list in the main container, and has it."""
+        waits = self.main.state == "running" and self.process is None and self.waits_since is None
+        return self.reports and waits and self.is_listed() and not (self.silent or self.done)
+
+    def talk(self, operator: Launchers, loop: AbstractEventLoop) -> None:
+        """Let the launcher connect, and report the state of its program."""
+        runs = self.reports and self.main.state == "running"
+        if not runs or self.blocked or self.silent:
+            return
+        view = operator.pods.find(self.uid)
+        if (self.link is None or not self.link.open) and view is not None:
+            self.link = SimConnection(operator, loop, view, self.ip, self.said)
+        if self.link is not None:
+            waits = LauncherState.READY if self.ready else LauncherState.STARTED
+            self.link.report(waits if self.process else LauncherState.WAITING)
+
+    def hang_up(self) -> None:
+        """End the launcher's process, and with it the connection. The next launcher in this sandbox
+        knows what the operator has sent.
+        """
+        if self.link is not None:
+            self.said = self.link.said
+            self.link.close()
+            self.link = None
 
     @property
     def confirmed(self) -> bool:
@@ -167,7 +213,9 @@ class SimPod:
     def start_program(self) -> Process:
         """Start the program, as the launcher does."""
         self.waits_since = None
-        self.process = Process(self.rank, self.uid, environment_of(self.body, self.ip))
+        told = {**self.body["metadata"], "annotations": self._annotations}
+        body = {**self.body, "metadata": told}
+        self.process = Process(self.rank, self.uid, environment_of(body, self.ip))
         return self.process
 
     def end(self, box: Box, code: int) -> None:
@@ -177,6 +225,7 @@ class SimPod:
         self.ready = False
         if box is self.main:
             self.process = None
+            self.hang_up()
 
     def resize(self, memory: str) -> None:
         """Resize the main container with the resizePolicy RestartContainer: the kubelet ends it and
@@ -190,6 +239,7 @@ class SimPod:
         self.main.end(143, now)
         self.main.start(now)
         self.process, self.waits_since = None, self.clock()
+        self.hang_up()
 
     @property
     def due(self) -> bool:
@@ -211,6 +261,7 @@ class SimPod:
         said = f"dijob: renewal, list {number}\n"
         self.main.end(RENEWAL_CODE, format_time(self.clock()), said)
         self.ready, self.process = False, None
+        self.hang_up()
 
     def kill(self, reason: str = "", code: int = 137) -> None:
         """End the sandbox with all its containers, which end with `code`. With a reason, the pod
@@ -222,6 +273,8 @@ class SimPod:
             None,
             self.failed or reason,
         )
+        self.hang_up()
+        self.said = {}
         now, later = self.clock(), self.clock() + timedelta(seconds=1)
         self.sandbox_gone = format_time(later if reason else now)
         for box in self.boxes:
@@ -260,6 +313,7 @@ class SimPod:
             status["reason"] = self.failed
         if self.ip:
             status["containerStatuses"] = [box.status() for box in self.boxes]
+        if self.ip and not self.reports:
             status["initContainerStatuses"] = [
                 {"name": names.GATE_CONTAINER, "state": self._gate()}
             ]
@@ -277,5 +331,22 @@ class SimPod:
         return "DeletionByTaintManager" if self.silent else "EvictionByEvictionAPI"
 
     @property
+    def told(self) -> tuple[int, str]:
+        """The revision and the list that the pod has."""
+        known = self._annotations
+        return int(known.get(names.ANNOTATION_LIST_NUMBER, 0)), known.get(names.ANNOTATION_IPS, "")
+
+    @property
     def _annotations(self) -> dict[str, str]:
-        return self.body["metadata"].get("annotations") or {}
+        """The annotations that the launcher uses: the operator's newest response, unless the pod's
+        own have a newer list (the launcher's run/launch.go: annotations).
+        """
+        own = self.body["metadata"].get("annotations") or {}
+        if self.link is not None:
+            self.said = self.link.said
+        newer = (int(each.get(names.ANNOTATION_LIST_NUMBER) or 0) for each in (own, self.said))
+        if not self.said or next(newer) > next(newer):
+            return own
+        ends = names.ANNOTATION_ENDS
+        counted = max(int(each.get(ends) or 0) for each in (own, self.said))
+        return {**own, **self.said, **({ends: str(counted)} if counted else {})}

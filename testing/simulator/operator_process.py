@@ -62,6 +62,7 @@ class Operator:
         self.reconciler = Recorded(self.api, self.children, told)
         self.queue = WorkQueue(self._pass, 4, cluster.clock)
         self.children.connect(self.reconciler.jobs.key_of_owner, self.queue)
+        self.reconciler.launchers.on_change = self.children.pods.on_change
         self.arrivals = Arrivals(self.reconciler, self.queue, self.children)
         self.audit = Audit(self.api, self.reconciler, self.queue, namespaces, cluster.clock)
         self.passes = 0
@@ -81,6 +82,8 @@ class Operator:
                 for namespace in self._namespaces or ("",)
             ),
         ]
+        self.reconciler.launchers.serve()
+        self.cluster.channel = self.reconciler.launchers
         self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
 
     async def takes_over(self) -> None:
@@ -91,6 +94,10 @@ class Operator:
     async def stop(self) -> None:
         """Kill the process. Whatever it had planned is not done."""
         self.wire.dead = True
+        self.cluster.channel = None
+        for pod in self.cluster.pods.values():
+            if pod.link is not None:
+                pod.said, pod.link = pod.link.said, None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -70,6 +70,19 @@ def collect(chaos: Surroundings, pod: SimPod) -> None:
     pod.main.collected = True
 
 
+def lose_connection(pod: SimPod) -> None:
+    if pod.link is not None:
+        pod.said = pod.link.said
+        pod.link.close()
+        pod.link = None
+
+
+def block(pod: SimPod) -> None:
+    """Block the way to the operator, for example with a NetworkPolicy."""
+    lose_connection(pod)
+    pod.blocked = True
+
+
 def placed(pod: SimPod) -> bool:
     return pod.sandbox and not pod.done
 
@@ -95,6 +108,10 @@ KUBELET = {
         lambda pod: placed(pod) and not pod.imaged, lambda c, pod: setattr(pod, "imaged", True)
     ),
     "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.nodes.start(pod)),
+    "launcher connects": Deed(
+        lambda pod: pod.reports and not pod.blocked, lambda c, pod: c.cluster.talk(pod)
+    ),
+    "launcher starts it": Deed(lambda pod: pod.launchable, lambda c, pod: c.nodes.launch(pod)),
     "launcher renews it": Deed(lambda pod: pod.due, lambda c, pod: pod.renew()),
     "finds it ready": Deed(
         lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)
@@ -150,6 +167,10 @@ FATE = {
     "is cut off with its node": Deed(placed, cut_off),
     "loses its sandbox": Deed(placed, lose_sandbox),
     "fails for good": Deed(placed, lambda c, pod: fail_for_good(pod)),
+    "loses its connection": Deed(
+        lambda pod: pod.link is not None, lambda c, pod: lose_connection(pod)
+    ),
+    "cannot connect": Deed(lambda pod: pod.reports, lambda c, pod: block(pod)),
     "hears of no renewal": Deed(running, lambda c, pod: setattr(pod, "stuck", True)),
     "is deleted by hand": Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.delete(pod)),
 }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dijob import names
+from dijob.core.options import Options
 from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -79,6 +80,7 @@ class Chaos(Driven):
         launcher=st.sampled_from(Launcher),
         addressing=st.sampled_from(Addressing),
         service=st.sampled_from(ServicePolicy),
+        channel=st.booleans(),
         extra=st.sampled_from(sorted(EXTRAS)),
         rounds=st.sampled_from([0, 2, 4, 5]),
     )
@@ -94,12 +96,15 @@ class Chaos(Driven):
         launcher: Launcher = Launcher.AUTO,
         addressing: Addressing = Addressing.IP,
         service: ServicePolicy = ServicePolicy.ALWAYS,
+        channel: bool = False,
+        blocked: bool = False,
         extra: str = "nothing",
         rounds: int = 0,
     ) -> None:
         """Create a job. First it runs `rounds` rounds without faults, because half of the rules
         apply only to a job that runs.
         """
+        self.options = Options(channel="operator:1" if channel else "")
         # Without the launcher, the command itself must tell the program that it has peers.
         joins = [] if launcher is Launcher.AUTO else ["--platform", "k8s"]
         pod: Body = {
@@ -124,6 +129,7 @@ class Chaos(Driven):
         cluster.apply(
             in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | EXTRAS[extra])
         )
+        cluster.channel_blocked = blocked
         self.watch(cluster)
         self.operator.start()
         if rounds:

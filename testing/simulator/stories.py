@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from dijob.names import CleanPodPolicy
+from dijob.names import CleanPodPolicy, ServicePolicy
 
 from simulator.driving import ROUND_SECONDS, Faults
 from simulator.state_machine import Chaos
@@ -167,6 +167,13 @@ RENEWALS: dict[str, tuple[Step, ...]] = {
         (0, "starts it", 1),
         (0, "collects its record", 0),
     ),
+}
+
+# The shape of a job whose pods have a channel in place of a gate.
+CHANNEL: dict[str, Any] = {
+    "channel": True,
+    "sidecar": False,
+    "service": ServicePolicy.AUTO,
 }
 
 

@@ -11,6 +11,7 @@ from dijob.core.members import Gang, format_count, gang_of, parse_ranks
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
+from dijob.core.options import Options
 from dijob.names import Addressing, CleanPodPolicy
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
@@ -33,6 +34,7 @@ class Judged(RuleBasedStateMachine):
     policy: CleanPodPolicy
     most: int  # the largest size that the job ever had
     exact: bool  # no failure so far that may be ignored
+    options: Options = Options()
 
     def process_starts(self, pod: SimPod, process: Process) -> None:
         """Called by the nodes when a process starts."""
@@ -41,7 +43,7 @@ class Judged(RuleBasedStateMachine):
         self.cluster = cluster
         self.nodes = Nodes(cluster, self.process_starts)
         self.line = Line(self.check_write)
-        self.operator = Operator(cluster, self.line)
+        self.operator = Operator(cluster, self.line, options=self.options)
         self.policy = self.job.spec.clean_pod_policy
         self.most = self.job.spec.desired
         self.exact = True
@@ -196,7 +198,10 @@ class Judged(RuleBasedStateMachine):
         # Failures of pods with a stale list were counted when it became stale. Later failures of
         # these pods, and of pods that are in no list any more, are not counted.
         rank = self.gang.rank_of(view.name)
-        doomed = died >= view.copy.address_list.number > 0 and self.is_renewed(rank, status)
+        number = view.copy.address_list.number
+        # A launcher that has not reported its list to this operator had the stale one.
+        unknown = bool(view.made.channel_key and view.containers.ends) and not number
+        doomed = (died >= number > 0 or unknown) and died > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
         assert doomed or self.is_counted(view, status), view
         void = doomed and self.together  # it restarts with the others

@@ -28,6 +28,7 @@ ONE_EACH = job(spec={"parallelWorkers": 1})
 SIX_REPORTED = reported_world(job().model, {0: 3, 1: 3})
 
 NOW = datetime(2026, 11, 25, 12, 0, 20, tzinfo=UTC)
+CHANNEL = {"containers": [{"name": "di-container", "env": [{"name": "DIJOB_CHANNEL"}]}]}
 BEGUN = pod(1, main={"state": {"running": {"startedAt": "2026-11-25T12:00:00Z"}}})
 BLOCKED = second(reach={("10.0.0.1", 50515): "timed out"})
 
@@ -79,6 +80,14 @@ OF_PODS: dict[str, Case] = {
         "rank 1: /run/dijob/topology.json does not have the pod's revision",
         "within 90 s",
     ),
+    "a launcher that cannot connect": Case(
+        "channel",
+        evidence(pods=[pod(0, spec=CHANNEL), pod(1, spec=CHANNEL)]),
+        PROBLEM,
+        "ranks 0-1: the launcher did not connect to the operator in time",
+        "NetworkPolicy",
+    ),
+    "pods with a gate": Case("channel", evidence(), OK, "not used"),
     "a name that does not resolve": Case(
         "dns",
         evidence(probes=second(names={"test-0.test": "Name or service not known"})),

@@ -39,7 +39,7 @@ from simulator.core_bugs import (
 )
 from simulator.driving import Faults
 from simulator.state_machine import Chaos
-from simulator.stories import LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
+from simulator.stories import CHANNEL, LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
 
 CHAOS = settings(stateful_step_count=25)
 
@@ -70,6 +70,18 @@ def test_stories_with_recreated_pods(story: str) -> None:
 )
 def test_stories_with_hostname_addressing(story: str) -> None:
     play_with_each_kill(story, addressing=Addressing.HOSTNAME)
+
+
+@pytest.mark.parametrize("story", [*STORIES, *RENEWALS])
+def test_stories_with_a_channel(story: str) -> None:
+    play_with_each_kill(story, **CHANNEL)
+
+
+@pytest.mark.parametrize(
+    "story", ["starts", "pod deleted by hand", "crashes until it fails", "grows"]
+)
+def test_stories_with_a_channel_that_is_blocked(story: str) -> None:
+    play_with_each_kill(story, **CHANNEL, blocked=True)
 
 
 @pytest.mark.parametrize("story", LIVES)

@@ -16,7 +16,6 @@ from dijob.core.members import Gang
 from dijob.reasons import Failed, Running, Succeeded
 from samples.builders import manifest
 from simulator.driving import ROUND_SECONDS, Faults
-from simulator.invariants import told
 from simulator.rounds import WORLDS, changed, now, pod, rounds, world
 from simulator.state_machine import Chaos
 
@@ -85,7 +84,7 @@ def test_jobset_684_no_rank_starts_before_the_old_pods_are_gone() -> None:
         # The kubelet does nothing: the old pod hangs Terminating.
         chaos.goes_on(Faults(), ROUND_SECONDS)
     assert [pod.deleting for pod in chaos.pods()] == [True, False, False]
-    assert all(told(pod)[0] == number for pod in chaos.pods())
+    assert all(pod.told[0] == number for pod in chaos.pods())
     assert chaos.job.status.list_number == number
     chaos.calm()
 

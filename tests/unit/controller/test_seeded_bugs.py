@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from simulator import controller_bugs as bugs
 from simulator.controller_bugs import Patch
-from simulator.stories import LIVES, play_with_each_kill
+from simulator.core_bugs import a_restarted_program_is_assumed_to_have_had_no_list
+from simulator.stories import CHANNEL, LIVES, play_with_each_kill
 from unit.controller import test_late_watches as watches
 from unit.controller import test_reconcile as cases
 
@@ -90,3 +91,21 @@ def test_the_state_machine_finds_a_bug_of_the_shell(
     bug(monkeypatch)
     with pytest.raises(AssertionError):
         play_with_each_kill(story, **({"extra": LIVES[story][0]} if story in LIVES else {}))
+
+
+@pytest.mark.parametrize(
+    ("bug", "story", "blocked"),
+    [
+        (bugs.a_launcher_that_cannot_connect_is_waited_for, "starts", True),
+        (bugs.launchers_are_not_given_time_to_connect_again, "crashes after its restart", False),
+        (bugs.what_a_launcher_has_is_not_believed, "crashes after its restart", False),
+        (a_restarted_program_is_assumed_to_have_had_no_list, "sandbox lost", False),
+    ],
+    ids=named,
+)
+def test_the_state_machine_finds_a_bug_of_the_channel(
+    bug: Bug, story: str, blocked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        play_with_each_kill(story, **CHANNEL, blocked=blocked)

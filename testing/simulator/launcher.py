@@ -1,0 +1,52 @@
+"""A simulated launcher: its connection to the operator, as in the launcher's channel/channel.go."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dijob.controller.channel.launchers import Launchers
+from dijob.core.observed.reports import LauncherState
+from dijob.core.observed.views import Pod
+
+Annotations = Mapping[str, str]
+
+
+@dataclass(eq=False)
+class SimConnection:
+    """A connection of one launcher process. `said` is the operator's newest response."""
+
+    operator: Launchers
+    loop: asyncio.AbstractEventLoop
+    pod: Pod
+    ip: str
+    said: Annotations
+    state: LauncherState | None = None
+    open: bool = True
+    asks: bool = False  # a request waits for a response
+
+    def report(self, state: LauncherState) -> None:
+        """Report a state that has not been reported yet."""
+        if self.open and state is not self.state:
+            first, self.state = self.state is None, state
+            has = dict(self.said) if first else None
+            self.loop.call_soon(self._send, state, has)
+
+    def answer(self, said: Annotations) -> bool:
+        """Receive a response, and confirm it with the next request."""
+        if not (self.open and self.asks):
+            return False
+        self.said, self.asks = said, False
+        if self.state is not None:
+            self.loop.call_soon(self._send, self.state, None)
+        return True
+
+    def _send(self, state: LauncherState, has: Annotations | None) -> None:
+        if self.open:
+            self.asks = True
+            self.operator.receive(self.pod, self, state, self.ip, has)
+
+    def close(self) -> None:
+        """Close the connection, from either side."""
+        if self.open:
+            self.open = False
+            self.loop.call_soon(self.operator.leave, self.pod.owner, self.pod.uid, self)

@@ -1,0 +1,387 @@
+"""The channel over real sockets: which reports the operator accepts, and how it answers them."""
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from dijob.controller.cache.children import Children
+from dijob.controller.channel import launchers as launchers_module
+from dijob.controller.channel import server as server_module
+from dijob.controller.channel.launchers import Launchers
+from dijob.controller.channel.server import ChannelServer, LauncherConnection
+from dijob.core.observed.views import Pod
+from dijob.names import GROUP
+from fakes.server_lab import Standing
+from samples.builders import LIST, OWNER, STARTED, view
+
+HOME = "127.0.0.1"
+ELSEWHERE = "127.0.0.2"
+FIRST = {f"{GROUP}/list-number": "1", f"{GROUP}/node-ips": LIST}
+SECOND = {f"{GROUP}/list-number": "2", f"{GROUP}/node-ips": LIST, f"{GROUP}/renew-from": "2"}
+
+
+def pod(rank: int = 0, **fields: Any) -> Pod:
+    given = {"ip": HOME, "channel_key": f"key-{rank}", "started": STARTED, "version": "1"}
+    return view(rank, **{**given, **fields})
+
+
+@dataclass
+class Lab:
+    """A channel on loopback, and the jobs that it has reported as changed."""
+
+    launchers: Launchers
+    server: ChannelServer
+    port: int
+    changed: list[str]
+    clock: Standing
+    peers: list["Peer"] = field(default_factory=list)
+
+    async def connect(self, address: str = HOME) -> "Peer":
+        given = await asyncio.open_connection(HOME, self.port, local_addr=(address, 0))
+        self.peers.append(Peer(*given))
+        return self.peers[-1]
+
+    def seen(self, rank: int = 0) -> Pod:
+        pods = self.launchers.pods.of(OWNER)
+        return next(p for p in self.launchers.views(OWNER, pods) if p.rank == rank)
+
+
+@dataclass
+class Peer:
+    """The launcher's end of a connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    nonces: int = 0
+
+    def report(self, rank: int = 0, key: str = "", **fields: Any) -> None:
+        self.nonces += 1
+        given = {"job": OWNER, "pod": f"job-{rank}", "ip": HOME, "nonce": f"n{self.nonces}"}
+        self.send(
+            json.dumps({**given, "state": "waiting", "has": {}, **fields}), key or f"key-{rank}"
+        )
+
+    def send(self, body: str, key: str, line: str = "POST /v1/report HTTP/1.1") -> None:
+        made = hmac.digest(key.encode(), body.encode(), "sha256").hex()
+        head = f"{line}\r\nAuthorization: dijob {made}\r\nContent-Length: {len(body)}\r\n\r\n"
+        self.writer.write((head + body).encode())
+
+    async def answer(self) -> tuple[int, dict[str, str]]:
+        """Return the status and the content of the next response. Its signature must be genuine."""
+        async with asyncio.timeout(5):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+            status = int(head.split()[1])
+            fields = dict(one.split(": ") for one in head.split("\r\n")[1:-2])
+            body = await self.reader.readexactly(int(fields.get("Content-Length", 0)))
+        if status != 200:
+            return status, {}
+        made = hmac.digest(b"key-0", f"n{self.nonces}\n".encode() + body, "sha256").hex()
+        assert fields["Authorization"] == f"dijob {made}"
+        return status, json.loads(body)
+
+    async def is_closed(self) -> bool:
+        async with asyncio.timeout(5):
+            try:
+                return await self.reader.read() == b""
+            except ConnectionError:
+                return True
+
+
+@asynccontextmanager
+async def channel(*pods: Pod, serving: bool = True) -> AsyncIterator[Lab]:
+    """Yield a channel that knows these pods."""
+    children, clock = Children.of(()), Standing()
+    for each in pods:
+        children.pods.put(each)
+    changed: list[str] = []
+    launchers = Launchers(children.pods, clock, changed.append)
+    if serving:
+        launchers.serve()
+    server = ChannelServer(launchers)
+    listening = await asyncio.get_running_loop().create_server(
+        lambda: LauncherConnection(server), HOME, 0
+    )
+    try:
+        port = listening.sockets[0].getsockname()[1]
+        lab = Lab(launchers, server, port, changed, clock)
+        yield lab
+    finally:
+        listening.close()
+        server.close()
+        for peer in lab.peers:
+            peer.writer.close()
+            with suppress(ConnectionError):
+                await peer.writer.wait_closed()
+        await until(lambda: not server.open)
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 (there is no event for it)
+            await asyncio.sleep(0.001)
+
+
+async def test_a_launcher_gets_the_list_as_soon_as_there_is_one() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.report()
+        await until(lambda: lab.changed)
+        assert lab.launchers.send(lab.seen(), FIRST)
+        assert await peer.answer() == (200, {"list-number": "1", "node-ips": LIST})
+        assert lab.seen().copy.address_list.number == 1
+        assert lab.changed == [OWNER]
+
+
+async def test_a_list_waits_for_the_launcher() -> None:
+    async with channel(pod(started="")) as lab:
+        assert lab.launchers.send(pod(started=""), FIRST)
+        peer = await lab.connect()
+        peer.report()
+        assert (await peer.answer())[1]["list-number"] == "1"
+
+
+async def test_a_state_is_reported_while_a_request_is_open() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.report()
+        peer.report(state="ready", has=None)
+        assert await peer.answer() == (204, {})
+        await until(lambda: lab.seen().ready)
+        lab.launchers.send(lab.seen(), FIRST)
+        assert (await peer.answer())[0] == 200
+
+
+async def test_after_a_restart_the_operator_learns_what_the_launcher_has() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        has = {key.rpartition("/")[2]: text for key, text in SECOND.items()}
+        peer.report(state="ready", has=has)
+        await until(lambda: lab.changed)
+        copy = lab.seen().copy
+        assert (copy.address_list.number, copy.address_list.text, copy.renew_from) == (2, LIST, 2)
+        # The launcher has this list already.
+        lab.launchers.send(lab.seen(), SECOND)
+        peer.report(state="started", has=None)
+        assert await peer.answer() == (204, {})
+
+
+async def test_a_list_that_comes_right_after_another_is_not_lost() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.report()
+        await until(lambda: lab.changed)
+        lab.launchers.send(lab.seen(), FIRST)
+        # The launcher has not sent its next request yet.
+        lab.launchers.send(lab.seen(), SECOND)
+        assert (await peer.answer())[1]["list-number"] == "1"
+        peer.report(has=None)
+        assert (await peer.answer())[1]["list-number"] == "2"
+
+
+async def test_a_launcher_that_lost_the_response_gets_it_again() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.report()
+        await until(lambda: lab.changed)
+        lab.launchers.send(lab.seen(), FIRST)
+        peer.writer.close()
+        again = await lab.connect()
+        again.report()
+        assert (await again.answer())[1]["list-number"] == "1"
+
+
+async def test_a_newer_connection_replaces_the_older_one() -> None:
+    async with channel(pod()) as lab:
+        old = await lab.connect()
+        old.report()
+        await until(lambda: lab.changed)
+        new = await lab.connect()
+        new.report()
+        assert await old.is_closed()
+        lab.launchers.send(lab.seen(), FIRST)
+        assert (await new.answer())[0] == 200
+
+
+REFUSED: dict[str, tuple[dict[str, Any], int]] = {
+    "the key of another pod": ({"key": "key-1"}, 403),
+    "no key": ({"key": "x"}, 403),
+    "another source address": ({"ip": ELSEWHERE}, 403),
+    "a pod that does not exist": ({"rank": 7}, 503),
+    "a pod with a gate": ({"rank": 2}, 403),
+    "another job": ({"job": "ns/other/uid"}, 503),
+    "a state that does not exist": ({"state": "asleep"}, 400),
+    "a list that is no object": ({"has": [1]}, 400),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_which_reports_are_refused(case: str) -> None:
+    fields, status = REFUSED[case]
+    async with channel(pod(), pod(1), pod(2, channel_key="")) as lab:
+        peer = await lab.connect()
+        peer.report(**{"key": "key-0", **fields})
+        assert await peer.answer() == (status, {})
+        assert await peer.is_closed()
+        assert lab.changed == []
+
+
+async def test_an_address_that_the_kubelet_has_not_reported_yet_is_tried_again() -> None:
+    async with channel(pod(ip="10.0.0.1")) as lab:
+        peer = await lab.connect()
+        peer.report()
+        assert await peer.answer() == (503, {})
+
+
+async def test_a_report_cannot_be_repeated_from_another_pod() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect(ELSEWHERE)
+        peer.report()
+        assert await peer.answer() == (403, {})
+
+
+async def test_a_standby_refuses_launchers() -> None:
+    async with channel(pod(), serving=False) as lab:
+        peer = await lab.connect()
+        peer.report()
+        assert await peer.answer() == (503, {})
+
+
+RAW: dict[str, tuple[bytes, int]] = {
+    "another path": (b"GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 404),
+    "no length": (b"POST /v1/report HTTP/1.1\r\n\r\n", 413),
+    "a negative length": (b"POST /v1/report HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 413),
+    "a huge body": (b"POST /v1/report HTTP/1.1\r\nContent-Length: 999999\r\n\r\n", 413),
+    "an endless header": (b"x" * 4096, 431),
+    "not JSON": (b"POST /v1/report HTTP/1.1\r\nContent-Length: 2\r\n\r\n{]", 400),
+    "deep JSON": (
+        b"POST /v1/report HTTP/1.1\r\nContent-Length: 90000\r\n\r\n" + b"[" * 90000,
+        400,
+    ),
+    "binary": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(4000), 431),
+}
+
+
+@pytest.mark.parametrize("case", RAW)
+async def test_whatever_is_sent_gets_an_error(case: str) -> None:
+    data, status = RAW[case]
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.writer.write(data)
+        assert await peer.answer() == (status, {})
+        assert await peer.is_closed()
+        assert lab.server.buffered == 0
+
+
+async def test_a_connection_without_a_report_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "PROOF_SECONDS", 0.05)
+    async with channel(pod()) as lab:
+        slow = await lab.connect()
+        slow.writer.write(b"POST /v1/report HTTP/1.1\r\n")
+        assert await slow.is_closed()
+        assert (lab.server.unproven, lab.server.buffered) == (0, 0)
+
+
+async def test_a_launcher_cannot_flood_the_operator() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        for _ in range(30):
+            peer.report()
+        statuses: list[int] = []
+        while not statuses or statuses[-1] == 204:
+            statuses.append((await peer.answer())[0])
+        assert statuses[-1] == 429
+        assert len(statuses) <= server_module.BURST + 2
+
+
+@pytest.mark.parametrize("limit", ["MOST_OF_ADDRESS", "MOST_CONNECTIONS", "MOST_UNPROVEN"])
+async def test_there_is_a_limit_of_connections(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, limit, 2)
+    async with channel(pod()) as lab:
+        peers = [await lab.connect() for _ in range(2)]
+        await until(lambda: lab.server.unproven == 2)
+        third = await lab.connect()
+        assert await third.is_closed()
+        peers[0].writer.close()
+        await until(lambda: lab.server.unproven == 1)
+        last = await lab.connect()
+        last.report()
+        await until(lambda: lab.changed)
+
+
+async def test_the_memory_of_incomplete_requests_is_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "MOST_BUFFERED", 1000)
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.writer.write(
+            b"POST /v1/report HTTP/1.1\r\nContent-Length: 90000\r\n\r\n" + bytes(2000)
+        )
+        assert await peer.answer() == (503, {})
+
+
+async def test_a_launcher_without_a_connection_gets_annotations() -> None:
+    async with channel(pod()) as lab:
+        assert lab.launchers.send(lab.seen(), FIRST)
+        lab.clock.seconds += launchers_module.PATIENCE_SECONDS
+        assert not lab.launchers.send(lab.seen(), FIRST)
+
+
+async def test_after_the_first_such_launcher_the_others_of_its_namespace_do_not_wait() -> None:
+    async with channel(pod(), pod(1)) as lab:
+        lab.launchers.send(lab.seen(), FIRST)
+        lab.clock.seconds += launchers_module.PATIENCE_SECONDS
+        lab.launchers.send(lab.seen(), FIRST)
+        fresh = pod(2)
+        lab.launchers.pods.put(fresh)
+        assert not lab.launchers.send(fresh, FIRST)
+        peer = await lab.connect()
+        peer.report()
+        await until(lambda: lab.changed)
+        assert lab.launchers.send(replace(fresh, uid="another"), FIRST)
+
+
+async def test_a_pod_that_is_gone_is_forgotten() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.report()
+        await until(lambda: lab.changed)
+        lab.launchers.pods.drop("uid-0")
+        assert lab.launchers.views(OWNER, lab.launchers.pods.of(OWNER)) == []
+        assert await peer.is_closed()
+
+
+def these(**given: Any) -> Mapping[str, Any]:
+    return given
+
+
+@pytest.mark.parametrize(
+    ("given", "waits"),
+    [
+        (these(started="2026-05-04T11:00:00Z"), True),
+        (these(started=""), False),
+        (these(channel_key=""), False),
+        (these(number=1, ips=LIST), False),
+        (these(started="2999-01-01T00:00:00Z"), False),
+    ],
+    ids=[
+        "it ran before",
+        "it has not started",
+        "it has a gate",
+        "its annotations have the list",
+        "it is newer",
+    ],
+)
+async def test_after_a_restart_the_operator_waits_for_launchers_that_ran_before(
+    given: Mapping[str, Any], waits: bool
+) -> None:
+    async with channel(pod(**given)) as lab:
+        pods = lab.launchers.pods.of(OWNER)
+        assert (lab.launchers.seconds_to_wait(pods) > 0) is waits
+        lab.clock.seconds += launchers_module.RETURN_SECONDS
+        assert lab.launchers.seconds_to_wait(pods) == 0
