@@ -58,7 +58,9 @@ def exits(diary: Diary) -> dict[str, int]:
 
 
 def has_gate(body: Body) -> bool:
-    """Return whether the pod's gate has started."""
-    inits = body["status"].get("initContainerStatuses") or ()
-    state: Body = next((one["state"] for one in inits if one["name"] == GATE), {})
+    """Return whether the pod's gate has started or, without a gate, its launcher."""
+    gated = any(one["name"] == GATE for one in body["spec"].get("initContainers") or ())
+    name, kind = (GATE, "initContainerStatuses") if gated else (MAIN, "containerStatuses")
+    ours = body["status"].get(kind) or ()
+    state: Body = next((one["state"] for one in ours if one["name"] == name), {})
     return "running" in state or "terminated" in state

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from identity import identities
 from jobs import peers
 from sockets import mesh, until_edges
-from space import HOME, Body, Space, measured
+from space import HOME, JOB_LABEL, Body, Space, measured
 
 # The time until Kubernetes treats a silent node as lost (kube-controller-manager
 # --node-monitor-grace-period).
@@ -72,6 +72,10 @@ def whole_again(space: Space, with_operator: bool, bound: int) -> None:
     ((operator, home),) = operators(space).items()
     space.apply(world())
     space.until_true("world", "PeersReady")
+    # If a node is lost before its kubelet has reported a pod as Ready, the pod shows no sign of it.
+    space.kubectl(
+        "wait", "pods", "-l", f"{JOB_LABEL}=world", "--for=condition=Ready", "--timeout=30s"
+    )
     before = identities(space, "world")
     there = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in space.pods("world")}
     assert set(there.values()) == set(space.cluster.nodes), there

@@ -254,6 +254,18 @@ def opened(cluster: Cluster, api: Api, title: str) -> Iterator[Space]:
         cluster.run_kubectl("delete", "namespace", name, "--wait=false")
 
 
+def waits_for_list(pod: Body) -> bool:
+    """Return whether a pod waits for its peer list: its gate runs, or, in a pod without a gate, the
+    launcher in its main container. Such a container is not Ready before its program starts.
+    """
+    inits = pod["status"].get("initContainerStatuses") or ()
+    states = {one["name"]: one["state"] for one in inits}
+    if any(one["name"] == GATE for one in pod["spec"].get("initContainers") or ()):
+        return "running" in states.get(GATE, {})
+    mains = pod["status"].get("containerStatuses") or ()
+    return any("running" in one["state"] and not one["ready"] for one in mains)
+
+
 @contextmanager
 def without_operator(cluster: Cluster) -> Iterator[None]:
     """Stop the operator during the block. Afterwards it is ready again."""

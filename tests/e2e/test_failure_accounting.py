@@ -10,7 +10,7 @@ from cluster import ClusterError
 from faults.real_pods.looks import View
 from jobs import LIGHT
 from manifests import dijob
-from space import MAIN, Body, Space, measured
+from space import MAIN, Body, Space, measured, waits_for_list
 
 pytestmark = pytest.mark.e2e
 
@@ -175,12 +175,6 @@ def test_a_sandbox_lost_at_the_gate_is_not_a_failure_with_restart_policy_never(
 
 
 def gate_of(space: Space) -> str:
-    """Return a probe: "" when the learner's gate runs."""
+    """Return a probe: "" when the learner waits for its peer list."""
     pods = [p for p in space.pods("gate") if p["metadata"]["name"] == "gate-learner-0"]
-    states = [
-        one["state"]
-        for pod in pods
-        for one in pod["status"].get("initContainerStatuses") or ()
-        if one["name"] == "dijob-gate"
-    ]
-    return "" if any("running" in state for state in states) else str(states)
+    return "" if any(map(waits_for_list, pods)) else str([pod["status"] for pod in pods])

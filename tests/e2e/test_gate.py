@@ -13,7 +13,7 @@ from cluster import EMBEDDED, Cluster
 from cluster.process import recorded
 from jobs import LIGHT, job, mounted, peers, shell
 from sockets import mesh, until_edges
-from space import GATE, Body, Space, measured, without_operator
+from space import GATE, Body, Space, measured, waits_for_list, without_operator
 
 pytestmark = pytest.mark.e2e
 
@@ -65,9 +65,19 @@ def starts(space: Space) -> int:
 @pytest.fixture
 def sworn(space: Space, witness: str) -> Space:
     """Start a job of three ranks whose programs send what they know to the witness."""
+    return swear(space, witness)
+
+
+@pytest.fixture
+def gated(space: Space, witness: str) -> Space:
+    """Start the same job with pods that have a gate."""
+    return swear(space, witness, service="Always")
+
+
+def swear(space: Space, witness: str, **spec: str) -> Space:
     if space.cluster.mode != EMBEDDED:
         pytest.skip("only the embedded cluster can kill a sandbox")
-    world = shell("world", SWEAR, replicas=3)
+    world = shell("world", SWEAR, replicas=3, **spec)
     world["spec"]["template"]["spec"]["containers"][0]["env"] = [
         {"name": "WITNESS", "value": witness}
     ]
@@ -84,31 +94,31 @@ def test_a_dead_sandbox_renews_its_rank_and_those_that_dial_it_at_once(sworn: Sp
     whole_and_true(sworn)
 
 
-def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(sworn: Space) -> None:
+def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(gated: Space) -> None:
     """The operator is stopped meanwhile, so that the kubelet creates the new sandbox while the old
     list is active.
     """
-    victim = sworn.pods("world")[1]
+    victim = gated.pods("world")[1]
     uid, old = victim["metadata"]["uid"], victim["status"]["podIP"]
-    with without_operator(sworn.cluster):
-        sworn.cluster.kill_sandbox(sworn.name, "world-1")
+    with without_operator(gated.cluster):
+        gated.cluster.kill_sandbox(gated.name, "world-1")
         said = ""
 
         def passed() -> str:
             nonlocal said
-            said = gate_log(sworn.cluster, f"{sworn.name}_world-1_{uid}")
+            said = gate_log(gated.cluster, f"{gated.name}_world-1_{uid}")
             return "" if "a new peer list is needed" in said else said or "nothing said yet"
 
-        sworn.until("the gate waits in a new sandbox", passed, 60)
+        gated.until("the gate waits in a new sandbox", passed, 60)
         # The same pod under another address, which is not in the list.
-        assert sworn.pods("world")[1]["metadata"]["uid"] == uid
+        assert gated.pods("world")[1]["metadata"]["uid"] == uid
         assert re.search(
             rf"the peer list has {re.escape(old)} for this rank, but this pod has"
             rf" (?!{re.escape(old)}\b)",
             said,
         ), said
-    sworn.until("a second list is in force", lambda: no_second_list(sworn), 60)
-    whole_and_true(sworn)
+    gated.until("a second list is in force", lambda: no_second_list(gated), 60)
+    whole_and_true(gated)
 
 
 def gate_log(cluster: Cluster, pod: str) -> str:
@@ -177,13 +187,8 @@ def apart(name: str) -> Body:
 
 
 def at_gate(space: Space, name: str) -> list[Body]:
-    """Return the pods whose gate is running."""
-    found = []
-    for pod in space.pods(name):
-        statuses = pod["status"].get("initContainerStatuses", ())
-        if any(s["name"] == GATE and "running" in s["state"] for s in statuses):
-            found.append(pod)
-    return found
+    """Return the pods that wait for the peer list."""
+    return [pod for pod in space.pods(name) if waits_for_list(pod)]
 
 
 @pytest.mark.alone

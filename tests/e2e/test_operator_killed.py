@@ -19,7 +19,8 @@ pytestmark = pytest.mark.e2e
 
 def patch_of_pod(asked: Asked) -> bool:
     """Whether a request patches a pod. A re-rendezvous of rank 1 of 4 stores the loss in the status
-    and creates the new pod; then it patches four pods.
+    and creates the new pod; then it patches four pods. (This operator has no channel, although the
+    pods were created by one that has.)
     """
     return asked.method == "PATCH" and "/pods/world-" in asked.path
 
