@@ -9,7 +9,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -18,23 +18,29 @@ from changes import start_jobs
 from faults.lab.audit import OPERATOR, Audit
 from faults.lab.kube import make_namespace
 from faults.lab.load import plane_cpu, plane_memory
-from faults.lab.running import Operator, Usage
+from faults.lab.running import Operator, Usage, free_port
 from floor import Floor, Kind
 from jobset import AGENT, controller, start_jobsets
+from launcher_player import play_launchers
 from measured import Result, Shape, Starts
 from place import LIMIT_SECONDS, Place, clear, size_in, until_listed
 
 # How long the entrant is observed after the last job is running: events and statuses may still
 # follow.
 REST_SECONDS = 2.0
-# The variants of the operator: the addressing of the jobs, and additional arguments.
+# The variants of the operator: the addressing of the jobs, and additional arguments. Those with a
+# channel get an address for it, and a process that plays the launchers.
 OPERATORS = {
     "IP": ("IP", ()),
     "IP, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),
     "Hostname": ("Hostname", ()),
+    "IP, channel": ("IP", ()),
+    "IP, channel, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),
 }
 # The variable that names JobSet's program (bin/manager in a checkout).
 JOBSET = "JOBSET_BIN"
+# The variable with the names of the entrants that take part, separated by semicolons; all if unset.
+ENTRANTS = "ENTRANTS"
 
 
 class Process(Protocol):
@@ -90,7 +96,9 @@ class Running(NamedTuple):
 
 def entrants() -> list[str]:
     """Return the names of all entrants; JobSet takes part only if its program is given."""
-    return [*map(str, Kind), *OPERATORS, *(["JobSet"] if JOBSET in os.environ else [])]
+    every = [*map(str, Kind), *OPERATORS, *(["JobSet"] if JOBSET in os.environ else [])]
+    chosen = os.environ.get(ENTRANTS, "")
+    return [each for each in every if not chosen or each in chosen.split(";")]
 
 
 async def race_one(place: Place, shape: Shape, name: str, namespace: str) -> Result:
@@ -127,7 +135,14 @@ async def started(
     # The log is kept if the run fails: `unlink` below is reached only after a success.
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
     addressing, arguments = OPERATORS[name]
-    async with Operator(cluster.kubeconfig, log, arguments=arguments) as operator:
+    async with AsyncExitStack() as stack:
+        if "channel" in name:
+            port = free_port()
+            arguments = (*arguments, f"--channel=127.0.0.1:{port}", f"--channel-port={port}")
+            await stack.enter_async_context(play_launchers(cluster.kubeconfig, namespace))
+        operator = await stack.enter_async_context(
+            Operator(cluster.kubeconfig, log, arguments=arguments)
+        )
         await until_listed(operator)
         starting = start_jobs(kube, namespace, shape, addressing=addressing, **how)
         entrant = Entrant(place, operator, OPERATOR, namespace)

@@ -32,7 +32,7 @@ def own_plane() -> Iterator[Cluster]:
     """
     # Python does not run `finally` blocks on SIGTERM, so turn the signal into an exception.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with control_plane(NAME, nodes=50, quiet=False) as cluster:
+    with control_plane(NAME, nodes=50, quiet=False, loopback_pods=True) as cluster:
         yield cluster
 
 

@@ -1,0 +1,3 @@
+module launchers
+
+go 1.24
