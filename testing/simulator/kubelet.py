@@ -189,8 +189,8 @@ class SimPod:
             self.link.report(waits if self.process else LauncherState.WAITING)
 
     def hang_up(self) -> None:
-        """End the launcher's process, and with it the connection. The next launcher in this sandbox
-        knows what the operator has sent.
+        """End the launcher's connection. What the operator has sent is kept, also for the next
+        launcher in this sandbox.
         """
         if self.link is not None:
             self.said = self.link.said

@@ -70,16 +70,9 @@ def collect(chaos: Surroundings, pod: SimPod) -> None:
     pod.main.collected = True
 
 
-def lose_connection(pod: SimPod) -> None:
-    if pod.link is not None:
-        pod.said = pod.link.said
-        pod.link.close()
-        pod.link = None
-
-
 def block(pod: SimPod) -> None:
     """Block the way to the operator, for example with a NetworkPolicy."""
-    lose_connection(pod)
+    pod.hang_up()
     pod.blocked = True
 
 
@@ -167,9 +160,7 @@ FATE = {
     "is cut off with its node": Deed(placed, cut_off),
     "loses its sandbox": Deed(placed, lose_sandbox),
     "fails for good": Deed(placed, lambda c, pod: fail_for_good(pod)),
-    "loses its connection": Deed(
-        lambda pod: pod.link is not None, lambda c, pod: lose_connection(pod)
-    ),
+    "loses its connection": Deed(lambda pod: pod.link is not None, lambda c, pod: pod.hang_up()),
     "cannot connect": Deed(lambda pod: pod.reports, lambda c, pod: block(pod)),
     "hears of no renewal": Deed(running, lambda c, pod: setattr(pod, "stuck", True)),
     "is deleted by hand": Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.delete(pod)),

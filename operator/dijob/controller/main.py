@@ -115,7 +115,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
         if settings.options.channel:
             port = settings.channel_port
-            await stack.enter_async_context(serve_channel(reconciler.launchers, "", port))
+            await stack.enter_async_context(serve_channel(reconciler.launchers, port))
         tasks = [
             group.create_task(_until_it_went_back(children.run(api), stop)),
             group.create_task(_serve_as_leader(serve, leads, stop)),

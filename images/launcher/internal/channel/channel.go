@@ -110,10 +110,7 @@ func Open() *Channel {
 // is down, and a restarted operator learns what it has requested. The operator verifies it like an annotation.
 func (c *Channel) restore() {
 	os.MkdirAll(env.RunFolder(), 0o777)
-	var said map[string]string
-	if json.Unmarshal([]byte(env.Read(env.SaidPath())), &said) == nil && len(said) > 0 {
-		c.said = said
-	}
+	c.said = env.StoredResponse()
 }
 
 // store writes the newest response for the next launcher of this container. If the volume is full, that launcher asks the operator.

@@ -19,11 +19,16 @@ const AnnotationPrefix = "diengine.opendilab.org/"
 //
 // In a pod without a gate, the operator's newest response to the launcher counts instead, unless the file has a newer list.
 func Annotations() map[string]string {
+	return Newest(fileAnnotations(), StoredResponse())
+}
+
+// StoredResponse returns the operator's newest response that a launcher has stored; nil if there is none.
+func StoredResponse() map[string]string {
 	var said map[string]string
-	if text := Read(SaidPath()); text == "" || json.Unmarshal([]byte(text), &said) != nil {
-		said = nil
+	if json.Unmarshal([]byte(Read(SaidPath())), &said) != nil {
+		return nil
 	}
-	return Newest(fileAnnotations(), said)
+	return said
 }
 
 // Newest merges the operator's response with the annotations in the kubelet's file.

@@ -103,7 +103,7 @@ class Launchers:
         """Record a report. `has` are the annotations that the launcher has; None in later reports
         of a connection, after which the launcher has the last response.
         """
-        known = self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+        known = self._of(pod)
         before = known.report, known.has
         known.has = known.sent = known.sent if has is None else list_copy(has)
         if known.said is None and has:
@@ -124,7 +124,7 @@ class Launchers:
 
     def leave(self, owner: str, uid: str, connection: Connection) -> None:
         """Note that a connection has been closed."""
-        known = self._jobs.get(owner, {}).get(uid)
+        known = self._find(owner, uid)
         if known is not None and known.connection is connection:
             known.connection = None
             self.on_change(owner)
@@ -133,11 +133,12 @@ class Launchers:
         """Send a peer list to a launcher, or keep the list until the launcher connects. Return
         False if the launcher has not connected in time.
         """
-        known = self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+        known = self._of(pod)
         if self._is_silent(pod, known):
             return False
-        counted = {key: (known.said or {}).get(key) for key in (names.ANNOTATION_ENDS,)}
-        said = {**counted, **annotations}
+        # A list does not contain the number of failures that were counted.
+        counted = (known.said or {}).get(names.ANNOTATION_ENDS)
+        said = {names.ANNOTATION_ENDS: counted, **annotations}
         known.said = {key: text for key, text in said.items() if text is not None}
         known.copy = list_copy(known.said)
         _deliver(known)
@@ -148,7 +149,7 @@ class Launchers:
         """Tell a connected launcher how many failures were counted. Return False if it is not
         connected.
         """
-        known = self._jobs.get(pod.owner, {}).get(pod.uid)
+        known = self._find(pod.owner, pod.uid)
         if known is None or known.connection is None:
             return False
         known.said = {**(known.said or {}), names.ANNOTATION_ENDS: str(ends)}
@@ -176,7 +177,7 @@ class Launchers:
         return [self._view(pod) if pod.made.channel_key else pod for pod in found]
 
     def _view(self, pod: Pod) -> Pod:
-        known = self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+        known = self._of(pod)
         silent = self._is_silent(pod, known)
         report = known.report
         if report is not None and known.connection is None:
@@ -190,7 +191,7 @@ class Launchers:
         """Whether the launcher began before this operator, which knows neither its list nor the
         state of its program yet.
         """
-        known = self._jobs.get(pod.owner, {}).get(pod.uid)
+        known = self._find(pod.owner, pod.uid)
         if not pod.made.channel_key or (known is not None and known.report is not None):
             return False
         began, listed = pod.containers.started, pod.copy.address_list != NO_LIST
@@ -209,16 +210,15 @@ class Launchers:
         if known.missing_since is None:
             known.missing_since = now
             asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self.on_change, pod.owner)
-        namespace = pod.owner.partition("/")[0]
         if now - known.missing_since >= PATIENCE_SECONDS:
             self._note_way(pod, blocked=True)
-        return namespace in self._blocked or now - known.missing_since >= PATIENCE_SECONDS
+        return _namespace(pod) in self._blocked
 
     def _note_way(self, pod: Pod, *, blocked: bool) -> None:
         """Note whether launchers in the namespace of this pod can connect. If they cannot, the next
         pods of the namespace do not wait.
         """
-        namespace = pod.owner.partition("/")[0]
+        namespace = _namespace(pod)
         if blocked and namespace not in self._blocked:
             self._blocked.add(namespace)
             log.warning(
@@ -232,12 +232,22 @@ class Launchers:
         elif not blocked:
             self._blocked.discard(namespace)
 
+    def _of(self, pod: Pod) -> _Launcher:
+        return self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+
+    def _find(self, owner: str, uid: str) -> _Launcher | None:
+        return self._jobs.get(owner, {}).get(uid)
+
     def _forget(self, owner: str, uid: str) -> None:
         gone = self._jobs[owner].pop(uid)
         if not self._jobs[owner]:
             del self._jobs[owner]
         if gone.connection is not None:
             gone.connection.close()
+
+
+def _namespace(pod: Pod) -> str:
+    return pod.owner.partition("/")[0]
 
 
 def _deliver(known: _Launcher) -> None:

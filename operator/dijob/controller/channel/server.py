@@ -303,12 +303,12 @@ def _plain_address(text: str) -> str:
 
 
 @asynccontextmanager
-async def serve_channel(launchers: Launchers, host: str, port: int) -> AsyncIterator[None]:
-    """Serve until the context ends. `host` "" means all addresses of both families."""
+async def serve_channel(launchers: Launchers, port: int) -> AsyncIterator[None]:
+    """Serve on all addresses of both families until the context ends."""
     server = ChannelServer(launchers)
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(
-        lambda: LauncherConnection(server), host or None, port, backlog=4096
+        lambda: LauncherConnection(server), None, port, backlog=4096
     )
     try:
         yield

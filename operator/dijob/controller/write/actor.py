@@ -200,7 +200,7 @@ class Actor:
 
     async def _confirm(self, batch: Batch, action: ConfirmEnds) -> None:
         pod = self._pods.find(action.uid)
-        if pod is None or not pod.made.channel_key or not self._launchers.confirm(pod, action.ends):
+        if pod is None or not self._launchers.confirm(pod, action.ends):
             await self._writes.confirm(batch.job, action)
 
     def _send(self, pod: Pod, patch: Json) -> bool:

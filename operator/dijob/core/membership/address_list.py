@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
-from dijob.api.status import ListProof, Status
+from dijob.api.status import ListProof, Renewal, Status
 from dijob.core.addresses import NO_LIST, AddressList, ListCopy
 from dijob.core.members import Gang, compact_ranks, parse_ranks
 from dijob.core.observed.views import Observed, Pod
@@ -91,6 +91,8 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
 
     `published` is the newest revision that this operator has written to the pod; 0 if unknown.
     """
+    if pod.made.channel_key and pod.copy.address_list == NO_LIST:
+        return replace(pod, copy=_inferred_copy(pod, status))
     claimed, held = pod.copy, NO_LIST
     if number := _number_of(pod, newest, published):
         proven = number == newest.number and newest.text
@@ -99,8 +101,6 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
     tampered = (held, renew_from) != (claimed.address_list, claimed.renew_from)
     # A program can write the launcher's termination message, with a revision that never existed.
     ended_for = pod.containers.ended_for if pod.containers.ended_for <= newest.number else 0
-    if pod.made.channel_key and claimed.address_list == NO_LIST:
-        return replace(pod, copy=_inferred_copy(pod, status))
     if not tampered and ended_for == pod.containers.ended_for:
         return pod  # Avoids a copy, because a job can have 1,500 pods.
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
@@ -136,8 +136,13 @@ def _may_renew(pod: Pod, status: Status) -> bool:
         return True
     if last is None or renew_from > status.list_number:
         return False
+    return renew_from <= last.list_number or _had_to_restart(pod, last)
+
+
+def _had_to_restart(pod: Pod, last: Renewal) -> bool:
+    """Whether the pod's rank is one of those that the last loss restarts."""
     ranks = parse_ranks(last.ranks)
-    return renew_from <= last.list_number or not ranks or pod.rank in ranks
+    return not ranks or pod.rank in ranks
 
 
 def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
@@ -148,10 +153,7 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
     newer revision, the former operator has requested that.
     """
     last, copy, ended_for = status.last_renewal, pod.copy, pod.containers.ended_for
-    if last is None or not pod.has_started:
-        return copy
-    ranks = parse_ranks(last.ranks)
-    if ranks and pod.rank not in ranks:
+    if last is None or not (pod.has_started and _had_to_restart(pod, last)):
         return copy
     if last.list_number < ended_for <= status.list_number:
         return replace(copy, renew_from=ended_for)

@@ -46,6 +46,13 @@ class Lab:
         self.peers.append(Peer(*given))
         return self.peers[-1]
 
+    async def reported(self) -> "Peer":
+        """Return the launcher of rank 0, whose first report the operator has received."""
+        peer = await self.connect()
+        peer.report()
+        await until(lambda: self.changed)
+        return peer
+
     def seen(self, rank: int = 0) -> Pod:
         pods = self.launchers.pods.of(OWNER)
         return next(p for p in self.launchers.views(OWNER, pods) if p.rank == rank)
@@ -128,9 +135,7 @@ async def until(condition: Any) -> None:
 
 async def test_a_launcher_gets_the_list_as_soon_as_there_is_one() -> None:
     async with channel(pod()) as lab:
-        peer = await lab.connect()
-        peer.report()
-        await until(lambda: lab.changed)
+        peer = await lab.reported()
         assert lab.launchers.send(lab.seen(), FIRST)
         assert await peer.answer() == (200, {"list-number": "1", "node-ips": LIST})
         assert lab.seen().copy.address_list.number == 1
@@ -172,9 +177,7 @@ async def test_after_a_restart_the_operator_learns_what_the_launcher_has() -> No
 
 async def test_a_list_that_comes_right_after_another_is_not_lost() -> None:
     async with channel(pod()) as lab:
-        peer = await lab.connect()
-        peer.report()
-        await until(lambda: lab.changed)
+        peer = await lab.reported()
         lab.launchers.send(lab.seen(), FIRST)
         # The launcher has not sent its next request yet.
         lab.launchers.send(lab.seen(), SECOND)
@@ -185,9 +188,7 @@ async def test_a_list_that_comes_right_after_another_is_not_lost() -> None:
 
 async def test_a_launcher_that_lost_the_response_gets_it_again() -> None:
     async with channel(pod()) as lab:
-        peer = await lab.connect()
-        peer.report()
-        await until(lambda: lab.changed)
+        peer = await lab.reported()
         lab.launchers.send(lab.seen(), FIRST)
         peer.writer.close()
         again = await lab.connect()
@@ -340,17 +341,13 @@ async def test_after_the_first_such_launcher_the_others_of_its_namespace_do_not_
         fresh = pod(2)
         lab.launchers.pods.put(fresh)
         assert not lab.launchers.send(fresh, FIRST)
-        peer = await lab.connect()
-        peer.report()
-        await until(lambda: lab.changed)
+        await lab.reported()
         assert lab.launchers.send(replace(fresh, uid="another"), FIRST)
 
 
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
     async with channel(pod()) as lab:
-        peer = await lab.connect()
-        peer.report()
-        await until(lambda: lab.changed)
+        peer = await lab.reported()
         lab.launchers.pods.drop("uid-0")
         assert lab.launchers.views(OWNER, lab.launchers.pods.of(OWNER)) == []
         assert await peer.is_closed()
