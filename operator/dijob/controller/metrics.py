@@ -155,6 +155,8 @@ for _reason in (*reasons.Succeeded, *reasons.Failed):
     FINISHED.labels(_reason.condition, _reason.name)
 for _way in ("channel", "annotations"):
     LISTS.labels(_way)
+for _status in (400, 403, 404, 409, 413, 429, 431, 503):
+    REFUSED.labels(str(_status))
 for _outcome in ("done", "failed"):
     RECONCILIATIONS.labels(_outcome)
 
