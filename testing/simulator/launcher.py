@@ -49,4 +49,4 @@ class SimConnection:
         """Close the connection, from either side."""
         if self.open:
             self.open = False
-            self.loop.call_soon(self.operator.leave, self.pod.owner, self.pod.uid, self)
+            self.loop.call_soon(self.operator.leave, self.pod, self)

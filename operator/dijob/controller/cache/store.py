@@ -41,7 +41,8 @@ class Store(Generic[T]):
     """Views of objects by owner (names.owner_key). An older view never replaces a newer one.
 
     `paths` are the collections that are listed. `on_change` is called with the owner whenever a
-    list or watch has changed an object.
+    list or watch has changed an object. `on_drop` is called with the uid of each object that is
+    forgotten.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Store(Generic[T]):
     ) -> None:
         self.kind = kind
         self.on_change: Callable[[str], None] = lambda owner: None
+        self.on_drop: Callable[[str], None] = lambda uid: None
         self._view = view
         self._merge = merge
         self._paths = paths
@@ -129,6 +131,7 @@ class Store(Generic[T]):
             self._gone.pop(next(iter(self._gone)))
         if owner is not None:
             self._forget(uid, owner)
+            self.on_drop(uid)
 
     def show(self, body: Mapping[str, Any]) -> set[str]:
         """Store an object from a list or watch. Return the owners whose objects have changed: none,

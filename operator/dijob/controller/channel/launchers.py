@@ -66,18 +66,22 @@ class _Launcher:
 
 @dataclass
 class Launchers:
-    """The launchers by job and pod. `on_change` is called with the owner of a pod after news about
-    its launcher. If not `enabled`, this operator has no channel, and all launchers are silent.
+    """The launchers by the uid of their pod. `on_change` is called with the owner of a pod after
+    news about its launcher. If not `enabled`, this operator has no channel, and all launchers are
+    silent.
     """
 
     pods: Store[Pod]
     clock: Clock = SYSTEM
     on_change: Callable[[str], None] = lambda owner: None
     enabled: bool = True
-    _jobs: dict[str, dict[str, _Launcher]] = field(default_factory=dict)
+    known: dict[str, _Launcher] = field(default_factory=dict, init=False)
     _blocked: set[str] = field(default_factory=set)
     _since: float | None = None
     _began: str = ""
+
+    def __post_init__(self) -> None:
+        self.pods.on_drop = self._forget
 
     def serve(self) -> None:
         """Begin to accept reports. Called when this replica becomes the leader."""
@@ -122,12 +126,12 @@ class Launchers:
         if before != (known.report, known.has):
             self.on_change(pod.owner)
 
-    def leave(self, owner: str, uid: str, connection: Connection) -> None:
+    def leave(self, pod: Pod, connection: Connection) -> None:
         """Note that a connection has been closed."""
-        known = self._find(owner, uid)
+        known = self.known.get(pod.uid)
         if known is not None and known.connection is connection:
             known.connection = None
-            self.on_change(owner)
+            self.on_change(pod.owner)
 
     def send(self, pod: Pod, annotations: Mapping[str, str | None]) -> bool:
         """Send a peer list to a launcher, or keep the list until the launcher connects. Return
@@ -149,7 +153,7 @@ class Launchers:
         """Tell a connected launcher how many failures were counted. Return False if it is not
         connected.
         """
-        known = self._find(pod.owner, pod.uid)
+        known = self.known.get(pod.uid)
         if known is None or known.connection is None:
             return False
         known.said = {**(known.said or {}), names.ANNOTATION_ENDS: str(ends)}
@@ -166,15 +170,9 @@ class Launchers:
         left = self._since + RETURN_SECONDS - self.clock.monotonic()
         return left if left > 0 and any(map(self._is_orphan, pods)) else 0.0
 
-    def views(self, owner: str, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods of a job with what their launchers have reported, and forget the
-        launchers of pods that are gone.
-        """
-        found = list(pods)
-        gone = self._jobs.get(owner, {}).keys() - {pod.uid for pod in found}
-        for uid in gone:
-            self._forget(owner, uid)
-        return [self._view(pod) if pod.made.channel_key else pod for pod in found]
+    def views(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Return these pods with what their launchers have reported."""
+        return [self._view(pod) if pod.made.channel_key else pod for pod in pods]
 
     def _view(self, pod: Pod) -> Pod:
         known = self._of(pod)
@@ -191,7 +189,7 @@ class Launchers:
         """Whether the launcher began before this operator, which knows neither its list nor the
         state of its program yet.
         """
-        known = self._find(pod.owner, pod.uid)
+        known = self.known.get(pod.uid)
         if not pod.made.channel_key or (known is not None and known.report is not None):
             return False
         began, listed = pod.containers.started, pod.copy.address_list != NO_LIST
@@ -233,16 +231,15 @@ class Launchers:
             self._blocked.discard(namespace)
 
     def _of(self, pod: Pod) -> _Launcher:
-        return self._jobs.setdefault(pod.owner, {}).setdefault(pod.uid, _Launcher())
+        """Return what is known about the launcher of a pod; of a pod that is gone, nothing."""
+        if self.pods.find(pod.uid) is None:
+            return _Launcher()
+        return self.known.setdefault(pod.uid, _Launcher())
 
-    def _find(self, owner: str, uid: str) -> _Launcher | None:
-        return self._jobs.get(owner, {}).get(uid)
-
-    def _forget(self, owner: str, uid: str) -> None:
-        gone = self._jobs[owner].pop(uid)
-        if not self._jobs[owner]:
-            del self._jobs[owner]
-        if gone.connection is not None:
+    def _forget(self, uid: str) -> None:
+        """Forget the launcher of a pod that is gone, and close its connection."""
+        gone = self.known.pop(uid, None)
+        if gone is not None and gone.connection is not None:
             gone.connection.close()
 
 

@@ -143,7 +143,7 @@ class LauncherConnection(asyncio.Protocol):
         self._server.discharge(self, self._address)
         self._prove()
         if self._pod is not None:
-            self._server.launchers.leave(self._pod.owner, self._pod.uid, self)
+            self._server.launchers.leave(self._pod, self)
 
     def data_received(self, data: bytes) -> None:
         """Read the requests that are complete."""

@@ -38,7 +38,7 @@ class Observer:
     def observe(self, job: DIJob, memory: JobMemory, now: datetime) -> Observed:
         """Return everything that is known about a job, and add new facts to the job's memory."""
         owner = job.metadata.owner_key
-        seen = self._launchers.views(owner, self._children.pods.of(owner))
+        seen = self._launchers.views(self._children.pods.of(owner))
         pods, unranked = by_rank(seen, gang_of(job))
         # The memory learns from the pods before it is copied into the result below.
         memory.first_seen = memory.first_seen or now

@@ -91,6 +91,9 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
 
     `published` is the newest revision that this operator has written to the pod; 0 if unknown.
     """
+    # A program can write the launcher's termination message, with a revision that never existed.
+    if pod.containers.ended_for > newest.number:
+        pod = replace(pod, containers=replace(pod.containers, ended_for=0))
     if pod.made.channel_key and pod.copy.address_list == NO_LIST:
         return replace(pod, copy=_inferred_copy(pod, status))
     claimed, held = pod.copy, NO_LIST
@@ -99,12 +102,10 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
         held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0
     tampered = (held, renew_from) != (claimed.address_list, claimed.renew_from)
-    # A program can write the launcher's termination message, with a revision that never existed.
-    ended_for = pod.containers.ended_for if pod.containers.ended_for <= newest.number else 0
-    if not tampered and ended_for == pod.containers.ended_for:
+    if not tampered:
         return pod  # Avoids a copy, because a job can have 1,500 pods.
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
-    return replace(pod, copy=copy, containers=replace(pod.containers, ended_for=ended_for))
+    return replace(pod, copy=copy)
 
 
 def _number_of(pod: Pod, newest: AddressList, given: int) -> int:

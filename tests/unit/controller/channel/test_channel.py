@@ -55,7 +55,7 @@ class Lab:
 
     def seen(self, rank: int = 0) -> Pod:
         pods = self.launchers.pods.of(OWNER)
-        return next(p for p in self.launchers.views(OWNER, pods) if p.rank == rank)
+        return next(p for p in self.launchers.views(pods) if p.rank == rank)
 
 
 @dataclass
@@ -342,15 +342,22 @@ async def test_after_the_first_such_launcher_the_others_of_its_namespace_do_not_
         lab.launchers.pods.put(fresh)
         assert not lab.launchers.send(fresh, FIRST)
         await lab.reported()
-        assert lab.launchers.send(replace(fresh, uid="another"), FIRST)
+        another = replace(fresh, uid="another")
+        lab.launchers.pods.put(another)
+        assert lab.launchers.send(another, FIRST)
 
 
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
     async with channel(pod()) as lab:
-        peer = await lab.reported()
+        peer, gone = await lab.reported(), lab.seen()
         lab.launchers.pods.drop("uid-0")
-        assert lab.launchers.views(OWNER, lab.launchers.pods.of(OWNER)) == []
         assert await peer.is_closed()
+        # A reconciliation that began before may still send a list.
+        lab.launchers.send(gone, FIRST)
+        again = await lab.connect()
+        again.report()
+        assert await again.answer() == (503, {})
+        assert lab.launchers.known == {}
 
 
 def these(**given: Any) -> Mapping[str, Any]:

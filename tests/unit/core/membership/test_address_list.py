@@ -10,7 +10,7 @@ from dijob.core.actions import DeletePod, PublishAddresses
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang
 from dijob.core.membership import address_list
-from dijob.core.membership.address_list import PLACEHOLDER, newest_list
+from dijob.core.membership.address_list import PLACEHOLDER, newest_list, verify_pod
 from dijob.core.observed.views import Pod
 from dijob.core.plan import make_plan as real_plan
 from dijob.names import Addressing
@@ -275,3 +275,10 @@ def test_a_write_without_a_response_is_accepted_once_the_watch_shows_it() -> Non
     assert [
         one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)
     ] == [2]
+
+
+@pytest.mark.parametrize("key", ["", "key"], ids=["gate", "channel"])
+def test_a_revision_in_a_termination_message_that_never_existed_does_not_count(key: str) -> None:
+    pod = view(1, channel_key=key, ended_for=7)
+    assert verify_pod(pod, AddressList(2, LIST), 0, Status()).containers.ended_for == 0
+    assert verify_pod(pod, AddressList(7, LIST), 0, Status()).containers.ended_for == 7
