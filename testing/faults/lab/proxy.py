@@ -162,6 +162,8 @@ class Proxy:
                 reset(request)
                 return web.Response(status=503)
             return fault.response()
+        # `answer` may have cut the operator off. This request does not arrive then, either.
+        await self.through.wait()
         if asked.write:
             self.writes.append(asked)
         if asked.watch:
