@@ -135,17 +135,18 @@ class Launchers:
 
     def send(self, pod: Pod, annotations: Mapping[str, str | None]) -> bool:
         """Send a peer list to a launcher, or keep the list until the launcher connects. Return
-        False if the launcher has not connected in time.
+        False if the launcher has not connected in time. It still gets the list if it connects
+        later, because a kubelet may take a minute to publish an annotation.
         """
         known = self._of(pod)
-        if self._is_silent(pod, known):
-            return False
         # A list does not contain the number of failures that were counted.
         counted = (known.said or {}).get(names.ANNOTATION_ENDS)
         said = {names.ANNOTATION_ENDS: counted, **annotations}
         known.said = {key: text for key, text in said.items() if text is not None}
         known.copy = list_copy(known.said)
         _deliver(known)
+        if self._is_silent(pod, known):
+            return False
         metrics.LISTS.labels("channel").inc()
         return True
 

@@ -12,7 +12,7 @@ import pytest
 from dijob.controller.cache.children import Children
 from dijob.controller.channel import launchers as launchers_module
 from dijob.controller.channel import server as server_module
-from dijob.controller.channel.launchers import Launchers
+from dijob.controller.channel.launchers import NOTHING, Launchers
 from dijob.controller.channel.server import ChannelServer, LauncherConnection
 from dijob.core.observed.views import Pod
 from dijob.names import GROUP
@@ -331,6 +331,17 @@ async def test_a_launcher_without_a_connection_gets_annotations() -> None:
         assert lab.launchers.send(lab.seen(), FIRST)
         lab.clock.seconds += launchers_module.PATIENCE_SECONDS
         assert not lab.launchers.send(lab.seen(), FIRST)
+
+
+async def test_a_launcher_that_connects_late_gets_the_list_without_its_annotations() -> None:
+    async with channel(pod()) as lab:
+        lab.seen()
+        lab.clock.seconds += launchers_module.PATIENCE_SECONDS
+        assert not lab.launchers.send(lab.seen(), FIRST)
+        # The launcher does not have the list yet.
+        assert lab.seen().copy == NOTHING
+        peer = await lab.reported()
+        assert (await peer.answer())[1]["list-number"] == "1"
 
 
 async def test_after_the_first_such_launcher_the_others_of_its_namespace_do_not_wait() -> None:
