@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs
 from dijob.controller.cache.reflector import Reflector
 from dijob.controller.cache.store import Store
 from dijob.controller.channel.launchers import Launchers
 from dijob.controller.reconcile import Reconciler
 from dijob.controller.watch.audit import Audit
+from dijob.controller.watch.news import News
 from dijob.controller.write import creation
 from dijob.controller.write.creation import Creator
 from dijob.controller.write.pod_writes import PodWrites
@@ -157,7 +157,7 @@ def the_audit_finds_nothing(patch: Patch) -> None:
 
 
 def nobody_is_told_of_a_childs_change(patch: Patch) -> None:
-    patch.setattr(Children, "connect", lambda self, key_of, queue: None)
+    patch.setattr(News, "changed", lambda self, owner: None)
 
 
 def everybodys_pod_is_ours(patch: Patch) -> None:

@@ -15,6 +15,7 @@ from dijob.controller.queue.workqueue import Key, KnownError, WorkQueue
 from dijob.controller.reconcile import Reconciler
 from dijob.controller.watch.arrivals import Arrivals
 from dijob.controller.watch.audit import Audit
+from dijob.controller.watch.news import News
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
 from dijob.kube.api import RequestError, Stream
@@ -61,8 +62,7 @@ class Operator:
         self.children = Children.of(namespaces, cluster.clock, isolates=told.isolates)
         self.reconciler = Recorded(self.api, self.children, told)
         self.queue = WorkQueue(self._pass, 4, cluster.clock)
-        self.children.connect(self.reconciler.jobs.key_of_owner, self.queue)
-        self.reconciler.launchers.on_change = self.children.pods.on_change
+        News(self.reconciler, self.queue, self.children).connect()
         self.arrivals = Arrivals(self.reconciler, self.queue, self.children)
         self.audit = Audit(self.api, self.reconciler, self.queue, namespaces, cluster.clock)
         self.passes = 0

@@ -30,6 +30,7 @@ from dijob.controller.watch import namespaces
 from dijob.controller.watch.arrivals import Arrivals
 from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.job_watch import JobWatch
+from dijob.controller.watch.news import News
 from dijob.controller.write.recorder import Recorder
 from dijob.core.options import Options
 from dijob.kube.api import Api
@@ -89,8 +90,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
     claims = Claims(api, release, served) if release else None
     claim_events = ClaimEvents(claims, reconciler.jobs, Recorder(api)) if claims else None
     queue = WorkQueue(partial(_reconcile_job, reconciler, claims, claim_events))
-    children.connect(reconciler.jobs.key_of_owner, queue)
-    reconciler.launchers.on_change = children.pods.on_change
+    News(reconciler, queue, children).connect()
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
     watch = JobWatch(api, arrivals, served)

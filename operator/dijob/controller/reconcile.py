@@ -135,6 +135,11 @@ class Reconciler:
         await yield_to_others()
         return make_plan(job, observed, now)
 
+    def has_starting_pods(self, owner: str) -> bool:
+        """Whether a pod of a job will soon have an address, or a connection of its launcher."""
+        pods = self._children.pods.of(owner)
+        return any(pod.is_starting or self.launchers.awaits(pod) for pod in pods)
+
     def forget(self, uid: str) -> None:
         """Forget a deleted job. The garbage collector deletes the job's children."""
         if key := self.jobs.key_of(uid):

@@ -1,14 +1,13 @@
 """The stores of the objects that the operator creates for jobs: pods, Services, NetworkPolicies."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.controller.cache.informer import Informer
-from dijob.controller.queue.workqueue import Key, WorkQueue
 from dijob.core.observed.sandbox import with_remembered
 from dijob.core.observed.views import Child, Pod, Route
 from dijob.kube.api import Api, Stream
@@ -66,22 +65,6 @@ class Children:
         return any(pod.seeks_node for pod in self.pods.of(owner)) and any(
             pod.lacks_room and pod.owner != owner for pod in self.pods
         )
-
-    def connect(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
-        """Queue a job whenever one of its children changes."""
-
-        def changed(owner: str) -> None:
-            if not (key := key_of(owner)):
-                return
-            if self.listed:
-                queue.add_news(key)
-            else:
-                # The initial list reports all children of all jobs, although none of them has
-                # changed. These jobs must not delay a job that has just been created.
-                queue.add(key, background=True)
-
-        for store in self.stores.values():
-            store.on_change = changed
 
     async def run(self, api: Api) -> None:
         """List and watch until canceled."""

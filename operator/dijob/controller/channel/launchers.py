@@ -96,6 +96,14 @@ class Launchers:
         """Return the pod of this name if the job with this key owns it."""
         return next((pod for pod in self.pods.of(owner) if pod.name == name), None)
 
+    def awaits(self, pod: Pod) -> bool:
+        """Whether the launcher of a pod is about to connect for the first time."""
+        if not (self.enabled and pod.made.channel_key) or pod.deleting or pod.complaint:
+            return False
+        known = self.known.get(pod.uid)
+        unheard = known is None or known.report is None
+        return unheard and not pod.containers.ended and _namespace(pod) not in self._blocked
+
     def receive(
         self,
         pod: Pod,

@@ -28,6 +28,8 @@ WORKERS_PER_NAMESPACE = 16
 SLOW_SECONDS = 3.0
 # Events about the pods of one job arrive in bursts. These events are collected for this long.
 BURST_SECONDS = 0.1
+# While pods of a job start, more events are certain to follow, so they are collected for longer.
+PROGRESS_SECONDS = 0.5
 # After a crash of the leader, a standby takes over sooner than this (lease.py). So a new leader can
 # assume that the old leader has handled all events that are older than this.
 NEWS_SECONDS = 15.0
@@ -79,6 +81,10 @@ class WorkQueue:
         arrive in the meantime.
         """
         self.add_after(key, BURST_SECONDS)
+
+    def add_progress(self, key: Key) -> None:
+        """Queue a key after PROGRESS_SECONDS, unless another call queues it sooner."""
+        self.add_after(key, PROGRESS_SECONDS)
 
     def release(self) -> None:
         """Queue the keys that have been added in the background so far."""

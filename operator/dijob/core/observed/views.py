@@ -147,6 +147,11 @@ class Pod:
         return self.seeks_node and not self.complaint.startswith(GATED)
 
     @property
+    def is_starting(self) -> bool:
+        """Whether the pod has no address yet, and nothing is reported that prevents it."""
+        return not (self.ip or self.deleting or self.complaint) and self.phase == "Pending"
+
+    @property
     def has_arrived(self) -> bool:
         """Whether the pod can join a peer list: it has an address, and its program can start."""
         return bool(self.ip) and not self.containers.unstarted
