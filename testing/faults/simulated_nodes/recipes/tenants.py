@@ -44,7 +44,7 @@ async def its_namespace(stage: Stage) -> Outcome:
     """Delete the namespace of the Lease, the jobs and the operator, whose pod gets a SIGTERM."""
     async with stage.lane() as lane:
         await lane.operator.kill()
-        lane.operator.arguments = (f"--lease={lane.namespace}/dijob", "--identity=a")
+        lane.operator.arguments += (f"--lease={lane.namespace}/dijob", "--identity=a")
         await lane.operator.start()
         await lane.watching()
         await running(lane, "a", "b")
@@ -129,6 +129,7 @@ RECIPES = (
         "operator exits, quarantined objects, affected ranks of others",
         0,
         hostile,
+        over_channel=False,
     ),
     Recipe(
         "T20",
