@@ -62,8 +62,8 @@ func open(all *players, p pod, state string) *link {
 	words := p.channel()
 	ends, end := context.WithCancel(context.Background())
 	l := &link{
-		all: all, pod: p, address: words[0], key: words[1], state: state, changed: make(chan struct{}, 1), ends: ends, end: end,
-		about: message{Job: p.job(), Pod: p.Metadata.Name, IP: p.Status.PodIP},
+		all: all, pod: p, address: words[0], key: words[2], state: state, changed: make(chan struct{}, 1), ends: ends, end: end,
+		about: message{Job: p.job(), Pod: words[1], IP: p.Status.PodIP},
 	}
 	go l.keep()
 	return l

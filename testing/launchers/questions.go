@@ -51,7 +51,7 @@ func (all *players) replace(pods []pod) {
 
 // see shows a pod to its launcher.
 func (all *players) see(p pod) {
-	if len(p.channel()) < 2 {
+	if len(p.channel()) != 3 {
 		return
 	}
 	all.lock.Lock()

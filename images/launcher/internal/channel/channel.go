@@ -87,20 +87,19 @@ type refusedError struct{ status string }
 func (e refusedError) Error() string { return "the operator refuses this pod's reports: " + e.status }
 
 // Open connects to the operator, and stays connected until the process ends. It returns nil if the operator has given the pod
-// no channel. DIJOB_CHANNEL is "HOST:PORT KEY".
+// no channel. DIJOB_CHANNEL is "HOST:PORT POD KEY".
 func Open() *Channel {
 	words := strings.Fields(os.Getenv("DIJOB_CHANNEL"))
 	// The program must not inherit the key.
 	os.Unsetenv("DIJOB_CHANNEL")
-	if len(words) != 2 {
+	if len(words) != 3 {
 		return nil
 	}
-	name := os.Getenv("DI_JOB_NAME")
 	about := message{
-		Job: strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), name, os.Getenv("DI_JOB_ID")}, "/"),
-		Pod: name + "-" + os.Getenv("DI_RANK"), IP: os.Getenv("DI_POD_IP"),
+		Job: strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
+		Pod: words[1], IP: os.Getenv("DI_POD_IP"),
 	}
-	c := &Channel{address: words[0], key: words[1], about: about, changed: make(chan struct{}, 1), state: Waiting}
+	c := &Channel{address: words[0], key: words[2], about: about, changed: make(chan struct{}, 1), state: Waiting}
 	c.restore()
 	go c.keep()
 	return c
