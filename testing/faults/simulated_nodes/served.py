@@ -105,7 +105,8 @@ async def served(stage: Stage, name: str) -> AsyncIterator[Served]:
     """Run an operator for a new namespace in which job "a" runs."""
     namespace = f"{name}-{stage.seed}"
     await make_namespace(stage.kube, namespace)
-    log, options = stage.own_folder() / "operator.log", ()
+    options: tuple[str, ...] = ()
+    log = stage.own_folder() / "operator.log"
     async with AsyncExitStack() as stack:
         if stage.channel:
             way = open_channel(stage.kube.access, namespace)

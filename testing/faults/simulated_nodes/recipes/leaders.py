@@ -80,7 +80,8 @@ async def comes_back(fault: str, stage: Stage) -> Outcome:
 @asynccontextmanager
 async def beside(lane: Lane) -> AsyncIterator[None]:
     """Run a second operator on the same jobs, without leader election between them."""
-    log, options = lane.operator.log.with_suffix(".second"), ()
+    options: tuple[str, ...] = ()
+    log = lane.operator.log.with_suffix(".second")
     if lane.channel:
         port = free_port()
         options = lane.channel.options(port)

@@ -2,8 +2,10 @@
 
 import signal
 import time
+from contextlib import AsyncExitStack
 
 from faults.hostile.tenants import RANKS, deep_reading, two
+from faults.lab.channel import open_channel
 from faults.lab.kube import dijob, jobs, make_namespace
 from faults.lab.load import quiet
 from faults.lab.restarts import Crowd
@@ -101,9 +103,16 @@ async def crowd(stage: Stage) -> Outcome:
     """Start a new operator while a thousand jobs run."""
     namespace = f"crowd-{stage.seed}"
     await make_namespace(stage.kube, namespace)
-    operator = Operator(stage.plane.kubeconfig, stage.own_folder() / "log", (namespace,))
-    many = Crowd(stage.kube, namespace, operator, CROWD)
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(stage.kube.delete, f"/api/v1/namespaces/{namespace}")
+        options: tuple[str, ...] = ()
+        if stage.channel:
+            way = open_channel(stage.kube.access, namespace)
+            options = (await stack.enter_async_context(way)).options()
+        log = stage.own_folder() / "log"
+        operator = Operator(stage.plane.kubeconfig, log, (namespace,), options)
+        stack.push_async_callback(operator.kill)
+        many = Crowd(stage.kube, namespace, operator, CROWD, stage.channel)
         await many.fill()
         # The controllers still work on the copies, which would slow down the operator's start.
         await quiet(stage.plane)
@@ -116,9 +125,6 @@ async def crowd(stage: Stage) -> Outcome:
             f" {found.peak:.0f} MB, {len(found.writes)} unnecessary writes"
         )
         return Outcome(found.seconds, seen, wrong)
-    finally:
-        await operator.kill()
-        await stage.kube.delete(f"/api/v1/namespaces/{namespace}")
 
 
 RECIPES = (
