@@ -123,7 +123,7 @@ func (a *api) call(method, path, kind string, body, into any) (int, error) {
 	return answer.StatusCode, json.NewDecoder(answer.Body).Decode(into)
 }
 
-// follow lists the pods, and then watches them until an error.
+// follow lists the pods, and then watches them until an error. The error is the same for each attempt during an outage.
 func (a *api) follow(all *players) error {
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods", a.namespace)
 	var list struct {
@@ -158,7 +158,7 @@ func (a *api) follow(all *players) error {
 		}
 		switch event.Type {
 		case "ADDED", "MODIFIED":
-			all.see(event.Object)
+			all.see(sight{pod: event.Object})
 		case "DELETED":
 			all.forget(event.Object.Metadata.UID)
 		default:

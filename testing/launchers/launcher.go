@@ -20,11 +20,17 @@ const (
 	retryAfter     = 200 * time.Millisecond
 )
 
+// sight is a view of a pod. `listed` means that it comes from a list, which is never outdated.
+type sight struct {
+	pod
+	listed bool
+}
+
 // launcher plays one launcher after another in the main container of a pod, and the kubelet of that pod. `pods` has the newest
 // view of the pod, and is closed when the pod is gone.
 type launcher struct {
 	all     *players
-	pods    chan pod
+	pods    chan sight
 	view    pod
 	link    *link  // nil if no launcher runs in the container
 	starts  int    // restartCount of the container in which it runs
@@ -59,11 +65,12 @@ func (l *launcher) run() {
 	}
 }
 
-// take keeps the newest view of the pod. A watch may deliver an older one than the response to a patch.
-func (l *launcher) take(seen pod) {
-	if seen.version() >= l.view.version() {
-		l.view = seen
-		l.all.note(seen)
+// take keeps the newest view of the pod. A watch may deliver an older one than the response to a patch. A list is always newer,
+// even if its version is not: versions go back when etcd is restored.
+func (l *launcher) take(seen sight) {
+	if seen.listed || seen.version() >= l.view.version() {
+		l.view = seen.pod
+		l.all.note(seen.pod)
 	}
 }
 
@@ -156,7 +163,7 @@ func (l *launcher) update(container map[string]any) bool {
 		log.Print(err)
 		return false
 	}
-	l.take(seen)
+	l.take(sight{pod: seen})
 	if l.ending > 0 {
 		return l.act() // in the new container
 	}

@@ -25,12 +25,12 @@ func main() {
 	port, err := all.answerQuestions()
 	check(err)
 	fmt.Println(port)
-	for {
+	for logged := ""; ; time.Sleep(50 * time.Millisecond) {
 		// The apiserver closes a watch whose client is too slow, and it may be down.
-		if err := api.follow(all); err != nil {
+		if err := api.follow(all); err != nil && err.Error() != logged {
+			logged = err.Error()
 			log.Print(err)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -34,7 +34,7 @@ func (all *players) replace(pods []pod) {
 	there := map[string]bool{}
 	for _, one := range pods {
 		there[one.Metadata.UID] = true
-		all.see(one)
+		all.see(sight{one, true})
 	}
 	all.lock.Lock()
 	var gone []string
@@ -50,7 +50,7 @@ func (all *players) replace(pods []pod) {
 }
 
 // see shows a pod to its launcher.
-func (all *players) see(p pod) {
+func (all *players) see(p sight) {
 	if len(p.channel()) != 3 {
 		return
 	}
@@ -58,13 +58,14 @@ func (all *players) see(p pod) {
 	defer all.lock.Unlock()
 	one, known := all.launchers[p.Metadata.UID]
 	if !known {
-		one = &launcher{all: all, pods: make(chan pod, 1)}
+		one = &launcher{all: all, pods: make(chan sight, 1)}
 		all.launchers[p.Metadata.UID] = one
 		go one.run()
 	}
 	// Only the newest view counts. The launcher takes it when it is ready.
 	select {
-	case <-one.pods:
+	case former := <-one.pods:
+		p.listed = p.listed || former.listed
 	default:
 	}
 	one.pods <- p
