@@ -82,7 +82,7 @@ async def _restarts(plane: Cluster, crowd: Crowd) -> None:
 async def _memory_of_a_pair(like: Operator) -> None:
     """Check that leader and standby, which both hold all objects, need the same memory."""
     lease = f"--lease={like.namespaces[0]}/dijob"
-    # Two processes of one machine cannot serve the channel at the same port.
+    # Two processes cannot serve the channel at the same port of this machine.
     elsewhere = [f"--channel-port={free_port()}"] * any("channel" in one for one in like.arguments)
     acts, waits = (
         replace(like, arguments=(*like.arguments, *options), starts=0)
