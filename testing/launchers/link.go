@@ -25,8 +25,10 @@ const (
 	sendTimeout   = 2 * time.Second
 	shortestPause = 50 * time.Millisecond
 	longestPause  = time.Second
-	refusedPause  = 30 * time.Second
 	aliveEvery    = 5 * time.Second
+
+	shortestRefusal = time.Second
+	longestRefusal  = 30 * time.Second
 )
 
 // message is a report.
@@ -91,16 +93,18 @@ func (l *link) stop() {
 
 // keep reconnects whenever the connection is lost.
 func (l *link) keep() {
+	refusal := shortestRefusal
 	for pause := shortestPause; l.ends.Err() == nil; pause = min(2*pause, longestPause) {
 		began := time.Now()
 		err := l.converse()
 		if time.Since(began) > longestPause {
-			pause = shortestPause
+			pause, refusal = shortestPause, shortestRefusal
 		}
 		wait := time.Duration(mathrand.Float64() * float64(pause))
 		if errors.Is(err, errRefused) && l.ends.Err() == nil {
 			l.all.refuse(l.pod, err)
-			wait = refusedPause
+			wait = refusal/2 + time.Duration(mathrand.Float64()*float64(refusal/2))
+			refusal = min(2*refusal, longestRefusal)
 		}
 		select {
 		case <-time.After(wait):

@@ -48,8 +48,10 @@ const (
 	// thousand of them must not come in the same moment.
 	shortestPause = 50 * time.Millisecond
 	longestPause  = time.Second
-	// The pause after the operator has refused a request: another attempt will not help soon.
-	refusedPause = 30 * time.Second
+	// The pauses after the operator has refused a request. The first ones are short, because the operator's view of the pods may
+	// be outdated. Later, another attempt will not help soon.
+	shortestRefusal = time.Second
+	longestRefusal  = 30 * time.Second
 	// The limit of a response. A list of 1,500 IPv6 addresses has 60 KB.
 	mostBytes = 1 << 20
 	logEvery  = time.Minute
@@ -154,11 +156,11 @@ func (c *Channel) Changed() <-chan struct{} {
 // keep reconnects whenever the connection is lost.
 func (c *Channel) keep() {
 	var logged time.Time
-	for pause := shortestPause; ; {
+	for pause, refusal := shortestPause, shortestRefusal; ; {
 		began := time.Now()
 		err := c.converse()
 		if time.Since(began) > longestPause {
-			pause = shortestPause
+			pause, refusal = shortestPause, shortestRefusal
 		}
 		if pause == longestPause && time.Since(logged) > logEvery {
 			logged = time.Now()
@@ -166,7 +168,9 @@ func (c *Channel) keep() {
 		}
 		wait := time.Duration(mathrand.Float64() * float64(pause))
 		if refused := (refusedError{}); errors.As(err, &refused) {
-			wait = refusedPause
+			// Half of the pause is random, so that not all launchers come back in the same moment.
+			wait = refusal/2 + time.Duration(mathrand.Float64()*float64(refusal/2))
+			refusal = min(2*refusal, longestRefusal)
 		}
 		time.Sleep(wait)
 		pause = min(2*pause, longestPause)

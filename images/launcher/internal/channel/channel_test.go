@@ -168,6 +168,18 @@ func TestAForgedResponseIsIgnored(t *testing.T) {
 	}
 }
 
+// The operator's view of the pods may be outdated at first, and then it does not know the key of a new pod.
+func TestARefusedLauncherTriesAgainSoon(t *testing.T) {
+	o, _ := open(t)
+	for range 2 {
+		o.receives()
+		fmt.Fprint(o.link, "HTTP/1.1 403 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		o.server.(*net.TCPListener).SetDeadline(time.Now().Add(4 * time.Second))
+		o.accept()
+	}
+	o.receives()
+}
+
 func TestAStandbyIsAskedAgainSoon(t *testing.T) {
 	o, _ := open(t)
 	began := time.Now()
