@@ -268,14 +268,16 @@ scale: cluster-build ## restart the operator with 1,000 jobs and 4,000 pods, and
 
 # libfaketime (a Debian package) sets the operator's clock wrong. Without it, rows T15 fail.
 .PHONY: faults
-faults: cluster-build ## inject faults of networks, API servers, nodes and clocks, and print a table of the results (SEED=, ROWS=, JSON=FILE)
+faults: cluster-build ## inject faults of networks, API servers, nodes and clocks, and print a table of the results (SEED=, ROWS=, JSON=FILE, CHANNEL=1)
 	@if [ $$(id -u) -eq 0 ] && command -v apt-get >/dev/null && ! dpkg -s libfaketime >/dev/null 2>&1; then \
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libfaketime >/dev/null; fi
-	@$(PY) -m faults.simulated_nodes $(ROWS) $(SEED:%=--seed %) $(if $(or $(JSON),$(ROWS)),$(JSON:%=--json %),--json bench/results/faults.json)
+	@$(PY) -m faults.simulated_nodes $(ROWS) $(SEED:%=--seed %) $(if $(CHANNEL),--channel) \
+	  $(if $(or $(JSON),$(ROWS)),$(JSON:%=--json %),--json bench/results/faults$(if $(CHANNEL),-channel).json)
 
 .PHONY: soak
-soak: cluster-build ## random jobs and faults for half an hour, to find leaks (MINUTES=, SEED=, JSON=FILE)
-	@$(PY) -m faults.soak --minutes $(or $(MINUTES),30) $(SEED:%=--seed %) --json $(or $(JSON),bench/results/soak.json)
+soak: cluster-build ## random jobs and faults for half an hour, to find leaks (MINUTES=, SEED=, JSON=FILE, CHANNEL=1)
+	@$(PY) -m faults.soak --minutes $(or $(MINUTES),30) $(SEED:%=--seed %) $(if $(CHANNEL),--channel) \
+	  --json $(or $(JSON),bench/results/soak$(if $(CHANNEL),-channel).json)
 
 .PHONY: faults-page
 faults-page: venv ## update the tables of docs/reliability.md from bench/results

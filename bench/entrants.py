@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, Protocol
 
 from changes import start_jobs
 from faults.lab.audit import OPERATOR, Audit
+from faults.lab.channel import open_channel
 from faults.lab.kube import make_namespace
 from faults.lab.load import plane_cpu, plane_memory
-from faults.lab.running import Operator, Usage, free_port
+from faults.lab.running import Operator, Usage
 from floor import Floor, Kind
 from jobset import AGENT, controller, start_jobsets
-from launcher_player import play_launchers
 from measured import Result, Shape, Starts
 from place import LIMIT_SECONDS, Place, clear, size_in, until_listed
 
@@ -137,9 +137,9 @@ async def started(
     addressing, arguments = OPERATORS[name]
     async with AsyncExitStack() as stack:
         if "channel" in name:
-            port = free_port()
-            arguments = (*arguments, f"--channel=127.0.0.1:{port}", f"--channel-port={port}")
-            await stack.enter_async_context(play_launchers(cluster.kubeconfig, namespace))
+            opening = open_channel(kube.access, namespace, strict=True)
+            channel = await stack.enter_async_context(opening)
+            arguments = (*arguments, *channel.options())
         operator = await stack.enter_async_context(
             Operator(cluster.kubeconfig, log, arguments=arguments)
         )

@@ -2,7 +2,8 @@
 python bench/full.py.
 
 It also measures changes to running jobs: one grows, a tenth of the pods is deleted, the jobs are at
-rest for minutes, and the operator is killed.
+rest for minutes, and the operator is killed. The largest shapes are also measured with the channel
+in place of gates.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from entrants import Running, race_floor, started
 from faults.lab.audit import Audit
 from faults.lab.kube import Access, Kube
 from faults.lab.load import quiet
-from faults.lab.restarts import Crowd
+from faults.lab.restarts import Crowd, Restart
 from measured import CROWD, Change, Rest, Result, Shape, Starts
 from page import show
 from place import Place, own_plane, until_served
@@ -33,6 +34,8 @@ SHAPES = ("20x4", "100x4", "400x4", "1000x4", "1x4", "1x64", "1x200", "1x1000", 
 # at rest, and with restarts of the operator.
 GROWS, GROWN = Shape(1, 4), 64
 LOSES = (Shape(100, 4), Shape(1, 200))
+# The shapes that are also measured with the channel.
+CONNECTED, CHANNEL = (CROWD, Shape(1, 1500)), "IP, channel"
 RESTARTS = 3
 # The limit for each of the two control planes: several times what the measurement takes on two
 # cores.
@@ -68,8 +71,18 @@ class Full:
                 await self._go_on(shape, running)
             # The control plane still deletes objects of the previous run.
             await quiet(self.place.cluster)
+            if shape in CONNECTED:
+                await self._connected(shape, f"{namespace}-channel")
+                await quiet(self.place.cluster)
             self._started(shape, "gated", await race_floor(self.place, shape, f"{namespace}-floor"))
             await quiet(self.place.cluster)
+
+    async def _connected(self, shape: Shape, namespace: str) -> None:
+        """Measure a start over the channel, and restarts while all launchers reconnect."""
+        async with started(self.place, shape, namespace, CHANNEL, rate=RATE) as running:
+            self._started(shape, CHANNEL, running.start)
+            if shape == CROWD:
+                self.report.reconnects += await self._restarts(running, channel=True)
 
     async def _go_on(self, shape: Shape, running: Running) -> None:
         """Measure the changes to running jobs of this shape."""
@@ -83,7 +96,7 @@ class Full:
             await self._change(running, shape, what, lose(*where, shape))
         if shape == CROWD:
             await self._idle(running)
-            await self._restarts(running)
+            self.report.restarts += await self._restarts(running)
 
     def _started(self, shape: Shape, name: str, result: Result) -> None:
         note(shape, name, (shape.jobs, shape.pods), result)
@@ -107,15 +120,20 @@ class Full:
         print(f"# {writes} writes, {requests} requests", flush=True)
         self.report.rest = Rest(self.rest, writes, requests)
 
-    async def _restarts(self, running: Running) -> None:
+    async def _restarts(self, running: Running, *, channel: bool = False) -> list[Restart]:
         """Kill the operator and restart it, several times, with a new job waiting each time."""
-        place, namespace = self.place, running.entrant.namespace
-        crowd = Crowd(place.kube, namespace, running.operator, CROWD.jobs)
+        place, namespace, found = self.place, running.entrant.namespace, []
+        crowd = Crowd(place.kube, namespace, running.operator, CROWD.jobs, channel)
         for number in range(RESTARTS):
             await running.operator.kill()
             seen = await crowd.restart(place.cluster.audit_log, number)
-            print(f"# first pod of a new job {seen.seconds} s after its start", flush=True)
-            self.report.restarts.append(seen)
+            print(
+                f"# first pod of a new job {seen.seconds} s after its start, {len(seen.writes)}"
+                f" writes for other jobs, {seen.cpu:.1f} s of CPU, {seen.peak:.0f} MB",
+                flush=True,
+            )
+            found.append(seen)
+        return found
 
 
 async def run(cluster: Cluster, shapes: list[Shape], report: Report, rest: float) -> None:

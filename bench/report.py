@@ -59,6 +59,8 @@ class Report:
     changes: list[Change] = field(default_factory=list)
     rest: Rest | None = None
     restarts: list[Restart] = field(default_factory=list)
+    # The same while all launchers reconnect to the new operator.
+    reconnects: list[Restart] = field(default_factory=list)
 
     @property
     def tables(self) -> Tables:

@@ -140,7 +140,7 @@ def writes_table(tables: Tables) -> str:
 def memory_table(tables: Tables) -> str:
     """Return the memory of the control plane's parts when all jobs run."""
     # Floors do not record the memory.
-    found = [each for each in named(tables) if each[2].memory]
+    found = [each for each in named(tables) if each[1] == "IP" and each[2].memory]
     names = sorted({name for _, _, result in found for name in result.memory})
     return table(
         ("jobs x ranks", *names),
@@ -158,9 +158,16 @@ def crowd_table(report: Report) -> str:
         if rest := report.rest:
             said = f"{rest.writes} writes, {rest.requests} requests"
             yield f"{rest.seconds:.0f} s at rest", said
-        for number, each in enumerate(report.restarts, 1):
+        restarts = [
+            *((f"new operator {number}", each) for number, each in enumerate(report.restarts, 1)),
+            *(
+                (f"new operator {number}, to which {CROWD.pods:,} launchers reconnect", each)
+                for number, each in enumerate(report.reconnects, 1)
+            ),
+        ]
+        for what, each in restarts:
             yield (
-                f"new operator {number}",
+                what,
                 f"first pod of a new job after {each.seconds:.2f} s, {len(each.writes)} writes"
                 f" for the other jobs, {each.cpu:.1f} s of CPU until all were reconciled,"
                 f" peak RSS {each.peak:.0f} MB",

@@ -42,6 +42,6 @@ RESTART_POLICY: Final = "DIJOB_RESTART_POLICY"
 # The launcher's exit code for a re-rendezvous (run/launch.go). The operator does not count this
 # exit as a failure.
 RENEWAL_CODE: Final = 85
-# The launcher's variable with the address of the operator's channel and the pod's key for it
-# ("HOST:PORT KEY"). Only a pod without a gate has it.
+# The launcher's variable with the address of the operator's channel, and the pod's name and key
+# ("HOST:PORT POD KEY"). Only a pod without a gate has it.
 CHANNEL: Final = "DIJOB_CHANNEL"

@@ -1,4 +1,8 @@
-"""The behavior of kwok's simulated kubelets: node leases, and pods with the gate's two steps."""
+"""The behavior of kwok's simulated kubelets: node leases, and pods with the gate's two steps.
+
+A pod with a channel runs at once, and is not Ready. The program that plays its launcher does the
+rest (testing/launchers).
+"""
 
 from textwrap import indent
 from typing import Any
@@ -9,6 +13,7 @@ from cluster import kwok_nodes
 from cluster.kwok_stage import Match, stage
 
 GATE = "dijob-gate"  # the init container that a DIJob's pod waits in
+CHANNEL = "DIJOB_CHANNEL"  # the variable of a pod that has no gate, because its launcher waits
 NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens the gate
 RENEW = "diengine.opendilab.org/renew-from"  # the annotation on which the launcher ends its program
 EXIT = "test.dijob/exit"  # annotation: a running pod ends with this exit code,
@@ -77,13 +82,15 @@ containerStatuses:
 
 _RUNNING = """
 {{ $now := Now }}
+{{ $ready := true }}
+{{ range .spec.containers }}{{ range .env }}{{ if eq .name "CHANNEL" }}{{ $ready = false }}{{ end }}{{ end }}{{ end }}
 phase: Running
 startTime: {{ or .status.startTime $now | Quote }}
 conditions:
 - {type: PodReadyToStartContainers, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
 - {type: Initialized, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
-- {type: Ready, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
-- {type: ContainersReady, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
+- {type: Ready, status: {{ if $ready }}"True"{{ else }}"False"{{ end }}, reason: "", lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: {{ if $ready }}"True"{{ else }}"False"{{ end }}, reason: "", lastTransitionTime: {{ $now | Quote }}}
 {{ if .spec.initContainers }}
 initContainerStatuses:
 {{ range .spec.initContainers }}
@@ -100,13 +107,13 @@ containerStatuses:
 {{ range .spec.containers }}
 - name: {{ .name | Quote }}
   image: {{ .image | Quote }}
-  ready: true
+  ready: {{ $ready }}
   started: true
   restartCount: 0
   containerID: kwok://{{ $.metadata.uid }}-{{ .name }}
   state: {running: {startedAt: {{ $now | Quote }}}}
 {{ end }}
-"""
+""".replace("CHANNEL", CHANNEL)
 
 _RENEWED = """
 {{ $now := Now }}
@@ -187,9 +194,10 @@ def pod_stages() -> list[dict[str, Any]]:
         {"key": f'.metadata.annotations["{EXIT}"]', "operator": "Exists"},
     ]
     # Once: afterwards the operator knows that the kubelet's back-off would delay the restart, and
-    # replaces the pod.
+    # replaces the pod. In a pod with a channel, the launcher decides when its program ends.
     renews: list[Match] = [
         _GONE,
+        _HAS_GATE,
         {"key": ".status.phase", "operator": "In", "values": ["Running"]},
         {"key": f'.metadata.annotations["{RENEW}"]', "operator": "Exists"},
         {

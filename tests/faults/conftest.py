@@ -1,4 +1,4 @@
-"""Fixtures: a control plane with 50 simulated nodes, a client, lanes."""
+"""Fixtures: control planes with 50 simulated nodes, clients, lanes."""
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
@@ -29,15 +29,37 @@ async def kube(plane: Cluster) -> AsyncIterator[Kube]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def channel_plane() -> Iterator[Cluster]:
+    """The addresses of its pods are those of this machine, so that launchers can be played."""
+    with control_plane(own("faults-channel"), nodes=50, loopback_pods=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def channel_kube(channel_plane: Cluster) -> AsyncIterator[Kube]:
+    async with Kube(Access.of(channel_plane.kubeconfig)) as client:
+        yield client
+
+
 @pytest.fixture
 def lanes(kube: Kube, tmp_path: Path) -> Lanes:
     """Return a function that creates a lane, each in a new namespace."""
+    return _maker(kube, tmp_path, channel=False)
 
+
+@pytest.fixture
+def channel_lanes(channel_kube: Kube, tmp_path: Path) -> Lanes:
+    """Return the same for lanes in which pods have a channel in place of a gate."""
+    return _maker(channel_kube, tmp_path, channel=True)
+
+
+def _maker(kube: Kube, tmp_path: Path, *, channel: bool) -> Lanes:
     def make() -> AbstractAsyncContextManager[Lane]:
         number = next(NUMBERS)
         folder = tmp_path / f"lane-{number}"
         folder.mkdir()
-        return lane(kube, f"f{number}-{folder.stat().st_ino}", folder)
+        return lane(kube, f"f{number}-{folder.stat().st_ino}", folder, channel=channel)
 
     return make
 

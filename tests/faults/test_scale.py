@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from cluster.waiting import until_async
+from faults.lab.channel import open_channel
 from faults.lab.kube import Kube, make_namespace
 from faults.lab.load import quiet
 from faults.lab.restarts import RANKS, Crowd
-from faults.lab.running import Operator
+from faults.lab.running import Operator, free_port
 
 pytestmark = pytest.mark.apiserver
 
@@ -31,7 +32,24 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
     namespace = f"scale-{os.getpid()}"
     await make_namespace(kube, namespace)
     operator = Operator(plane.kubeconfig, tmp_path / "operator.log", (namespace,))
-    crowd = Crowd(kube, namespace, operator, JOBS)
+    await _restarts(plane, Crowd(kube, namespace, operator, JOBS))
+
+
+# Only in `make scale`: the objects need a control plane of their own, and half a minute.
+@pytest.mark.long
+async def test_a_restart_while_thousands_of_launchers_reconnect(
+    channel_plane: Cluster, channel_kube: Kube, tmp_path: Path
+) -> None:
+    namespace = f"scale-{os.getpid()}"
+    await make_namespace(channel_kube, namespace)
+    async with open_channel(channel_kube.access, namespace) as channel:
+        log = tmp_path / "operator.log"
+        operator = Operator(channel_plane.kubeconfig, log, (namespace,), channel.options())
+        await _restarts(channel_plane, Crowd(channel_kube, namespace, operator, JOBS, channel=True))
+
+
+async def _restarts(plane: Cluster, crowd: Crowd) -> None:
+    kube, namespace, operator = crowd.kube, crowd.namespace, crowd.operator
     begin = time.monotonic()
     try:
         await crowd.fill()
@@ -64,8 +82,11 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
 async def _memory_of_a_pair(like: Operator) -> None:
     """Check that leader and standby, which both hold all objects, need the same memory."""
     lease = f"--lease={like.namespaces[0]}/dijob"
+    # Two processes cannot serve the channel at the same port of this machine.
+    elsewhere = [f"--channel-port={free_port()}"] * any("channel" in one for one in like.arguments)
     acts, waits = (
-        replace(like, arguments=(lease, f"--identity={name}"), starts=0) for name in ("a", "b")
+        replace(like, arguments=(*like.arguments, *options), starts=0)
+        for options in ((lease, "--identity=a"), (lease, "--identity=b", *elsewhere))
     )
     async with acts:
 

@@ -17,6 +17,8 @@ CONCURRENT = 32
 ADDRESSES = ip_network("10.128.0.0/12")
 # kwok ignores such a pod, because its status is a copy.
 NO_START = "test.dijob/no-start"
+# The played launcher of such a pod has received this response before (testing/launchers).
+STORED = "test.dijob/stored"
 
 
 async def for_all(items: Iterable[T], act: Callable[[T], Awaitable[Any]]) -> None:
@@ -34,15 +36,18 @@ async def for_all(items: Iterable[T], act: Callable[[T], Awaitable[Any]]) -> Non
 
 @dataclass(frozen=True)
 class Original:
-    """A running job with all its objects."""
+    """A running job with all its objects. If its pods have a `channel`, there is no Service, and
+    the launchers of the copies are played.
+    """
 
     namespace: str
     job: Json
     pods: tuple[Json, ...]
-    service: Json
+    service: Json | None
+    channel: bool
 
     @staticmethod
-    async def of(kube: Kube, namespace: str, name: str) -> "Original":
+    async def of(kube: Kube, namespace: str, name: str, channel: bool) -> "Original":
         found = await kube.items(
             pods(namespace) + f"?labelSelector=diengine.opendilab.org/job={name}"
         )
@@ -50,7 +55,8 @@ class Original:
             namespace,
             await kube.get(jobs(namespace, name)),
             tuple(sorted(found, key=lambda pod: str(pod["metadata"]["name"]))),
-            await kube.get(services(namespace, name)),
+            await kube.find(services(namespace, name)),
+            channel,
         )
 
     @property
@@ -76,27 +82,34 @@ class Original:
             jobs(self.namespace), self.copy({**self.job, "status": None}, name, "")
         )
         uid = made["metadata"]["uid"]
+        # A played launcher can only have an address of this machine.
+        net = 127 if self.channel else 10
         ips = [
-            f"10.{200 + number // 2500}.{number // 10 % 250}.{number % 10 * 16 + r + 1}"
+            f"{net}.{200 + number // 2500}.{number // 10 % 250}.{number % 10 * 16 + r + 1}"
             for r in range(len(self.pods))
         ]
         status = self.copy(self.job, name, uid)["status"]
         proof = hashlib.sha256(f"{status['listNumber']} {','.join(ips)}".encode()).hexdigest()[:32]
         status["addressList"] = {**status["addressList"], "digest": proof}
         await kube.patch(jobs(self.namespace, name) + "/status", {"status": status})
-        service = self.copy(self.service, name, uid)
-        service["spec"] = {
-            k: v
-            for k, v in service["spec"].items()
-            if k in ("clusterIP", "publishNotReadyAddresses", "selector", "ports")
-        }
-        await kube.create(services(self.namespace), service)
+        if self.service:
+            service = self.copy(self.service, name, uid)
+            service["spec"] = {
+                k: v
+                for k, v in service["spec"].items()
+                if k in ("clusterIP", "publishNotReadyAddresses", "selector", "ports")
+            }
+            await kube.create(services(self.namespace), service)
         for rank, pod in enumerate(self.pods):
             await self._clone_pod(kube, self.copy(pod, name, uid), ips, rank)
 
     async def _clone_pod(self, kube: Kube, pod: Json, ips: list[str], rank: int) -> None:
         annotations = pod["metadata"]["annotations"]
-        annotations["diengine.opendilab.org/node-ips"] = ",".join(ips)
+        if self.channel:
+            said = {"list-number": str(self.job["status"]["listNumber"]), "node-ips": ",".join(ips)}
+            annotations[STORED] = json.dumps(said)
+        else:
+            annotations["diengine.opendilab.org/node-ips"] = ",".join(ips)
         annotations[NO_START] = "true"
         status = pod.pop("status")
         await kube.create(pods(self.namespace), pod)

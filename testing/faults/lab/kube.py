@@ -31,11 +31,14 @@ class KubeError(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """The apiserver's URL, its certificate authority, and the administrator's token."""
+    """The apiserver's URL, the administrator's token, and the certificate authority (`authority` is
+    its certificate as PEM).
+    """
 
     server: str
     token: str
     tls: ssl.SSLContext
+    authority: str = ""
 
     @staticmethod
     def of(kubeconfig: Path) -> "Access":
@@ -43,9 +46,8 @@ class Access:
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        return Access(
-            cluster["server"], user["token"], ssl.create_default_context(cadata=authority)
-        )
+        trust = ssl.create_default_context(cadata=authority)
+        return Access(cluster["server"], user["token"], trust, authority)
 
 
 class Session:

@@ -6,7 +6,12 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,8 +20,10 @@ from typing import Any
 import aiohttp
 from cluster.waiting import until_async
 from dijob import names
+from dijob.pod import CHANNEL
 
 from faults.lab.census import Census
+from faults.lab.channel import Channel, open_channel
 from faults.lab.kube import Json, Kube, dijob, jobs, make_namespace, pods, services
 from faults.lab.proxy import Proxy
 from faults.lab.running import Operator
@@ -33,17 +40,25 @@ UNCOMPARED = {names.ANNOTATION_REMINDED, names.LEGACY_REPLICAS}
 
 @dataclass
 class Lane:
-    """The environment of one test, in its own namespace."""
+    """The environment of one test, in its own namespace. Without a `channel`, all pods have a gate,
+    and get their peer lists as annotations.
+    """
 
     kube: Kube
     namespace: str
     proxy: Proxy
     operator: Operator
     census: Census
+    channel: Channel | None = None
+
+    def body(self, name: str, size: int = 4, **spec: Any) -> Json:
+        """Return a DIJob. Pods with a Service have a gate, so a lane with a channel has none."""
+        service = {"service": "Auto"} if self.channel else {}
+        return dijob(self.namespace, name, size, **{**service, **spec})
 
     async def apply(self, name: str, size: int = 4, **spec: Any) -> None:
         """Create a DIJob."""
-        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, size, **spec))
+        await self.kube.create(jobs(self.namespace), self.body(name, size, **spec))
 
     async def pods(self, job: str) -> dict[str, Json]:
         """Return the job's pods by name."""
@@ -86,7 +101,7 @@ class Lane:
                 return ""
             if (ready := status.get("readyReplicas")) != status.get("replicas"):
                 return f"{ready} ranks of {job} are ready"
-            service = await self.kube.find(services(self.namespace, job))
+            service = self.channel or await self.kube.find(services(self.namespace, job))
             return "" if service else f"{job} has no service"
 
         return await self.until(f"{job} {phase}", missing, seconds)
@@ -125,10 +140,14 @@ class Lane:
 
     async def snapshot(self, job: str) -> Json:
         """Return the job and its children. Values that differ between runs are masked (Sieve's
-        oracle, OSDI'22).
+        oracle, OSDI'22). The peer list of a pod with a channel is the one that its launcher has.
         """
         body = await self.kube.find(jobs(self.namespace, job))
         found = await self.pods(job)
+        lists = await self.channel.launchers.lists() if self.channel else {}
+        for pod in found.values():
+            meta = pod["metadata"]
+            meta["annotations"] = (meta.get("annotations") or {}) | lists.get(meta["uid"], {})
         service = await self.kube.find(services(self.namespace, job))
         state: Json = {
             "spec": (body or {}).get("spec"),
@@ -172,6 +191,12 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
     # The volume with the service account token, which the apiserver adds.
     volumes = [v for v in spec["volumes"] if "projected" not in v]
     containers = [{k: v for k, v in c.items() if k != "volumeMounts"} for c in spec["containers"]]
+    for container in containers:
+        # The key of each pod is random.
+        container["env"] = [
+            {"name": one["name"]} if one["name"] == CHANNEL else one
+            for one in container.get("env", ())
+        ]
     return {
         "labels": meta["labels"],
         "annotations": annotations,
@@ -252,23 +277,34 @@ def difference(wanted: Any, found: Any, at: str = "") -> list[str]:
 
 @asynccontextmanager
 async def lane(
-    kube: Kube, namespace: str, folder: Path, others: tuple[str, ...] = ()
+    kube: Kube,
+    namespace: str,
+    folder: Path,
+    others: tuple[str, ...] = (),
+    *,
+    channel: bool = False,
 ) -> AsyncIterator[Lane]:
     """Yield a lane with a running operator, which also serves the namespaces `others`. At the end,
-    the operator is stopped, and the namespace is being deleted.
+    the operator is stopped, and the namespace is being deleted. With a `channel`, the launchers of
+    all pods are played, so their addresses must be those of this machine (loopback_pods).
     """
     await make_namespace(kube, namespace)
     census = Census()
     counting = asyncio.create_task(census.follow(kube, namespace))
     try:
-        async with Proxy(kube.access, folder) as proxy:
-            operator = Operator(proxy.kubeconfig, folder / f"{namespace}.log", (namespace, *others))
-            async with operator:
-                made = Lane(kube, namespace, proxy, operator, census)
-                await made.watching()
-                yield made
-                if counting.done():
-                    counting.result()
+        async with AsyncExitStack() as stack:
+            proxy = await stack.enter_async_context(Proxy(kube.access, folder))
+            way = None
+            if channel:
+                way = await stack.enter_async_context(open_channel(kube.access, namespace))
+            log, options = folder / f"{namespace}.log", way.options() if way else ()
+            operator = Operator(proxy.kubeconfig, log, (namespace, *others), options)
+            await stack.enter_async_context(operator)
+            made = Lane(kube, namespace, proxy, operator, census, way)
+            await made.watching()
+            yield made
+            if counting.done():
+                counting.result()
     finally:
         counting.cancel()
         with suppress(asyncio.CancelledError, aiohttp.ClientError):

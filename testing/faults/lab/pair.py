@@ -10,7 +10,7 @@ from faults.lab.audit import Audit, Write
 from faults.lab.exchange import Asked, Fault
 from faults.lab.lane import Lane
 from faults.lab.proxy import Proxy
-from faults.lab.running import Operator
+from faults.lab.running import Operator, free_port
 from faults.lab.waits import SOON
 
 JOBS = [f"job-{number}" for number in range(8)]
@@ -66,9 +66,14 @@ async def paired(lane: Lane, audit_log: Path, folder: Path) -> AsyncIterator[Pai
     """Yield a leader "a" and a standby "b" in place of the lane's operator."""
     await lane.operator.kill()
     lease = f"--lease={lane.namespace}/dijob"
+    ports = {"a": free_port(), "b": free_port()}
+    if lane.channel:
+        await lane.channel.lead_to(*ports.values())
 
     def operator(proxy: Proxy, name: str) -> Operator:
-        told = (lease, f"--identity={name}")
+        told: tuple[str, ...] = (lease, f"--identity={name}")
+        if lane.channel:
+            told += lane.channel.options(ports[name])
         log = folder / f"{name}.log"
         made = Operator(proxy.kubeconfig, log, (lane.namespace,), told)
         made.tasks = log.with_suffix(".tasks")

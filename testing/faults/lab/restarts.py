@@ -10,7 +10,7 @@ from cluster.waiting import until_async
 
 from faults.lab.audit import Audit
 from faults.lab.bulk import Original, for_all
-from faults.lab.kube import Kube, dijob, jobs, pods, services
+from faults.lab.kube import Json, Kube, dijob, jobs, pods, services
 from faults.lab.running import Operator
 
 PASSES_SECONDS = 60.0
@@ -31,17 +31,20 @@ class Restart:
 
 @dataclass(frozen=True)
 class Crowd:
-    """Many running jobs in a namespace, and their operator, which is not running yet."""
+    """Many running jobs in a namespace, and their operator, which is not running yet. With a
+    `channel`, its pods have no gate.
+    """
 
     kube: Kube
     namespace: str
     operator: Operator
     jobs: int
+    channel: bool = False
 
     async def fill(self) -> None:
         """Let the operator run one job, and copy it with its 4 pods, Service and status."""
         await self.operator.start()
-        body = dijob(self.namespace, "original", RANKS)
+        body = self._body("original", RANKS)
         # Otherwise the operator would set the field, and the copies would have a newer generation
         # than their status.
         body["spec"]["replicas"] = RANKS
@@ -50,13 +53,16 @@ class Crowd:
         async def missing() -> str:
             status = (await self.kube.get(jobs(self.namespace, "original"))).get("status") or {}
             ready = status.get("readyReplicas") == RANKS
-            service = await self.kube.find(services(self.namespace, "original"))
-            return "" if ready and service else f"{status}, service: {service is not None}"
+            service = self.channel or await self.kube.find(services(self.namespace, "original"))
+            return "" if ready and service else f"{status}, service: {bool(service)}"
 
         await until_async("the original", missing, 60, self.operator.evidence)
         await self.operator.kill()
-        original = await Original.of(self.kube, self.namespace, "original")
+        original = await Original.of(self.kube, self.namespace, "original", self.channel)
         await for_all(range(self.jobs - 1), lambda number: original.clone(self.kube, number))
+
+    def _body(self, name: str, size: int) -> Json:
+        return dijob(self.namespace, name, size, service="Auto" if self.channel else "Always")
 
     async def restart(self, log: Path, number: int) -> Restart:
         """Start the operator with a new job waiting, and wait until it has reconciled all jobs.
@@ -70,7 +76,7 @@ class Crowd:
 
     async def _first_pod(self, number: int) -> float:
         name = f"new{number}"
-        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, 1))
+        await self.kube.create(jobs(self.namespace), self._body(name, 1))
         begin = time.monotonic()
         await self.operator.start()
 
@@ -89,7 +95,7 @@ class Crowd:
             passes = await self.operator.metric("dijob_reconciliations_total")
             found = await self.kube.get(jobs(self.namespace, name))
             phase = (found.get("status") or {}).get("phase")
-            service = await self.kube.find(services(self.namespace, name))
+            service = self.channel or await self.kube.find(services(self.namespace, name))
             done = passes >= self.jobs and phase == "Running" and service
             return "" if done else f"{passes:g} passes, {name} {phase}"
 

@@ -1,5 +1,5 @@
-"""Injects faults on simulated nodes: python -m faults.simulated_nodes [--seed N] [--json FILE]
-[ROW ...].
+"""Injects faults on simulated nodes: python -m faults.simulated_nodes [--seed N] [--channel]
+[--json FILE] [ROW ...].
 
 Each row injects one fault, measures its effect and compares the final state with that of a run
 without faults. docs/reliability.md explains the method and shows the results.
@@ -32,7 +32,7 @@ from faults.simulated_nodes.recipes import (
     whole,
 )
 from faults.simulated_nodes.rows import Recipe, Report, Row, chosen, table
-from faults.simulated_nodes.stage import Stage
+from faults.simulated_nodes.stage import CHANNEL_HELP, Stage
 
 RECIPES = tuple(
     recipe
@@ -85,12 +85,12 @@ async def run_all(recipes: Sequence[Recipe], stage: Stage) -> list[Row]:
     return [done[recipe] for recipe in recipes]
 
 
-async def bench(recipes: Sequence[Recipe], seed: int, folder: Path) -> Report:
+async def bench(recipes: Sequence[Recipe], seed: int, folder: Path, channel: bool) -> Report:
     """Run the recipes on a separate control plane."""
-    with control_plane(own("simulated-nodes"), nodes=50) as plane:
+    with control_plane(own("simulated-nodes"), nodes=50, loopback_pods=channel) as plane:
         async with Kube(Access.of(plane.kubeconfig)) as kube:
             await until_served(kube)
-            stage = Stage(plane, kube, folder, seed)
+            stage = Stage(plane, kube, folder, seed, channel)
             return Report(Machine.here(), seed, await run_all(recipes, stage))
 
 
@@ -100,8 +100,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--list", action="store_true", help="print the rows and exit")
+    parser.add_argument("--channel", action="store_true", help=CHANNEL_HELP)
     given = parser.parse_args()
     recipes = chosen(RECIPES, given.rows)
+    if given.channel:
+        recipes = [one for one in recipes if one.over_channel]
     # Without a control plane: the list is only for choosing rows.
     if given.list:
         print(*(f"{one.number:5} {one.name:20} {one.done}" for one in recipes), sep="\n")
@@ -111,7 +114,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        report = asyncio.run(bench(recipes, given.seed, Path(folder)))
+        report = asyncio.run(bench(recipes, given.seed, Path(folder), given.channel))
     print(table(report))
     print(
         f"{len(recipes)} rows in {time.monotonic() - begin:.0f} s; out of bound:"

@@ -25,7 +25,8 @@ class Recipe:
     what is measured, and the upper bound for that.
 
     `alone` means that the fault affects the whole control plane, so no other recipe may run at the
-    same time.
+    same time. `over_channel` is false if it makes no difference to the fault how pods get their
+    peer lists.
     """
 
     number: str
@@ -35,6 +36,7 @@ class Recipe:
     bound: float
     run: Callable[[Stage], Awaitable[Outcome]]
     alone: bool = False
+    over_channel: bool = True
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
@@ -11,6 +11,7 @@ from cluster.process import log_tail
 from cluster.waiting import until_async
 
 from faults.lab.audit import Audit
+from faults.lab.channel import open_channel
 from faults.lab.kube import Json, Kube, KubeError, dijob, jobs, make_namespace
 from faults.lab.running import Operator
 from faults.simulated_nodes.stage import Stage, kept_running
@@ -32,9 +33,11 @@ class Served:
     operator: Operator
     audit: Audit
     codes: list[int]
+    service: str
 
     async def apply(self, name: str) -> None:
-        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, RANKS))
+        body = dijob(self.namespace, name, RANKS, service=self.service)
+        await self.kube.create(jobs(self.namespace), body)
 
     async def status(self, name: str) -> Json:
         """Return the status of a job; {} if it does not exist, or if the apiserver is down."""
@@ -102,12 +105,19 @@ async def served(stage: Stage, name: str) -> AsyncIterator[Served]:
     """Run an operator for a new namespace in which job "a" runs."""
     namespace = f"{name}-{stage.seed}"
     await make_namespace(stage.kube, namespace)
+    options: tuple[str, ...] = ()
     log = stage.own_folder() / "operator.log"
-    operator = Operator(stage.plane.kubeconfig, log, (namespace,))
-    # The operator may exit because of the fault. Its exit codes are part of the result.
-    async with operator, kept_running(operator) as codes:
+    async with AsyncExitStack() as stack:
+        if stage.channel:
+            way = open_channel(stage.kube.access, namespace)
+            options = (await stack.enter_async_context(way)).options()
+        operator = Operator(stage.plane.kubeconfig, log, (namespace,), options)
+        await stack.enter_async_context(operator)
+        # The operator may exit because of the fault. Its exit codes are part of the result.
+        codes = await stack.enter_async_context(kept_running(operator))
         audit = Audit(stage.plane.audit_log)
-        made = Served(stage.plane, stage.kube, namespace, operator, audit, codes)
+        service = "Auto" if stage.channel else "Always"
+        made = Served(stage.plane, stage.kube, namespace, operator, audit, codes, service)
         await made.apply("a")
         await made.run(["a"])
         yield made

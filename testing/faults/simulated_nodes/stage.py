@@ -20,11 +20,13 @@ from faults.lab.running import Operator
 T = TypeVar("T")
 # A kubelet restarts a container at once the first time, and then after 10 s, 20 s and so on.
 FIRST_PAUSE_SECONDS = 10.0
+CHANNEL_HELP = "pods get their peer lists through the channel, not as annotations"
 
 
 @dataclass
 class Stage:
-    """A control plane with a client, a folder for logs, and the seed of everything random.
+    """A control plane with a client, a folder for logs, and the seed of everything random. If
+    `channel`, pods have a channel in place of a gate, and their launchers are played.
 
     `kept` stores results with which several recipes compare, so that each is computed only once.
     """
@@ -33,12 +35,14 @@ class Stage:
     kube: Kube
     folder: Path
     seed: int
+    channel: bool = False
     kept: dict[str, asyncio.Task[object]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def lane(self) -> AbstractAsyncContextManager[Lane]:
         """Return a lane in a new namespace."""
-        return lane(self.kube, f"bench-{self.seed}-{next(self._numbers)}", self.own_folder())
+        namespace = f"bench-{self.seed}-{next(self._numbers)}"
+        return lane(self.kube, namespace, self.own_folder(), channel=self.channel)
 
     def own_folder(self) -> Path:
         """Create a new folder."""

@@ -1,6 +1,6 @@
 """The soak test: random jobs and random faults for a long time, on two operators with leader
 election. It measures growth of memory, leaks, and the time until a job runs:
-python -m faults.soak [--minutes M] [--seed N] [--json FILE]
+python -m faults.soak [--minutes M] [--seed N] [--channel] [--json FILE]
 """
 
 import argparse
@@ -28,7 +28,7 @@ from faults.lab.lane import Lane
 from faults.lab.pair import Pair, paired
 from faults.lab.proxy import Proxy
 from faults.simulated_nodes.mischief import sometimes
-from faults.simulated_nodes.stage import Stage
+from faults.simulated_nodes.stage import CHANNEL_HELP, Stage
 from faults.soak.held import REST_SECONDS, both, leaks, rss
 from faults.soak.results import Sample, Soaked, newest, percentile, slope, table
 
@@ -262,14 +262,14 @@ def result(stage: Stage, made: Soak, minutes: float, leaks: list[str]) -> Soaked
     )
 
 
-async def on_own_plane(minutes: float, seed: int) -> Soaked:
+async def on_own_plane(minutes: float, seed: int, channel: bool = False) -> Soaked:
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
-        control_plane(own("soak"), nodes=20) as plane,
+        control_plane(own("soak"), nodes=20, loopback_pods=channel) as plane,
     ):
         async with Kube(Access.of(plane.kubeconfig)) as kube:
             await until_served(kube)
-            return await soak(Stage(plane, kube, Path(folder), seed), minutes)
+            return await soak(Stage(plane, kube, Path(folder), seed, channel), minutes)
 
 
 def main() -> None:
@@ -277,10 +277,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--channel", action="store_true", help=CHANNEL_HELP)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     print(f"{given.minutes:g} minutes, seed {given.seed}", flush=True)
-    soaked = asyncio.run(on_own_plane(given.minutes, given.seed))
+    soaked = asyncio.run(on_own_plane(given.minutes, given.seed, given.channel))
     print(table(soaked), *soaked.leaks, *soaked.wrong, sep="\n")
     if given.json:
         soaked.save(given.json)

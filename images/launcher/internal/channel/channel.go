@@ -48,8 +48,10 @@ const (
 	// thousand of them must not come in the same moment.
 	shortestPause = 50 * time.Millisecond
 	longestPause  = time.Second
-	// The pause after the operator has refused a request: another attempt will not help soon.
-	refusedPause = 30 * time.Second
+	// The pauses after the operator has refused a request. The first ones are short, because the operator's view of the pods may
+	// be outdated. Later, another attempt will not help soon.
+	shortestRefusal = time.Second
+	longestRefusal  = 30 * time.Second
 	// The limit of a response. A list of 1,500 IPv6 addresses has 60 KB.
 	mostBytes = 1 << 20
 	logEvery  = time.Minute
@@ -87,20 +89,19 @@ type refusedError struct{ status string }
 func (e refusedError) Error() string { return "the operator refuses this pod's reports: " + e.status }
 
 // Open connects to the operator, and stays connected until the process ends. It returns nil if the operator has given the pod
-// no channel. DIJOB_CHANNEL is "HOST:PORT KEY".
+// no channel. DIJOB_CHANNEL is "HOST:PORT POD KEY".
 func Open() *Channel {
 	words := strings.Fields(os.Getenv("DIJOB_CHANNEL"))
 	// The program must not inherit the key.
 	os.Unsetenv("DIJOB_CHANNEL")
-	if len(words) != 2 {
+	if len(words) != 3 {
 		return nil
 	}
-	name := os.Getenv("DI_JOB_NAME")
 	about := message{
-		Job: strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), name, os.Getenv("DI_JOB_ID")}, "/"),
-		Pod: name + "-" + os.Getenv("DI_RANK"), IP: os.Getenv("DI_POD_IP"),
+		Job: strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
+		Pod: words[1], IP: os.Getenv("DI_POD_IP"),
 	}
-	c := &Channel{address: words[0], key: words[1], about: about, changed: make(chan struct{}, 1), state: Waiting}
+	c := &Channel{address: words[0], key: words[2], about: about, changed: make(chan struct{}, 1), state: Waiting}
 	c.restore()
 	go c.keep()
 	return c
@@ -155,11 +156,11 @@ func (c *Channel) Changed() <-chan struct{} {
 // keep reconnects whenever the connection is lost.
 func (c *Channel) keep() {
 	var logged time.Time
-	for pause := shortestPause; ; {
+	for pause, refusal := shortestPause, shortestRefusal; ; {
 		began := time.Now()
 		err := c.converse()
 		if time.Since(began) > longestPause {
-			pause = shortestPause
+			pause, refusal = shortestPause, shortestRefusal
 		}
 		if pause == longestPause && time.Since(logged) > logEvery {
 			logged = time.Now()
@@ -167,7 +168,9 @@ func (c *Channel) keep() {
 		}
 		wait := time.Duration(mathrand.Float64() * float64(pause))
 		if refused := (refusedError{}); errors.As(err, &refused) {
-			wait = refusedPause
+			// Half of the pause is random, so that not all launchers come back in the same moment.
+			wait = refusal/2 + time.Duration(mathrand.Float64()*float64(refusal/2))
+			refusal = min(2*refusal, longestRefusal)
 		}
 		time.Sleep(wait)
 		pause = min(2*pause, longestPause)

@@ -34,7 +34,7 @@ func open(t *testing.T) (*operator, *Channel) {
 	}
 	t.Cleanup(func() { server.Close() })
 	envtest.Sets(t, map[string]string{
-		"DIJOB_CHANNEL": server.Addr().String() + " " + key, "DI_JOB_NAMESPACE": "ns", "DI_JOB_NAME": "job", "DI_JOB_ID": "uid",
+		"DIJOB_CHANNEL": server.Addr().String() + " job-learner-0 " + key, "DI_JOB_NAMESPACE": "ns", "DI_JOB_NAME": "job", "DI_JOB_ID": "uid",
 		"DI_RANK": "3", "DI_POD_IP": "10.0.0.4",
 	})
 	o := &operator{t: t, server: server}
@@ -95,7 +95,7 @@ func TestTheProgramDoesNotInheritTheKey(t *testing.T) {
 func TestTheFirstReportSaysWhichPodThisIs(t *testing.T) {
 	o, _ := open(t)
 	got := o.receives()
-	if got.Job != "ns/job/uid" || got.Pod != "job-3" || got.IP != "10.0.0.4" || got.State != Waiting || got.Has == nil {
+	if got.Job != "ns/job/uid" || got.Pod != "job-learner-0" || got.IP != "10.0.0.4" || got.State != Waiting || got.Has == nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -166,6 +166,18 @@ func TestAForgedResponseIsIgnored(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The operator's view of the pods may be outdated at first, and then it does not know the key of a new pod.
+func TestARefusedLauncherTriesAgainSoon(t *testing.T) {
+	o, _ := open(t)
+	for range 2 {
+		o.receives()
+		fmt.Fprint(o.link, "HTTP/1.1 403 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		o.server.(*net.TCPListener).SetDeadline(time.Now().Add(4 * time.Second))
+		o.accept()
+	}
+	o.receives()
 }
 
 func TestAStandbyIsAskedAgainSoon(t *testing.T) {

@@ -43,8 +43,14 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         shape=shape_of(spec, uncounted_containers(spec), status),
         labelled=labelled,
         rank_label=rank,
-        channel_key=_find_variable(spec, name, CHANNEL).get("value", "").partition(" ")[2],
+        channel_key=_channel_key(_find_variable(spec, name, CHANNEL).get("value", "")),
     )
+
+
+def _channel_key(value: str) -> str:
+    """Return the key in the launcher's variable for the channel, "HOST:PORT POD KEY"."""
+    words = value.split()
+    return words[2] if len(words) == 3 else ""
 
 
 def with_labels(made: MadeWith, labels: Mapping[str, str], job: str) -> MadeWith:

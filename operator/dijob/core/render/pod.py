@@ -48,7 +48,7 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options, key: str = ""
     launched = _starts_launcher(job, member)
     channel = ""
     if options.channel and key and launched and not gate.needs_gate(job, spec, main):
-        channel = f"{options.channel} {key}"
+        channel = f"{options.channel} {member.name} {key}"
     waits = None if channel else _gate_waits(job, spec, main, launched)
     ours = launcher.launcher_containers(main, gang, member, options, waits)
     _fit_main(spec, main, job, member, channel)

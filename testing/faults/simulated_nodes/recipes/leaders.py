@@ -10,7 +10,7 @@ from functools import partial
 from faults.lab.exchange import Fault
 from faults.lab.lane import Lane
 from faults.lab.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, start_until
-from faults.lab.running import Operator
+from faults.lab.running import Operator, free_port
 from faults.lab.waits import SOON, renewed, running
 from faults.simulated_nodes.life import end, live
 from faults.simulated_nodes.recipes.network import DIFFERENCES
@@ -80,8 +80,13 @@ async def comes_back(fault: str, stage: Stage) -> Outcome:
 @asynccontextmanager
 async def beside(lane: Lane) -> AsyncIterator[None]:
     """Run a second operator on the same jobs, without leader election between them."""
+    options: tuple[str, ...] = ()
     log = lane.operator.log.with_suffix(".second")
-    async with Operator(lane.proxy.kubeconfig, log, (lane.namespace,)) as second:
+    if lane.channel:
+        port = free_port()
+        options = lane.channel.options(port)
+        await lane.channel.lead_to(lane.channel.port, port)
+    async with Operator(lane.proxy.kubeconfig, log, (lane.namespace,), options) as second:
         # `reconciled` asks the lane's operator, so the second one is put in its place for a moment.
         before = lane.operator
         lane.operator = second

@@ -12,7 +12,7 @@ from cluster.kwok_nodes import NOT_READY, nodes
 
 from faults.lab.crashes import quiet
 from faults.lab.ends import exits
-from faults.lab.kube import dijob, jobs, pods
+from faults.lab.kube import jobs, pods
 from faults.lab.lane import Lane
 from faults.simulated_nodes.rows import Outcome, Recipe
 from faults.simulated_nodes.stage import Stage
@@ -109,7 +109,7 @@ async def own_nodes(lane: Lane, job: str) -> AsyncIterator[None]:
         await lane.kube.create(NODES, {**body, "spec": {"taints": [taint]}})
     try:
         await lane.until("nodes", lambda: _tainted(lane, names))
-        made = dijob(lane.namespace, job, RANKS)
+        made = lane.body(job, RANKS)
         where = {"nodeSelector": label, "tolerations": [{"key": "dijob-faults"} | EXISTS, *BRIEF]}
         made["spec"]["template"]["spec"] |= where
         await lane.kube.create(jobs(lane.namespace), made)

@@ -2,8 +2,10 @@
 
 import signal
 import time
+from contextlib import AsyncExitStack
 
 from faults.hostile.tenants import RANKS, deep_reading, two
+from faults.lab.channel import open_channel
 from faults.lab.kube import dijob, jobs, make_namespace
 from faults.lab.load import quiet
 from faults.lab.restarts import Crowd
@@ -44,7 +46,7 @@ async def its_namespace(stage: Stage) -> Outcome:
     """Delete the namespace of the Lease, the jobs and the operator, whose pod gets a SIGTERM."""
     async with stage.lane() as lane:
         await lane.operator.kill()
-        lane.operator.arguments = (f"--lease={lane.namespace}/dijob", "--identity=a")
+        lane.operator.arguments += (f"--lease={lane.namespace}/dijob", "--identity=a")
         await lane.operator.start()
         await lane.watching()
         await running(lane, "a", "b")
@@ -101,9 +103,16 @@ async def crowd(stage: Stage) -> Outcome:
     """Start a new operator while a thousand jobs run."""
     namespace = f"crowd-{stage.seed}"
     await make_namespace(stage.kube, namespace)
-    operator = Operator(stage.plane.kubeconfig, stage.own_folder() / "log", (namespace,))
-    many = Crowd(stage.kube, namespace, operator, CROWD)
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(stage.kube.delete, f"/api/v1/namespaces/{namespace}")
+        options: tuple[str, ...] = ()
+        if stage.channel:
+            way = open_channel(stage.kube.access, namespace)
+            options = (await stack.enter_async_context(way)).options()
+        log = stage.own_folder() / "log"
+        operator = Operator(stage.plane.kubeconfig, log, (namespace,), options)
+        stack.push_async_callback(operator.kill)
+        many = Crowd(stage.kube, namespace, operator, CROWD, stage.channel)
         await many.fill()
         # The controllers still work on the copies, which would slow down the operator's start.
         await quiet(stage.plane)
@@ -116,9 +125,6 @@ async def crowd(stage: Stage) -> Outcome:
             f" {found.peak:.0f} MB, {len(found.writes)} unnecessary writes"
         )
         return Outcome(found.seconds, seen, wrong)
-    finally:
-        await operator.kill()
-        await stage.kube.delete(f"/api/v1/namespaces/{namespace}")
 
 
 RECIPES = (
@@ -129,6 +135,7 @@ RECIPES = (
         "operator exits, quarantined objects, affected ranks of others",
         0,
         hostile,
+        over_channel=False,
     ),
     Recipe(
         "T20",

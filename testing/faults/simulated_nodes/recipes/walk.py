@@ -133,6 +133,10 @@ def machine(lane: Lane, counts: Counts, loop: asyncio.AbstractEventLoop) -> type
         # The lane belongs to the event loop of the main thread.
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
+    # A job that gets a Service keeps its pods, and a new job with a Service has pods with gates.
+    kept = {"service"} if lane.channel else set()
+    permitted = {name: values for name, values in VALID.items() if name not in kept}
+
     class Walk(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
@@ -142,7 +146,7 @@ def machine(lane: Lane, counts: Counts, loop: asyncio.AbstractEventLoop) -> type
             wait(lane.apply(self.job, RANKS, minReplicas=1, maxReplicas=MOST, replicas=RANKS))
             wait(settled(lane, self.job))
 
-        @rule(edit=edits(VALID))
+        @rule(edit=edits(permitted))
         def valid(self, edit: tuple[str, Any]) -> None:
             name, value = edit
             wait(changed(lane, self.job, {name: value}))

@@ -65,12 +65,23 @@ UNGATED: dict[str, Body] = {
 def test_pods_with_a_channel(case: str) -> None:
     body = made(**UNGATED[case])
     assert not has_gate(body)
-    assert pod_env(body)[CHANNEL] == "10.96.0.7:8082 key"
+    assert pod_env(body)[CHANNEL] == "10.96.0.7:8082 job-1 key"
 
 
 def test_a_pod_with_an_image_volume_has_no_init_container() -> None:
     options = Options(channel="10.96.0.7:8082", launcher_delivery=Delivery.IMAGE_VOLUME)
     assert made(options)["spec"]["initContainers"] == []
+
+
+def test_the_launcher_of_a_task_knows_the_name_of_its_pod() -> None:
+    """The launcher names its pod to the operator. With tasks, the name does not have the rank."""
+    tasks = [
+        {"type": "learner", "replicas": 1, "template": {"spec": {"containers": [container()]}}},
+        {"type": "collector", "replicas": 2, "template": {"spec": {"containers": [container()]}}},
+    ]
+    body = made(tasks=tasks, template=None, replicas=None)
+    assert body["metadata"]["name"] == "job-collector-0"
+    assert pod_env(body)[CHANNEL].split() == ["10.96.0.7:8082", "job-collector-0", "key"]
 
 
 def test_the_operator_finds_its_key_in_the_pod() -> None:

@@ -1,0 +1,45 @@
+"""The channel of a namespace in which launchers are played."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from launcher_player import Launchers, play_launchers
+
+from faults.lab.kube import Access
+from faults.lab.running import free_port
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The port that the pods know, and their launchers."""
+
+    port: int
+    launchers: Launchers
+
+    def options(self, port: int = 0) -> tuple[str, ...]:
+        """Return the options of an operator that serves the channel at a port. The default is the
+        port that the pods know.
+        """
+        return (f"--channel={self._address(self.port)}", f"--channel-port={port or self.port}")
+
+    async def lead_to(self, *ports: int) -> None:
+        """Let each connection go to one of these ports at random, like the Service of several
+        replicas.
+        """
+        behind = tuple(map(self._address, ports))
+        await self.launchers.lead({self._address(self.port): behind})
+
+    def _address(self, port: int) -> str:
+        return f"127.0.0.1:{port}"
+
+
+@asynccontextmanager
+async def open_channel(
+    access: Access, namespace: str, *, strict: bool = False
+) -> AsyncIterator[Channel]:
+    """Play the launchers of a namespace, which has no pods yet. If `strict`, a refused report is an
+    error.
+    """
+    async with play_launchers(access, namespace, strict=strict) as launchers:
+        yield Channel(free_port(), launchers)
