@@ -155,6 +155,11 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
         if name in observed.room.released:
             return "its pod was deleted to free a node for a lower rank"
         return rejected or "its pod is being created"
+    if pod.unmountable:
+        return (
+            "its node cannot mount the launcher's image, so its pod is re-created with an init"
+            f" container: {pod.unmountable}"
+        )
     if pod.deleting:
         return rejected if rejected and not pod.has_started else old_pod(pod, now)
     if pod.has_list:
