@@ -29,6 +29,12 @@ LAUNCHER_IMAGE_REMEDY = (
     " registry the template also needs imagePullSecrets"
 )
 
+# The error itself differs for each pod. The operator's log has the first one.
+NOT_MOUNTED = (
+    "its node cannot mount the launcher's image, so its pod is re-created with an init container"
+    " (the operator's log has the error)"
+)
+
 REFUSED_REASONS = {
     RejectionCause.TAKEN: PodsCreated.PodNameTaken,
     RejectionCause.TERMINATING: PodsCreated.WaitingForOldPod,
@@ -156,10 +162,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
             return "its pod was deleted to free a node for a lower rank"
         return rejected or "its pod is being created"
     if pod.unmountable:
-        return (
-            "its node cannot mount the launcher's image, so its pod is re-created with an init"
-            f" container: {pod.unmountable}"
-        )
+        return NOT_MOUNTED
     if pod.deleting:
         return rejected if rejected and not pod.has_started else old_pod(pod, now)
     if pod.has_list:

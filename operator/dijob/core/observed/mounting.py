@@ -7,6 +7,8 @@ runtime without image volumes. Such a pod never starts, and its node reports one
 - The runtime fails to mount the image. containerd and CRI-O then report ImageVolumeMountFailed.
 - The volume is missing or empty in the container, so the launcher or the gate is not found. A
   control plane with the feature gate ImageVolume=false removes such volumes from new pods.
+- The runtime mounts the image with the option noexec, as KEP-4639 allows, so the launcher may not
+  be executed. containerd 2.4 and CRI-O 1.35 do not do this.
 - The kubelet has no plugin for the volume (1.30, and 1.31 to 1.34 with the default feature gates).
   Only an event shows this.
 """
@@ -26,7 +28,9 @@ _NOT_MOUNTED = re.compile(
     rf"|invalid volume specification: [\"']?:{re.escape(BIN_DIR)}\b"
 )
 _NOT_FOUND = re.compile(
-    rf"(?:{re.escape(LAUNCH)}|{re.escape(GATE)})\b.*no such file or directory", re.DOTALL
+    rf"(?:{re.escape(LAUNCH)}|{re.escape(GATE)})\b"
+    r".*(?:no such file or directory|permission denied)",
+    re.DOTALL,
 )
 _NO_PLUGIN = re.compile(rf'volume "{names.LAUNCHER_VOLUME}" err=no volume plugin matched')
 # The kubelet's reasons for a container that cannot be created, and for one that cannot be started.

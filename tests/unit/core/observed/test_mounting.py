@@ -50,6 +50,7 @@ FAILURES: dict[str, Body] = {
     "cri-dockerd": waiting("CreateContainerError", DOCKER),
     "an empty folder": waiting("RunContainerError", not_found(pod.LAUNCH)),
     "no volume": ended("StartError", not_found(pod.LAUNCH)),
+    "noexec": ended("StartError", f'exec: "{pod.LAUNCH}": permission denied: unknown'),
     "no volume, with Docker": ended("ContainerCannotRun", not_found(pod.LAUNCH)),
 }
 OTHERS: dict[str, Body] = {
