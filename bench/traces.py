@@ -63,8 +63,8 @@ _REQUESTED = re.compile(
     r'CreateContainer within sandbox \\"(\w+)\\" for container name:\\"([^\\]+)\\"'
 )
 _CREATED = re.compile(
-    r'CreateContainer within sandbox \\"(\w+)\\" for name:\\"([^\\]+)\\" returns container id'
-    r' \\"(\w+)'
+    r'CreateContainer within sandbox \\"(\w+)\\" for name:\\"([^\\]+)\\"(?: attempt:\d+)?'
+    r' returns container id \\"(\w+)'
 )
 _STARTED = re.compile(r'StartContainer for \\"(\w+)\\" returns successfully')
 _EXITED = re.compile(r'received container exit event container_id:\\"(\w+)')
@@ -158,7 +158,8 @@ class Sources:
             and write.name in names
             for write in writes
         )
-        return Start(begin, ends, tuple(pods), patches - sum(OPENED in pod.steps for pod in pods))
+        gated = sum({LISTED, OPENED} <= pod.steps.keys() for pod in pods)
+        return Start(begin, ends, tuple(pods), patches - gated)
 
     def began(self, verb: str, kind: str, name: str) -> float:
         """Return the time of the last request of this kind from kubectl."""
@@ -280,11 +281,13 @@ class Sources:
                 note(pod, f"exit {name}", at)
         return found
 
-    def _containerd(self) -> Iterator[tuple[float, str]]:
-        for node in self.space.cluster.nodes:  # a pod's lines are all in the log of its node
-            log = self.space.cluster.logs / f"{node}-containerd.log"
-            for match in filter(None, map(_LINE.match, log.read_text().splitlines())):
-                yield _epoch(match[1]), match[2]
+    def _containerd(self) -> list[tuple[float, str]]:
+        """Return the lines of all nodes in order: a pod can be re-created on another node."""
+        logs = (
+            self.space.cluster.logs / f"{node}-containerd.log" for node in self.space.cluster.nodes
+        )
+        lines = (line for log in logs for line in log.read_text().splitlines())
+        return sorted((_epoch(found[1]), found[2]) for found in map(_LINE.match, lines) if found)
 
 
 def has_address(pod: Body) -> bool:
