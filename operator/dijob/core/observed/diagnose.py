@@ -218,6 +218,7 @@ def _cluster_hint(pod: Pod, observed: Observed) -> str:
     problem, add advice, because users cannot know where that image is configured.
     """
     text = pod.complaint or observed.warnings.get(pod.uid, "")
+    # The init container and the image volume have the same name.
     if names.LAUNCHER_CONTAINER in text and PULL_REASONS[0] in text:
         return f"{text} (the operator's own image: {LAUNCHER_IMAGE_REMEDY})"
     return text

@@ -4,11 +4,12 @@ import logging
 from collections import Counter
 
 import pytest
+from dijob.api.status import format_time
 from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.core.options import Delivery, Options
 from dijob.kube.api import RequestError
 from fakes.fake_api import FakeApi
-from samples.builders import Body, job_body
+from samples.builders import NOW, Body, job_body
 from simulator.kubelet import NOT_FOUND, NOT_MOUNTED
 from simulator.objects import No, Selector, Target
 from simulator.simulated import World, simulated
@@ -97,6 +98,40 @@ async def test_pods_that_cannot_mount_the_launcher_are_recreated_once(
         await world.settle()
         assert created(world)["job-1"] == 3
         assert delivered(world) == {INIT}
+
+
+@pytest.mark.virtual_time
+async def test_an_event_of_an_old_kubelet_leads_to_an_init_container() -> None:
+    """Such a kubelet never creates the sandbox. The pod's status shows only that it has a node."""
+    async with simulated(job_body(service="Auto"), options=CHANNEL) as world:
+        await world.operator_alone(1)
+        for pod in tuple(world.cluster.pods.values()):
+            world.cluster.server.replace(
+                pod.target, {**pod.body, "spec": {**pod.body["spec"], "nodeName": "node"}}
+            )
+            about = {"uid": pod.uid, "name": pod.name, "kind": "Pod", "namespace": "ns"}
+            world.cluster.create("events", unmounted(pod.name, about))
+        await world.operator_alone(12)
+        assert all(pod.deleting for pod in world.cluster.pods.values())
+        await world.running()
+        assert delivered(world) == {INIT}
+        assert set(created(world).values()) == {2}
+
+
+def unmounted(name: str, about: Body) -> Body:
+    text = (
+        "Unable to attach or mount volumes: unmounted volumes=[dijob-launcher]: failed to get"
+        ' Plugin from volumeSpec for volume "dijob-launcher" err=no volume plugin matched'
+    )
+    times = {"firstTimestamp": format_time(NOW), "lastTimestamp": format_time(NOW)}
+    return {
+        "metadata": {"name": f"{name}.1", "namespace": "ns"},
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": text,
+        "involvedObject": about,
+        **times,
+    }
 
 
 def event_reasons(world: World) -> set[str]:
