@@ -30,11 +30,11 @@ from place import LIMIT_SECONDS, Place, clear, size_in, until_listed
 REST_SECONDS = 2.0
 # The variants of the operator: the addressing of the jobs, and additional arguments. Those with a
 # channel get an address for it, and a process that plays the launchers.
-OPERATORS = {
-    "IP": ("IP", ()),
+OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "IP": ("IP", ("--launcher-delivery=InitContainer",)),
     "IP, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),
-    "Hostname": ("Hostname", ()),
-    "IP, channel": ("IP", ()),
+    "Hostname": ("Hostname", ("--launcher-delivery=InitContainer",)),
+    "IP, channel": ("IP", ("--launcher-delivery=InitContainer",)),
     "IP, channel, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),
 }
 # The variable that names JobSet's program (bin/manager in a checkout).

@@ -16,28 +16,36 @@ from identity import WHOLE
 from space import GATE, MAIN, Body, Space
 
 KUBELET = "kubelet"
+LAUNCHER = "dijob-launcher"
 # The steps of a start, in order. A loss begins with the first step, any other start with the
-# second.
-GONE, CREATED, LISTED = "the lost pod is gone", "the pods are created", "the peer list is written"
-OPENED, SEEN, FIRST = (
-    "the gates open",
-    "the kubelet sees the gates' end",
-    "the first line of output",
-)
-IMPORTED = "the program is imported"
+# second. Only pods with a gate have the steps from STATUS to SEEN, except LISTED. Only a rank that
+# restarts in its pod has the steps ENDED and RESTARTED.
+GONE, CREATED = "the lost pod is gone", "the pods are created"
+NODES, SANDBOXES = "the pods have nodes", "the pods have sandboxes"
+INSTALLED = "the launchers are installed"
+WAITING = "the launchers or gates run"
+STATUS = "the pod statuses show the gates"
+LISTED = "the peer list is received"
+OPENED, SEEN = "the gates open", "the kubelet sees the gates' end"
+ENDED, RESTARTED = "the other rank's program has ended", "its container runs again"
+FIRST, IMPORTED = "the first line of output", "the program is imported"
+MESHED = "the mesh is complete"
 STEPS = (
     GONE,
     CREATED,
-    "the pods have nodes",
-    "the pods have sandboxes",
-    "the launcher is installed, the gate runs",
-    "the pod statuses show it",
+    NODES,
+    SANDBOXES,
+    INSTALLED,
+    WAITING,
+    STATUS,
     LISTED,
     OPENED,
     SEEN,
+    ENDED,
+    RESTARTED,
     FIRST,
     IMPORTED,
-    "the mesh is complete",
+    MESHED,
 )
 # The steps that the operator performs.
 OURS = (CREATED, LISTED)
@@ -51,9 +59,17 @@ _LINE = re.compile(r'^time="([^"]+)" level=info msg="(.*)"$')
 _SANDBOX = re.compile(
     r'RunPodSandbox for name:\\"([^\\]+)\\".* namespace:\\"([^\\]+)\\" returns sandbox id \\"(\w+)'
 )
-_CONTAINER = re.compile(
+_REQUESTED = re.compile(
     r'CreateContainer within sandbox \\"(\w+)\\" for container name:\\"([^\\]+)\\"'
 )
+_CREATED = re.compile(
+    r'CreateContainer within sandbox \\"(\w+)\\" for name:\\"([^\\]+)\\"(?: attempt:\d+)?'
+    r' returns container id \\"(\w+)'
+)
+_STARTED = re.compile(r'StartContainer for \\"(\w+)\\" returns successfully')
+_EXITED = re.compile(r'received container exit event container_id:\\"(\w+)')
+# The file in which the launcher keeps the newest message of the channel (env/paths.go).
+RECEIVED = "/run/dijob/last-run/said.json"
 
 
 @dataclass(frozen=True)
@@ -69,7 +85,7 @@ class Pod:
 @dataclass(frozen=True)
 class Start:
     """The times (epoch seconds) at which the last pod of a start completed each step, and how often
-    a kubelet had to be reminded of the peer list.
+    the operator wrote to a pod although its peer list had been sent.
     """
 
     begin: float
@@ -135,13 +151,15 @@ class Sources:
             for step in STEPS
             if any(step in pod.steps for pod in pods)
         }
-        # The first patch of each pod writes the peer list. Every further one is a reminder.
+        # The first patch of a pod with a gate writes the peer list, and every further one is a
+        # reminder. A pod with a channel is not patched, unless its launcher could not connect.
         patches = sum(
             (write.verb, write.kind, write.agent) == ("patch", "pods", OPERATOR)
             and write.name in names
             for write in writes
         )
-        return Start(begin, ends, tuple(pods), patches - sum(LISTED in pod.steps for pod in pods))
+        gated = sum({LISTED, OPENED} <= pod.steps.keys() for pod in pods)
+        return Start(begin, ends, tuple(pods), patches - gated)
 
     def began(self, verb: str, kind: str, name: str) -> float:
         """Return the time of the last request of this kind from kubectl."""
@@ -153,7 +171,7 @@ class Sources:
         )
 
     def _steps(
-        self, name: str, writes: list[Write], runtime: Mapping[str, float]
+        self, name: str, writes: list[Write], runtime: Mapping[str, list[float]]
     ) -> Iterator[tuple[str, float]]:
         """Yield the steps that this pod has completed, in order.
 
@@ -169,30 +187,56 @@ class Sources:
                 and write.came <= until
             ]
 
-        gate, log = self._printed(name, GATE), self.space.logs(name)
+        log = self.space.logs(name)
         told = WHOLE.search(log)
         started, whole = (float(told[1]), float(told[2])) if told else (0.0, 0.0)
-        # The operator reacts to the first status with an address and a running gate, so later
-        # patches of the status do not belong to this step.
-        known = self._shown(name, lambda pod: has_gate(pod) and has_address(pod))
-        ends: tuple[Iterable[float], ...] = (
-            answers("delete", "pods", KUBELET)[-1:],
-            answers("create", "pods", OPERATOR)[-1:],
-            answers("create", "pods/binding", "kube-scheduler")[-1:],
-            [at for at in [runtime.get("sandbox")] if at],
-            gate[:1],
-            answers("patch", "pods/status", KUBELET, known)[-1:],
-            answers("patch", "pods", OPERATOR)[:1],  # any further patch is a reminder
-            gate[-1:],
-            [at for at in [runtime.get(MAIN)] if at],
-            _floats(log.splitlines()[:1]),
-            [started],
-            [started + whole],
-        )
-        for step, at in zip(STEPS, ends, strict=True):
+        first = {
+            GONE: answers("delete", "pods", KUBELET)[-1:],
+            CREATED: answers("create", "pods", OPERATOR)[-1:],
+            NODES: answers("create", "pods/binding", "kube-scheduler")[-1:],
+            SANDBOXES: runtime.get("sandbox", []),
+            INSTALLED: runtime.get(f"exit {LAUNCHER}", [])[-1:],
+        }
+        last = {
+            FIRST: _floats(log.splitlines()[:1]),
+            IMPORTED: [started],
+            MESHED: [started + whole],
+        }
+        gate = self._printed(name, GATE) if self._newest(name, has_gate_container) else []
+        if gate:
+            # The operator reacts to the first status with an address and a running gate, so later
+            # patches of the status do not belong to this step.
+            known = self._shown(name, lambda pod: has_gate(pod) and has_address(pod))
+            middle = {
+                WAITING: gate[:1],
+                STATUS: answers("patch", "pods/status", KUBELET, known)[-1:],
+                LISTED: answers("patch", "pods", OPERATOR)[:1],  # any further one is a reminder
+                OPENED: gate[-1:],
+                SEEN: runtime.get(f"request {MAIN}", [])[-1:],
+            }
+        else:
+            runs, ends = runtime.get(f"start {MAIN}", []), runtime.get(f"exit {MAIN}", [])
+            middle = {WAITING: runs[:1], LISTED: self._received(name)}
+            if len(runs) > 1:
+                middle |= {ENDED: ends[-1:], RESTARTED: runs[-1:]}
+        for step, at in (first | middle | last).items():
             yield from ((step, each) for each in at)
         shown = self._shown(name, has_address)
         yield from ((ADDRESSED, at) for at in answers("patch", "pods/status", KUBELET, shown)[-1:])
+
+    def _received(self, name: str) -> list[float]:
+        """Return when the launcher of a pod received its newest peer list. A plain pod has none."""
+        if not self._newest(name, lambda pod: bool(pod["metadata"].get("ownerReferences"))):
+            return []
+        return _floats([self.space.execute(name, "stat", "-c", "%.Y", RECEIVED)])
+
+    def _newest(self, name: str, test: Callable[[Body], bool]) -> bool:
+        """Return the result of a test of the newest view of a pod."""
+        return test(
+            next(
+                pod for _, _, pod in reversed(self.diary.entries) if pod["metadata"]["name"] == name
+            )
+        )
 
     def _shown(self, name: str, wanted: Callable[[Body], bool]) -> float:
         """Return when the watch first showed the newest pod of this name in the wanted state; 0 if
@@ -210,29 +254,48 @@ class Sources:
         text = self.space.kubectl("logs", pod, "-c", container, "--timestamps")
         return [_epoch(line.partition(" ")[0]) for line in text.splitlines()]
 
-    def _runtime(self) -> dict[str, dict[str, float]]:
-        """Return for each pod when its newest sandbox was ready, and when the kubelet requested the
-        newest container of each name.
+    def _runtime(self) -> dict[str, dict[str, list[float]]]:
+        """Return for each pod when its newest sandbox was ready, and when each of its containers in
+        that sandbox was requested, has started and has ended ("start NAME").
         """
-        found: dict[str, dict[str, float]] = {}
+        found: dict[str, dict[str, list[float]]] = {}
         sandboxes: dict[str, str] = {}
+        containers: dict[str, tuple[str, str]] = {}
+
+        def note(pod: str, what: str, at: float) -> None:
+            found[pod].setdefault(what, []).append(at)
+
         for at, text in self._containerd():
             if (match := _SANDBOX.match(text)) and match[2] == self.space.name:
                 sandboxes[match[3]] = match[1]
-                found.setdefault(match[1], {})["sandbox"] = at
-            elif (match := _CONTAINER.match(text)) and match[1] in sandboxes:
-                found[sandboxes[match[1]]][match[2]] = at
+                found[match[1]] = {"sandbox": [at]}
+            elif (match := _REQUESTED.match(text)) and match[1] in sandboxes:
+                note(sandboxes[match[1]], f"request {match[2]}", at)
+            elif (match := _CREATED.match(text)) and match[1] in sandboxes:
+                containers[match[3]] = sandboxes[match[1]], match[2]
+            elif (match := _STARTED.match(text)) and match[1] in containers:
+                pod, name = containers[match[1]]
+                note(pod, f"start {name}", at)
+            elif (match := _EXITED.match(text)) and match[1] in containers:
+                pod, name = containers[match[1]]
+                note(pod, f"exit {name}", at)
         return found
 
-    def _containerd(self) -> Iterator[tuple[float, str]]:
-        for node in self.space.cluster.nodes:
-            log = self.space.cluster.logs / f"{node}-containerd.log"
-            for match in filter(None, map(_LINE.match, log.read_text().splitlines())):
-                yield _epoch(match[1]), match[2]
+    def _containerd(self) -> list[tuple[float, str]]:
+        """Return the lines of all nodes in order: a pod can be re-created on another node."""
+        logs = (
+            self.space.cluster.logs / f"{node}-containerd.log" for node in self.space.cluster.nodes
+        )
+        lines = (line for log in logs for line in log.read_text().splitlines())
+        return sorted((_epoch(found[1]), found[2]) for found in map(_LINE.match, lines) if found)
 
 
 def has_address(pod: Body) -> bool:
     return bool(pod["status"].get("podIP"))
+
+
+def has_gate_container(pod: Body) -> bool:
+    return any(one["name"] == GATE for one in pod["spec"].get("initContainers") or ())
 
 
 def _epoch(stamp: str) -> float:

@@ -46,12 +46,13 @@ log = logging.getLogger("dijob")
 @click.option(
     "--launcher-delivery",
     type=click.Choice([each.value for each in Delivery]),
-    default=Delivery.INIT_CONTAINER.value,
+    default=Delivery.AUTO.value,
     show_default=True,
     callback=lambda _context, _option, value: Delivery(value),
     help=(
         "How the launcher image gets into the pods. ImageVolume needs Kubernetes 1.35 and"
-        " containerd 2.1."
+        " containerd 2.1. Auto: ImageVolume from Kubernetes 1.36 on, and InitContainer if that"
+        " fails."
     ),
 )
 @click.option(

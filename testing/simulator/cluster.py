@@ -33,6 +33,7 @@ class Cluster:
         self.quota = False
         self.channel: Launchers | None = None  # of the operator's process, if there is one
         self.channel_blocked = False  # no launcher can connect
+        self.no_mount = ("", "")  # the error of nodes that cannot mount images (SimPod)
         self.server.told.append(self._changed)
         self.server.admission.append(self._admit)
         self._parsed: dict[Target, tuple[Body, DIJob]] = {}
@@ -43,6 +44,7 @@ class Cluster:
         twin.pods = {uid: pod.copy(twin.clock.now) for uid, pod in self.pods.items()}
         twin.buried = [pod.copy(twin.clock.now) for pod in self.buried]
         twin.quota, twin.channel_blocked = self.quota, self.channel_blocked
+        twin.no_mount = self.no_mount
         twin.watches.held, twin.watches.lists = self.watches.held, self.watches.lists
         twin._parsed = dict(self._parsed)
         return twin
@@ -173,6 +175,7 @@ class Cluster:
         uid = change.body["metadata"]["uid"]
         if change.type == "ADDED":
             self.pods[uid] = SimPod.of(change.body, self.clock.now)
+            self.pods[uid].no_mount = self.no_mount
         elif change.type == "MODIFIED":
             self.pods[uid].body = change.body
         else:

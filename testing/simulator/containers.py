@@ -34,6 +34,7 @@ class Box:
     message: str = ""
     since: str = ""  # when it started
     until: str = ""  # when it ended the last time
+    error: str = ""  # the reason of a container that cannot be created or started
     collected: bool = False  # the kubelet has deleted the record of its last termination
 
     @property
@@ -55,7 +56,7 @@ class Box:
         )
 
     def status(self) -> Body:
-        reason = "Error" if self.last else "Completed"
+        reason = (self.error or "Error") if self.last else "Completed"
         ended = {
             "terminated": {
                 "exitCode": self.last,
@@ -67,9 +68,9 @@ class Box:
         if self.state == "dead":
             return {"name": self.name, "restartCount": self.restarts, "state": ended}
         known: Body = {} if self.last is None or self.collected else {"lastState": ended}
-        now: Body = (
-            {"running": {"startedAt": self.since}}
-            if self.state == "running"
-            else {"waiting": {"reason": "PodInitializing"}}
-        )
+        now: Body = {"waiting": {"reason": "PodInitializing"}}
+        if self.state == "running":
+            now = {"running": {"startedAt": self.since}}
+        elif self.error:
+            now = {"waiting": {"reason": self.error, "message": self.message}}
         return {"name": self.name, "restartCount": self.restarts, "state": now, **known}

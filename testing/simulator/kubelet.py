@@ -14,7 +14,7 @@ from dijob.controller.channel.launchers import Launchers
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.reports import LauncherState
-from dijob.pod import CHANNEL, RENEWAL_CODE, RESTART_POLICY
+from dijob.pod import CHANNEL, LAUNCH, RENEWAL_CODE, RESTART_POLICY
 
 from simulator.containers import Box, Process
 from simulator.environment import environment_of
@@ -22,6 +22,17 @@ from simulator.launcher import Annotations, SimConnection
 from simulator.objects import Body, Target
 
 CONFIRM_SECONDS = 30
+# The errors of a node that cannot mount the launcher's image (core/observed/mounting.py): the
+# reason of the container, and the message.
+NOT_MOUNTED = (
+    "CreateContainerError",
+    'failed to generate container "c" spec: failed to apply OCI options: failed to mkdir "":'
+    " mkdir : no such file or directory",
+)
+NOT_FOUND = (
+    "StartError",
+    f'exec: "{LAUNCH}": stat {LAUNCH}: no such file or directory: unknown',
+)
 
 
 @dataclass
@@ -50,6 +61,7 @@ class SimPod:
     link: SimConnection | None = None  # the launcher's connection to the operator
     said: Annotations = field(default_factory=dict)  # what the operator has sent to the launcher
     blocked: bool = False  # the launcher cannot connect
+    no_mount: tuple[str, str] = ("", "")  # the error of a node that cannot mount images
 
     @staticmethod
     def of(body: Body, clock: Callable[[], datetime]) -> "SimPod":
@@ -92,6 +104,13 @@ class SimPod:
     def reports(self) -> bool:
         """Whether the pod has a channel in place of a gate."""
         return CHANNEL in environment_of(self.body)
+
+    @property
+    def unmountable(self) -> bool:
+        """Whether the containers of the pod cannot start, because they need an image volume."""
+        before = self.body["spec"].get("initContainers") or ()
+        installs = any(one["name"] == names.LAUNCHER_CONTAINER for one in before)
+        return bool(self.no_mount[0]) and self.ranked and not installs
 
     @property
     def ranked(self) -> bool:
@@ -150,6 +169,8 @@ class SimPod:
         """Return the containers that the kubelet would start now."""
         if not self.has_image or self.done or self.deleting or self.silent:
             return []
+        if self.unmountable and (self.gated or self.no_mount is NOT_MOUNTED):
+            return []
         waiting = [box for box in self.boxes if box.state == "waiting"]
         dead = [box for box in self.boxes if box.state == "dead" and box.last and not self.never]
         return dead + (waiting if waiting and self.gate_opens() else [])
@@ -161,6 +182,10 @@ class SimPod:
         boxes = self.startable()
         for box in boxes:
             box.start(format_time(self.clock()))
+        if self.unmountable:
+            self.main.error, message = self.no_mount
+            self.main.end(128, format_time(self.clock()), message)
+            return None
         if self.main not in boxes or not self.ranked:
             return None
         forgotten, self.new_sandbox = self.new_sandbox, False
@@ -311,6 +336,9 @@ class SimPod:
         status: Body = {"phase": self.phase, "conditions": conditions, "podIP": self.ip}
         if self.failed:
             status["reason"] = self.failed
+        fails = self.unmountable and self.sandbox
+        if fails and not self.gated and self.no_mount is NOT_MOUNTED:
+            self.main.error, self.main.message = self.no_mount
         if self.ip:
             status["containerStatuses"] = [box.status() for box in self.boxes]
         if self.ip and not self.reports:
@@ -323,6 +351,9 @@ class SimPod:
         """Return the gate's state. It runs until the first container has started in the sandbox."""
         if not self.imaged:
             return {"waiting": {"reason": "PodInitializing"}}
+        if self.unmountable:
+            reason, message = self.no_mount
+            return {"waiting": {"reason": reason, "message": message}}
         runs = self.sandbox and not self.done and any(box.state == "waiting" for box in self.boxes)
         return {"running": {}} if runs else {"terminated": {"exitCode": 0}}
 

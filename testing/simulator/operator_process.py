@@ -17,7 +17,7 @@ from dijob.controller.watch.arrivals import Arrivals
 from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.news import News
 from dijob.core.observed.views import Observed, Pod
-from dijob.core.options import Options
+from dijob.core.options import Delivery, Options
 from dijob.kube.api import RequestError, Stream
 from dijob.kube.kinds import JOBS
 
@@ -61,6 +61,8 @@ class Operator:
         told = options or Options()
         self.children = Children.of(namespaces, cluster.clock, isolates=told.isolates)
         self.reconciler = Recorded(self.api, self.children, told)
+        if told.launcher_delivery is Delivery.AUTO:
+            self.reconciler.delivery.decide("1", "37")
         self.queue = WorkQueue(self._pass, 4, cluster.clock)
         News(self.reconciler, self.queue, self.children).connect()
         self.arrivals = Arrivals(self.reconciler, self.queue, self.children)

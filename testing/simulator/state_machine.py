@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dijob import names
-from dijob.core.options import Options
+from dijob.core.options import Delivery, Options
 from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -98,13 +98,15 @@ class Chaos(Driven):
         service: ServicePolicy = ServicePolicy.ALWAYS,
         channel: bool = False,
         blocked: bool = False,
+        no_mount: tuple[str, str] = ("", ""),
         extra: str = "nothing",
         rounds: int = 0,
     ) -> None:
         """Create a job. First it runs `rounds` rounds without faults, because half of the rules
         apply only to a job that runs.
         """
-        self.options = Options(channel="operator:1" if channel else "")
+        delivery = Delivery.AUTO if no_mount[0] else Delivery.INIT_CONTAINER
+        self.options = Options(channel="operator:1" if channel else "", launcher_delivery=delivery)
         # Without the launcher, the command itself must tell the program that it has peers.
         joins = [] if launcher is Launcher.AUTO else ["--platform", "k8s"]
         pod: Body = {
@@ -130,6 +132,7 @@ class Chaos(Driven):
             in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | EXTRAS[extra])
         )
         cluster.channel_blocked = blocked
+        cluster.no_mount = no_mount
         self.watch(cluster)
         self.operator.start()
         if rounds:

@@ -260,4 +260,5 @@ class Judged(RuleBasedStateMachine):
     def is_counted(self, view: Pod, status: Status) -> bool:
         charged = max((c.restarts for c in status.restarts_seen if c.uid == view.uid), default=0)
         gone = view.placement.disrupted or view.deleting or not view.containers.sandbox
+        gone = gone or bool(view.unmountable)  # its program has never started
         return gone or view.containers.failures <= charged

@@ -145,7 +145,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
     redis = ["--redis-image=redis:7.2-alpine", f"--redis-resources={resources}"]
     assert container["args"] == [
         f"--launcher-image={LAUNCHER_IMAGE}",
-        "--launcher-delivery=InitContainer",
+        "--launcher-delivery=Auto",
         "--cluster-domain=cluster.local",
         "--lost-node-seconds=30",
         *redis,

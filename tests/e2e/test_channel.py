@@ -6,8 +6,8 @@ import pytest
 from archives import archive
 from cluster import Cluster
 from cluster.enforcement import enforced
-from identity import identities, running
-from jobs import peers
+from identity import identities, kill_program, running
+from jobs import LIGHT, peers
 from manifests import GROUP
 from release import install
 from sockets import mesh, until_edges
@@ -17,14 +17,6 @@ pytestmark = pytest.mark.e2e
 
 PORTS = (50515,)
 IPS = f"{GROUP}/node-ips"
-# Kills the program, but not the launcher, which is process 1 (nor the shell that runs this).
-KILL = """
-for each in /proc/[0-9]*; do
-  [ "$each" = /proc/1 ] && continue
-  grep -q 'light[-]peer' "$each/cmdline" && kill -9 "${each#/proc/}"
-done
-true
-"""
 # Pods may connect to each other, but to nothing else.
 CLOSED: Body = {
     "apiVersion": "networking.k8s.io/v1",
@@ -38,6 +30,19 @@ CLOSED: Body = {
 }
 
 
+# The policy controller needs a moment for each new pod. Until then, a launcher could connect.
+UNTIL_CLOSED: Body = {
+    "name": "until-closed",
+    "image": LIGHT,
+    "imagePullPolicy": "IfNotPresent",
+    "command": ["/bin/bash", "-c"],
+    "args": [
+        "while timeout 0.5 bash -c '</dev/tcp/dijob-channel.dijob-system.svc.cluster.local/8082';"
+        " do sleep 0.1; done"
+    ],
+}
+
+
 def listed(space: Space) -> set[bool]:
     """Return whether the pods have a peer list in their annotations."""
     return {IPS in (pod["metadata"].get("annotations") or {}) for pod in space.pods("world")}
@@ -48,7 +53,7 @@ def test_a_job_starts_without_a_write_to_its_pods(space: Space) -> None:
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
     assert listed(space) == {False}
     for pod in space.pods("world"):
-        assert [each["name"] for each in pod["spec"]["initContainers"]] == ["dijob-launcher"]
+        assert not pod["spec"].get("initContainers")
     told = space.execute("world-1", "/run/dijob/bin/launch", "printenv", "DI_NODE_IPS")
     assert told.strip() == ",".join(space.ips("world"))
 
@@ -88,7 +93,7 @@ def test_a_program_restarts_while_there_is_no_operator(space: Space) -> None:
     """The launcher has kept the list. It waits 30 s for an operator that counts the failure."""
     running(space, replicas=2, backoffLimit=3)
     with without_operator(space.cluster):
-        space.execute("world-1", "bash", "-c", KILL)
+        kill_program(space, "world-1")
         space.until("the program runs again", lambda: restarted(space), 90)
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
@@ -103,7 +108,8 @@ def test_if_a_policy_blocks_the_channel_the_lists_are_annotations(
 ) -> None:
     with enforced(cluster):
         space.apply(CLOSED)
-        space.apply(peers("world", "--forever", replicas=2))
+        pod = {"initContainers": [UNTIL_CLOSED]}
+        space.apply(peers("world", "--forever", pod=pod, replicas=2))
         waited = space.until_true("world", "PeersReady", 60)
         measured("seconds until a job without a channel runs", f"{waited:.1f}")
         assert listed(space) == {True}
@@ -126,7 +132,7 @@ def test_a_release_without_a_channel_uses_gates(space: Space, cluster: Cluster) 
         space.until_true("gated", "PeersReady", 60)
         for pod in space.pods("gated"):
             names = [each["name"] for each in pod["spec"]["initContainers"]]
-            assert names == ["dijob-launcher", "dijob-gate"]
+            assert names == ["dijob-gate"]
         # The running pods of the former release lose their connection, and nothing else.
         space.kubectl("delete", "pod", "world-1", "--wait=false")
         space.until("the second list is active", lambda: second_list(space), 90)

@@ -109,6 +109,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
                 await claims.begin()
                 group.create_task(claims.run())
             group.create_task(reconciler.foreign_pods.run(served))
+            await reconciler.delivery.begin(api)
             reconciler.launchers.serve()
             await queue.run()
 

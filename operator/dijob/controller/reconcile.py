@@ -15,6 +15,7 @@ from dijob.api.problems import SpecError
 from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs, version_key
 from dijob.controller.channel.launchers import Launchers
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.event_reader import EventReader
 from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory, Memories
@@ -52,10 +53,11 @@ class Reconciler:
         self._children = children
         self.foreign_pods = ForeignPods(api, children, clock)
         self.launchers = Launchers(children.pods, clock, enabled=bool(options.channel))
+        self.delivery = LauncherDelivery(options)
         self._observer = Observer(
-            children, self.launchers, self.foreign_pods, api.throttle, options
+            children, self.launchers, self.foreign_pods, api.throttle, self.delivery
         )
-        self._actor = Actor(api, children, options, clock, self.launchers)
+        self._actor = Actor(api, children, self.delivery, clock, self.launchers)
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)

@@ -19,10 +19,11 @@ LAUNCHER_IMAGE = f"dijob/launcher:{__version__}"
 
 class Delivery(StrEnum):
     """How the launcher's programs get into a pod: an init container copies them into an emptyDir,
-    or the kubelet mounts their image (KEP-4639: enabled by default since Kubernetes 1.35, with
-    containerd 2.1).
+    or the kubelet mounts their image (KEP-4639: always enabled since Kubernetes 1.36, with
+    containerd 2.1). With AUTO, the operator decides (controller/observe/delivery.py).
     """
 
+    AUTO = "Auto"
     INIT_CONTAINER = "InitContainer"
     IMAGE_VOLUME = "ImageVolume"
 
@@ -32,14 +33,15 @@ class Options:
     """The operator's settings.
 
     `launcher_image` contains the programs of images/launcher, and `launcher_delivery` says how they
-    get into each rank's pod. `cluster_domain` is the domain of Service names. `priority_classes`
-    maps values of spec.priority to names of priority classes; a missing value, or "", means none.
-    `redis_image` has redis-server in its PATH, and `redis_resources` are the resources of its
-    container. `server_url` is the URL of the HTTP server for jobs (dijob.server); "": there is
-    none. `isolates`: each job gets a NetworkPolicy, except on the host network (is_isolated).
-    `lost_node_seconds` is how long pods stay on an unreachable node, unless their job sets a
-    different time. `channel` is the address ("HOST:PORT") at which launchers reach the operator
-    (controller/channel); "": all pods have a gate, and get their peer lists as annotations.
+    get into each rank's pod; no pod is rendered with AUTO. `cluster_domain` is the domain of
+    Service names. `priority_classes` maps values of spec.priority to names of priority classes; a
+    missing value, or "", means none. `redis_image` has redis-server in its PATH, and
+    `redis_resources` are the resources of its container. `server_url` is the URL of the HTTP server
+    for jobs (dijob.server); "": there is none. `isolates`: each job gets a NetworkPolicy, except on
+    the host network (is_isolated). `lost_node_seconds` is how long pods stay on an unreachable
+    node, unless their job sets a different time. `channel` is the address ("HOST:PORT") at which
+    launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
+    lists as annotations.
     """
 
     launcher_image: str = LAUNCHER_IMAGE

@@ -76,6 +76,13 @@ class AddressesReady(Reason):
         " accepted the pod within 10 s",
         "remove the cause that the message names; the job continues by itself",
     )
+    LauncherNotMounted = problem(
+        "a node cannot mount the launcher's image in a pod, because its kubelet or its container"
+        " runtime has no image volumes. The operator re-creates the pod with an init container,"
+        " which copies the launcher. This does not count against `backoffLimit`",
+        f"{_HEALS}. The chart value `launcher.delivery: InitContainer` avoids the failed start"
+        " after each restart of the operator",
+    )
     NoRoom = problem(
         "no rank of the job is running, and a rank below `minReplicas` found no node, or no room in"
         " a quota, within `scheduleTimeoutSeconds`. If a quota is full, the job deletes all its"

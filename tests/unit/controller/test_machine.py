@@ -2,6 +2,8 @@
 docs/decisions/005-model-based-tests.md).
 """
 
+from typing import Any
+
 import pytest
 from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import settings
@@ -38,6 +40,7 @@ from simulator.core_bugs import (
     unrequested_restarts_are_forgotten,
 )
 from simulator.driving import Faults
+from simulator.kubelet import NOT_FOUND, NOT_MOUNTED
 from simulator.state_machine import Chaos
 from simulator.stories import CHANNEL, LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
 
@@ -82,6 +85,15 @@ def test_stories_with_a_channel(story: str) -> None:
 )
 def test_stories_with_a_channel_that_is_blocked(story: str) -> None:
     play_with_each_kill(story, **CHANNEL, blocked=True)
+
+
+@pytest.mark.parametrize("error", [NOT_MOUNTED, NOT_FOUND], ids=["not mounted", "not found"])
+@pytest.mark.parametrize("shape", [{}, CHANNEL], ids=["gate", "channel"])
+@pytest.mark.parametrize("story", ["starts", "pod deleted by hand", "crashes until it fails"])
+def test_stories_on_nodes_that_cannot_mount_the_launcher(
+    story: str, shape: dict[str, Any], error: tuple[str, str]
+) -> None:
+    play_with_each_kill(story, **shape, no_mount=error)
 
 
 @pytest.mark.parametrize("story", LIVES)

@@ -11,6 +11,7 @@ import pytest
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.controller.cache.children import Children
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.actor import Actor
 from dijob.core.actions import CreatePod
@@ -76,7 +77,7 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
     created.
     """
     children, memory, created = Children.of(()), JobMemory(), dict[int, float]()
-    hands = Actor(api.api(), children, Options(), Told(api))
+    hands = Actor(api.api(), children, LauncherDelivery(Options()), Told(api))
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
         pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))
         seen = Observed(pods, rejections=dict(memory.rejections), creations=dict(memory.creations))

@@ -7,6 +7,7 @@ import pytest
 from dijob.api.model import Metadata
 from dijob.api.status import Status
 from dijob.controller.cache.children import Children
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.reconcile import Reconciler
 from dijob.controller.write.actor import Actor
@@ -159,7 +160,7 @@ async def test_published_lists_earn_reminders_for_all_jobs() -> None:
     api, children = FakeApi(), Children.of(())
     for rank in range(20):
         children.pods.show(pod_body(rank, job(replicas=20)))
-    actor = Actor(api.api(), children, Options())
+    actor = Actor(api.api(), children, LauncherDelivery(Options()))
     lists = tuple(gives(rank, 1, "10.0.0.1") for rank in range(20))
     reminders = tuple(RemindPod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
     await actor.carry_out(job(), lists, JobMemory())

@@ -11,7 +11,7 @@ from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.client import RankPod
 from dijob.core.members import format_count, format_ranks
-from dijob.core.observed.complaints import wanted_image
+from dijob.core.observed.complaints import unpulled_image
 from dijob.core.observed.endings import how_it_ended, read_ending
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, parse_termination
 from dijob.core.observed.unready import find_unready
@@ -205,7 +205,7 @@ def check_images(evidence: Evidence) -> Iterator[Finding]:
         if waiting.get("reason") in _PULL_REASONS:
             # A registry may answer with an HTML page.
             message = " ".join(str(waiting.get("message", "")).split())[:300]
-            image = wanted_image(pod.body.get("spec") or {}, one)
+            image = unpulled_image(pod.body.get("spec") or {}, one)
             causes.setdefault((image, waiting["reason"], message), []).append(pod.rank)
     for (image, reason, message), ranks in causes.items():
         yield problem(

@@ -84,7 +84,9 @@ class EventReader:
         for pod in events_due(pods, memory.due, now, latency)[:READ_AT_ONCE]:
             again = pace.write_interval(READ_AGAIN_SECONDS, latency)
             memory.due[pod.uid] = now + timedelta(seconds=again)
-            text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
+            text, first = pod_events.newest_warning(
+                await self._events(job, pod), pod.made.main, pod.made.image_volumes
+            )
             age = seconds_since(first, now)
             # The problem behind a recent warning may resolve on its own (complaints.py), so the
             # events are read again before the warning is reported.

@@ -3,18 +3,21 @@
 The plan is a pure function, so everything that it depends on must be in `Observed`.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from dijob.api.model import DIJob
 from dijob.controller.cache.children import Children
 from dijob.controller.channel.launchers import Launchers
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
 from dijob.core.observed import complaints, pod_events
+from dijob.core.observed.mounting import mount_warning
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Isolation, Observed, Pod, Room, Throttling
-from dijob.core.options import Options, is_isolated, option_warnings
+from dijob.core.options import is_isolated, option_warnings
 from dijob.kube.throttle import Throttle
 
 
@@ -27,18 +30,20 @@ class Observer:
         launchers: Launchers,
         foreign_pods: ForeignPods,
         throttle: Throttle,
-        options: Options,
+        delivery: LauncherDelivery,
     ) -> None:
+        self._delivery = delivery
         self._launchers = launchers
         self._children = children
         self._foreign_pods = foreign_pods
         self._throttle = throttle
-        self._options = options
+        self._options = delivery.options
 
     def observe(self, job: DIJob, memory: JobMemory, now: datetime) -> Observed:
         """Return everything that is known about a job, and add new facts to the job's memory."""
         owner = job.metadata.owner_key
         seen = self._launchers.views(self._children.pods.of(owner))
+        seen = [self._mounted(pod, memory) for pod in seen]
         pods, unranked = by_rank(seen, gang_of(job))
         # The memory learns from the pods before it is copied into the result below.
         memory.first_seen = memory.first_seen or now
@@ -72,6 +77,14 @@ class Observer:
             isolation=Isolation(is_isolated(job, self._options), self._children.policies(job)),
             warnings={uid: text for uid, text in memory.pods.warnings.items() if uid in silent},
         )
+
+    def _mounted(self, pod: Pod, memory: JobMemory) -> Pod:
+        """Return the view of a pod, which says that the pod must be re-created if its node cannot
+        mount the launcher's image. Only an event shows this if the kubelet is too old.
+        """
+        failure = pod.unmountable or mount_warning(memory.pods.warnings.get(pod.uid, ""))
+        why = self._delivery.judge(pod, failure) if failure else ""
+        return pod if why == pod.unmountable else replace(pod, unmountable=why)
 
     def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
         """Return the view of a pod. It names the probe that is failing or that killed the

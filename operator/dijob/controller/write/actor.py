@@ -12,6 +12,7 @@ from dijob.api.model import DIJob
 from dijob.controller import metrics
 from dijob.controller.cache.children import Children
 from dijob.controller.channel.launchers import Launchers
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
 from dijob.controller.write.creation import Creator
@@ -36,7 +37,6 @@ from dijob.core.actions import (
 )
 from dijob.core.addresses import NO_LIST
 from dijob.core.observed.views import Pod
-from dijob.core.options import Options
 from dijob.core.render.annotations import addresses_patch, end_patch
 from dijob.kube.api import Api, Json, RequestError
 from dijob.kube.kinds import JOBS, POLICIES
@@ -53,12 +53,12 @@ class Actor:
         self,
         api: Api,
         children: Children,
-        options: Options,
+        delivery: LauncherDelivery,
         clock: Clock = SYSTEM,
         launchers: Launchers | None = None,
     ) -> None:
         self._launchers = launchers or Launchers(children.pods, clock)
-        self.creator = Creator(api, children, options, clock)
+        self.creator = Creator(api, children, delivery, clock)
         self._api = api
         self._children = children
         self._pods = children.pods

@@ -10,9 +10,11 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import replace
 
 from dijob.api.model import DIJob
 from dijob.controller.cache.children import Children
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
 from dijob.core.actions import CreateShared
@@ -21,7 +23,6 @@ from dijob.core.observed import rejections
 from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
-from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
 from dijob.kube.api import Api, Json, RequestError
 from dijob.kube.kinds import CHILDREN, PODS
@@ -36,10 +37,13 @@ KEY_BYTES = 18
 class Creator:
     """Creates pods and shared objects. Rejections are noted in the memory of the job."""
 
-    def __init__(self, api: Api, children: Children, options: Options, clock: Clock) -> None:
+    def __init__(
+        self, api: Api, children: Children, delivery: LauncherDelivery, clock: Clock
+    ) -> None:
+        self._delivery = delivery
         self._api = api
         self._children = children
-        self._options = options
+        self._options = delivery.options
         self._clock = clock
 
     async def find_hidden(
@@ -85,12 +89,31 @@ class Creator:
                 if rejection := batch.refusal_of(member.name):
                     batch.memory.rejections[f"pod/{member.name}"] = rejection
                     return
-                key = secrets.token_urlsafe(KEY_BYTES) if self._options.channel else ""
-                manifest = pod_manifest(batch.job, member, self._options, key)
-                made = await self._create(batch, manifest)
+                made = await self._create_pod(batch, member)
                 batch.answered(member.name, batch.memory.rejections.get(f"pod/{member.name}"))
                 if not made:
                     return
+
+    async def _create_pod(self, batch: Batch, member: GangMember) -> bool:
+        """Create one pod; return as `_create`. If the API server rejects the pod's image volume,
+        create the pod with an init container.
+        """
+        space, key = batch.job.metadata.namespace, f"pod/{member.name}"
+        secret = secrets.token_urlsafe(KEY_BYTES) if self._options.channel else ""
+        manifest = pod_manifest(batch.job, member, self._delivery.options_in(space), secret)
+        if await self._create(batch, manifest):
+            return True
+        noted, before = batch.memory.rejections, batch.memory.rejections.get(key)
+        if before is None or not self._delivery.may_cause(space, before):
+            return False
+        manifest = pod_manifest(batch.job, member, self._delivery.fallback(), secret)
+        if await self._create(batch, manifest):
+            self._delivery.reject(space, before.message)
+            return True
+        if key in noted:
+            # Both attempts count as one.
+            noted[key] = replace(noted[key], attempts=before.attempts, retry_at=before.retry_at)
+        return False
 
     async def create_shared(self, batch: Batch, action: CreateShared) -> None:
         """Create the objects one after the other, and stop at the first rejection."""

@@ -202,11 +202,13 @@ def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     """Return how many failures of a pod are new.
 
     For a disrupted pod that has not succeeded, the result is 1 if a rule matches the disruption and
-    the disruption has not been counted yet, else 0. If the pod is being deleted for another reason,
-    the result is 0. Otherwise, it is the number of failures of its containers that have not been
-    counted. Init containers are counted separately, because once they succeed, their status no
-    longer shows how often they failed.
+    the disruption has not been counted yet, else 0. The result is also 0 if the pod is being
+    deleted for another reason, or if its node cannot mount the launcher's image. Otherwise, it is
+    the number of failures of its containers that have not been counted. Init containers are counted
+    separately, because once they succeed, their status no longer shows how often they failed.
     """
+    if pod.unmountable:
+        return 0
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
     if pod.deleting:

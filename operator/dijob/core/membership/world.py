@@ -166,5 +166,6 @@ class World:
         # name.
         over = pod.failed or pod.containers.succeeded
         # A foreign pod must be deleted, because the operator creates the pod of this name itself.
-        over = over or pod.made.foreign
+        # A pod whose node cannot mount the launcher's image is re-created with an init container.
+        over = over or pod.made.foreign or bool(pod.unmountable)
         return over or rank in self.ranks_to_recreate or rank >= self.gang.size

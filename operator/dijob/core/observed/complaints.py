@@ -17,6 +17,7 @@ from dijob.api.printed import one_line
 from dijob.core.observed.containers import renewed_for
 from dijob.core.observed.disruptions import REJECTED
 from dijob.core.observed.endings import read_ending
+from dijob.core.observed.mounting import image_volumes
 from dijob.core.observed.remedies import with_remedy
 from dijob.core.observed.views import Pod
 
@@ -32,7 +33,7 @@ IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageI
 # failed.
 _REPEATS = tuple(f"Error: {reason}" for reason in PULL_REASONS)
 _NOT_PULLED = re.compile(r'Failed to pull image "([^"]+)": ')
-_WAITS = re.compile(r"container \S+: (?!CrashLoopBackOff)")
+_WAITS = re.compile(r"(?:container|volume) \S+: (?!CrashLoopBackOff)")
 # The container's name in the fieldPath of an event.
 _ABOUT = re.compile(r"\{(.+)\}$")
 # Waiting reasons of a normal start.
@@ -61,7 +62,7 @@ def pod_complaint(spec: Body, status: Body, main: str = "") -> str:
     containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *given)
     return next(
         (
-            with_remedy(f"container {_user_container(c, given)}{text}")
+            with_remedy(f"{_subject(spec, c, given)}{text}")
             for c in containers
             if (text := _container_complaint(spec, c, main))
         ),
@@ -76,9 +77,9 @@ def is_retried(complaint: str) -> bool:
     return _WAITS.match(complaint) is not None
 
 
-def event_warning(event: Body, main: str) -> str:
-    """Return the message of an event about a pod with this main container; "" if the event only
-    repeats another one.
+def event_warning(event: Body, main: str, volumes: tuple[tuple[str, str], ...] = ()) -> str:
+    """Return the message of an event about a pod with this main container and these image volumes
+    (pairs of image and name); "" if the event only repeats another one.
 
     If a kubelet cannot pull an image, an event reports this at once, and the pod's status ten
     seconds later. The message is the same for both.
@@ -89,9 +90,30 @@ def event_warning(event: Body, main: str) -> str:
     if not (image := _NOT_PULLED.match(message)):
         return with_remedy(_join_reason(reason, message))
     about = _ABOUT.search(str((event.get("involvedObject") or {}).get("fieldPath") or ""))
+    if not about and (volume := dict(volumes).get(image[1])):
+        return f"volume {volume}: {_pull_failure(image[1], message[image.end() :])}"
     name = about[1] if about else main
     container = main if name == names.GATE_CONTAINER else name
     return f"container {container}: {_pull_failure(image[1], message[image.end() :])}"
+
+
+def _subject(spec: Body, container: Body, main: Iterable[Body]) -> str:
+    """Return what a message about a container reports: the container, or an image volume whose
+    image cannot be pulled. The kubelet reports that for the containers that mount the volume.
+    """
+    volume = _missing_volume(spec, container)
+    return f"volume {volume[1]}" if volume else f"container {_user_container(container, main)}"
+
+
+def _missing_volume(spec: Body, container: Body) -> tuple[str, str] | None:
+    """Return the image and the name of the volume whose image cannot be pulled; None if it is the
+    image of the container.
+    """
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    message, own = str(waiting.get("message") or ""), wanted_image(spec, container)
+    if waiting.get("reason") not in IMAGE_REASONS or (own and own in message):
+        return None
+    return next((each for each in image_volumes(spec) if each[0] and each[0] in message), None)
 
 
 def _user_container(container: Body, main: Iterable[Body]) -> str:
@@ -116,7 +138,7 @@ def _container_complaint(spec: Body, container: Body, main: str) -> str:
     reason, message = waiting.get("reason", ""), waiting.get("message") or ""
     last = (container.get("lastState") or {}).get("terminated")
     if reason in PULL_REASONS:
-        return f": {_pull_failure(wanted_image(spec, container), message)}"
+        return f": {_pull_failure(unpulled_image(spec, container), message)}"
     if reason == "CrashLoopBackOff" and last:
         words = read_ending(spec, container, last).words
         return f" {words}, and restarts after a back-off (CrashLoopBackOff)"
@@ -135,6 +157,12 @@ def wanted_image(spec: Body, container: Body) -> str:
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     wanted = (c.get("image") for c in every if c.get("name") == container.get("name"))
     return str(next(wanted, None) or container.get("image") or "")
+
+
+def unpulled_image(spec: Body, container: Body) -> str:
+    """Return the image that keeps a container from starting: its own, or that of a volume."""
+    volume = _missing_volume(spec, container)
+    return volume[0] if volume else wanted_image(spec, container)
 
 
 def _pull_failure(image: str, message: str) -> str:

@@ -29,6 +29,12 @@ LAUNCHER_IMAGE_REMEDY = (
     " registry the template also needs imagePullSecrets"
 )
 
+# The error itself differs for each pod. The operator's log has the first one.
+NOT_MOUNTED = (
+    "its node cannot mount the launcher's image, so its pod is re-created with an init container"
+    " (the operator's log has the error)"
+)
+
 REFUSED_REASONS = {
     RejectionCause.TAKEN: PodsCreated.PodNameTaken,
     RejectionCause.TERMINATING: PodsCreated.WaitingForOldPod,
@@ -155,6 +161,8 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
         if name in observed.room.released:
             return "its pod was deleted to free a node for a lower rank"
         return rejected or "its pod is being created"
+    if pod.unmountable:
+        return NOT_MOUNTED
     if pod.deleting:
         return rejected if rejected and not pod.has_started else old_pod(pod, now)
     if pod.has_list:
@@ -210,6 +218,7 @@ def _cluster_hint(pod: Pod, observed: Observed) -> str:
     problem, add advice, because users cannot know where that image is configured.
     """
     text = pod.complaint or observed.warnings.get(pod.uid, "")
+    # The init container and the image volume have the same name.
     if names.LAUNCHER_CONTAINER in text and PULL_REASONS[0] in text:
         return f"{text} (the operator's own image: {LAUNCHER_IMAGE_REMEDY})"
     return text

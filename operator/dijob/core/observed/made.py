@@ -14,6 +14,7 @@ from dijob import names
 from dijob.api.command import Command, listen_port
 from dijob.api.numbers import parse_natural
 from dijob.core.observed.containers import OURS, sidecar_names, uncounted_containers
+from dijob.core.observed.mounting import image_volumes
 from dijob.core.observed.shape import shape_of
 from dijob.core.observed.views import MadeWith
 from dijob.pod import CHANNEL, DIR, KILL_SECONDS, LAUNCH, POD_DIR, RESTART_POLICY
@@ -43,6 +44,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         shape=shape_of(spec, uncounted_containers(spec), status),
         labelled=labelled,
         rank_label=rank,
+        image_volumes=_share_volumes(image_volumes(spec)),
         channel_key=_channel_key(_find_variable(spec, name, CHANNEL).get("value", "")),
     )
 
@@ -146,6 +148,12 @@ def _share_set(names_: frozenset[str]) -> frozenset[str]:
     few different sets.
     """
     return names_
+
+
+@lru_cache(maxsize=256)
+def _share_volumes(volumes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return one shared object for equal values, like _share_set."""
+    return volumes
 
 
 def _probed_containers(spec: Body) -> frozenset[str]:

@@ -17,6 +17,7 @@ from dijob.core.observed.complaints import pod_complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.made import controller_of, made_with, parse_number, starts_launcher
+from dijob.core.observed.mounting import mount_failure
 from dijob.core.observed.scheduling import pod_condition
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.unready import find_unready
@@ -117,6 +118,7 @@ def parse_pod(body: Body) -> Pod:
         deleting=bool(meta.get("deletionTimestamp")),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
         complaint=scheduling.describe_gates(spec) or pod_complaint(spec, status, made.main),
+        unmountable=mount_failure(spec, status, made.main),
         unready=find_unready(spec, status, made.main),
         unready_since=_unready_since(status) if made.channel_key else "",
         copy=list_copy(annotations),

@@ -27,13 +27,16 @@ KILLED = re.compile(r"Container (\S+) failed (liveness|startup) probe")
 PROBED = re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored[^:]*): *(.*)", re.DOTALL)
 
 
-def newest_warning(events: Iterable[Body], main: str) -> tuple[str, str]:
-    """Return the newest warning about a pod with this main container, and when it first occurred
-    ("": unknown). The text is "" if there is no warning, or if the kubelet has made progress since.
+def newest_warning(
+    events: Iterable[Body], main: str, volumes: tuple[tuple[str, str], ...] = ()
+) -> tuple[str, str]:
+    """Return the newest warning about a pod with this main container and these image volumes, and
+    when it first occurred ("": unknown). The text is "" if there is no warning, or if the kubelet
+    has made progress since.
     """
     events = sorted(events, key=_last_occurrence, reverse=True)
     for event in events:
-        if event.get("type") == "Warning" and (text := event_warning(event, main)):
+        if event.get("type") == "Warning" and (text := event_warning(event, main, volumes)):
             return text, str(event.get("firstTimestamp") or event.get("eventTime") or "")
         # A retry of a failed pull is not progress.
         if event.get("reason") in PROGRESS and not _pull_failed(events, main):

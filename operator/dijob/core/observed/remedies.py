@@ -19,6 +19,11 @@ _NOT_PROCESS_1: Final = re.compile(
 _REMEDIES: Final = (
     (_NOT_PROCESS_1, 'set launcher: "Off", because the launcher runs as process 1'),
     (
+        re.compile(r'ImageVolumeMountFailed|failed to (?:mkdir|stat) ""|mount\.HostPath is empty'),
+        "the node's container runtime cannot mount images: if the template has no image volume, set"
+        " the chart value launcher.delivery to InitContainer",
+    ),
+    (
         re.compile(r"\bexec\b.*: argument list too long"),
         "too large for Linux: remove `enableServiceLinks: true` from the template, because this"
         " setting adds variables for each Service",

@@ -33,6 +33,7 @@ class MadeWith:
     process to exit. `has_others`: it has containers besides the main one. `sidecars`: some
     containers always restart. `probed` are the containers that the kubelet kills if a probe fails.
     `foreign`: it lacks what every pod of a rank has, so the operator has not created it.
+    `image_volumes` are pairs of the image and the name of a volume.
     `channel_key` is the key with which its launcher and the operator authenticate each other; "":
     the pod has a gate instead.
 
@@ -54,6 +55,7 @@ class MadeWith:
     probed: frozenset[str] = frozenset()
     shape: str = ""
     labelled: bool = True
+    image_volumes: tuple[tuple[str, str], ...] = ()
     channel_key: str = ""
     rank_label: str = ""
 
@@ -106,9 +108,11 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unready` is what keeps it from being Ready, other than its program. `unready_since` is
-    when it ceased to be Ready ("": it is Ready, or has no channel). `ending_soon`: it has the
-    deadline that ends it and keeps its logs. `copy` is its copy of the peer list.
+    run. `unmountable` is why its node cannot mount the launcher's image, if the pod must therefore
+    be re-created with an init container ("": it need not be). `unready` is what keeps it from being
+    Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is Ready,
+    or has no channel). `ending_soon`: it has the deadline that ends it and keeps its logs. `copy`
+    is its copy of the peer list.
     """
 
     rank: int
@@ -122,6 +126,7 @@ class Pod:
     deleting: bool = False
     ending_soon: bool = False
     complaint: str = ""
+    unmountable: str = ""
     unready: Unready | None = None
     unready_since: str = ""
     copy: ListCopy = field(default_factory=ListCopy)

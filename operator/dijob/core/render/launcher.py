@@ -32,7 +32,7 @@ def launcher_containers(
     unless the kubelet mounts their image, and the gate. `waits` are variables of the gate; None if
     the pod has no gate.
     """
-    installs = options.launcher_delivery is Delivery.INIT_CONTAINER
+    installs = options.launcher_delivery is not Delivery.IMAGE_VOLUME
     ours = [_installer_container(main, options)] if installs else []
     if waits is not None:
         gate = _gate_container(main, gang, member, options)

@@ -128,6 +128,8 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
         message = f"all ranks have addresses and are waiting for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
     reason = AddressesReady.AddressMissing if _is_stuck(ctx) else AddressesReady.Gathering
+    if any(pod.unmountable for pod in world.pods.values()):
+        reason = AddressesReady.LauncherNotMounted
     return Fact(reason, lacking + _describe_start(ctx))
 
 

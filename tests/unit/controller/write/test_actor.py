@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from dijob.controller.cache.children import Children
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.actor import Actor
 from dijob.core.actions import CreatePod, DeletePod, ForceDeletePod, OfPod, ReleasePod
@@ -48,7 +49,7 @@ class MetadataOnly(FakeApi):
 
 async def test_a_created_object_is_stored_from_its_manifest() -> None:
     owner, children = job({"containers": [container()], "nodeName": "absent"}), Children.of(())
-    actor = Actor(MetadataOnly().api(), children, Options())
+    actor = Actor(MetadataOnly().api(), children, LauncherDelivery(Options()))
     await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), JobMemory())
     (pod,) = children.pods.of(owner.metadata.owner_key)
     assert (pod.uid, pod.version, pod.placement.node) == ("uid-0", "7", "absent")
@@ -71,7 +72,7 @@ class WatchIsFaster(MetadataOnly):
 async def test_the_response_to_a_creation_does_not_replace_the_watchs_object() -> None:
     owner, api = job(), WatchIsFaster()
     api.children = Children.of(())
-    actor = Actor(api.api(), api.children, Options())
+    actor = Actor(api.api(), api.children, LauncherDelivery(Options()))
     await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), JobMemory())
     (pod,) = api.children.pods.of(owner.metadata.owner_key)
     assert pod.placement.unacknowledged == ""
@@ -90,7 +91,7 @@ async def test_a_rejection_that_applies_to_all_pods_costs_few_requests(
     room: int, refused_before: bool, asked: int, made: int
 ) -> None:
     api, children, memory = Quota(), Children.of(()), JobMemory()
-    actor = Actor(api.api(), children, Options())
+    actor = Actor(api.api(), children, LauncherDelivery(Options()))
     actions = tuple(CreatePod(member) for member in gang_of(OWNER).members)
     if refused_before:
         await actor.carry_out(OWNER, actions, memory)
@@ -119,7 +120,7 @@ async def test_a_pod_is_changed_only_in_the_known_version(action: OfPod) -> None
         JobMemory(),
     )
     children.pods.show(pod_body(0))
-    actor, owner = Actor(api.api(), children, Options()), job()
+    actor, owner = Actor(api.api(), children, LauncherDelivery(Options())), job()
     await actor.carry_out(owner, (action,), memory)
     (_, _, asked), _ = api.calls
     assert "7" in (asked.get("version"), asked.get("metadata", {}).get("resourceVersion"))
@@ -136,6 +137,6 @@ async def test_a_failed_release_is_forgotten(status: int, kept: bool) -> None:
     api = FakeApi(rejections=[RequestError(status, "", "no")])
     children, memory = Children.of(()), JobMemory()
     children.pods.show(pod_body(0))
-    actor = Actor(api.api(), children, Options())
+    actor = Actor(api.api(), children, LauncherDelivery(Options()))
     await actor.carry_out(job(), (ReleasePod("job-0", "uid-0"),), memory)
     assert memory.released == ({"job-0"} if kept else set())

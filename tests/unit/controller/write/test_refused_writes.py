@@ -2,6 +2,7 @@
 
 import pytest
 from dijob.api.status import Status
+from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.reconcile import Reconciler
 from dijob.controller.write.actor import Actor
@@ -17,7 +18,7 @@ from samples.builders import OWNER, Body, job, job_body, listed, view
 async def test_a_rejected_change_is_remembered_until_it_is_accepted() -> None:
     api, memory = Protected(protected={"job-1"}), JobMemory()
     known = children(*(view(rank) for rank in range(3)))
-    actor = Actor(api.api(), known, Options())
+    actor = Actor(api.api(), known, LauncherDelivery(Options()))
     actions = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
     assert (await actor.carry_out(job(), actions, memory)).error is None
     assert {key: (no.why, no.message) for key, no in memory.rejections.items()} == {
@@ -40,7 +41,7 @@ DELETIONS = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(MANY
 async def test_one_of_many_rejected_changes_is_retried_first() -> None:
     api, memory = Protected(protected={action.name for action in DELETIONS}), JobMemory()
     known = children()
-    actor = Actor(api.api(), known, Options())
+    actor = Actor(api.api(), known, LauncherDelivery(Options()))
     await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
     assert len(api.asked("DELETE")) == MANY
     api.calls.clear()
@@ -60,7 +61,7 @@ async def test_one_of_many_rejected_changes_is_retried_first() -> None:
 async def test_a_rejected_kind_of_change_does_not_delay_other_kinds() -> None:
     api, memory = Protected(protected={"job-0"}), JobMemory()
     known = children()
-    actor = Actor(api.api(), known, Options())
+    actor = Actor(api.api(), known, LauncherDelivery(Options()))
     actions = (DeletePod("job-0", "uid-0"), EndPod("job-1", "uid-1"))
     for _ in range(2):
         await actor.carry_out(job(), actions, memory)
@@ -131,7 +132,7 @@ class Deaf(Protected):
 
 async def test_a_namesake_that_cannot_be_read_is_a_rejection_too() -> None:
     api, memory, known = Deaf(), JobMemory(), children()
-    actor = Actor(api.api(), known, Options())
+    actor = Actor(api.api(), known, LauncherDelivery(Options()))
     outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)
     assert outcome.error is None
     assert memory.rejections["pod/job-0"].message == "try later"
