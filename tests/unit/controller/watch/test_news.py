@@ -1,6 +1,7 @@
 """When a job is queued after a change of its children."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from dijob.controller.cache.children import Children
@@ -60,11 +61,11 @@ class Lab:
         return self.queue.delays[-1]
 
 
-def starting(rank: int, **fields: str) -> Pod:
+def starting(rank: int, **fields: Any) -> Pod:
     return view(rank, **{"ip": "", "version": "1", **fields})
 
 
-def running(rank: int, **fields: str) -> Pod:
+def running(rank: int, **fields: Any) -> Pod:
     return view(rank, **{"phase": "Running", "version": "2", "started": STARTED, **fields})
 
 
