@@ -145,6 +145,16 @@ func (c *Channel) Said() map[string]string {
 	return maps.Clone(c.said)
 }
 
+// Connected returns whether there is a connection to the operator. It may have been lost without a sign for some seconds.
+func (c *Channel) Connected() bool {
+	if c == nil {
+		return false
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.link != nil
+}
+
 // Changed receives a value after Said has changed.
 func (c *Channel) Changed() <-chan struct{} {
 	if c == nil {

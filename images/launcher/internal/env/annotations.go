@@ -19,7 +19,7 @@ const AnnotationPrefix = "diengine.opendilab.org/"
 //
 // In a pod without a gate, the operator's newest response to the launcher counts instead, unless the file has a newer list.
 func Annotations() map[string]string {
-	return Newest(fileAnnotations(), StoredResponse())
+	return Newest(FileAnnotations(), StoredResponse())
 }
 
 // StoredResponse returns the operator's newest response that a launcher has stored; nil if there is none.
@@ -47,7 +47,8 @@ func Newest(file, said map[string]string) map[string]string {
 	return found
 }
 
-func fileAnnotations() map[string]string {
+// FileAnnotations returns the annotations in the kubelet's file only.
+func FileAnnotations() map[string]string {
 	text, err := os.ReadFile(filepath.Join(PodFolder, "annotations"))
 	if err != nil {
 		return nil

@@ -22,6 +22,8 @@ const (
 	renewalExit = 85
 	// How often the launcher checks whether signalled processes have ended. Short, because it delays the pod's end.
 	endPoll = 20 * time.Millisecond
+	// With a connection to the operator, every how many ticks the launcher looks for a new list in the kubelet's file.
+	connectedTicks = 10
 )
 
 // run is one run of the user's command.
@@ -180,8 +182,13 @@ func prepareWithoutGate() error {
 	return nil
 }
 
-// annotations returns the newest annotations of the pod. The channel's own copy counts if the volume is full.
-func (r *run) annotations() map[string]string { return env.Newest(env.Annotations(), r.channel.Said()) }
+// annotations returns the newest annotations of the pod. With a channel, the stored response is not read: the channel has it.
+func (r *run) annotations() map[string]string {
+	if r.channel == nil {
+		return env.Annotations()
+	}
+	return env.Newest(env.FileAnnotations(), r.channel.Said())
+}
 
 // listsThisPod returns whether a peer list contains this pod's current address.
 func listsThisPod(list string) bool {
@@ -284,7 +291,7 @@ func (r *run) supervise() int {
 				r.record.repeatFailedRun()
 			}
 		case <-r.watcher.ticks():
-			r.check()
+			r.tick()
 		case <-r.channel.Changed():
 			r.check()
 		case <-r.kill:
@@ -322,8 +329,19 @@ func (r *run) sendToAll(which syscall.Signal) {
 
 func (r *run) killAll() { r.sendToAll(syscall.SIGKILL) }
 
-// check runs every second. It checks for a new peer list and whether that requires a restart, and looks for processes that
-// bypass the launcher.
+// tick runs every second. It looks for processes that bypass the launcher, and for a new peer list. A connected operator sends
+// each list, so the kubelet's file matters only if the connection has just been lost unnoticed.
+func (r *run) tick() {
+	if hasEnded(r.child) {
+		return
+	}
+	r.watcher.warn()
+	if !r.channel.Connected() || r.watcher.looks%connectedTicks == 0 {
+		r.check()
+	}
+}
+
+// check checks for a new peer list, and whether that requires a restart.
 func (r *run) check() {
 	if hasEnded(r.child) {
 		return // the program has ended by itself: its own exit code counts, so no restart may begin now
@@ -340,7 +358,6 @@ func (r *run) check() {
 		r.forward(syscall.SIGTERM)
 		r.kill = time.After(env.Seconds("DIJOB_KILL_SECONDS", 30))
 	}
-	r.watcher.warn()
 }
 
 // end returns the container's exit code. Before that it waits until all processes that were sent a terminating signal have
