@@ -54,8 +54,43 @@ def _own(name: str, shape: Shape, results: Mapping[str, Result]) -> float:
     return 1000 * results[name].own / shape.pods
 
 
+def _cpu(name: str, results: Mapping[str, Result]) -> float:
+    """Return the CPU seconds of the control plane and of the entrant's own process."""
+    return results[name].plane + results[name].own
+
+
+# How pods start by default on a new cluster: without a gate, and with the launcher's image mounted.
+DEFAULT = "IP, channel, image volume"
+
 # A goal that is missed stays in the table, so that the page shows the distance from it.
 GOALS = (
+    Goal(
+        f"{DEFAULT}, relative to JobSet: CPU of control plane and entrant",
+        {"100x4": 0.7, "5x200": 0.95},
+        lambda shape, results: _cpu(DEFAULT, results) / _cpu("JobSet", results),
+    ),
+    Goal(
+        f"{DEFAULT}, relative to JobSet: seconds",
+        {"100x4": 0.7, "5x200": 0.95},
+        lambda shape, results: results[DEFAULT].seconds / results["JobSet"].seconds,
+    ),
+    Goal(
+        f"{DEFAULT}, relative to bare: CPU of control plane and entrant",
+        {"100x4": 2.5, "5x200": 2.4},
+        lambda shape, results: _cpu(DEFAULT, results) / _cpu("bare", results),
+    ),
+    Goal(
+        # Each pod is created once. Its list comes through the channel.
+        f"{DEFAULT}: writes per job, minus n",
+        {"": 4},
+        lambda shape, results: _writes(DEFAULT, shape, results) - shape.ranks,
+    ),
+    Goal(
+        f"{DEFAULT}: operator's CPU per pod",
+        {"100x4": 3.5},
+        lambda shape, results: _own(DEFAULT, shape, results),
+        " ms",
+    ),
     Goal(
         # The ratio to the gated floor shows what the operator adds to the unavoidable cost of pods
         # with a gate.
