@@ -94,7 +94,8 @@ async def test_a_list_for_a_task_needs_no_write() -> None:
     await Actor(api.api(), children, Options(), launchers=launchers).carry_out(
         owner, (action,), JobMemory()
     )
-    assert link.said and link.said[names.ANNOTATION_IPS] == LIST
+    assert link.said is not None
+    assert link.said[names.ANNOTATION_IPS] == LIST
     assert api.calls == []
 
 
