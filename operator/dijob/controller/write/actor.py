@@ -6,6 +6,7 @@ plan from what the watches have delivered so far, and repeat the write.
 
 import logging
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -167,6 +168,9 @@ class Actor:
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
         before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
+        if before is not None:
+            # With tasks, only the gang knows the rank, with which the label must agree.
+            before = replace(before, rank=batch.gang.rank_of(action.name))
         if before is not None and self._send(before, patch):
             batch.memory.reverted.sent_list(action)
             return

@@ -1,18 +1,24 @@
 """How actions are executed, and which requests a rejection saves."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
+from dijob import names
 from dijob.controller.cache.children import Children
+from dijob.controller.channel.launchers import Launchers
 from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.actor import Actor
 from dijob.core.actions import CreatePod, DeletePod, ForceDeletePod, OfPod, ReleasePod
 from dijob.core.members import gang_of
+from dijob.core.observed.reports import LauncherState
 from dijob.core.options import Options
+from dijob.core.render.pod import pod_manifest
 from dijob.kube.api import CONCURRENT_WRITES, RequestError
 from fakes.fake_api import FakeApi
-from samples.builders import Body, container, gives, job, pod_body
+from samples.builders import LIST, Body, container, gives, job, pod_body
 
 SIZE = 200
 OWNER = job(replicas=SIZE)
@@ -55,6 +61,43 @@ async def test_a_created_object_is_stored_from_its_manifest() -> None:
     assert (pod.uid, pod.version, pod.placement.node) == ("uid-0", "7", "absent")
     assert pod.placement.unacknowledged == "node absent"
     assert pod.made.restartable
+
+
+class Connected:
+    """A launcher's connection that waits for a response."""
+
+    said: Mapping[str, str] | None = None
+
+    def answer(self, said: Mapping[str, str]) -> bool:
+        self.said = said
+        return True
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_a_list_for_a_task_needs_no_write() -> None:
+    """The name of such a pod does not have the rank, which is in its labels."""
+    template = {"spec": {"containers": [container()]}}
+    tasks = [
+        {"type": "learner", "template": template},
+        {"type": "collector", "replicas": 2, "template": template},
+    ]
+    owner = job(template=None, replicas=None, service="Auto", tasks=tasks)
+    body = dict(pod_manifest(owner, gang_of(owner).members[2], Options(channel="h:1"), "key"))
+    body["metadata"] |= {"uid": "uid-2", "resourceVersion": "7"}
+    api, children = FakeApi(), Children.of(())
+    children.pods.put_body(body)
+    (pod,) = children.pods.of(owner.metadata.owner_key)
+    launchers, link = Launchers(children.pods), Connected()
+    launchers.receive(pod, link, LauncherState.WAITING, "10.0.0.2", {})
+    action = replace(gives(2, 1, LIST), name=pod.name)
+    await Actor(api.api(), children, Options(), launchers=launchers).carry_out(
+        owner, (action,), JobMemory()
+    )
+    assert link.said is not None
+    assert link.said[names.ANNOTATION_IPS] == LIST
+    assert api.calls == []
 
 
 class WatchIsFaster(MetadataOnly):
