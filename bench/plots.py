@@ -23,6 +23,8 @@ COLOURS = {
     "bare": "#999999",
     "waiting": "#56B4E9",
     "gated": "#000000",
+    "IP, channel, image volume": "#CC79A7",
+    "IP, channel": "#F0E442",
     "IP": "#D55E00",
     "IP, image volume": "#E69F00",
     "Hostname": "#009E73",
@@ -77,7 +79,7 @@ def draw_starts(report: Report) -> None:
     ratio_bars(both[1], report.tables, "control plane's CPU", lambda _, result: result.plane)
     both[0].set_ylabel("times the gated floor")
     drawing.legend(
-        *both[0].get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=7.5
+        *both[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7.5
     )
     save(drawing, "bench-starts.svg")
 

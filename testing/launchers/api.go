@@ -184,7 +184,7 @@ func (a *api) setContainer(p pod, container map[string]any) (made pod, old bool,
 			"containerStatuses": []any{container},
 		},
 	}
-	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/status", a.namespace, p.Metadata.Name)
+	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/status?fieldManager=kwok", a.namespace, p.Metadata.Name)
 	status, err := a.call("PATCH", path, "application/strategic-merge-patch+json", patch, &made)
 	return made, status == http.StatusConflict || status == http.StatusNotFound, err
 }

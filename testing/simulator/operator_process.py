@@ -85,6 +85,7 @@ class Operator:
             ),
         ]
         self.reconciler.launchers.serve()
+        self.reconciler.launchers.listen()
         self.cluster.channel = self.reconciler.launchers
         self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
 

@@ -10,7 +10,6 @@ import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -113,10 +112,14 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
             reconciler.launchers.serve()
             await queue.run()
 
-    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-        if settings.options.channel:
-            port = settings.channel_port
-            await stack.enter_async_context(serve_channel(reconciler.launchers, port))
+    async def serve_launchers() -> None:
+        # Until the pods are listed, the keys of their launchers are unknown, and thousands of
+        # launchers would be refused again and again.
+        await children.synced()
+        async with serve_channel(reconciler.launchers, settings.channel_port):
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(_until_it_went_back(children.run(api), stop)),
             group.create_task(_serve_as_leader(serve, leads, stop)),
@@ -124,6 +127,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
             group.create_task(_until_it_went_back(audit.run(), stop)),
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
             group.create_task(health.serve_health(settings.health_port, watchdog)),
+            *([group.create_task(serve_launchers())] if options.channel else []),
         ]
         group.create_task(watch.run(stop))
         await stop.wait()

@@ -78,6 +78,7 @@ class Launchers:
     known: dict[str, _Launcher] = field(default_factory=dict, init=False)
     _blocked: set[str] = field(default_factory=set)
     _since: float | None = None
+    _open_since: float | None = None
     _began: str = ""
 
     def __post_init__(self) -> None:
@@ -86,6 +87,10 @@ class Launchers:
     def serve(self) -> None:
         """Begin to accept reports. Called when this replica becomes the leader."""
         self._since, self._began = self.clock.monotonic(), format_time(self.clock.now())
+
+    def listen(self) -> None:
+        """Note that launchers can connect from now on."""
+        self._open_since = self.clock.monotonic()
 
     @property
     def serving(self) -> bool:
@@ -176,7 +181,8 @@ class Launchers:
         """
         if self._since is None or not self.enabled:
             return 0.0
-        left = self._since + RETURN_SECONDS - self.clock.monotonic()
+        now = self.clock.monotonic()
+        left = max(self._since, self._open_since or now) + RETURN_SECONDS - now
         return left if left > 0 and any(map(self._is_orphan, pods)) else 0.0
 
     def views(self, pods: Iterable[Pod]) -> list[Pod]:
@@ -213,6 +219,8 @@ class Launchers:
             return False
         if not self.enabled:
             return True
+        if self._open_since is None:
+            return False
         now = self.clock.monotonic()
         if known.missing_since is None:
             known.missing_since = now

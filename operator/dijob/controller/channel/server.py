@@ -310,6 +310,7 @@ async def serve_channel(launchers: Launchers, port: int) -> AsyncIterator[None]:
     listening = await loop.create_server(
         lambda: LauncherConnection(server), None, port, backlog=4096
     )
+    launchers.listen()
     try:
         yield
     finally:

@@ -109,6 +109,7 @@ async def channel(*pods: Pod, serving: bool = True) -> AsyncIterator[Lab]:
     launchers = Launchers(children.pods, clock, changed.append)
     if serving:
         launchers.serve()
+    launchers.listen()
     server = ChannelServer(launchers)
     listening = await asyncio.get_running_loop().create_server(
         lambda: LauncherConnection(server), HOME, 0
@@ -400,3 +401,20 @@ async def test_after_a_restart_the_operator_waits_for_launchers_that_ran_before(
         assert (lab.launchers.seconds_to_wait(pods) > 0) is waits
         lab.clock.seconds += launchers_module.RETURN_SECONDS
         assert lab.launchers.seconds_to_wait(pods) == 0
+
+
+async def test_the_time_for_launchers_to_connect_begins_when_the_port_is_open() -> None:
+    """A new operator opens its port when it has listed the pods."""
+    children, clock = Children.of(()), Standing()
+    children.pods.put(pod(started="2026-05-04T11:00:00Z"))
+    launchers = Launchers(children.pods, clock)
+    launchers.serve()
+    pods = launchers.pods.of(OWNER)
+    for _ in range(2):
+        clock.seconds += launchers_module.RETURN_SECONDS
+        assert launchers.seconds_to_wait(pods) == launchers_module.RETURN_SECONDS
+        # The launcher could not connect yet, so nothing is written in its place.
+        assert launchers.send(pods[0], FIRST)
+    launchers.listen()
+    clock.seconds += launchers_module.RETURN_SECONDS
+    assert launchers.seconds_to_wait(pods) == 0

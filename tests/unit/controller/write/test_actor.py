@@ -92,9 +92,8 @@ async def test_a_list_for_a_task_needs_no_write() -> None:
     launchers, link = Launchers(children.pods), Connected()
     launchers.receive(pod, link, LauncherState.WAITING, "10.0.0.2", {})
     action = replace(gives(2, 1, LIST), name=pod.name)
-    await Actor(api.api(), children, Options(), launchers=launchers).carry_out(
-        owner, (action,), JobMemory()
-    )
+    actor = Actor(api.api(), children, LauncherDelivery(Options()), launchers=launchers)
+    await actor.carry_out(owner, (action,), JobMemory())
     assert link.said is not None
     assert link.said[names.ANNOTATION_IPS] == LIST
     assert api.calls == []
