@@ -104,38 +104,13 @@ GOALS = (
         lambda shape, results: results["IP"].plane / results["gated"].plane,
     ),
     Goal(
-        # JobSet transfers no addresses and waits for nothing, so it writes less per pod.
-        "speed relative to JobSet: IP",
-        {"100x4": 1.6, "5x200": 0.9},
-        lambda shape, results: results["JobSet"].seconds / results["IP"].seconds,
-        at_least=True,
-    ),
-    Goal(
-        "speed relative to JobSet: Hostname",
-        {"100x4": 2.3, "5x200": 1.2},
-        lambda shape, results: results["JobSet"].seconds / results["Hostname"].seconds,
-        at_least=True,
-    ),
-    Goal(
         "IP relative to gated: pod size",
         {"": 1.25},
         lambda shape, results: results["IP"].size / results["gated"].size,
     ),
-    Goal(
-        "IP, image volume, relative to gated: pod size",
-        {"": 1.25},
-        lambda shape, results: results["IP, image volume"].size / results["gated"].size,
-    ),
-    # With IPs each pod is created and patched once (2n writes). With names it would need no patch
-    # (n writes).
+    # With a gate each pod is created and patched once.
     Goal("IP: writes per job, minus 2n", {"": 4}, lambda s, r: _writes("IP", s, r) - 2 * s.ranks),
-    Goal(
-        "Hostname: writes per job, minus n",
-        {"": 4},
-        lambda s, r: _writes("Hostname", s, r) - s.ranks,
-    ),
     Goal("IP: operator's CPU per pod", {"": 2.5}, lambda s, r: _own("IP", s, r), " ms"),
-    Goal("Hostname: operator's CPU per pod", {"": 1.5}, lambda s, r: _own("Hostname", s, r), " ms"),
 )
 
 

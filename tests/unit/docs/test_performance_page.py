@@ -63,7 +63,8 @@ def test_a_goal_without_its_entrant_is_reported() -> None:
     found = {"IP": result(10), "gated": result(8)}
     rows = {words: row for _, words, *row in goals.rows(Shape(100, 4), found)}
     assert rows["IP relative to gated: seconds"] == ["<= 1.3", "1.25", "reached"]
-    assert rows["speed relative to JobSet: IP"] == ["1.6", "-", "JobSet was not measured"]
+    words = f"{goals.DEFAULT}: writes per job, minus n"
+    assert rows[words] == ["4", "-", f"{goals.DEFAULT} was not measured"]
 
 
 def test_figures_come_back_from_a_file_as_they_were(tmp_path: Path) -> None:
