@@ -1,0 +1,146 @@
+"""The figures of the comparison: what the ranks print, the medians, and the table."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from report import Machine
+
+START, LOSS, NODE = "start", "loss of a rank", "loss of a node"
+FIGURES = {
+    START: "apply → all connected",
+    LOSS: "loss of one rank → all connected again",
+    NODE: "loss of a node → all connected again",
+}
+BASE = "DIJob"
+_LINE = re.compile(
+    r"^connected group=(\d+) rank=(\d+) world=(\d+) begun=([\d.]+) at=([\d.]+)$", re.M
+)
+
+
+@dataclass(frozen=True)
+class Connected:
+    """What a rank prints when it is connected with all others. Times are epoch seconds."""
+
+    group: int
+    rank: int
+    world: int
+    begun: float  # the container's first command; the import of torch follows
+    at: float
+
+
+def parse(log: str) -> Connected | None:
+    """Return the last such line of a log."""
+    if not (found := _LINE.findall(log)):
+        return None
+    group, rank, world, begun, at = found[-1]
+    return Connected(int(group), int(rank), int(world), float(begun), float(at))
+
+
+def complete(lines: Iterable[Connected], world: int, not_in: int = 0) -> list[Connected]:
+    """Return the lines of a complete group of this size other than `not_in`; [] without one."""
+    groups: dict[int, dict[int, Connected]] = {}
+    for line in lines:
+        if line.world == world and line.group != not_in:
+            groups.setdefault(line.group, {})[line.rank] = line
+    whole = [ranks for ranks in groups.values() if set(ranks) == set(range(world))]
+    newest = max(whole, key=lambda ranks: max(line.at for line in ranks.values()), default={})
+    return [newest[rank] for rank in sorted(newest)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement. `seconds` is None if it did not happen within `bound` seconds."""
+
+    entrant: str
+    figure: str
+    seconds: float | None
+    bound: float
+    # Until the last rank's container had begun: the entrant's part, without the import of torch.
+    begun: float | None = None
+    note: str = ""
+
+
+@dataclass
+class Results:
+    """The runs of all rounds, with the machine and the versions of the entrants."""
+
+    machine: Machine
+    versions: dict[str, str] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+
+    def add(self, run: Run) -> None:
+        self.runs.append(run)
+        # Each run is printed at once, because a round takes minutes.
+        print(f"# {run.entrant}, {run.figure}: {shown(run)}", flush=True)
+
+    def of(self, entrant: str, figure: str) -> list[Run]:
+        return [run for run in self.runs if (run.entrant, run.figure) == (entrant, figure)]
+
+    @property
+    def entrants(self) -> list[str]:
+        """Return the names of the entrants in the order of their first run."""
+        return list(dict.fromkeys(run.entrant for run in self.runs))
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @staticmethod
+    def read(path: Path) -> "Results":
+        said: Mapping[str, Any] = json.loads(path.read_text())
+        runs = [Run(**run) for run in said["runs"]]
+        return Results(Machine(**said["machine"]), dict(said["versions"]), runs)
+
+
+def shown(run: Run) -> str:
+    """Return a run in words."""
+    if run.seconds is None:
+        text = f"not within {run.bound:.0f} s"
+    else:
+        text = f"{run.seconds:.2f} s"
+        text += f" (last container begun after {run.begun:.2f} s)" if run.begun is not None else ""
+    return f"{text}; {run.note}" if run.note else text
+
+
+def middle(runs: Iterable[Run]) -> float | None:
+    """Return the median seconds. A run that did not end counts as longer than any other; the median
+    is None if it is such a run.
+    """
+    found = sorted(float("inf") if run.seconds is None else run.seconds for run in runs)
+    value = median(found) if found else float("inf")
+    return None if value == float("inf") else value
+
+
+def table(results: Results) -> str:
+    """Return the Markdown table: medians, the worst run, and the ratio to DIJob."""
+    figures = [figure for figure in FIGURES if any(run.figure == figure for run in results.runs)]
+    head = " | ".join(FIGURES[figure] for figure in figures)
+    rows = [f"| entrant | {head} |", "| --- |" + " --- |" * len(figures)]
+    for entrant in results.entrants:
+        cells = " | ".join(_cell(results, entrant, figure) for figure in figures)
+        rows.append(f"| {entrant} | {cells} |")
+    return "\n".join(rows)
+
+
+def _cell(results: Results, entrant: str, figure: str) -> str:
+    runs = results.of(entrant, figure)
+    if not runs:
+        return "-"
+    ended = [run.seconds for run in runs if run.seconds is not None]
+    lost = len(runs) - len(ended)
+    value, base = middle(runs), middle(results.of(BASE, figure))
+    if value is None:
+        return f"not within {runs[0].bound:.0f} s ({lost} of {len(runs)} runs)"
+    begun = [run.begun for run in runs if run.begun is not None]
+    text = f"**{value:.1f} s**, {min(ended):.1f} to {max(ended):.1f} s"
+    if begun:
+        text += f"; begun after {median(begun):.1f} s"
+    if base and entrant != BASE:
+        text += f"; {value / base:.2f} of {BASE}"
+    if lost:
+        text += f"; {lost} of {len(runs)} not within {runs[0].bound:.0f} s"
+    return text

@@ -1,0 +1,169 @@
+"""Compares DIJob with its peers on real nodes: python bench/peers.py.
+
+The same program in the same image runs as each entrant's job: four ranks of a torch.distributed
+group on the two nodes of the test cluster. The nodes share this machine, so there must be no other
+load on it. Each round has a run of each entrant, so that a slow minute does not hit only one.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from archives import archive
+from cluster import Cluster, Options, find, up
+from cluster.waiting import NotWithin, until
+from compared import by_hand, di_orchestrator, jobset, pytorchjob
+from compared.by_hand import Processes
+from compared.dijob import DIJOB
+from compared.entrant import LOST_NODE, RANKS, Entrant, Release
+from compared.group import Group, Pods
+from compared.record import FIGURES, LOSS, NODE, START, Connected, Results, Run, complete, table
+from report import Machine
+
+NAME = "bench-peers"
+IMAGES = ("ditask", "launcher", "operator")
+RESULTS = Path(__file__).parent / "results/peers.json"
+VICTIM = 2
+BOUNDS = {START: 300.0, LOSS: 120.0, NODE: 240.0}
+# The times are those that the ranks print, so the interval does not influence them.
+POLL_SECONDS = 0.5
+AnyGroup = TypeVar("AnyGroup", bound=Group)
+# The peers, each with its release, which is built outside of this repository.
+PEERS: tuple[tuple[Entrant, Release], ...] = (
+    (jobset.JOBSET, jobset.RELEASE),
+    (pytorchjob.PYTORCHJOB, pytorchjob.RELEASE),
+    (di_orchestrator.DI_ORCHESTRATOR, di_orchestrator.RELEASE),
+)
+
+
+def entrants(chosen: Sequence[str]) -> list[Entrant]:
+    """Return DIJob and the peers whose programs are given, and print how to build the others."""
+    found = [DIJOB]
+    for entrant, release in PEERS:
+        if release.binary is None:
+            print(
+                f"# {entrant.name} {entrant.version} is left out: {release.variable} is not set."
+                f" To build it, {release.build}; then set {release.variable} to that program"
+            )
+        else:
+            found.append(entrant)
+    return [each for each in found if not chosen or each.name in chosen]
+
+
+def measured(name: str, figure: str, group: Group, act: Callable[[], None], old: int = 0) -> Run:
+    """Return the time from an action until a group other than `old` is complete."""
+    begin = time.time()
+    bound = BOUNDS[figure]
+    found: list[Connected] = []
+
+    def problem() -> str:
+        found[:] = complete(group.lines(), RANKS, old)
+        return "" if found else "no complete group"
+
+    act()
+    try:
+        until(f"{name}: {FIGURES[figure]}", problem, bound, pause=POLL_SECONDS)
+    except NotWithin:
+        return Run(name, figure, None, bound, note=group.state())
+    begun, at = (max(getattr(line, key) for line in found) - begin for key in ("begun", "at"))
+    return Run(name, figure, round(at, 2), bound, round(begun, 2))
+
+
+def number(lines: list[Connected]) -> int:
+    """Return the number of the present group."""
+    return complete(lines, RANKS)[0].group
+
+
+def play(name: str, group: Group, results: Results, figures: Sequence[str]) -> None:
+    """Measure a start and the loss of a rank of one group."""
+    started = measured(name, START, group, group.start)
+    if START in figures:
+        results.add(started)
+    if started.seconds is None or LOSS not in figures:
+        return
+    group.settled()
+    old = number(group.lines())
+    results.add(measured(name, LOSS, group, lambda: group.lose(VICTIM), old))
+
+
+def lose_node(name: str, group: Pods, results: Results) -> None:
+    """Measure the loss of a node in a group that has just started."""
+    if measured(name, START, group, group.start).seconds is None:
+        return
+    group.settled()
+    old, nodes = number(group.lines()), group.nodes()
+    lost = sorted(rank for rank, node in nodes.items() if node == LOST_NODE)
+    try:
+        run = measured(name, NODE, group, group.lose_node, old)
+        told = f"with ranks {', '.join(map(str, lost))}"
+        results.add(replace(run, note=f"{told}; {run.note}" if run.note else told))
+    finally:
+        group.restore_node()
+
+
+def run_round(
+    cluster: Cluster, found: Sequence[Entrant], results: Results, figures: Sequence[str]
+) -> None:
+    """Run every entrant once, each with only its own operator in the cluster."""
+    plain = bool({START, LOSS} & set(figures))
+    if plain:
+        with removed(Processes(cluster)) as group:
+            play(by_hand.NAME, group, results, figures)
+    for entrant in found:
+        with entrant.install(cluster):
+            if plain:
+                with removed(Pods(cluster, entrant)) as pods:
+                    play(entrant.name, pods, results, figures)
+            if NODE in figures:
+                with removed(Pods(cluster, entrant)) as pods:
+                    lose_node(entrant.name, pods, results)
+
+
+@contextmanager
+def removed(group: AnyGroup) -> Iterator[AnyGroup]:
+    """Remove a group at the end of the block."""
+    try:
+        yield group
+    finally:
+        group.remove()
+
+
+def warm_up(cluster: Cluster) -> None:
+    """Start the program once, so that the first entrant does not read it from the disk alone."""
+    with removed(Processes(cluster)) as group:
+        play("warm-up", group, Results(Machine.here()), ())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each entrant (default 5)")
+    known = ", ".join(FIGURES)
+    parser.add_argument("--figures", default=f"{START},{LOSS},{NODE}", help=f"of: {known}")
+    parser.add_argument("--entrants", default="", help="names, separated by commas (default all)")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="where the runs are stored")
+    parser.add_argument("--add", action="store_true", help="add to the runs that are stored there")
+    parser.add_argument("--name", default=NAME, help="of the cluster; one that is up is used")
+    given = parser.parse_args()
+    figures = given.figures.split(",")
+    found = entrants([name for name in given.entrants.split(",") if name])
+    before = find(given.name)
+    results = Results.read(given.json) if given.add else Results(Machine.here())
+    results.versions |= {each.name: each.version for each in found}
+    archives = tuple(archive(image) for image in IMAGES)
+    cluster = up(Options(name=given.name, images=archives))
+    # A cluster that was already running is not removed at the end.
+    keeping: AbstractContextManager[object] = cluster if before is None else nullcontext()
+    with keeping:
+        warm_up(cluster)
+        for _ in range(given.rounds):
+            run_round(cluster, found, results, figures)
+            results.save(given.json)
+    print(f"\n{results.machine}\n\n{table(results)}")
+
+
+if __name__ == "__main__":
+    main()
