@@ -19,16 +19,33 @@ from cluster.waiting import NotWithin, until
 from compared import by_hand, di_orchestrator, jobset, pytorchjob
 from compared.by_hand import Processes
 from compared.dijob import DIJOB
-from compared.entrant import LOST_NODE, RANKS, Entrant, Release
+from compared.entrant import LOST_NODE, Entrant, Release
 from compared.group import Group, Pods
-from compared.record import FIGURES, LOSS, NODE, START, Connected, Results, Run, complete, table
+from compared.program import RANKS, dqn
+from compared.record import (
+    COLLECTOR,
+    DQN,
+    FIGURES,
+    LEARNER,
+    LOSS,
+    NODE,
+    START,
+    Connected,
+    Results,
+    Run,
+    complete,
+    table,
+)
 from report import Machine
 
 NAME = "bench-peers"
 IMAGES = ("ditask", "launcher", "operator")
 RESULTS = Path(__file__).parent / "results/peers.json"
 VICTIM = 2
-BOUNDS = {START: 300.0, LOSS: 120.0, NODE: 240.0}
+BOUNDS = {START: 300.0, LOSS: 120.0, NODE: 240.0, DQN: 300.0, COLLECTOR: 300.0, LEARNER: 300.0}
+# The rank that the DQN loses, and when.
+VICTIMS = {COLLECTOR: ("a collector", 3), LEARNER: ("the learner", 0)}
+FAULT_SECONDS = 10.0
 # The times are those that the ranks print, so the interval does not influence them.
 POLL_SECONDS = 0.5
 AnyGroup = TypeVar("AnyGroup", bound=Group)
@@ -105,6 +122,43 @@ def lose_node(name: str, group: Pods, results: Results) -> None:
         group.restore_node()
 
 
+def train(entrant: Entrant, cluster: Cluster, results: Results, figure: str) -> None:
+    """Measure the DQN until it reaches its target. With a fault, a rank is lost FAULT_SECONDS after
+    the first evaluation.
+    """
+    bound = BOUNDS[figure]
+    with removed(Pods(cluster, entrant, dqn())) as pods:
+        begin, note = time.time(), ""
+        pods.start()
+        if victim := VICTIMS.get(figure):
+            role, rank = victim
+            until("an evaluation", lambda: "" if evaluated(pods) else "none", bound, pause=1)
+            time.sleep(max(0.0, evaluated(pods) + FAULT_SECONDS - time.time()))
+            if reached(pods):
+                note = "the target was reached before the fault"
+            else:
+                pods.lose_pod(next(n for n, t in pods.trained().items() if t.rank == rank))
+                note = f"{role} lost after {time.time() - begin:.1f} s"
+        try:
+            until("the target", lambda: "" if reached(pods) else "not yet", bound, pause=1)
+        except NotWithin:
+            told = "; ".join(filter(None, (note, pods.state())))
+            results.add(Run(entrant.name, figure, None, bound, note=told))
+        else:
+            seconds = round(reached(pods) - begin, 2)
+            results.add(Run(entrant.name, figure, seconds, bound, note=note))
+
+
+def reached(pods: Pods) -> float:
+    """Return when the target was reached; 0 if it was not."""
+    return max((each.reached or 0.0 for each in pods.trained().values()), default=0.0)
+
+
+def evaluated(pods: Pods) -> float:
+    """Return when a rank had its first evaluation; 0 if none had."""
+    return max((each.evaluated or 0.0 for each in pods.trained().values()), default=0.0)
+
+
 def run_round(
     cluster: Cluster, found: Sequence[Entrant], results: Results, figures: Sequence[str]
 ) -> None:
@@ -121,6 +175,8 @@ def run_round(
             if NODE in figures:
                 with removed(Pods(cluster, entrant)) as pods:
                     lose_node(entrant.name, pods, results)
+            for figure in (each for each in (DQN, COLLECTOR, LEARNER) if each in figures):
+                train(entrant, cluster, results, figure)
 
 
 @contextmanager
@@ -141,15 +197,19 @@ def warm_up(cluster: Cluster) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each entrant (default 5)")
-    known = ", ".join(FIGURES)
-    parser.add_argument("--figures", default=f"{START},{LOSS},{NODE}", help=f"of: {known}")
-    parser.add_argument("--entrants", default="", help="names, separated by commas (default all)")
+    known = "; ".join(FIGURES)
+    parser.add_argument(
+        "--figures", default=";".join(FIGURES), help=f"separated by semicolons, of: {known}"
+    )
+    parser.add_argument(
+        "--entrants", default="", help="names, separated by semicolons (default all)"
+    )
     parser.add_argument("--json", type=Path, default=RESULTS, help="where the runs are stored")
     parser.add_argument("--add", action="store_true", help="add to the runs that are stored there")
     parser.add_argument("--name", default=NAME, help="of the cluster; one that is up is used")
     given = parser.parse_args()
-    figures = given.figures.split(",")
-    found = entrants([name for name in given.entrants.split(",") if name])
+    figures = given.figures.split(";")
+    found = entrants([name for name in given.entrants.split(";") if name])
     before = find(given.name)
     results = Results.read(given.json) if given.add else Results(Machine.here())
     results.versions |= {each.name: each.version for each in found}

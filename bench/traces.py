@@ -208,7 +208,7 @@ class Sources:
     def _printed(self, pod: str, container: str) -> list[float]:
         """Return the time of each line that a container has printed."""
         text = self.space.kubectl("logs", pod, "-c", container, "--timestamps")
-        return [_epoch(line.partition(" ")[0]) for line in text.splitlines()]
+        return [epoch(line.partition(" ")[0]) for line in text.splitlines()]
 
     def _runtime(self) -> dict[str, dict[str, float]]:
         """Return for each pod when its newest sandbox was ready, and when the kubelet requested the
@@ -228,14 +228,14 @@ class Sources:
         for node in self.space.cluster.nodes:
             log = self.space.cluster.logs / f"{node}-containerd.log"
             for match in filter(None, map(_LINE.match, log.read_text().splitlines())):
-                yield _epoch(match[1]), match[2]
+                yield epoch(match[1]), match[2]
 
 
 def has_address(pod: Body) -> bool:
     return bool(pod["status"].get("podIP"))
 
 
-def _epoch(stamp: str) -> float:
+def epoch(stamp: str) -> float:
     """Return the epoch seconds of an RFC 3339 time with nanoseconds (datetime cannot parse it)."""
     seconds, _, rest = stamp.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{seconds}+00:00").timestamp() + float(f"0.{rest or 0}")

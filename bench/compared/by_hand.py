@@ -12,7 +12,7 @@ from cluster.namespace import enter
 from cluster.node import BINARIES, SOCKET, Node
 from jobs import DITASK
 
-from compared.entrant import CODE, MAIN_FILE, PROGRAM, RANKS
+from compared.program import BEGIN, CODE, CONNECTED, RANKS
 from compared.record import Connected, parse
 
 NAME = "by hand"
@@ -36,7 +36,7 @@ class Processes:
         for node in self.nodes:
             code = node.state / node.name / SOURCE.lstrip("/")
             code.mkdir(parents=True, exist_ok=True)
-            (code / MAIN_FILE).write_text(PROGRAM)
+            (code / "connected.py").write_text(CONNECTED.files["connected_py"])
 
     def start(self) -> None:
         for rank in range(RANKS):
@@ -92,7 +92,7 @@ class Processes:
             # The name of the machine does not resolve to the address of the node.
             "GLOO_SOCKET_IFNAME": "eth0",
         }
-        script = f"export BEGUN=$(date +%s.%N); exec python3 {CODE}/{MAIN_FILE}"
+        script = f"{BEGIN}\n{CONNECTED.command}"
         return self._ctr(
             node,
             *("run", "--rm", "--net-host", f"--cgroup={node.cgroup}/{self._id(rank)}"),

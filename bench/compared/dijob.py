@@ -1,5 +1,5 @@
-"""DIJob, installed with its chart. `runtime: torch` sets torch's variables, so users write nothing
-for the addresses.
+"""DIJob, installed with its chart. Users write nothing for the addresses: `runtime: torch` sets
+torch's variables, and `ditask` joins the job by itself.
 """
 
 import os
@@ -13,30 +13,23 @@ from manifests import API_VERSION, CRD, MAIN
 from release import install
 from space import HOME, JOB_LABEL, Body
 
-from compared.entrant import (
-    FAILURES,
-    HOME_NODE,
-    LOST_NODE_SECONDS,
-    RANKS,
-    Entrant,
-    code,
-    pod_spec,
-)
+from compared.entrant import FAILURES, HOME_NODE, LOST_NODE_SECONDS, Entrant, pod_spec
+from compared.program import RANKS, Work
 
 
-def job(name: str) -> list[Body]:
-    pod = pod_spec(name, MAIN, labels={JOB_LABEL: name})
+def job(work: Work) -> Body:
+    pod = pod_spec(work, MAIN, {JOB_LABEL: work.name})
     # The operator adds the tolerations of a lost node itself.
     del pod["tolerations"]
     spec = {
         "replicas": RANKS,
-        "runtime": "torch",
+        "runtime": "torch" if work.program.torch else "ditask",
         "backoffLimit": FAILURES,
         "lostNodeSeconds": LOST_NODE_SECONDS,
         "template": {"spec": pod},
     }
-    made = {"apiVersion": API_VERSION, "kind": "DIJob", "metadata": {"name": name}, "spec": spec}
-    return [code(name), made]
+    meta = {"name": work.name}
+    return {"apiVersion": API_VERSION, "kind": "DIJob", "metadata": meta, "spec": spec}
 
 
 @contextmanager

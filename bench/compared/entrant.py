@@ -3,7 +3,7 @@ ranks find each other.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +14,12 @@ from cluster.addresses import IPV4
 from cluster.images import write_archive
 from cluster.namespace import ip
 from cluster.process import require
+from cluster.waiting import until
 from jobs import DITASK, config_map
 from space import Body
 
-HERE = Path(__file__).parent
-PROGRAM = (HERE / "connected.py").read_text()
-CODE, MAIN_FILE = "/code", "connected.py"
-RANKS = 4
+from compared.program import BEGIN, CODE, STATE, Work
+
 # A pod on a node that has lost power is evicted after these seconds, with every entrant.
 LOST_NODE_SECONDS = 10
 # All operators run on the first node, so that the loss of the other one does not concern them.
@@ -36,26 +35,30 @@ class Entrant:
     version: str
     kind: str  # the resource of its jobs, for kubectl
     install: Callable[[Cluster], AbstractContextManager[None]]
-    job: Callable[[str], list[Body]]  # the objects of a job with this name
+    job: Callable[[Work], Body]
 
 
 def pod_spec(
-    job: str, container: str, prelude: str = "", restart: str = "", labels: Body | None = None
+    work: Work, container: str, labels: Body, prelude: str = "", restart: str = ""
 ) -> Body:
     """Return the pod spec of a rank. `prelude` is the shell script that this entrant's users write,
     so that the program finds its peers; `labels` select the pods of the job.
     """
-    script = "\n".join(
-        filter(None, ("export BEGUN=$(date +%s.%N)", prelude, f"exec python3 {CODE}/{MAIN_FILE}"))
-    )
+    script = "\n".join(filter(None, (BEGIN, prelude, work.program.command)))
     main = {
         "name": container,
         "image": DITASK,
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/bash", "-c", script],
-        "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
+        "env": [
+            {"name": "OMP_NUM_THREADS", "value": "1"},
+            {"name": "PYTHONUNBUFFERED", "value": "1"},
+        ],
         "resources": {"requests": {"cpu": "500m"}},
-        "volumeMounts": [{"name": "code", "mountPath": CODE}],
+        "volumeMounts": [
+            {"name": "code", "mountPath": CODE},
+            {"name": "state", "mountPath": STATE},
+        ],
     }
     away = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
     states = ("not-ready", "unreachable")
@@ -63,21 +66,25 @@ def pod_spec(
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels or {}},
+        "labelSelector": {"matchLabels": labels},
     }
     return {
         "containers": [main],
-        "volumes": [{"name": "code", "configMap": {"name": f"{job}-code"}}],
+        "volumes": [
+            {"name": "code", "configMap": {"name": f"{work.name}-code"}},
+            # Both nodes share this machine, so a folder of it stands for a network file system.
+            {"name": "state", "hostPath": {"path": work.state}},
+        ],
         "terminationGracePeriodSeconds": 2,
-        "tolerations": [{"key": f"node.kubernetes.io/{state}", **away} for state in states],
+        "tolerations": [{"key": f"node.kubernetes.io/{each}", **away} for each in states],
         "topologySpreadConstraints": [spread],
         **({"restartPolicy": restart} if restart else {}),
     }
 
 
-def code(job: str) -> Body:
-    """Return the ConfigMap with the program."""
-    return config_map(f"{job}-code", connected_py=PROGRAM)
+def objects(entrant: Entrant, work: Work) -> list[Body]:
+    """Return what a user applies: the ConfigMap with the program, and the job."""
+    return [config_map(f"{work.name}-code", **work.program.files), entrant.job(work)]
 
 
 @dataclass(frozen=True)
@@ -111,12 +118,27 @@ class Release:
         cluster.run_kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=told)
         try:
             space, _, name = self.deployment.partition("/")
+            self._certified(cluster, objects)
             ready = ("rollout", "status", f"deployment/{name}", "--timeout=180s")
             cluster.run_kubectl("-n", space, *ready, timeout=190)
             yield
         finally:
             gone = ("delete", "--ignore-not-found", "--wait", "--timeout=90s", "-f", "-")
             cluster.run_kubectl(*gone, stdin=told, timeout=120)
+
+    def _certified(self, cluster: Cluster, objects: Sequence[Body]) -> None:
+        """If the controller writes its own certificate into a secret, start it again when it has.
+        A kubelet delivers the change of a mounted secret only after a minute or more.
+        """
+        for secret in (each for each in objects if each["kind"] == "Secret"):
+            space, name = (secret["metadata"][key] for key in ("namespace", "name"))
+            asked = ("-n", space, "get", "secret", name, "-o", "jsonpath={.data}")
+
+            def empty(asked: tuple[str, ...] = asked) -> str:
+                return "" if cluster.run_kubectl(*asked) not in ("", "{}") else "it is empty"
+
+            until(f"{name} has a certificate", empty, 60)
+            cluster.run_kubectl("-n", space, "delete", "pods", "--all", "--timeout=60s", timeout=70)
 
     def _load(self, cluster: Cluster, binary: Path) -> None:
         """Load the images into the nodes, if they do not have them."""

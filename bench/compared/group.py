@@ -1,14 +1,20 @@
 """A group of four ranks that one entrant has started, in a namespace of its own."""
 
+import shutil
+import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from cluster import Cluster, ClusterError
+from kubernetes.client import ApiException
 from space import Api, Body, Space
 
-from compared.entrant import LOST_NODE, Entrant
-from compared.record import Connected, parse
+from compared.entrant import LOST_NODE, Entrant, objects
+from compared.program import CONNECTED, Program, Work
+from compared.record import Connected, Trained, parse, parse_dqn
 
 NAME = "world"
 
@@ -27,8 +33,10 @@ class Group(Protocol):
 class Pods:
     """A group of an entrant on Kubernetes."""
 
-    def __init__(self, cluster: Cluster, entrant: Entrant) -> None:
-        self.entrant, self.lost = entrant, ""
+    def __init__(self, cluster: Cluster, entrant: Entrant, program: Program = CONNECTED) -> None:
+        self.entrant, self.program, self.lost = entrant, program, ""
+        self.folder = Path(tempfile.mkdtemp(prefix="dijob-peers-"))
+        self.folder.chmod(0o777)
         name = f"peers-{entrant.kind}-{time.time_ns() // 1_000_000 % 100_000_000}"
         self.space = Space(cluster, Api.of(cluster), name)
         cluster.run_kubectl("create", "namespace", name)
@@ -36,7 +44,7 @@ class Pods:
 
     def start(self) -> None:
         """Apply the job. Its ConfigMap is in the same file, as users have it."""
-        self.space.apply(*self.entrant.job(NAME))
+        self.space.apply(*objects(self.entrant, Work(NAME, self.program, str(self.folder))))
 
     def lines(self) -> list[Connected]:
         return list(self._ranks().values())
@@ -44,6 +52,9 @@ class Pods:
     def lose(self, rank: int) -> None:
         """Delete the pod of a rank."""
         name = next(pod for pod, line in self._ranks().items() if line.rank == rank)
+        self.lose_pod(name)
+
+    def lose_pod(self, name: str) -> None:
         self.space.kubectl("delete", "pod", name, "--wait=false")
 
     def lose_node(self) -> None:
@@ -78,27 +89,41 @@ class Pods:
             self.space.kubectl("delete", self.entrant.kind, "--all", "--timeout=60s", timeout=70)
         self.space.until_gone("all pods", lambda: list(map(_described, self._pods())), 120)
         self.space.cluster.run_kubectl("delete", "namespace", self.space.name, "--wait=false")
+        shutil.rmtree(self.folder)
 
     def _pods(self) -> list[Body]:
         return self.space.api.pods(self.space.name, "")
 
+    def trained(self) -> dict[str, Trained]:
+        """Return what each present pod of the DQN has printed."""
+        logs = ((name, parse_dqn(log)) for name, log in self._logs(timestamps=True))
+        return {name: said for name, said in logs if said}
+
     def _ranks(self) -> dict[str, Connected]:
         """Return what each present pod has printed last."""
-        found = {}
+        logs = ((name, parse(log)) for name, log in self._logs())
+        return {name: line for name, line in logs if line}
+
+    def _logs(self, **how: object) -> Iterator[tuple[str, str]]:
+        """Yield the logs of the present containers of all pods."""
         for pod in self._pods():
             there = pod["spec"].get("nodeName") not in ("", self.lost)
             if there and "deletionTimestamp" not in pod["metadata"]:
                 name, (main,) = pod["metadata"]["name"], pod["spec"]["containers"]
-                if line := parse(self._log(name, main["name"])):
-                    found[name] = line
-        return found
+                yield name, self._log(name, container=main["name"], **how)
 
-    def _log(self, pod: str, container: str) -> str:
-        """Return the log of the present container, or "" before it has started."""
+    def _log(self, pod: str, **how: object) -> str:
+        """Return a log, or "" before its container has started."""
+        core = self.space.api.core
         try:
-            return self.space.kubectl("logs", pod, "-c", container, "--tail=20")
-        except ClusterError:
-            return ""
+            said = core.read_namespaced_pod_log(
+                pod, self.space.name, _preload_content=False, _request_timeout=10, **how
+            )
+        except ApiException as error:
+            if error.status in (400, 404):
+                return ""
+            raise
+        return str(said.data.decode(errors="replace"))
 
     def _no_account(self) -> str:
         said = self.space.kubectl("get", "serviceaccounts", "-o", "name")

@@ -7,7 +7,8 @@ from pathlib import Path
 from cluster.images import busybox, write_archive
 from space import Body
 
-from compared.entrant import FAILURES, RANKS, Entrant, Release, code, pod_spec
+from compared.entrant import FAILURES, Entrant, Release, pod_spec
+from compared.program import AWAIT, RANKS, Work
 
 # The init containers' default image is alpine, of which they use only busybox's programs.
 INIT_IMAGE = "peers/busybox:local"
@@ -33,14 +34,27 @@ RELEASE = Release(
 )
 
 
-def job(name: str) -> list[Body]:
-    labels = {"training.kubeflow.org/job-name": name}
-    template = {"spec": pod_spec(name, "pytorch", labels=labels)}
-    replica = {"restartPolicy": "OnFailure", "template": template}
-    made = {
+def prelude(work: Work) -> str:
+    """Return what users write for DI-engine; for torch, nothing."""
+    if work.program.torch:
+        return ""
+    hosts = [
+        f"{work.name}-master-0",
+        *(f"{work.name}-worker-{number}" for number in range(RANKS - 1)),
+    ]
+    return f"""{AWAIT}
+export DI_RANK=$RANK DI_NODES={",".join(hosts)} PLATFORM="--platform k8s"
+await $DI_NODES"""
+
+
+def job(work: Work) -> Body:
+    labels = {"training.kubeflow.org/job-name": work.name}
+    pod = pod_spec(work, "pytorch", labels, prelude(work))
+    replica = {"restartPolicy": "OnFailure", "template": {"spec": pod}}
+    return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
-        "metadata": {"name": name},
+        "metadata": {"name": work.name},
         "spec": {
             "runPolicy": {"backoffLimit": FAILURES},
             "pytorchReplicaSpecs": {
@@ -49,7 +63,6 @@ def job(name: str) -> list[Body]:
             },
         },
     }
-    return [code(name), made]
 
 
 PYTORCHJOB = Entrant("PyTorchJob", "1.9.4", "pytorchjobs", RELEASE.installed, job)

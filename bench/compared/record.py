@@ -9,17 +9,28 @@ from statistics import median
 from typing import Any
 
 from report import Machine
+from traces import epoch
 
 START, LOSS, NODE = "start", "loss of a rank", "loss of a node"
+DQN, COLLECTOR, LEARNER = "DQN", "DQN, loss of a collector", "DQN, loss of the learner"
 FIGURES = {
     START: "apply → all connected",
     LOSS: "loss of one rank → all connected again",
     NODE: "loss of a node → all connected again",
+    DQN: "apply → DQN has reached its target",
+    COLLECTOR: "the same with the loss of a collector",
+    LEARNER: "the same with the loss of the learner",
 }
 BASE = "DIJob"
 _LINE = re.compile(
     r"^connected group=(\d+) rank=(\d+) world=(\d+) begun=([\d.]+) at=([\d.]+)$", re.M
 )
+
+
+# With the timestamp that the kubelet has put before each line.
+_ROLE = re.compile(r"^\S+ role (\w*) rank (\d+)$", re.M)
+_EVALUATED = re.compile(r"^(\S+) .*Episode Return\(", re.M)
+_REACHED = re.compile(r"^(\S+) .*: the training is complete$", re.M)
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,25 @@ def parse(log: str) -> Connected | None:
         return None
     group, rank, world, begun, at = found[-1]
     return Connected(int(group), int(rank), int(world), float(begun), float(at))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a rank of the DQN has printed, with times in epoch seconds."""
+
+    role: str
+    rank: int
+    evaluated: float | None  # its first evaluation
+    reached: float | None  # the target
+
+
+def parse_dqn(log: str) -> Trained | None:
+    """Return what a log with timestamps says."""
+    if not (begun := _ROLE.search(log)):
+        return None
+    first, target = _EVALUATED.search(log), _REACHED.search(log)
+    evaluated, reached = (epoch(each[1]) if each else None for each in (first, target))
+    return Trained(begun[1], int(begun[2]), evaluated, reached)
 
 
 def complete(lines: Iterable[Connected], world: int, not_in: int = 0) -> list[Connected]:

@@ -1,17 +1,21 @@
 """The comparison with peers: what counts as a complete group, and how the table shows the runs."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 from compared.di_orchestrator import DI_ORCHESTRATOR
 from compared.dijob import DIJOB
-from compared.entrant import RANKS
+from compared.entrant import objects
 from compared.jobset import JOBSET, RELEASE
+from compared.program import BEGIN, CONNECTED, RANKS, Program, Work, dqn
 from compared.pytorchjob import PYTORCHJOB
 from compared.record import LOSS, START, Connected, Results, Run, complete, middle, parse, table
+from jobs import DITASK
 from peers import entrants
 from report import Machine
+from space import Body
 
 LINE = "connected group={} rank={} world={} begun=1000.25 at={}"
 MACHINE = Machine("2026-01-01", 2, 24, 0.1)
@@ -100,11 +104,27 @@ def test_a_peer_that_is_not_given_is_left_out_with_a_message(
     assert RELEASE.binary == Path("jobset/bin/manager")
 
 
-def test_every_entrant_runs_the_same_program_in_the_same_image() -> None:
-    seen = set()
+@pytest.mark.parametrize("program", [CONNECTED, dqn()], ids=lambda program: program.name)
+def test_every_entrant_runs_the_same_program_in_the_same_image(program: Program) -> None:
     for entrant in (DIJOB, JOBSET, PYTORCHJOB, DI_ORCHESTRATOR):
-        text = yaml.safe_dump_all(entrant.job("world"))
-        code, _ = yaml.safe_load_all(text)
-        assert text.count("exec python3 /code/connected.py") == text.count("image: ")
-        seen.add((code["data"]["connected.py"], text.count("image: dijob/ditask:") > 0))
-    assert len(seen) == 1
+        code, job = objects(entrant, Work("world", program, "/state"))
+        assert list(code["data"].values()) == list(program.files.values())
+        pods = list(specs(job))
+        assert pods
+        for pod in pods:
+            (main,) = pod["containers"]
+            assert (main["image"], main["command"][2].endswith(program.command)) == (DITASK, True)
+            assert main["command"][2].startswith(BEGIN)
+
+
+def specs(body: Any) -> Iterator[Body]:
+    """Yield all pod specs in an object."""
+    if isinstance(body, dict):
+        if "containers" in body:
+            yield body
+        else:
+            for each in body.values():
+                yield from specs(each)
+    elif isinstance(body, list):
+        for each in body:
+            yield from specs(each)
