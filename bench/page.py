@@ -7,12 +7,14 @@ their tables with the same comments.
 from collections.abc import Mapping
 from pathlib import Path
 
+from compared.record import Results, table
 from report import Report
 from tables import full_blocks, start_blocks
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs/performance.md"
 START, FULL = HERE / "results/start.json", HERE / "results/full.json"
+PEERS = HERE / "results/peers.json"
 
 
 def edges(name: str) -> tuple[str, str]:
@@ -43,8 +45,14 @@ def filled(page: str, blocks: Mapping[str, str]) -> str:
     return page
 
 
+def peers_block(results: Results) -> dict[str, str]:
+    """Return the table of the comparison with peers."""
+    return {"peers": f"{results.machine}\n\n{table(results)}"}
+
+
 def main() -> None:
     blocks = start_blocks(Report.read(START)) | full_blocks(Report.read(FULL))
+    blocks |= peers_block(Results.read(PEERS))
     PAGE.write_text(filled(PAGE.read_text(), blocks))
 
 

@@ -10,14 +10,21 @@ from space import Body
 from compared.entrant import FAILURES, Entrant, Release, pod_spec
 from compared.program import AWAIT, RANKS, Work
 
-# The init containers' default image is alpine, of which they use only busybox's programs.
+# The init containers' default image is alpine:3.10, of which they use only busybox's programs.
 INIT_IMAGE = "peers/busybox:local"
+# Newer versions of busybox fail if any domain of the search list lacks the name. The init
+# container of 1.9 expects that one of them is enough.
+NSLOOKUP = b"""#!/bin/sh
+read -r _ domain _ < /etc/resolv.conf
+exec /bin/busybox nslookup "$1.$domain"
+"""
 
 
 def init_images(folder: Path) -> list[Path]:
     """Return the archive of the init containers' image."""
     program = busybox()
-    files = {f"/bin/{name}": program for name in ("sh", "seq", "nslookup", "sleep")}
+    files = {f"/bin/{name}": program for name in ("busybox", "sh", "seq", "sleep")}
+    files["/bin/nslookup"] = NSLOOKUP
     return [write_archive(folder / "init.tar", INIT_IMAGE, files, [])]
 
 

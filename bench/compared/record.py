@@ -145,32 +145,31 @@ def middle(runs: Iterable[Run]) -> float | None:
     return None if value == float("inf") else value
 
 
+HEAD = ("figure", "entrant", "median", "range", "last container began", "ratio to DIJob", "runs")
+
+
 def table(results: Results) -> str:
-    """Return the Markdown table: medians, the worst run, and the ratio to DIJob."""
-    figures = [figure for figure in FIGURES if any(run.figure == figure for run in results.runs)]
-    head = " | ".join(FIGURES[figure] for figure in figures)
-    rows = [f"| entrant | {head} |", "| --- |" + " --- |" * len(figures)]
-    for entrant in results.entrants:
-        cells = " | ".join(_cell(results, entrant, figure) for figure in figures)
-        rows.append(f"| {entrant} | {cells} |")
-    return "\n".join(rows)
+    """Return the Markdown table: a row for each figure of each entrant."""
+    rows = [HEAD, ("---",) * len(HEAD)]
+    for figure in FIGURES:
+        found = [entrant for entrant in results.entrants if results.of(entrant, figure)]
+        rows += [_row(results, entrant, figure) for entrant in found]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cell(results: Results, entrant: str, figure: str) -> str:
+def _row(results: Results, entrant: str, figure: str) -> tuple[str, ...]:
     runs = results.of(entrant, figure)
-    if not runs:
-        return "-"
     ended = [run.seconds for run in runs if run.seconds is not None]
-    lost = len(runs) - len(ended)
-    value, base = middle(runs), middle(results.of(BASE, figure))
-    if value is None:
-        return f"not within {runs[0].bound:.0f} s ({lost} of {len(runs)} runs)"
     begun = [run.begun for run in runs if run.begun is not None]
-    text = f"**{value:.1f} s**, {min(ended):.1f} to {max(ended):.1f} s"
-    if begun:
-        text += f"; begun after {median(begun):.1f} s"
-    if base and entrant != BASE:
-        text += f"; {value / base:.2f} of {BASE}"
-    if lost:
-        text += f"; {lost} of {len(runs)} not within {runs[0].bound:.0f} s"
-    return text
+    value, base = middle(runs), middle(results.of(BASE, figure))
+    never = f"not within {runs[0].bound:.0f} s"
+    lost = len(runs) - len(ended)
+    return (
+        FIGURES[figure],
+        entrant,
+        never if value is None else f"**{value:.1f} s**",
+        f"{min(ended):.1f} to {max(ended):.1f} s" if ended else "-",
+        f"{median(begun):.1f} s" if begun else "-",
+        f"{value / base:.2f}" if value and base and entrant != BASE else "-",
+        f"{len(runs)}, of which {lost} {never}" if lost else str(len(runs)),
+    )

@@ -1,6 +1,7 @@
 """The comparison with peers: what counts as a complete group, and how the table shows the runs."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,19 @@ from compared.entrant import objects
 from compared.jobset import JOBSET, RELEASE
 from compared.program import BEGIN, CONNECTED, RANKS, Program, Work, dqn
 from compared.pytorchjob import PYTORCHJOB
-from compared.record import LOSS, START, Connected, Results, Run, complete, middle, parse, table
+from compared.record import (
+    LOSS,
+    START,
+    Connected,
+    Results,
+    Run,
+    Trained,
+    complete,
+    middle,
+    parse,
+    parse_dqn,
+    table,
+)
 from jobs import DITASK
 from peers import entrants
 from report import Machine
@@ -37,6 +50,22 @@ def test_only_the_last_connection_of_a_log_counts() -> None:
     log = f"torch warns\n{LINE.format(7, 2, 4, 1001.5)}\n{LINE.format(8, 2, 4, 1002.0)}\nTraceback"
     assert parse(log) == line(8, 2)
     assert parse("torch warns\nconnected group=7 rank") is None
+
+
+def test_the_log_of_a_dqn_tells_its_role_its_first_evaluation_and_its_target() -> None:
+    log = """2026-11-27T03:00:00.5Z role learner rank 0
+2026-11-27T03:00:10.0Z INFO Evaluation: Train Iter(0)	Env Step(0)	Episode Return(9.400)
+2026-11-27T03:00:20.0Z INFO Evaluation: Train Iter(9)	Env Step(9)	Episode Return(99.400)
+"""
+    begin = datetime(2026, 11, 27, 3, tzinfo=UTC).timestamp()
+    assert parse_dqn(log) == Trained("learner", 0, begin + 10, None)
+    end = (
+        "2026-11-27T03:00:30.25Z INFO A return of 195.0 in iteration 900: the training is complete"
+    )
+    assert parse_dqn(log + end) == Trained("learner", 0, begin + 10, begin + 30.25)
+    # Rank 4 of DI-orchestrator has no role.
+    assert parse_dqn("2026-11-27T03:00:00.5Z role  rank 4") == Trained("", 4, None, None)
+    assert parse_dqn("") is None
 
 
 def test_a_group_is_complete_with_every_rank_once() -> None:
@@ -79,10 +108,12 @@ def test_the_table_has_medians_and_ratios() -> None:
         run("DIJob", 4.0, LOSS),
         run("JobSet", None, LOSS),
     )
-    dijob, jobset = table(found).splitlines()[2:]
-    assert dijob == "| DIJob | **10.0 s**, 9.0 to 12.0 s | **4.0 s**, 4.0 to 4.0 s |"
-    assert "**15.0 s**, 14.0 to 20.0 s; 1.50 of DIJob" in jobset
-    assert jobset.endswith("not within 120 s (1 of 1 runs) |")
+    first, second, third, fourth = (row.split(" | ") for row in table(found).splitlines()[2:])
+    assert first[1:] == ["DIJob", "**10.0 s**", "9.0 to 12.0 s", "-", "-", "3 |"]
+    assert second[1:] == ["JobSet", "**15.0 s**", "14.0 to 20.0 s", "-", "1.50", "3 |"]
+    assert third[1:3] == ["DIJob", "**4.0 s**"]
+    never = "not within 120 s"
+    assert fourth[1:] == ["JobSet", never, "-", "-", "-", f"1, of which 1 {never} |"]
 
 
 def test_runs_are_stored_and_continued(tmp_path: Path) -> None:
