@@ -9,7 +9,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,7 +42,7 @@ NAME = "bench-peers"
 IMAGES = ("ditask", "launcher", "operator")
 RESULTS = Path(__file__).parent / "results/peers.json"
 VICTIM = 2
-BOUNDS = {START: 300.0, LOSS: 120.0, NODE: 240.0, DQN: 300.0, COLLECTOR: 300.0, LEARNER: 300.0}
+BOUNDS = {START: 300.0, LOSS: 90.0, NODE: 240.0, DQN: 300.0, COLLECTOR: 300.0, LEARNER: 300.0}
 # The rank that the DQN loses, and when.
 VICTIMS = {COLLECTOR: ("a collector", 3), LEARNER: ("the learner", 0)}
 FAULT_SECONDS = 10.0
@@ -159,23 +159,42 @@ def evaluated(pods: Pods) -> float:
     return max((each.evaluated or 0.0 for each in pods.trained().values()), default=0.0)
 
 
-def run_round(
-    cluster: Cluster, found: Sequence[Entrant], results: Results, figures: Sequence[str]
-) -> None:
-    """Run every entrant once, each with only its own operator in the cluster."""
-    plain = bool({START, LOSS} & set(figures))
-    if plain:
-        with removed(Processes(cluster)) as group:
-            play(by_hand.NAME, group, results, figures)
-    for entrant in found:
-        with entrant.install(cluster):
-            if plain:
-                with removed(Pods(cluster, entrant)) as pods:
-                    play(entrant.name, pods, results, figures)
-            if NODE in figures:
-                with removed(Pods(cluster, entrant)) as pods:
-                    lose_node(entrant.name, pods, results)
-            for figure in (each for each in (DQN, COLLECTOR, LEARNER) if each in figures):
+@dataclass(frozen=True)
+class Plan:
+    """What a round measures: the figures, and how often with each installation."""
+
+    entrants: Sequence[Entrant]
+    figures: Sequence[str]
+    by_hand: bool
+    repeat: int
+    json: Path  # written after each run, because a round takes many minutes
+
+    @property
+    def connects(self) -> bool:
+        return bool({START, LOSS} & set(self.figures))
+
+    def run(self, cluster: Cluster, results: Results) -> None:
+        """Run every entrant, each with only its own operator in the cluster."""
+        if self.by_hand and self.connects:
+            for _ in range(self.repeat):
+                with removed(Processes(cluster)) as group:
+                    play(by_hand.NAME, group, results, self.figures)
+                results.save(self.json)
+        for entrant in self.entrants:
+            with entrant.install(cluster):
+                for _ in range(self.repeat):
+                    self._run_once(cluster, entrant, results)
+                    results.save(self.json)
+
+    def _run_once(self, cluster: Cluster, entrant: Entrant, results: Results) -> None:
+        if self.connects:
+            with removed(Pods(cluster, entrant)) as pods:
+                play(entrant.name, pods, results, self.figures)
+        if NODE in self.figures:
+            with removed(Pods(cluster, entrant)) as pods:
+                lose_node(entrant.name, pods, results)
+        for figure in (DQN, COLLECTOR, LEARNER):
+            if figure in self.figures:
                 train(entrant, cluster, results, figure)
 
 
@@ -196,7 +215,8 @@ def warm_up(cluster: Cluster) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each entrant (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="installations of each (default 5)")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each in a round (default 1)")
     known = "; ".join(FIGURES)
     parser.add_argument(
         "--figures", default=";".join(FIGURES), help=f"separated by semicolons, of: {known}"
@@ -208,11 +228,17 @@ def main() -> None:
     parser.add_argument("--add", action="store_true", help="add to the runs that are stored there")
     parser.add_argument("--name", default=NAME, help="of the cluster; one that is up is used")
     given = parser.parse_args()
-    figures = given.figures.split(";")
-    found = entrants([name for name in given.entrants.split(";") if name])
+    chosen = [name for name in given.entrants.split(";") if name]
+    plan = Plan(
+        entrants(chosen),
+        given.figures.split(";"),
+        not chosen or by_hand.NAME in chosen,
+        given.repeat,
+        given.json,
+    )
     before = find(given.name)
     results = Results.read(given.json) if given.add else Results(Machine.here())
-    results.versions |= {each.name: each.version for each in found}
+    results.versions |= {each.name: each.version for each in plan.entrants}
     archives = tuple(archive(image) for image in IMAGES)
     cluster = up(Options(name=given.name, images=archives))
     # A cluster that was already running is not removed at the end.
@@ -220,8 +246,7 @@ def main() -> None:
     with keeping:
         warm_up(cluster)
         for _ in range(given.rounds):
-            run_round(cluster, found, results, figures)
-            results.save(given.json)
+            plan.run(cluster, results)
     print(f"\n{results.machine}\n\n{table(results)}")
 
 

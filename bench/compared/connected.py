@@ -1,7 +1,7 @@
 """The program of every entrant's ranks: a torch.distributed group that prints when it is complete.
 
 It gets its peers from torch's own variables (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE). It runs
-in the ditask image, from a ConfigMap, so it imports nothing of this project.
+in the ditask image, from a ConfigMap, so it imports only torch and the standard library.
 """
 
 import os
