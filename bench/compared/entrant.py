@@ -3,7 +3,7 @@ ranks find each other.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,7 +98,7 @@ class Release:
     manifests: str  # in the checkout: a file, or a folder for `kubectl kustomize`
     build: str  # how to build it, for the message that it is missing
     arguments: tuple[str, ...] = ()  # in addition to those of the manifests
-    archives: Callable[[Path], list[Path]] = field(default=lambda _: [])  # of further images
+    files: Mapping[str, str] = field(default_factory=dict)  # further files of its image
 
     @property
     def binary(self) -> Path | None:
@@ -141,14 +141,15 @@ class Release:
             cluster.run_kubectl("-n", space, "delete", "pods", "--all", "--timeout=60s", timeout=70)
 
     def _load(self, cluster: Cluster, binary: Path) -> None:
-        """Load the images into the nodes, if they do not have them."""
+        """Load the image into the nodes, if they do not have it."""
         folder = cluster.state / "peers"
         folder.mkdir(exist_ok=True)
         archive = folder / f"{self.image.partition(':')[0].replace('/', '-')}.tar"
         if archive.exists():
             return
-        files = {self.program: binary.read_bytes()}
-        cluster.load([*self.archives(folder), write_archive(archive, self.image, files, [])])
+        more = {path: text.encode() for path, text in self.files.items()}
+        files = {self.program: binary.read_bytes(), **more}
+        cluster.load([write_archive(archive, self.image, files, [])])
 
     def _objects(self, cluster: Cluster, source: Path) -> list[Body]:
         """Return the peer's manifests, changed only so that they run here: the image is the one

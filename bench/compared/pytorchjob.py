@@ -2,31 +2,26 @@
 variables, and an init container of each worker waits for the master's name.
 """
 
-from pathlib import Path
-
-from cluster.images import busybox, write_archive
+from jobs import DITASK
 from space import Body
 
 from compared.entrant import FAILURES, Entrant, Release, pod_spec
 from compared.program import AWAIT, RANKS, Work
 
-# The init containers' default image is alpine:3.10, of which they use only busybox's programs.
-INIT_IMAGE = "peers/busybox:local"
-# Newer versions of busybox fail if any domain of the search list lacks the name. The init
-# container of 1.9 expects that one of them is enough.
-NSLOOKUP = b"""#!/bin/sh
-read -r _ domain _ < /etc/resolv.conf
-exec /bin/busybox nslookup "$1.$domain"
+# The operator's own template of the init container, which asks for the master's name every two
+# seconds. Its image, alpine:3.10, is in no registry that the test cluster reaches, and nslookup of
+# newer versions of busybox fails if one domain of the search list lacks the name. So the image is
+# that of the ranks, and `getent hosts` asks instead.
+TEMPLATE = """
+- name: init-pytorch
+  image: {{.InitContainerImage}}
+  imagePullPolicy: IfNotPresent
+  resources:
+    limits: {cpu: 100m, memory: 20Mi}
+    requests: {cpu: 50m, memory: 10Mi}
+  command: ['sh', '-c', 'err=1;for i in $(seq {{.MaxTries}}); do if getent hosts {{.MasterAddr}};
+    then err=0 && break; fi;echo waiting for master; sleep 2; done; exit $err']
 """
-
-
-def init_images(folder: Path) -> list[Path]:
-    """Return the archive of the init containers' image."""
-    program = busybox()
-    files = {f"/bin/{name}": program for name in ("busybox", "sh", "seq", "sleep")}
-    files["/bin/nslookup"] = NSLOOKUP
-    return [write_archive(folder / "init.tar", INIT_IMAGE, files, [])]
-
 
 RELEASE = Release(
     variable="TRAINING_OPERATOR_BIN",
@@ -36,8 +31,9 @@ RELEASE = Release(
     manifests="manifests/overlays/standalone",
     build="in a copy of the Go module github.com/kubeflow/training-operator@v1.9.4: CGO_ENABLED=0"
     " go build -o bin/training-operator ./cmd/training-operator.v1",
-    arguments=(f"--pytorch-init-container-image={INIT_IMAGE}",),
-    archives=init_images,
+    arguments=(f"--pytorch-init-container-image={DITASK}",),
+    # The path from which the operator reads a template.
+    files={"/etc/config/initContainer.yaml": TEMPLATE},
 )
 
 

@@ -72,13 +72,6 @@ def busybox_archive(folder: Path) -> Path:
     if archive.exists():
         return archive
     folder.mkdir(parents=True, exist_ok=True)
-    program = busybox()
-    files = {"/bin/busybox": program, "/bin/sh": program}
-    return write_archive(archive, BUSYBOX, files, ["/bin/sh"])
-
-
-def busybox() -> bytes:
-    """Return Debian's static busybox, which is downloaded."""
     with tempfile.TemporaryDirectory() as scratch:
         run(
             [
@@ -89,4 +82,6 @@ def busybox() -> bytes:
                 scratch,
             ]
         )
-        return (Path(scratch) / "bin/busybox").read_bytes()
+        program = (Path(scratch) / "bin/busybox").read_bytes()
+    files = {"/bin/busybox": program, "/bin/sh": program}
+    return write_archive(archive, BUSYBOX, files, ["/bin/sh"])
