@@ -115,8 +115,9 @@ class Release:
         objects = self._objects(cluster, self.binary.parents[1] / self.manifests)
         told = yaml.safe_dump_all(objects)
         # On the server's side: a CRD of a job is too large for the annotation of a client's apply.
-        cluster.run_kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=told)
+        apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
         try:
+            cluster.run_kubectl(*apply, stdin=told)
             space, _, name = self.deployment.partition("/")
             self._certified(cluster, objects)
             ready = ("rollout", "status", f"deployment/{name}", "--timeout=180s")
@@ -167,6 +168,10 @@ class Release:
                 for container in spec["containers"]:
                     container |= {"image": self.image, "imagePullPolicy": "IfNotPresent"}
                     container["args"] = [*(container.get("args") or ()), *self.arguments]
+        space = self.deployment.partition("/")[0]
+        if not any(each["kind"] == "Namespace" for each in objects):
+            meta = {"name": space}
+            objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         # A namespace comes before its objects.
         return sorted(objects, key=lambda each: str(each["kind"]) != "Namespace")
 
