@@ -107,6 +107,7 @@ def draw_growth(report: Report) -> None:
     save(drawing, "bench-growth.svg")
 
 
+PEER_COLUMNS = 3
 # The entrants of the comparison with peers, in the order of the bars.
 PEER_COLOURS = {
     "by hand": "#000000",
@@ -120,10 +121,11 @@ PEER_COLOURS = {
 def draw_peers(results: Results) -> None:
     """Draw the medians of the comparison with peers, and a dot for each run."""
     figures = [figure for figure in FIGURES if any(run.figure == figure for run in results.runs)]
+    rows, columns = -(-len(figures) // PEER_COLUMNS), min(PEER_COLUMNS, len(figures))
     drawing, grid = pyplot.subplots(
-        1, len(figures), figsize=(3.2 * len(figures), 2.6), layout="constrained", squeeze=False
+        rows, columns, figsize=(3.2 * columns, 2.2 * rows), layout="constrained", squeeze=False
     )
-    for axes, figure in zip(grid[0], figures, strict=True):
+    for axes, figure in zip(grid.flat, figures, strict=False):
         names = [name for name in PEER_COLOURS if results.of(name, figure)]
         for place, name in enumerate(names):
             runs = results.of(name, figure)
@@ -138,7 +140,9 @@ def draw_peers(results: Results) -> None:
             axes.plot(seconds, [place] * len(seconds), ".", color="#999999", markersize=3)
         axes.set_yticks(range(len(names)), names, fontsize=7)
         axes.invert_yaxis()
+        axes.margins(x=0.18)
         axes.set_xlim(left=0)
+        axes.tick_params(axis="x", labelsize=7)
         axes.set_title(FIGURES[figure], fontsize=7.5)
         axes.set_xlabel("seconds", fontsize=7)
     save(drawing, "bench-peers.svg")
