@@ -30,7 +30,7 @@ _LINE = re.compile(
 # With the timestamp that the kubelet has put before each line.
 _ROLE = re.compile(r"^\S+ role (\w*) rank (\d+)$", re.M)
 _EVALUATED = re.compile(r"^(\S+) .*Episode Return\(", re.M)
-_REACHED = re.compile(r"^(\S+) .*: the training is complete$", re.M)
+_REACHED = re.compile(r"^(\S+) .*: the training is complete", re.M)
 
 
 @dataclass(frozen=True)
