@@ -45,15 +45,15 @@ def filled(page: str, blocks: Mapping[str, str]) -> str:
     return page
 
 
-def peers_block(results: Results) -> dict[str, str]:
-    """Return the table of the comparison with peers."""
-    return {"peers": f"{results.machine}\n\n{table(results)}"}
+def all_blocks() -> dict[str, str]:
+    """Return all tables of the page."""
+    peers = Results.read(PEERS)
+    blocks = start_blocks(Report.read(START)) | full_blocks(Report.read(FULL))
+    return blocks | {"peers": f"{peers.machine}\n\n{table(peers)}"}
 
 
 def main() -> None:
-    blocks = start_blocks(Report.read(START)) | full_blocks(Report.read(FULL))
-    blocks |= peers_block(Results.read(PEERS))
-    PAGE.write_text(filled(PAGE.read_text(), blocks))
+    PAGE.write_text(filled(PAGE.read_text(), all_blocks()))
 
 
 if __name__ == "__main__":
