@@ -306,6 +306,11 @@ bench-page: $(PLOTS)/ready ## update the tables and plots of docs/performance.md
 bench-nodes: cluster-build images ## duration of each step of a start and of a recovery on real nodes (~5 min; RUNS=)
 	@$(PY) bench/nodes.py $(if $(RUNS),--runs $(RUNS))
 
+# The peers are built from their sources outside of this repository. A peer whose variable is not set is left out, with a message.
+.PHONY: bench-peers
+bench-peers: cluster-build images ## DIJob compared with its peers on real nodes, five runs each (~90 min; ROUNDS=, REPEAT=, FIGURES=, ENTRANTS=, JSON=FILE, JOBSET_BIN=, TRAINING_OPERATOR_BIN=, DI_ORCHESTRATOR_BIN=)
+	@$(PY) bench/peers.py $(ROUNDS:%=--rounds %) $(REPEAT:%=--repeat %) $(if $(FIGURES),--figures "$(FIGURES)") $(if $(ENTRANTS),--entrants "$(ENTRANTS)") $(JSON:%=--json %) $(if $(ADD),--add)
+
 .PHONY: profile
 profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 ranks start (~1 min; OUT=FILE; PYSPY=: path of py-spy)
 	@$(PY) bench/flames.py $(or $(OUT),docs/pictures/operator.svg)

@@ -7,12 +7,14 @@ their tables with the same comments.
 from collections.abc import Mapping
 from pathlib import Path
 
+from compared.record import Results, table
 from report import Report
 from tables import full_blocks, start_blocks
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs/performance.md"
 START, FULL = HERE / "results/start.json", HERE / "results/full.json"
+PEERS = HERE / "results/peers.json"
 
 
 def edges(name: str) -> tuple[str, str]:
@@ -43,9 +45,15 @@ def filled(page: str, blocks: Mapping[str, str]) -> str:
     return page
 
 
-def main() -> None:
+def all_blocks() -> dict[str, str]:
+    """Return all tables of the page."""
+    peers = Results.read(PEERS)
     blocks = start_blocks(Report.read(START)) | full_blocks(Report.read(FULL))
-    PAGE.write_text(filled(PAGE.read_text(), blocks))
+    return blocks | {"peers": f"{peers.machine}\n\n{table(peers)}"}
+
+
+def main() -> None:
+    PAGE.write_text(filled(PAGE.read_text(), all_blocks()))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import matplotlib
+from compared.record import FIGURES, Results, middle
 from matplotlib import pyplot
 from measured import Result, Shape
-from page import FULL, PAGE, START
+from page import FULL, PAGE, PEERS, START
 from report import Report, Tables
 
 matplotlib.use("svg")
@@ -108,6 +109,47 @@ def draw_growth(report: Report) -> None:
     save(drawing, "bench-growth.svg")
 
 
+PEER_COLUMNS = 3
+# The entrants of the comparison with peers, in the order of the bars.
+PEER_COLOURS = {
+    "by hand": "#000000",
+    "DIJob": "#D55E00",
+    "JobSet": "#0072B2",
+    "PyTorchJob": "#009E73",
+    "DI-orchestrator": "#CC79A7",
+}
+
+
+def draw_peers(results: Results) -> None:
+    """Draw the medians of the comparison with peers, and a dot for each run."""
+    figures = [figure for figure in FIGURES if any(run.figure == figure for run in results.runs)]
+    rows, columns = -(-len(figures) // PEER_COLUMNS), min(PEER_COLUMNS, len(figures))
+    drawing, grid = pyplot.subplots(
+        rows, columns, figsize=(3.2 * columns, 2.2 * rows), layout="constrained", squeeze=False
+    )
+    for axes, figure in zip(grid.flat, figures, strict=False):
+        names = [name for name in PEER_COLOURS if results.of(name, figure)]
+        for place, name in enumerate(names):
+            runs = results.of(name, figure)
+            value = middle(runs)
+            if value is None:
+                words = f" not within {runs[0].bound:.0f} s"
+                axes.text(0, place, words, va="center", fontsize=7)
+            else:
+                bars = axes.barh(place, value, color=PEER_COLOURS[name], height=0.7)
+                axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=2)
+            seconds = [run.seconds for run in runs if run.seconds is not None]
+            axes.plot(seconds, [place] * len(seconds), ".", color="#999999", markersize=3)
+        axes.set_yticks(range(len(names)), names, fontsize=7)
+        axes.invert_yaxis()
+        axes.margins(x=0.18)
+        axes.set_xlim(left=0)
+        axes.tick_params(axis="x", labelsize=7)
+        axes.set_title(FIGURES[figure], fontsize=7.5)
+        axes.set_xlabel("seconds", fontsize=7)
+    save(drawing, "bench-peers.svg")
+
+
 def save(drawing: Any, name: str) -> None:
     """Write a picture without a date, which would change the file on every run."""
     drawing.savefig(PICTURES / name, facecolor="white", metadata={"Date": None, "Creator": None})
@@ -116,3 +158,4 @@ def save(drawing: Any, name: str) -> None:
 if __name__ == "__main__":
     draw_starts(Report.read(START))
     draw_growth(Report.read(FULL))
+    draw_peers(Results.read(PEERS))

@@ -252,7 +252,7 @@ class Sources:
     def _printed(self, pod: str, container: str) -> list[float]:
         """Return the time of each line that a container has printed."""
         text = self.space.kubectl("logs", pod, "-c", container, "--timestamps")
-        return [_epoch(line.partition(" ")[0]) for line in text.splitlines()]
+        return [epoch(line.partition(" ")[0]) for line in text.splitlines()]
 
     def _runtime(self) -> dict[str, dict[str, list[float]]]:
         """Return for each pod when its newest sandbox was ready, and when each of its containers in
@@ -287,7 +287,7 @@ class Sources:
             self.space.cluster.logs / f"{node}-containerd.log" for node in self.space.cluster.nodes
         )
         lines = (line for log in logs for line in log.read_text().splitlines())
-        return sorted((_epoch(found[1]), found[2]) for found in map(_LINE.match, lines) if found)
+        return sorted((epoch(found[1]), found[2]) for found in map(_LINE.match, lines) if found)
 
 
 def has_address(pod: Body) -> bool:
@@ -298,7 +298,7 @@ def has_gate_container(pod: Body) -> bool:
     return any(one["name"] == GATE for one in pod["spec"].get("initContainers") or ())
 
 
-def _epoch(stamp: str) -> float:
+def epoch(stamp: str) -> float:
     """Return the epoch seconds of an RFC 3339 time with nanoseconds (datetime cannot parse it)."""
     seconds, _, rest = stamp.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{seconds}+00:00").timestamp() + float(f"0.{rest or 0}")

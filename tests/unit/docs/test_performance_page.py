@@ -7,9 +7,8 @@ import goals
 import pytest
 from faults.lab.restarts import Restart
 from measured import CROWD, Rest, Result, Shape
-from page import FULL, PAGE, START, filled
+from page import PAGE, all_blocks, filled
 from report import Machine, Report, Start
-from tables import full_blocks, start_blocks
 
 MACHINE = Machine("2026-11-24", 2, 24, 0.1)
 
@@ -32,7 +31,7 @@ def full() -> Report:
 
 def test_the_tables_of_the_page_are_those_of_the_figures() -> None:
     shown = PAGE.read_text()
-    blocks = start_blocks(Report.read(START)) | full_blocks(Report.read(FULL))
+    blocks = all_blocks()
     assert filled(shown, blocks) == shown, "make bench-page"
     assert set(re.findall(r"<!-- ([\w-]+) -->", shown)) == set(blocks)
 
