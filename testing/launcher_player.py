@@ -15,6 +15,8 @@ from dijob.names import GROUP
 from faults.lab.kube import Access
 
 SOURCES = Path(__file__).parent / "launchers"
+# The module of the real launcher, whose channel the program uses.
+LAUNCHER = Path(__file__).parents[1] / "images/launcher"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ async def play_launchers(
     """Play the launchers of the pods of a namespace. If `strict`, a refused report is an error. The
     CPU time of the program is not measured: on real nodes, the launchers run in the pods.
     """
-    program = await asyncio.to_thread(build_program, SOURCES, "launchers")
+    program = await asyncio.to_thread(build_program, SOURCES, "launchers", LAUNCHER)
     with tempfile.NamedTemporaryFile("w") as authority:
         authority.write(access.authority)
         authority.flush()

@@ -11,10 +11,12 @@ from cluster.shell import Progress, run
 BUILD_SECONDS = 900
 
 
-def build_program(sources: Path, name: str) -> Path:
-    """Return the program, which is built once per content of its sources."""
+def build_program(sources: Path, name: str, uses: Path | None = None) -> Path:
+    """Return the program, which is built once per content of its sources and of the module in this
+    repository that it uses.
+    """
     digest = hashlib.sha256()
-    for source in sorted(sources.iterdir()):
+    for source in sorted([*sources.iterdir(), *(uses.rglob("*") if uses else ())]):
         if source.suffix in (".go", ".mod", ".sum"):
             digest.update(source.read_bytes())
     program = cache() / f"{name}-{digest.hexdigest()[:12]}"

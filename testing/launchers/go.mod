@@ -1,3 +1,8 @@
-module launchers
+// The path lies below that of the launcher, whose packages are internal.
+module dijob-launcher/players
 
-go 1.24
+go 1.26.0
+
+require dijob-launcher v0.0.0
+
+replace dijob-launcher => ../../images/launcher

@@ -4,14 +4,15 @@ import (
 	"encoding/json"
 	"log"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"dijob-launcher/internal/channel"
+	"dijob-launcher/internal/env"
 )
 
 const (
-	prefix = "diengine.opendilab.org/"
 	// In a copy of a running pod (testing/faults/lab/bulk.py), the response that the launcher of this copy has stored, as JSON.
 	storedKey = "test.dijob/stored"
 	// The exit code and the message of a program that was ended for a new peer list (images/launcher/internal/run).
@@ -32,11 +33,11 @@ type launcher struct {
 	all     *players
 	pods    chan sight
 	view    pod
-	link    *link  // nil if no launcher runs in the container
-	starts  int    // restartCount of the container in which it runs
-	program string // what the program does: as the launcher reports it
-	with    int    // the revision with which the program has started
-	ending  int    // the revision for which the program has ended, until the kubelet has restarted the container
+	link    *channel.Channel // nil if no launcher runs in the container
+	starts  int              // restartCount of the container in which it runs
+	program channel.State    // what the program does: as the launcher reports it
+	with    int              // the revision with which the program has started
+	ending  int              // the revision for which the program has ended, until the kubelet has restarted the container
 }
 
 // run reacts to the pod and to responses until the pod is gone.
@@ -60,7 +61,7 @@ func (l *launcher) run() {
 		}
 		changed = nil
 		if l.link != nil {
-			changed = l.link.changed
+			changed = l.link.Changed()
 		}
 	}
 }
@@ -79,8 +80,8 @@ func (l *launcher) act() bool {
 	container := l.view.container()
 	if l.view.ends() {
 		if l.link != nil {
-			l.program = "ended"
-			l.link.report(l.program)
+			l.program = channel.Ended
+			l.link.Report(l.program)
 		}
 		l.stop()
 		return true
@@ -100,39 +101,39 @@ func (l *launcher) act() bool {
 
 // begin starts the launcher's process in the container.
 func (l *launcher) begin(container map[string]any, restarts int) {
-	l.starts, l.program, l.ending = restarts, "waiting", 0
+	l.starts, l.program, l.ending = restarts, channel.Waiting, 0
 	if stored := l.view.Metadata.Annotations[storedKey]; stored != "" && restarts == 0 {
 		said := map[string]string{}
 		check(json.Unmarshal([]byte(stored), &said))
 		l.all.store(l.view, said)
-		l.program, l.with = "ready", natural(said["list-number"])
+		l.program, l.with = channel.Ready, env.Natural(said["list-number"])
 	}
 	l.link = open(l.all, l.view, l.program)
 }
 
 // follow starts the program when there is a list with the pod's address, and ends it when a newer list requires that.
 func (l *launcher) follow(list map[string]string) {
-	revision := natural(list["list-number"])
-	if l.program == "waiting" {
+	revision := env.Natural(list["list-number"])
+	if l.program == channel.Waiting {
 		if !l.isListed(list["node-ips"]) {
 			return
 		}
 		l.with = revision
 		// The program of a simulated pod listens at once.
-		for _, l.program = range []string{"started", "ready"} {
-			l.link.report(l.program)
+		for _, l.program = range []channel.State{channel.Started, channel.Ready} {
+			l.link.Report(l.program)
 		}
 	}
-	if from := natural(list["renew-from"]); from > l.with {
-		l.program, l.ending = "ended", from
-		l.link.report(l.program)
+	if from := env.Natural(list["renew-from"]); from > l.with {
+		l.program, l.ending = channel.Ended, from
+		l.link.Report(l.program)
 		l.stop()
 	}
 }
 
 // isListed returns whether a peer list has the pod's own address at its rank.
 func (l *launcher) isListed(list string) bool {
-	rank, _ := strconv.Atoi(l.view.Metadata.Labels[prefix+"rank"])
+	rank, _ := strconv.Atoi(l.view.Metadata.Labels[env.AnnotationPrefix+"rank"])
 	ips := strings.Split(list, ",")
 	return rank < len(ips) && ips[rank] == l.view.Status.PodIP
 }
@@ -141,7 +142,7 @@ func (l *launcher) isListed(list string) bool {
 func (l *launcher) update(container map[string]any) bool {
 	made := maps.Clone(container)
 	now := time.Now().UTC().Format(time.RFC3339)
-	switch ready := l.program == "ready"; {
+	switch ready := l.program == channel.Ready; {
 	case l.ending > 0:
 		message := renewalMessage + strconv.Itoa(l.ending)
 		ended := map[string]any{"exitCode": renewalExit, "reason": "Error", "message": message, "startedAt": now, "finishedAt": now}
@@ -173,37 +174,20 @@ func (l *launcher) update(container map[string]any) bool {
 // stop ends the launcher's process.
 func (l *launcher) stop() {
 	if l.link != nil {
-		l.link.stop()
+		l.link.Close()
 		l.link = nil
 	}
 }
 
-// newest merges the operator's response with the pod's annotations, as the launcher does (images/launcher/internal/env).
+// newest merges the operator's response with the pod's annotations.
 func newest(p pod, said map[string]string) map[string]string {
 	file := map[string]string{}
 	for key, text := range p.Metadata.Annotations {
-		if name, ours := strings.CutPrefix(key, prefix); ours {
+		if name, ours := strings.CutPrefix(key, env.AnnotationPrefix); ours {
 			file[name] = text
 		}
 	}
-	if len(said) == 0 || natural(file["list-number"]) > natural(said["list-number"]) {
-		return file
-	}
-	counted := file["ends-counted"]
-	maps.Copy(file, said)
-	if natural(counted) > natural(file["ends-counted"]) {
-		file["ends-counted"] = counted
-	}
-	return file
-}
-
-// natural returns the number that a text consists of; 0 for any other text.
-func natural(text string) int {
-	if text == "" || slices.ContainsFunc([]byte(text), func(digit byte) bool { return digit < '0' || digit > '9' }) {
-		return 0
-	}
-	found, _ := strconv.Atoi(text)
-	return found
+	return env.Newest(file, said)
 }
 
 func number(value any) int {

@@ -1,6 +1,6 @@
 // Command launchers plays the launchers of simulated pods, and what the kubelet notices of them. It watches the pods of a
 // namespace. For each running pod with a channel it opens a connection to the operator, from the address of the pod, and behaves
-// like the real launcher (images/launcher/internal/channel).
+// like the real launcher, whose channel it uses (images/launcher/internal/channel).
 //
 // It prints the port on which it answers questions of the tests (questions.go).
 package main

@@ -69,12 +69,23 @@ type message struct {
 	Has   map[string]string `json:"has"` // the newest response; null after the first report of a connection
 }
 
+// Config is what a channel needs.
+type Config struct {
+	Address, Key string
+	Job, Pod, IP string
+	State        State                    // what the program is doing at first
+	Said         map[string]string        // the newest response to an earlier channel of this pod; nil if there was none
+	Dial         func() (net.Conn, error) // connects to the operator
+	Keep         func(said map[string]string, body []byte)
+	Lost         func(error) // is called once a minute while there is no connection
+	Refused      func(error) // is called when the operator refuses a report
+}
+
 // Channel is the launcher's connection to the operator. A nil channel reports nothing and never has an answer.
 type Channel struct {
-	address string
-	key     string
-	about   message // without nonce, state and list
+	config  Config
 	changed chan struct{}
+	closed  chan struct{}
 
 	lock   sync.Mutex
 	state  State
@@ -97,26 +108,54 @@ func Open() *Channel {
 	if len(words) != 3 {
 		return nil
 	}
-	about := message{
-		Job: strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
-		Pod: words[1], IP: os.Getenv("DI_POD_IP"),
+	os.MkdirAll(env.RunFolder(), 0o777)
+	dialer := Dialer()
+	return New(Config{
+		Address: words[0], Pod: words[1], Key: words[2],
+		Job:   strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
+		IP:    os.Getenv("DI_POD_IP"),
+		State: Waiting,
+		// With the response to the previous launcher of this container, the program can restart while the operator is down, and a
+		// restarted operator learns what it has requested. The operator verifies it like an annotation.
+		Said: env.StoredResponse(),
+		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
+		Keep: store,
+		Lost: func(err error) {
+			env.Logf("no connection to the operator at %s (%v): the peer list comes from the pod's annotations", words[0], err)
+		},
+		Refused: func(error) {}, // Lost reports it if it lasts
+	})
+}
+
+// New connects to the operator, and stays connected until Close is called.
+func New(config Config) *Channel {
+	c := &Channel{
+		config: config, changed: make(chan struct{}, 1), closed: make(chan struct{}), state: config.State, said: config.Said,
 	}
-	c := &Channel{address: words[0], key: words[2], about: about, changed: make(chan struct{}, 1), state: Waiting}
-	c.restore()
 	go c.keep()
 	return c
 }
 
-// restore reads the newest response to the previous launcher of this container. So the program can restart while the operator
-// is down, and a restarted operator learns what it has requested. The operator verifies it like an annotation.
-func (c *Channel) restore() {
-	os.MkdirAll(env.RunFolder(), 0o777)
-	c.said = env.StoredResponse()
+// Dialer returns a dialer for connections to the operator.
+func Dialer() net.Dialer {
+	return net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: aliveEvery, Interval: aliveEvery, Count: 3,
+	}}
+}
+
+// Close closes the connection for good.
+func (c *Channel) Close() {
+	close(c.closed)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.link != nil {
+		c.link.Close()
+	}
 }
 
 // store writes the newest response for the next launcher of this container. If the volume is full, that launcher asks the operator.
-func store(said []byte) {
-	if os.WriteFile(env.SaidPath()+".new", said, 0o644) == nil {
+func store(_ map[string]string, body []byte) {
+	if os.WriteFile(env.SaidPath()+".new", body, 0o644) == nil {
 		os.Rename(env.SaidPath()+".new", env.SaidPath())
 	}
 }
@@ -166,7 +205,7 @@ func (c *Channel) Changed() <-chan struct{} {
 // keep reconnects whenever the connection is lost.
 func (c *Channel) keep() {
 	var logged time.Time
-	for pause, refusal := shortestPause, shortestRefusal; ; {
+	for pause, refusal := shortestPause, shortestRefusal; !c.isClosed(); {
 		began := time.Now()
 		err := c.converse()
 		if time.Since(began) > longestPause {
@@ -174,25 +213,35 @@ func (c *Channel) keep() {
 		}
 		if pause == longestPause && time.Since(logged) > logEvery {
 			logged = time.Now()
-			env.Logf("no connection to the operator at %s (%v): the peer list comes from the pod's annotations", c.address, err)
+			c.config.Lost(err)
 		}
 		wait := time.Duration(mathrand.Float64() * float64(pause))
-		if refused := (refusedError{}); errors.As(err, &refused) {
+		if refused := (refusedError{}); errors.As(err, &refused) && !c.isClosed() {
+			c.config.Refused(err)
 			// Half of the pause is random, so that not all launchers come back in the same moment.
 			wait = refusal/2 + time.Duration(mathrand.Float64()*float64(refusal/2))
 			refusal = min(2*refusal, longestRefusal)
 		}
-		time.Sleep(wait)
+		select {
+		case <-time.After(wait):
+		case <-c.closed:
+		}
 		pause = min(2*pause, longestPause)
+	}
+}
+
+func (c *Channel) isClosed() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
 	}
 }
 
 // converse sends the report and receives answers until the connection is lost.
 func (c *Channel) converse() error {
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: aliveEvery, Interval: aliveEvery, Count: 3,
-	}}
-	link, err := dialer.Dial("tcp", c.address)
+	link, err := c.config.Dial()
 	if err != nil {
 		return err
 	}
@@ -203,13 +252,16 @@ func (c *Channel) converse() error {
 	if has == nil {
 		has = map[string]string{}
 	}
-	c.send(has)
+	if !c.isClosed() {
+		c.send(has)
+	}
 	c.lock.Unlock()
-	for answers := textproto.NewReader(bufio.NewReader(link)); ; {
+	for answers := textproto.NewReader(bufio.NewReader(link)); !c.isClosed(); {
 		if err := c.receive(answers); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func (c *Channel) close(link net.Conn) {
@@ -225,13 +277,12 @@ func (c *Channel) send(has map[string]string) {
 	if c.link == nil {
 		return
 	}
-	report := c.about
-	report.Nonce, report.State, report.Has = rand.Text(), c.state, has
+	report := message{Job: c.config.Job, Pod: c.config.Pod, IP: c.config.IP, Nonce: rand.Text(), State: c.state, Has: has}
 	body, _ := json.Marshal(report)
 	c.nonces = append(c.nonces, report.Nonce)
 	c.link.SetWriteDeadline(time.Now().Add(sendTimeout))
 	fmt.Fprintf(c.link, "POST /v1/report HTTP/1.1\r\nHost: %s\r\nAuthorization: dijob %s\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\n\r\n%s", c.address, c.sign(body), len(body), body)
+		"Content-Length: %d\r\n\r\n%s", c.config.Address, c.sign(body), len(body), body)
 }
 
 // receive reads one response.
@@ -264,7 +315,7 @@ func (c *Channel) receive(answers *textproto.Reader) error {
 		return err
 	}
 	c.said = said
-	store(body)
+	c.config.Keep(said, body)
 	select {
 	case c.changed <- struct{}{}:
 	default:
@@ -297,7 +348,7 @@ func readResponse(answers *textproto.Reader) (status int, signature string, body
 
 // sign returns the signature of a message as hex.
 func (c *Channel) sign(parts ...[]byte) string {
-	mac := hmac.New(sha256.New, []byte(c.key))
+	mac := hmac.New(sha256.New, []byte(c.config.Key))
 	mac.Write(bytes.Join(parts, []byte("\n")))
 	return hex.EncodeToString(mac.Sum(nil))
 }

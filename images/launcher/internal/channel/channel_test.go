@@ -61,7 +61,7 @@ func (o *operator) receives() (found message) {
 		o.t.Fatal(err)
 	}
 	body, _ := io.ReadAll(request.Body)
-	if got := request.Header.Get("Authorization"); got != "dijob "+(&Channel{key: key}).sign(body) {
+	if got := request.Header.Get("Authorization"); got != "dijob "+(&Channel{config: Config{Key: key}}).sign(body) {
 		o.t.Fatalf("the signature is %q", got)
 	}
 	if err := json.Unmarshal(body, &found); err != nil {
@@ -72,7 +72,7 @@ func (o *operator) receives() (found message) {
 
 // answers sends a response that is signed with this key for this nonce.
 func (o *operator) answers(key, nonce, body string) {
-	made := (&Channel{key: key}).sign([]byte(nonce), []byte(body))
+	made := (&Channel{config: Config{Key: key}}).sign([]byte(nonce), []byte(body))
 	fmt.Fprintf(o.link, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nAuthorization: dijob %s\r\n\r\n%s", len(body), made, body)
 }
 
@@ -200,8 +200,9 @@ func TestTheNextLauncherOfAContainerKnowsTheNewestResponse(t *testing.T) {
 	<-c.Changed()
 	o.receives()
 	o.link.Close()
-	next := &Channel{}
-	next.restore()
+	t.Setenv("DIJOB_CHANNEL", o.server.Addr().String()+" job-learner-0 "+key)
+	next := Open()
+	defer next.Close()
 	if got := next.Said(); got["list-number"] != "4" || got["renew-from"] != "4" {
 		t.Errorf("%v", got)
 	}
