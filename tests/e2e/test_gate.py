@@ -5,6 +5,7 @@ and the status has a reason for each missing rank.
 import re
 import statistics
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -51,15 +52,21 @@ def witness(space: Space) -> str:
 
 
 def starts(space: Space) -> int:
-    """Return how many main containers of the job the kubelets have started, according to their
-    events.
+    """Return how many programs of the job have started, according to the kubelets' events about
+    main containers. In a pod that was replaced, only the first start counts: in its new sandbox,
+    the launcher waited for a list until the pod was deleted, and started no program.
     """
     chosen = (
         "--field-selector=reason=Started,involvedObject.fieldPath=spec.containers{di-container}"
     )
-    path = '{range .items[*]}{.involvedObject.name}={.count}{"\\n"}{end}'
+    path = '{range .items[*]}{.involvedObject.name} {.involvedObject.uid} {.count}{"\\n"}{end}'
     lines = space.kubectl("get", "events", chosen, "-o", f"jsonpath={path}").splitlines()
-    return sum(int(line.partition("=")[2]) for line in lines if line.startswith("world-"))
+    counts = Counter[str]()
+    for name, uid, count in map(str.split, lines):
+        if name.startswith("world-"):
+            counts[uid] += int(count)
+    present = {pod["metadata"]["uid"] for pod in space.pods("world")}
+    return sum(count if uid in present else 1 for uid, count in counts.items())
 
 
 @pytest.fixture

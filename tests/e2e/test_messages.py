@@ -87,10 +87,22 @@ def test_out_of_memory_names_the_limit(space: Space) -> None:
     assert message.endswith(f"the first failure: rank 0 ran out of memory ({limit})")
 
 
-def test_ranks_that_pod_security_rejects_are_one_group(space: Space) -> None:
+# With its default settings, the operator adds no container to a pod. With `service: Always`, it
+# adds a gate, which has the security context of the main container.
+@pytest.mark.parametrize(
+    ("service", "begin"),
+    [
+        ("Auto", 'pods "six-0" is forbidden: violates PodSecurity'),
+        ("Always", "correct the main container: dijob-gate and dijob-launcher"),
+    ],
+    ids=["channel", "gate"],
+)
+def test_ranks_that_pod_security_rejects_are_one_group(
+    space: Space, service: str, begin: str
+) -> None:
     """X1, C49."""
     space.kubectl("label", "namespace", space.name, RESTRICTED)
-    space.apply(peers("six", replicas=6))
+    space.apply(peers("six", replicas=6, service=service))
     said = set[str]()
 
     def problem() -> str:
@@ -102,7 +114,7 @@ def test_ranks_that_pod_security_rejects_are_one_group(space: Space) -> None:
 
     space.until("the job is 15 s old", problem, 30)
     (text,) = {text for text in said if "PodSecurity" in text}
-    assert text.startswith("ranks 0-5: correct the main container: dijob-gate and dijob-launcher")
+    assert text.startswith(f"ranks 0-5: {begin}")
     assert text.count("is forbidden") == 1
     assert 'pods "six-0" is forbidden' in text
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from dijob import names
 from faults.lab.exchange import Asked, Kill
 from faults.lab.kube import Access
 from faults.lab.proxy import Proxy
@@ -25,6 +26,14 @@ def patch_of_pod(asked: Asked) -> bool:
     return asked.method == "PATCH" and "/pods/world-" in asked.path
 
 
+def unlisted(space: Space) -> str:
+    """Return the pods that have no list as an annotation."""
+    pods = [pod["metadata"] for pod in space.pods("world")]
+    return " ".join(
+        one["name"] for one in pods if names.ANNOTATION_IPS not in one.get("annotations", {})
+    )
+
+
 @pytest.mark.parametrize("patch", [1, pytest.param(3, marks=pytest.mark.long)])
 async def test_a_kill_between_patches_of_a_re_rendezvous(
     space: Space, tmp_path: Path, patch: int
@@ -34,6 +43,8 @@ async def test_a_kill_between_patches_of_a_re_rendezvous(
         async with Proxy(Access.of(space.cluster.kubeconfig), tmp_path) as proxy:
             operator = Operator(proxy.kubeconfig, tmp_path / "operator.log", (space.name,))
             async with operator:
+                # It has no channel, so it first writes the list to the pods that run.
+                await asyncio.to_thread(space.until, "annotations", lambda: unlisted(space), 60)
                 kill = Kill(patch, after=True, end=operator.end, about=patch_of_pod)
                 proxy.kill_at(kill)
                 space.kubectl("delete", "pod", "world-1", "--wait=false")
