@@ -141,12 +141,15 @@ def draw_peers(results: Results) -> None:
             seconds = [run.seconds for run in runs if run.seconds is not None]
             axes.plot(seconds, [place] * len(seconds), ".", color="#999999", markersize=3)
         axes.set_yticks(range(len(names)), names, fontsize=7)
-        axes.invert_yaxis()
+        # A run that did not end has no bar, but needs as much room.
+        axes.set_ylim(len(names) - 0.5, -0.5)
         axes.margins(x=0.18)
         axes.set_xlim(left=0)
         axes.tick_params(axis="x", labelsize=7)
         axes.set_title(FIGURES[figure], fontsize=7.5)
         axes.set_xlabel("seconds", fontsize=7)
+    for axes in grid.flat[len(figures) :]:
+        axes.remove()
     save(drawing, "bench-peers.svg")
 
 
