@@ -12,7 +12,6 @@ from typing import Protocol
 
 from dijob import names
 from dijob.api.status import format_time
-from dijob.controller import metrics
 from dijob.controller.cache.store import Store
 from dijob.core.addresses import NO_LIST, ListCopy
 from dijob.core.observed.parse import list_copy
@@ -146,10 +145,16 @@ class Launchers:
             known.connection = None
             self.on_change(pod.owner)
 
-    def send(self, pod: Pod, annotations: Mapping[str, str | None]) -> bool:
-        """Send a peer list to a launcher, or keep the list until the launcher connects. Return
-        False if the launcher has not connected in time. It still gets the list if it connects
-        later, because a kubelet may take a minute to publish an annotation.
+    def reaches(self, pod: Pod) -> bool:
+        """Whether a pod can get its peer list from its launcher alone: the launcher is connected,
+        or still has time to connect.
+        """
+        return bool(pod.made.channel_key) and not self._is_silent(pod, self._of(pod))
+
+    def send(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
+        """Send a peer list to a launcher, or keep the list until the launcher connects. A launcher
+        that has not connected in time still gets the list if it connects later, because a kubelet
+        may take a minute to publish an annotation.
         """
         known = self._of(pod)
         # A list does not contain the number of failures that were counted.
@@ -158,10 +163,6 @@ class Launchers:
         known.said = {key: text for key, text in said.items() if text is not None}
         known.copy = list_copy(known.said)
         _deliver(known)
-        if self._is_silent(pod, known):
-            return False
-        metrics.LISTS.labels("channel").inc()
-        return True
 
     def confirm(self, pod: Pod, ends: int) -> bool:
         """Tell a connected launcher how many failures were counted. Return False if it is not

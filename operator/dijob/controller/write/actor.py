@@ -171,8 +171,11 @@ class Actor:
         if before is not None:
             # With tasks, only the gang knows the rank, with which the label must agree.
             before = replace(before, rank=batch.gang.rank_of(action.name))
-        if before is not None and self._send(before, patch):
+        annotations = patch["metadata"]["annotations"]
+        if before is not None and not self._needs_annotations(before):
+            self._launchers.send(before, annotations)
             batch.memory.reverted.sent_list(action)
+            metrics.LISTS.labels("channel").inc()
             return
         response = await self._writes.patch(batch.job, action.name, patch)
         if response is not None:
@@ -185,6 +188,17 @@ class Actor:
             self._api.throttle.published()
             metrics.LISTS.labels("annotations").inc()
             self._writes.enter(action.uid, response)
+            # The launcher stops its program as soon as it gets the list. The annotations say that
+            # this is no failure, so they are stored first.
+            if before is not None and before.made.channel_key:
+                self._launchers.send(before, annotations)
+
+    def _needs_annotations(self, pod: Pod) -> bool:
+        """Whether a peer list must be written to a pod: the pod has no channel, its launcher is
+        silent, or its annotations or labels need a correction.
+        """
+        reached = self._launchers.reaches(pod) and pod.recognized
+        return not reached or pod.copy.address_list != NO_LIST
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
         # The plan saw a budget for all jobs; other jobs may have used it up since.
@@ -206,15 +220,6 @@ class Actor:
         pod = self._pods.find(action.uid)
         if pod is None or not self._launchers.confirm(pod, action.ends):
             await self._writes.confirm(batch.job, action)
-
-    def _send(self, pod: Pod, patch: Json) -> bool:
-        """Send a peer list through the channel. Return False if it must be written, too: the pod
-        has no channel, its launcher is silent, or its annotations or labels need a correction.
-        """
-        if not pod.made.channel_key:
-            return False
-        sent = self._launchers.send(pod, patch["metadata"]["annotations"])
-        return sent and pod.recognized and pod.copy.address_list == NO_LIST
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
         # The release is noted before the request is sent. Otherwise, if a watch reported the

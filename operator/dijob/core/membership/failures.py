@@ -18,7 +18,7 @@ from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed import shape
-from dijob.core.observed.containers import RESTARTED_WITH_ALL
+from dijob.core.observed.containers import RESTARTED_WITH_ALL, is_unobserved_end
 from dijob.core.observed.endings import ContainerEnding
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
@@ -92,6 +92,8 @@ def with_failures(
     - failures that a rule of the failure policy ignores (policy.py);
     - failures of a pod whose address has changed, because its sandbox died (a reboot of its node);
       a pod whose sandbox has just died is judged when it has a new one;
+    - a failure that the kubelet did not observe, because the sandbox died with the program: after a
+      restart, the operator may not know the former address;
     - requested restarts with a new peer list;
     - failures of the `failed_without_redis` ranks, unless a rule matches them.
 
@@ -115,7 +117,8 @@ def with_failures(
         # again.
         action = policy.action(pod)
         without = rank in failed_without_redis and policy.rule(pod) is None
-        forgiven = without or has_moved(world, pod) or action is FailureAction.IGNORE
+        lost = has_moved(world, pod) or _ended_unobserved(pod)
+        forgiven = without or lost or action is FailureAction.IGNORE
         charges[rank] = _update_charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             failures += more
@@ -191,6 +194,11 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
     changed = sum(one != other for one, other in zip(was, now, strict=False))
     by_rule = len(now) if _restarted_with_all(pod) and new >= len(now) else 0
     return min(new, changed + by_rule)
+
+
+def _ended_unobserved(pod: Pod) -> bool:
+    """Whether the kubelet did not observe the last termination in a pod that lives on."""
+    return not pod.failed and is_unobserved_end(pod.containers.last_end)
 
 
 def _restarted_with_all(pod: Pod) -> bool:

@@ -137,7 +137,7 @@ async def until(condition: Any) -> None:
 async def test_a_launcher_gets_the_list_as_soon_as_there_is_one() -> None:
     async with channel(pod()) as lab:
         peer = await lab.reported()
-        assert lab.launchers.send(lab.seen(), FIRST)
+        lab.launchers.send(lab.seen(), FIRST)
         assert await peer.answer() == (200, {"list-number": "1", "node-ips": LIST})
         assert lab.seen().copy.address_list.number == 1
         assert lab.changed == [OWNER]
@@ -145,7 +145,7 @@ async def test_a_launcher_gets_the_list_as_soon_as_there_is_one() -> None:
 
 async def test_a_list_waits_for_the_launcher() -> None:
     async with channel(pod(started="")) as lab:
-        assert lab.launchers.send(pod(started=""), FIRST)
+        lab.launchers.send(pod(started=""), FIRST)
         peer = await lab.connect()
         peer.report()
         assert (await peer.answer())[1]["list-number"] == "1"
@@ -329,16 +329,17 @@ async def test_the_memory_of_incomplete_requests_is_limited(
 
 async def test_a_launcher_without_a_connection_gets_annotations() -> None:
     async with channel(pod()) as lab:
-        assert lab.launchers.send(lab.seen(), FIRST)
+        assert lab.launchers.reaches(lab.seen())
         lab.clock.seconds += launchers_module.PATIENCE_SECONDS
-        assert not lab.launchers.send(lab.seen(), FIRST)
+        assert not lab.launchers.reaches(lab.seen())
 
 
 async def test_a_launcher_that_connects_late_gets_the_list_without_its_annotations() -> None:
     async with channel(pod()) as lab:
         lab.seen()
         lab.clock.seconds += launchers_module.PATIENCE_SECONDS
-        assert not lab.launchers.send(lab.seen(), FIRST)
+        assert not lab.launchers.reaches(lab.seen())
+        lab.launchers.send(lab.seen(), FIRST)
         # The launcher does not have the list yet.
         assert lab.seen().copy == NOTHING
         peer = await lab.reported()
@@ -347,16 +348,16 @@ async def test_a_launcher_that_connects_late_gets_the_list_without_its_annotatio
 
 async def test_after_the_first_such_launcher_the_others_of_its_namespace_do_not_wait() -> None:
     async with channel(pod(), pod(1)) as lab:
-        lab.launchers.send(lab.seen(), FIRST)
+        assert lab.launchers.reaches(lab.seen())
         lab.clock.seconds += launchers_module.PATIENCE_SECONDS
-        lab.launchers.send(lab.seen(), FIRST)
+        assert not lab.launchers.reaches(lab.seen())
         fresh = pod(2)
         lab.launchers.pods.put(fresh)
-        assert not lab.launchers.send(fresh, FIRST)
+        assert not lab.launchers.reaches(fresh)
         await lab.reported()
         another = replace(fresh, uid="another")
         lab.launchers.pods.put(another)
-        assert lab.launchers.send(another, FIRST)
+        assert lab.launchers.reaches(another)
 
 
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
@@ -414,7 +415,7 @@ async def test_the_time_for_launchers_to_connect_begins_when_the_port_is_open() 
         clock.seconds += launchers_module.RETURN_SECONDS
         assert launchers.seconds_to_wait(pods) == launchers_module.RETURN_SECONDS
         # The launcher could not connect yet, so nothing is written in its place.
-        assert launchers.send(pods[0], FIRST)
+        assert launchers.reaches(pods[0])
     launchers.listen()
     clock.seconds += launchers_module.RETURN_SECONDS
     assert launchers.seconds_to_wait(pods) == 0

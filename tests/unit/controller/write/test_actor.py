@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from dijob import names
@@ -97,6 +98,40 @@ async def test_a_list_for_a_task_needs_no_write() -> None:
     assert link.said is not None
     assert link.said[names.ANNOTATION_IPS] == LIST
     assert api.calls == []
+
+
+class Observing(FakeApi):
+    """Notes what the launcher has been sent before each patch."""
+
+    def __init__(self, link: Connected) -> None:
+        super().__init__()
+        self.link = link
+        self.sent: list[Mapping[str, str] | None] = []
+
+    async def patch(self, path: str, patch: Body, **options: Any) -> Body:
+        self.sent.append(self.link.said)
+        return await super().patch(path, patch, **options)
+
+
+async def test_a_pod_with_a_list_in_its_annotations_gets_the_next_one_there_first() -> None:
+    """The launcher stops its program as soon as it gets the list. Without the annotations, this end
+    would count as a failure.
+    """
+    owner, children, link = job(service="Auto"), Children.of(()), Connected()
+    body = dict(pod_manifest(owner, gang_of(owner).members[2], Options(channel="h:1"), "key"))
+    told = {names.ANNOTATION_LIST_NUMBER: "1", names.ANNOTATION_IPS: LIST}
+    annotations = body["metadata"]["annotations"] | told
+    body["metadata"] |= {"uid": "uid-2", "resourceVersion": "7", "annotations": annotations}
+    children.pods.put_body(body)
+    (pod,) = children.pods.of(owner.metadata.owner_key)
+    launchers, api = Launchers(children.pods), Observing(link)
+    launchers.receive(pod, link, LauncherState.STARTED, "10.0.0.2", {})
+    actor = Actor(api.api(), children, LauncherDelivery(Options()), launchers=launchers)
+    outcome = await actor.carry_out(owner, (gives(2, 2, LIST),), JobMemory())
+    assert outcome.error is None
+    assert api.sent == [None]
+    assert link.said is not None
+    assert link.said[names.ANNOTATION_LIST_NUMBER] == "2"
 
 
 class WatchIsFaster(MetadataOnly):

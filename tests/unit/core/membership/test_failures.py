@@ -41,6 +41,8 @@ def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
 
 
 OTHERS = (listed(0), listed(2))
+# After a reboot of the node.
+UNSEEN = ContainerEnding(255, 0, "Unknown", "")
 DEAD = Status(list_number=1, last_renewal=Renewal(list_number=1))
 
 CHARGED: dict[str, tuple[Pod, Status, int]] = {
@@ -52,6 +54,17 @@ CHARGED: dict[str, tuple[Pod, Status, int]] = {
     "disrupted": (crashed(disrupted=True), Status(), 0),
     "its sandbox died": (crashed(sandbox=False), Status(), 0),
     "its sandbox was re-created": (crashed(failures=2, ip="10.0.0.9"), Status(), 0),
+    "its end was not observed": (crashed(last_end=UNSEEN), Status(), 0),
+    "its end was not observed, and its address is unknown": (
+        view(1, failures=1, last_end=UNSEEN),
+        Status(),
+        0,
+    ),
+    "its end was not observed, in a Failed pod": (
+        crashed(phase="Failed", last_end=UNSEEN),
+        Status(),
+        1,
+    ),
     "its list is stale, and it will be deleted": (crashed(), DEAD, 0),
     "a new pod during a rendezvous": (view(1, failures=1), DEAD, 1),
 }
