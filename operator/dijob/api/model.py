@@ -54,8 +54,7 @@ class DIJob(Stored):
     """The observed state of the job and the actions of the operator. Only the operator writes the
     status."""
 
-    # The next two properties are cached, because a job is read many times per reconciliation, and
-    # parsing a command or hashing a template takes longer than anything else here.
+    # The cached properties depend only on the spec. They are read many times per reconciliation.
     @cached_property
     def pod_sets(self) -> tuple[PodSet, ...]:
         """The job's pod sets in rank order: one for the template, or one for each task."""
@@ -85,7 +84,7 @@ class DIJob(Stored):
         """
         return self.stated_workers or 1
 
-    @property
+    @cached_property
     def stated_workers(self) -> int | None:
         """Worker processes per pod if the spec or the command states them, else None."""
         options = (pod_set.command.parallel_workers for pod_set in self.pod_sets)
@@ -99,7 +98,7 @@ class DIJob(Stored):
         stated = all(one.runs_ditask and not one.hides("parallel-workers") for one in commands)
         return self.stated_workers is None and not stated
 
-    @property
+    @cached_property
     def topology(self) -> Topology:
         """Which ranks connect to which: the field, else the command's --topology, else mesh (star
         if the spec has engineFields, as in DI-orchestrator 1.0)."""

@@ -79,7 +79,8 @@ def reported_world(job: DIJob, reported: Mapping[int, int]) -> ExpectedWorld:
     # If the ranks disagree, the largest number makes the missing connections visible.
     most = max(reported.values())
     stated = job.spec.model_copy(update={"parallel_workers": most})
-    world = world_of(job.model_copy(update={"spec": stated}))
+    # A new object, because model_copy would also copy the cached values of the former spec.
+    world = world_of(DIJob(metadata=job.metadata, spec=stated, status=job.status))
     if len(set(reported.values())) > 1:
         numbers = "; ".join(
             f"{format_ranks(ranks)}: {format_count(number, 'process', 'processes')}"

@@ -29,7 +29,7 @@ SLOW_SECONDS = 3.0
 # Events about the pods of one job arrive in bursts. These events are collected for this long.
 BURST_SECONDS = 0.1
 # While pods of a job start, more events are certain to follow, so they are collected for longer.
-PROGRESS_SECONDS = 0.5
+PROGRESS_SECONDS = 1.0
 # After a crash of the leader, a standby takes over sooner than this (lease.py). So a new leader can
 # assume that the old leader has handled all events that are older than this.
 NEWS_SECONDS = 15.0
