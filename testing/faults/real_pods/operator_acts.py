@@ -31,10 +31,12 @@ def _leader(scene: Scene) -> str:
 
 
 def _alone(scene: Scene, leader: str) -> bool:
-    """Return whether no standby is Ready, for example because a full disk evicted it."""
+    """Return whether no standby runs, for example because a full disk evicted it. After a reboot of
+    its node, its pod is shown as Ready although its process is gone.
+    """
     pods = scene.space.api.pods(HOME, SELECTOR)
     others = (pod for pod in pods if pod["metadata"]["name"] != leader)
-    return not any(looks.runs(pod) for pod in others)
+    return not any(looks.runs(pod) and _pids(scene, pod["metadata"]["uid"]) for pod in others)
 
 
 def _other(scene: Scene) -> str:
@@ -48,14 +50,19 @@ def _other(scene: Scene) -> str:
 def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False) -> list[int]:
     """Send a signal to the processes of an operator, or of its sandbox, and return their pids."""
     # By uid, so that no process of a replaced pod of the same name is hit.
-    mine = [box for box in hosts.boxes(scene.space.cluster) if box.pod == _operators(scene)[pod]]
-    pids = [pid for box in mine if bool(box.pause) is pause for pid in box.pids]
+    pids = _pids(scene, _operators(scene)[pod], pause)
     if not pids:
         raise Missed(f"nothing runs in {pod}")
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
     return pids
+
+
+def _pids(scene: Scene, uid: str, pause: bool = False) -> list[int]:
+    """Return the processes of an operator's pod, or of its sandbox."""
+    mine = (box for box in hosts.boxes(scene.space.cluster) if box.pod == uid)
+    return [pid for box in mine if bool(box.pause) is pause for pid in box.pids]
 
 
 def killed(scene: Scene, _: str, leader: bool) -> Done:
