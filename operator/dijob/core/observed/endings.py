@@ -106,8 +106,8 @@ def read_ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
 
 
 def unrecorded_ending(container: Body) -> ContainerEnding:
-    """Return the last end of a container that was restarted, if its status has no record of that
-    end. It was not later than the restart.
+    """Return the last termination of a container that was restarted, if its status has no record
+    of it. It was not later than the restart.
     """
     running = (container.get("state") or {}).get("running") or {}
     return ContainerEnding(

@@ -47,7 +47,7 @@ def ended(
     return parse.parse_pod(pod_body(owner=owner, phase="Running", containerStatuses=[status]))
 
 
-def unrecorded(name: str = "di-container", phase: str = "Running", **status: str) -> Pod:
+def unrecorded(name: str = "di-container", **status: Any) -> Pod:
     """Return a pod with a container that was restarted, and of whose end there is no record."""
     owner = job(pod={"containers": [container(), {"name": "side", "image": "x"}]})
     names = ("di-container", "side")
@@ -55,8 +55,8 @@ def unrecorded(name: str = "di-container", phase: str = "Running", **status: str
         main_status(int(each == name), each, state={"running": {"startedAt": ENDED}})
         for each in names
     ]
-    status |= {"podIP": "10.0.0.1"}
-    return parse.parse_pod(pod_body(owner=owner, phase=phase, containerStatuses=given, **status))
+    status = {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": given, **status}
+    return parse.parse_pod(pod_body(owner=owner, **status))
 
 
 UNHEALTHY = event("Unhealthy", f"Liveness probe failed: {WHY}\n")
