@@ -1,8 +1,8 @@
 """Reads the events of pods whose status does not explain enough.
 
 Kubernetes reports some problems only in events: a volume that cannot be mounted, a sandbox that
-fails, or the probe that killed a container. The operator reads these events on demand and does not
-watch them: a watch would deliver every event of the cluster.
+fails, or the reason why the kubelet has killed a container. The operator reads these events on
+demand and does not watch them: a watch would deliver every event of the cluster.
 """
 
 import logging
@@ -52,8 +52,8 @@ class EventReader:
         self._closed: dict[str, _Closed] = {}
 
     async def read(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
-        """Read why pods do not start (FailedMount, sandbox errors), which probe killed a container,
-        and why a probe fails.
+        """Read why pods do not start (FailedMount, sandbox errors), why the kubelet has killed a
+        container, and why a probe fails.
         """
         pods, closed = tuple(pods), self._closed.get(job.namespace)
         if closed and closed.until > self._clock.monotonic():
@@ -98,10 +98,11 @@ class EventReader:
                 memory.due[pod.uid] = now + timedelta(seconds=left)
 
     async def _read_causes(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
-        ends = (each for each in pod_events.ends_by_probe(pods) if each[0] not in memory.causes)
+        ends = (each for each in pod_events.unexplained_ends(pods) if each[0] not in memory.causes)
         for key, end, pod in list(ends)[:READ_AT_ONCE]:
             found = await self._events(job, pod)
-            memory.causes[key] = pod_events.failed_probe(found, key[1], end)
+            after = pod_events.end_before(key, memory.causes)
+            memory.causes[key] = pod_events.kill_cause(found, key[1], end, after)
 
     async def _read_probes(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
         now = self._clock.now()

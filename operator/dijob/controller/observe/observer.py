@@ -87,8 +87,8 @@ class Observer:
         return pod if why == pod.unmountable else replace(pod, unmountable=why)
 
     def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
-        """Return the view of a pod. It names the probe that is failing or that killed the
-        container, but omits problems that are too recent to report.
+        """Return the view of a pod. It names the probe that is failing, and why the kubelet killed
+        a container, but omits problems that are too recent to report.
         """
         known = pod_events.with_causes(pod, memory.pods.causes)
         known = pod_events.with_probe(known, memory.pods.probes)

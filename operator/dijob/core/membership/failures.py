@@ -19,7 +19,7 @@ from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed import shape
 from dijob.core.observed.containers import RESTARTED_WITH_ALL, is_unobserved_end
-from dijob.core.observed.endings import ContainerEnding
+from dijob.core.observed.endings import UNRECORDED, ContainerEnding
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
@@ -238,7 +238,7 @@ def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
         node=pod.placement.node,
         exit_code=end.exit_code if end else None,
         signal=end.signal or None if end else None,
-        reason=end.reason if end else pod.phase if pod.failed else "Unknown",
+        reason=end.reason if end else pod.phase if pod.failed else UNRECORDED,
         message=_failure_message(pod, end)[-MESSAGE_LIMIT:],
         cause=end.cause if end else "",
         time=format_time(now),

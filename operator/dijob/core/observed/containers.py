@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dijob import names
-from dijob.core.observed.endings import ContainerEnding, read_ending
+from dijob.core.observed.endings import (
+    UNSEEN,
+    ContainerEnding,
+    read_ending,
+    unrecorded_ending,
+)
 from dijob.pod import RENEWAL_CODE
 
 Body = Mapping[str, Any]
@@ -25,12 +30,6 @@ RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
 ALONE = "dijob: this rank works alone: "
 # The launcher's termination message for a program whose arguments conflict with the job.
 OTHERWISE = "dijob: this program says otherwise: "
-# Reason and exit code of a container whose end was not observed. The first pair comes from a
-# containerd that starts and finds no shim, as after a reboot (pkg/cri/server: unknownExitCode; a
-# program that exits 255 has the reason Error). The second comes from a kubelet that no longer finds
-# the container. Docker reports 255 and Error for a reboot and for a crash, so with Docker a reboot
-# counts as a crash.
-UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
 # The reason of a container that is restarted together with all other containers of its pod, because
 # one of them has a rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet:
 # RestartingAllContainers).
@@ -61,7 +60,8 @@ class Containers:
     are when it started and when it last ended, `restarts` is how often it has been restarted.
     `ended_for` is the revision for which it was last restarted on request; 0 if it ended for
     another reason. `unrecorded`: its last termination is no longer known. `last_end` is its last
-    termination, or that of another container that failed.
+    termination, or that of another container that failed. If there is none, it may be a termination
+    that the kubelet has not recorded.
     """
 
     failures: int = 0
@@ -226,6 +226,9 @@ def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container ended last. If it has never ended with an error, return the
     last termination of the first other container that has ended with an error and whose
     terminations count.
+
+    If there is no such record, return the unrecorded end of the first container that has one. The
+    status of a failed pod says more than that.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)
@@ -234,9 +237,14 @@ def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
         (c for c in (main, *others) if (_last_termination(c) or {}).get("exitCode")), main
     )
     ended = _last_termination(container)
-    if ended is None:
-        return None
-    found = read_ending(spec, container, ended)
+    if ended is not None:
+        found = read_ending(spec, container, ended)
+    else:
+        counted = [c for c in status.get("containerStatuses") or () if c.get("name") not in free]
+        lost = next((c for c in (main, *counted) if has_unrecorded_end(c)), None)
+        if lost is None or status.get("phase") == "Failed":
+            return None
+        container, found = lost, unrecorded_ending(lost)
     return replace(found, container="") if container is main else found
 
 
@@ -260,12 +268,12 @@ def end_time(main: Body) -> str:
     return str((_last_termination(main) or {}).get("finishedAt") or "")
 
 
-def has_unrecorded_end(main: Body) -> bool:
-    """Whether the main container has ended before, but its end is no longer recorded. The kubelet
-    discards the record if it removes dead containers after it has created the next container, but
-    before it starts that one (1.34, pkg/kubelet/kuberuntime: evictableContainers).
+def has_unrecorded_end(container: Body) -> bool:
+    """Whether a container has ended before, but its end is no longer recorded. The kubelet discards
+    the record if it removes dead containers after it has created the next container, but before it
+    starts that one (1.34, pkg/kubelet/kuberuntime: evictableContainers).
     """
-    return int(main.get("restartCount") or 0) > 0 and not _last_termination(main)
+    return int(container.get("restartCount") or 0) > 0 and not _last_termination(container)
 
 
 def _gate_status(status: Body) -> Body:

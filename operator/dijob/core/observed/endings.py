@@ -41,19 +41,27 @@ NOTICE = re.compile(
     r"|See the (?:Gymnasium )?migration guide|None of PyTorch, TensorFlow)"
 )
 HEADLINE_LIMIT = 200
+# Reason and exit code of a container whose end was not observed. The first pair comes from a
+# containerd that starts and finds no shim, as after a reboot (pkg/cri/server: unknownExitCode; a
+# program that exits 255 has the reason Error). The second comes from a kubelet that no longer finds
+# the container. Docker reports 255 and Error for a reboot and for a crash, so with Docker a reboot
+# counts as a crash.
+UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
+# The reason of a failure of which the container's status has no record, and so no exit code.
+UNRECORDED = "Unknown"
 
 
 @dataclass(frozen=True)
 class ContainerEnding:
     """The last termination of a container.
 
-    `signal` is 0 if no signal ended it. `at` and `began` are when it ended and started ("":
-    unknown). `container` is its name, "" for the main one. `cause` is a detail that only the
-    cluster knows: the memory limit, or the probe that failed. `runs_again`: it has been restarted
-    since.
+    `exit_code` is None if the kubelet has no record of the end. `signal` is 0 if no signal ended
+    it. `at` and `began` are when it ended and started ("": unknown). `container` is its name, ""
+    for the main one. `cause` is a detail that only the cluster knows: the memory limit, or the
+    probe that failed. `runs_again`: it has been restarted since.
     """
 
-    exit_code: int
+    exit_code: int | None
     signal: int
     reason: str
     message: str
@@ -62,6 +70,11 @@ class ContainerEnding:
     container: str = ""
     cause: str = ""
     runs_again: bool = False
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the kubelet has a record of the end."""
+        return self.exit_code is not None
 
     @property
     def words(self) -> str:
@@ -89,6 +102,22 @@ def read_ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
         container=str(container.get("name") or ""),
         cause=_memory_limit(spec, container) if ended.get("reason") == "OOMKilled" else "",
         runs_again="running" in (container.get("state") or {}),
+    )
+
+
+def unrecorded_ending(container: Body) -> ContainerEnding:
+    """Return the last termination of a container that was restarted, if its status has no record
+    of it. It was not later than the restart.
+    """
+    running = (container.get("state") or {}).get("running") or {}
+    return ContainerEnding(
+        exit_code=None,
+        signal=0,
+        reason=UNRECORDED,
+        message="",
+        at=str(running.get("startedAt") or ""),
+        container=str(container.get("name") or ""),
+        runs_again=True,
     )
 
 
@@ -123,6 +152,8 @@ def how_it_ended(
         return f"ran out of memory (OOMKilled{f': {cause}' if cause else ''})"
     if cause:
         return f"was killed by the kubelet: {cause}"
+    if (reason, exit_code) in ((UNRECORDED, None), *UNSEEN):
+        return f"failed, but its node has no record of how{f' ({reason})' if exit_code else ''}"
     if signal:
         name = _signal_name(signal)
         end, line = f"was killed by {name}", find_headline(message, healthy=name not in OWN_SIGNALS)

@@ -157,10 +157,14 @@ def _share_volumes(volumes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str
 
 
 def _probed_containers(spec: Body) -> frozenset[str]:
-    """Return the containers that the kubelet kills if their probe fails."""
+    """Return the containers that the kubelet kills if their probe or postStart hook fails."""
     every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     probes = ("livenessProbe", "startupProbe")
-    found = (str(c.get("name")) for c in every if any(c.get(probe) for probe in probes))
+    found = (
+        str(c.get("name"))
+        for c in every
+        if any(c.get(probe) for probe in probes) or (c.get("lifecycle") or {}).get("postStart")
+    )
     return _share_set(frozenset(found))
 
 

@@ -1,5 +1,5 @@
 """Reads from a pod's events what its status does not show: why its containers do not start, and
-which probe has killed a container.
+why the kubelet has killed a container.
 """
 
 import re
@@ -25,6 +25,12 @@ PROGRESS = ("Pulling", "Pulled", "Created", "Started")
 # (pkg/kubelet/prober).
 KILLED = re.compile(r"Container (\S+) failed (liveness|startup) probe")
 PROBED = re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored[^:]*): *(.*)", re.DOTALL)
+# The event about a container that the kubelet kills because its postStart hook has failed (1.34,
+# pkg/kubelet/kuberuntime: startContainer).
+HOOK_FAILED = "FailedPostStartHook"
+# The reasons of events about a whole pod that explain the end of its containers. If the kubelet has
+# a record of an end, that record says more.
+KILLS = ("Evicted", "OOMKilling", "Preempting")
 
 
 def newest_warning(
@@ -48,36 +54,56 @@ def _pull_failed(events: Iterable[Body], main: str) -> bool:
     return any(is_retried(event_warning(event, main)) for event in events)
 
 
-def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
-    """Yield the last terminations that a probe may have caused. Only an event can confirm this: in
-    the container's status, such a termination looks like any other termination by SIGTERM.
+def unexplained_ends(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
+    """Yield the last terminations whose cause only an event can show. If the kubelet has killed the
+    container, its status shows a termination by SIGTERM like any other. If the kubelet has no
+    record of the end, its status shows nothing.
     """
     for pod in pods:
         end = pod.containers.last_end
-        if end and end.exit_code and (end.container or pod.made.main) in pod.made.probed:
+        if end is None or end.exit_code == 0:
+            continue
+        if not end.recorded or (end.container or pod.made.main) in pod.made.probed:
             yield (pod.uid, end.container or pod.made.main, end.at), end, pod
 
 
-def failed_probe(events: Iterable[Body], container: str, end: ContainerEnding) -> str:
-    """Return which probe killed a container, and why; "" if none did."""
-    during = [event for event in events if end.began <= _last_occurrence(event) <= (end.at or "~")]
+def kill_cause(
+    events: Iterable[Body], container: str, end: ContainerEnding, after: str = ""
+) -> str:
+    """Return why the kubelet killed a container; "" if no event shows that it did. Events up to
+    `after` belong to an earlier end of the container.
+    """
+    begin = max(end.began, after)
+    during = sorted(
+        (e for e in events if begin <= _last_occurrence(e) <= (end.at or "~")),
+        key=_last_occurrence,
+        reverse=True,
+    )
     killed = (KILLED.match(str(event.get("message"))) for event in during)
     kind = next((found[2] for found in killed if found and found[1] == container), "")
-    if not kind:
+    about = [event for event in during if _is_about(event, container)]
+    if kind:
+        probes = (PROBED.match(str(event.get("message"))) for event in about)
+        found = (one_line(one[2]) for one in probes if one and one[1].lower() == kind)
+        return f"its {kind} probe failed" + (f": {why}" if (why := next(found, "")) else "")
+    if any(event.get("reason") == HOOK_FAILED for event in about):
+        return "its postStart hook failed"
+    if end.recorded:
         return ""
-    about = (
-        event
-        for event in sorted(during, key=_last_occurrence, reverse=True)
-        if _is_about(event, container)
-    )
-    probes = (PROBED.match(str(event.get("message"))) for event in about)
-    why = next((one_line(found[2]) for found in probes if found and found[1].lower() == kind), "")
-    return f"its {kind} probe failed" + (f": {why}" if why else "")
+    whole = (event for event in during if event.get("reason") in KILLS and event.get("message"))
+    return next((f"{event['reason']}: {one_line(event['message'])}" for event in whole), "")
+
+
+def end_before(key: End, known: Iterable[End]) -> str:
+    """Return when a container ended before the end `key`, if one of the `known` ends says so; else
+    "".
+    """
+    return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 
 
 def with_causes(pod: Pod, causes: Mapping[End, str]) -> Pod:
-    """Return the pod, with the failed probe added to its last termination and to its complaint."""
-    for key, end, _ in ends_by_probe([pod]):
+    """Return the pod, with the cause of its last termination added there and to its complaint."""
+    for key, end, _ in unexplained_ends([pod]):
         if cause := causes.get(key, ""):
             known = replace(end, cause=cause)
             complaint = pod.complaint.replace(end.words, known.words)

@@ -31,9 +31,9 @@ class MadeWith:
     its launcher can restart the process in place. `confirmable`: after a failure, its launcher
     waits until the failure is counted. `grace` is how long (seconds) its launcher waits for the
     process to exit. `has_others`: it has containers besides the main one. `sidecars`: some
-    containers always restart. `probed` are the containers that the kubelet kills if a probe fails.
-    `foreign`: it lacks what every pod of a rank has, so the operator has not created it.
-    `image_volumes` are pairs of the image and the name of a volume.
+    containers always restart. `probed` are the containers that the kubelet kills if a probe or a
+    postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator has not
+    created it. `image_volumes` are pairs of the image and the name of a volume.
     `channel_key` is the key with which its launcher and the operator authenticate each other; "":
     the pod has a gate instead.
 

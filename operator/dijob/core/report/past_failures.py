@@ -37,7 +37,7 @@ def _of_pods(ctx: Context) -> list[tuple[str, str]]:
 
 def _last_failure(pod: Pod, charge: Charge) -> tuple[str, str] | None:
     end = pod.containers.last_end
-    failed = end and (end.exit_code or end.signal) and not was_excused(pod, charge)
+    failed = end and (end.exit_code != 0 or end.signal) and not was_excused(pod, charge)
     return (end.at, f"rank {pod.rank}: {end.program} {end.words}") if end and failed else None
 
 

@@ -174,7 +174,7 @@ FIRST: dict[str, tuple[ContainerEnding | None, str]] = {
         ContainerEnding(137, 9, "OOMKilled", ""),
         "rank 1 ran out of memory (OOMKilled)",
     ),
-    "no container": (None, "rank 1 failed (Unknown)"),
+    "no container": (None, "rank 1 failed, but its node has no record of how"),
 }
 
 
