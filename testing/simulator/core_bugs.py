@@ -223,7 +223,3 @@ def a_restarted_program_is_assumed_to_have_had_no_list(patch: pytest.MonkeyPatch
 
 def a_gang_counts_succeeded_ranks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scheduling, "needed_count", lambda ctx: ctx.world.gang.minimum)
-
-
-def pods_do_not_wait_for_their_group(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scheduling, "pods_wait", lambda ctx: False)
