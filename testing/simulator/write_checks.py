@@ -2,6 +2,9 @@
 reconciliation that sends it had observed.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_status
@@ -20,7 +23,7 @@ from simulator.cluster import Cluster, Nodes
 from simulator.connection import Line, Request
 from simulator.containers import Process
 from simulator.kubelet import SimPod
-from simulator.objects import Body, merged
+from simulator.objects import merged
 from simulator.operator_process import Operator
 
 
@@ -174,7 +177,7 @@ class Judged(RuleBasedStateMachine):
         suspended = self.operator.job().spec.suspend or self.job.status.suspend_time
         assert request.method != "DELETE" or (suspended and not self.pods()), request
 
-    def check_member(self, pod: Body) -> None:
+    def check_member(self, pod: Mapping[str, Any]) -> None:
         """Check that a new pod of a gang can be placed: its PodGroup does not wait for more pods
         than the job can still have.
         """

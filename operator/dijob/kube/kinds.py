@@ -63,7 +63,7 @@ POLICIES: Final = ObjectKind(
 )
 # The objects of engines are not watched (controller/observe/engine_reader.py).
 POD_GROUPS: Final = ObjectKind(
-    native.KIND, "podgroups", "get create patch delete", version=native.API
+    native.KIND, native.PLURAL, "get create patch delete", version=native.API
 )
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). They

@@ -19,6 +19,7 @@ from dijob.names import RestartScope
 
 API: Final = "scheduling.k8s.io/v1beta1"
 KIND: Final = "PodGroup"
+PLURAL: Final = "podgroups"
 GATE: Final = "TopologyAwareWorkloadScheduling"
 
 
@@ -63,6 +64,7 @@ def in_group(name: str) -> PodMarks:
 
 ROW: Final = EngineRow(
     kind=KIND,
+    plural=PLURAL,
     api=API,
     manifest=pod_group,
     count=counted,

@@ -32,16 +32,17 @@ class EngineRow:
     """One engine. It has at most one object per job, for the time from a start of the job until it
     is suspended.
 
-    `kind` is the kind of this object ("": the engine has none), and `api` the API version that the
-    cluster must serve. `manifest` returns the object, given the job, the object's name, and how
-    many ranks must have nodes at the same time. `count` reads this number from the spec of an
-    existing object, and `resized` returns the change that sets it. `marks` returns what the pods
-    get, given the object's name. `dropped` returns the field of the job that the cluster has
-    ignored when it stored the object, and what the cluster needs for it ("": it has ignored none).
-    `switch` says how an administrator enables the API.
+    `kind` is the kind of this object ("": the engine has none), `plural` its resource, and `api`
+    the API version that the cluster must serve. `manifest` returns the object, given the job, the
+    object's name, and how many ranks must have nodes at the same time. `count` reads this number
+    from the spec of an existing object, and `resized` returns the change that sets it. `marks`
+    returns what the pods get, given the object's name. `dropped` returns the field of the job that
+    the cluster has ignored when it stored the object, and what the cluster needs for it ("": it has
+    ignored none). `switch` says how an administrator enables the API.
     """
 
     kind: str = ""
+    plural: str = ""
     api: str = ""
     manifest: Callable[[DIJob, str, int, Options], Manifest] = lambda _job, _name, _count, _opt: {}
     count: Callable[[Spec], int] = lambda _spec: 0
