@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.core.options import Options
 from dijob.names import Engine
-from samples.builders import job_body
+from samples.builders import job_body, tasks_body
 from simulator.connection import Fault
 from simulator.objects import Target
 from simulator.simulated import World, simulated
@@ -43,6 +43,41 @@ async def test_a_gang_costs_one_read_and_one_write() -> None:
         assert requests(world) == ["GET", "POST"]
         assert len(world.writes()) == without + 1
         assert condition(world)[0] == "Placed"
+
+
+async def test_a_running_gang_is_not_read_by_the_next_operator_until_a_rank_is_lost() -> None:
+    async with simulated(job_body(**NATIVE)) as world:
+        await world.running()
+        await world.restart()
+        await world.settle()
+        assert requests(world) == ["GET", "POST"]
+        world.cluster.delete(world.cluster.pod("job-1"))
+        await world.settle()
+        assert requests(world) == ["GET", "POST", "GET"]
+        assert world.phase == "Running"
+
+
+async def test_tasks_keep_their_engine_if_the_operators_default_changes() -> None:
+    async with simulated(tasks_body(1, 2), options=Options(engine=Engine.NATIVE)) as world:
+        await world.running()
+        world.options = Options()
+        await world.restart()
+        (lost, *_) = [pod for pod in world.cluster.pods.values() if pod.rank == 2]
+        world.cluster.delete(lost)
+        await world.settle()
+        (new,) = [pod for pod in world.cluster.pods.values() if pod.rank == 2]
+        assert new.uid != lost.uid
+        assert new.group == "job"
+
+
+async def test_a_job_with_the_name_of_a_deleted_one_waits_for_the_old_group() -> None:
+    async with simulated(job_body(**NATIVE)) as world:
+        await world.running()
+        world.cluster.remove("dijobs", "job")
+        body = job_body(**NATIVE)
+        world.cluster.apply({**body, "metadata": {**body["metadata"], "uid": "another"}})
+        await world.until(lambda: world.phase == "Running", 120)
+        assert count(world) == 3
 
 
 async def test_the_operators_engine_applies_to_jobs_that_choose_none() -> None:

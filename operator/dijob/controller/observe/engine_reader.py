@@ -2,7 +2,7 @@
 
 These objects are not watched: most clusters do not serve their API, and a watch would be rejected
 again and again. The operator writes the object itself and knows its content. So it reads the object
-once per process, and again while ranks lack a pod or a node, because someone may have deleted it.
+only while ranks lack a pod or a node, because someone may have deleted it.
 """
 
 import logging
@@ -101,11 +101,12 @@ class EngineReader:
         await self._read(job, row, memory, refused)
 
     def _is_due(self, job: DIJob, pods: tuple[Pod, ...], memory: EngineMemory, now: float) -> bool:
-        if object_name(job) not in memory.found:
-            return memory.due <= now
-        whole = len(pods) >= job.spec.desired and all(pod.scheduled for pod in pods)
-        if whole or job.status.suspend_time:
-            memory.reads = 0
+        if job.status.suspend_time:  # the object must be deleted, if it exists
+            return object_name(job) not in memory.found and memory.due <= now
+        # The pod of the job's Redis server counts as foreign.
+        ranks = [pod for pod in pods if not pod.made.foreign]
+        if len(ranks) >= job.spec.desired and all(pod.scheduled for pod in ranks):
+            memory.reads, memory.due = 0, 0.0
             return False
         return memory.due <= now
 

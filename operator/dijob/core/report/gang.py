@@ -48,8 +48,13 @@ def _object_fact(ctx: Context) -> Fact | None:
 
 
 def _reason(rejection: ApiRejection) -> GangScheduled:
-    taken = rejection.why in (RejectionCause.TAKEN, RejectionCause.TERMINATING)
-    return GangScheduled.GroupNameTaken if taken else GangScheduled.GroupRefused
+    match rejection.why:
+        case RejectionCause.TAKEN:
+            return GangScheduled.GroupNameTaken
+        case RejectionCause.TERMINATING:  # that of a deleted job with the same name
+            return GangScheduled.Waiting
+        case _:
+            return GangScheduled.GroupRefused
 
 
 def _place_fact(ctx: Context) -> Fact:

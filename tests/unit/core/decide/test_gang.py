@@ -105,8 +105,12 @@ def test_pods_wait_if_the_cluster_ignores_a_field() -> None:
 
 @pytest.mark.parametrize(
     ("cause", "reason"),
-    [(RejectionCause.TAKEN, "GroupNameTaken"), (RejectionCause.FORBIDDEN, "GroupRefused")],
-    ids=["taken", "forbidden"],
+    [
+        (RejectionCause.TAKEN, "GroupNameTaken"),
+        (RejectionCause.TERMINATING, "Waiting"),
+        (RejectionCause.FORBIDDEN, "GroupRefused"),
+    ],
+    ids=["taken", "still terminating", "forbidden"],
 )
 def test_a_rejected_group_is_reported_and_retried(cause: RejectionCause, reason: str) -> None:
     rejected = {"podgroup/job": ApiRejection(cause, 'podgroups "job": no', later(7))}

@@ -30,7 +30,7 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod]) -> Engine:
     """
     if any(one.pod.get("schedulingGroup") for one in job.pod_sets):
         return Engine.NONE
-    ours = [pod for pod in pods if not pod.made.foreign and pod.rank >= 0]
+    ours = [pod for pod in pods if not pod.made.foreign]
     if ours:
         grouped = any(pod.made.group == object_name(job) for pod in ours)
         return Engine.NATIVE if grouped else Engine.NONE
