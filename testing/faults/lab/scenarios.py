@@ -1,7 +1,5 @@
 """Phases of a job's life; the operator is killed at each write in them."""
 
-from cluster.build import chosen
-
 from faults.lab.crashes import REPLICAS, Scenario
 from faults.lab.ends import exits, succeed
 from faults.lab.kube import jobs, pods
@@ -63,13 +61,13 @@ RENEWAL = Scenario("renewal", "a pod is lost", lose_a_pod, "Running", REPLICAS +
 RESUME = Scenario(
     "resume", "a suspended job resumes", resume, "Running", 2 * REPLICAS, before=suspended
 )
-# With a PodGroup, which is created before the pods. Only the newest Kubernetes serves PodGroups.
+# With a PodGroup, which is created before the pods. This scenario is not in SCENARIOS, because only
+# the newest Kubernetes serves PodGroups.
 GANG = Scenario(
     "gang", "a job with gang scheduling starts", start_gang, "Running", REPLICAS, started=False
 )
 SCENARIOS = (
     START,
-    *((GANG,) if chosen().gates else ()),
     # With its own Redis server: another pod, Service and NetworkPolicy.
     Scenario(
         "redis",
