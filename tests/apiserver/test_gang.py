@@ -178,6 +178,23 @@ def test_a_gang_with_tasks_is_placed_as_a_whole(pool: Plane) -> None:
         clear(pool, name)
 
 
+def test_a_field_that_the_cluster_ignores_is_named(pool: Plane) -> None:
+    """Without its feature gate, the API server removes the constraint from the PodGroup."""
+    name, topology = "one-rack", {"topology": {"key": "rack"}}
+    try:
+        pool.apply(gang(name, scheduling={**NATIVE, **topology}))
+        words = ("NotSupported", "TopologyAwareWorkloadScheduling")
+        pool.until_condition(name, "GangScheduled", "False", *words)
+        assert pool.pods(name) == {}
+        suspend(pool, name, "true")
+        pool.until_condition(name, "GangScheduled", "False", "Suspended")
+        edit = '{"spec": {"suspend": false, "scheduling": {"topology": null}}}'
+        pool.kubectl("patch", "dijob", name, "--type=merge", "-p", edit)
+        pool.until_condition(name, "Running", "True", "all 3 ranks")
+    finally:
+        clear(pool, name)
+
+
 def test_a_group_of_the_users_own_is_named_if_a_rank_waits_for_it(pool: Plane) -> None:
     name = "own-group"
     group = {

@@ -85,7 +85,8 @@ class GangScheduled(Reason):
     )
     NotSupported = problem(
         "the cluster ignores a field of `spec.scheduling`, so the operator creates no pod",
-        "enable the feature that the message names, or suspend the job and remove the field",
+        "suspend the job, enable the feature that the message names or remove the field, and resume"
+        " the job",
     )
     GroupNameTaken = problem(
         "the name of the engine's object is taken by an object of another owner; the operator never"

@@ -41,8 +41,8 @@ def _object_fact(ctx: Context) -> Fact | None:
     if ignored := scheduling.dropped_field(ctx):
         return Fact(
             GangScheduled.NotSupported,
-            f"the cluster ignores {ignored}, so no pod is created: enable it in the API server and"
-            " the scheduler, or suspend the job and remove the field",
+            f"the cluster ignores {ignored}, so no pod is created: suspend the job, enable the gate"
+            " in the API server and the scheduler or remove the field, and resume the job",
         )
     return None
 
