@@ -13,7 +13,11 @@ ROOT = Path(__file__).parents[1]
 
 @contextmanager
 def control_plane(
-    name: str, nodes: int, quiet: bool = True, loopback_pods: bool = False
+    name: str,
+    nodes: int,
+    quiet: bool = True,
+    loopback_pods: bool = False,
+    features: bool = True,
 ) -> Iterator[Cluster]:
     """Yield a control plane with the CRD. One that was up before stays up."""
     before = find(name)
@@ -24,6 +28,7 @@ def control_plane(
             kwok_nodes=nodes,
             quiet=quiet,
             loopback_pods=loopback_pods,
+            features=features,
         )
     )
     try:

@@ -23,7 +23,7 @@ from dijob.controller.logs import LogFormat
 from dijob.controller.main import Settings, run_operator
 from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
 from dijob.kube.connection import CredentialsError
-from dijob.names import LOST_NODE_SECONDS, Priority
+from dijob.names import LOST_NODE_SECONDS, Engine, Priority
 
 log = logging.getLogger("dijob")
 
@@ -109,6 +109,18 @@ log = logging.getLogger("dijob")
     help=(
         "Create a NetworkPolicy for each job, so that only the job's ranks and the peers in its"
         " spec.networkPolicy may connect to its pods."
+    ),
+)
+@click.option(
+    "--scheduling-engine",
+    "engine",
+    type=click.Choice([each.value for each in Engine]),
+    default=Engine.NONE.value,
+    show_default=True,
+    callback=lambda _context, _option, value: Engine(value),
+    help=(
+        "The engine that gives nodes to all ranks of a job at the same time, for jobs whose"
+        " spec.scheduling names none."
     ),
 )
 @click.option(

@@ -283,6 +283,22 @@ class RestartScope(StrEnum):
     JOB = "Job"
 
 
+class Engine(StrEnum):
+    """The scheduler, or the queue, that gives nodes to the ranks of a job together
+    (core/render/scheduling). None: each pod is scheduled on its own.
+    """
+
+    NONE = "None"
+    NATIVE = "Native"
+
+
+class TopologyMode(StrEnum):
+    """Whether the ranks of a job wait until one topology domain has room for all of them."""
+
+    REQUIRED = "Required"
+    PREFERRED = "Preferred"
+
+
 class TaskType(StrEnum):
     """The role of a task in the algorithm (DI-orchestrator 1.1, dijob_types.go)."""
 

@@ -44,6 +44,10 @@ class Release:
     sources: Path
     programs: tuple[str, ...]  # in the single binary
     cold_seconds: int  # seconds of a build on 2 cores with an empty Go cache
+    # Feature gates that are off by default, and the API that they need: gang scheduling with
+    # PodGroups (docs/queues.md).
+    gates: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
 
     @property
     def minor(self) -> str:
@@ -52,7 +56,14 @@ class Release:
 
 
 HERE = Path(__file__).parent
-NEWEST = Release("v1.37.2", HERE / "bin", (*CONTROL_PLANE, "kubelet", "kube-proxy", "coredns"), 480)
+NEWEST = Release(
+    "v1.37.2",
+    HERE / "bin",
+    (*CONTROL_PLANE, "kubelet", "kube-proxy", "coredns"),
+    cold_seconds=480,
+    gates=("GenericWorkload",),
+    apis=("scheduling.k8s.io/v1beta1",),
+)
 # The oldest version that README promises, for the control plane only. Its nodes are simulated by
 # kwok, and kwok and helm are those of the newest version.
 OLDEST = Release("v1.30.14", HERE / "bin-1.30", CONTROL_PLANE, 240)

@@ -64,6 +64,9 @@ class ControlPlane:
     binaries: Path
     endpoint: Endpoint
     enter: tuple[str, ...] = ()
+    # Feature gates to enable in all programs, and API versions to enable in the apiserver.
+    gates: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
 
     @property
     def pki(self) -> Pki:
@@ -121,7 +124,13 @@ class ControlPlane:
         }
         if self.endpoint.local:  # a Service may not point at loopback
             flags["endpoint-reconciler-type"] = "none"
-        return flags
+        if self.apis:
+            flags["runtime-config"] = ",".join(f"{api}=true" for api in self.apis)
+        return flags | self._feature_flags()
+
+    def _feature_flags(self) -> dict[str, object]:
+        gates = ",".join(f"{gate}=true" for gate in self.gates)
+        return {"feature-gates": gates} if gates else {}
 
     def start_controllers(self) -> None:
         """Start controller-manager and scheduler, with client rate limits that are high enough for
@@ -150,6 +159,7 @@ class ControlPlane:
                 "kube-api-qps": 1000,
                 "kube-api-burst": 2000,
                 "concurrent-gc-syncs": 20,
+                **self._feature_flags(),
             },
         )
         config = self.state / "scheduler.yaml"
@@ -168,7 +178,8 @@ class ControlPlane:
                 }
             )
         )
-        self._spawn("kube-scheduler", {"config": config, "secure-port": 0})
+        flags = {"config": config, "secure-port": 0, **self._feature_flags()}
+        self._spawn("kube-scheduler", flags)
 
     def _spawn(self, program: str, flags: dict[str, object]) -> None:
         arguments = [f"--{name}={value}" for name, value in flags.items()]

@@ -39,6 +39,8 @@ class Options:
     # In the control-plane mode: simulated pods have loopback addresses, so that a process of this
     # machine can play their launchers.
     loopback_pods: bool = False
+    # Enable the release's optional features (Release.gates).
+    features: bool = True
 
 
 def up(options: Options) -> Cluster:
@@ -59,7 +61,7 @@ def up(options: Options) -> Cluster:
             progress.say(f"{options.name}: removing the files of an earlier run")
             teardown.remove(place)
         _check(mode, place, progress)
-        binaries = build(progress)
+        binaries, release = build(progress), chosen()
         with _undone_on_failure(place, mode, options.name):
             place.mkdir(parents=True)
             cluster = STARTERS[mode](
@@ -72,6 +74,8 @@ def up(options: Options) -> Cluster:
                     options.disk_mb,
                     options.ip_families,
                     options.loopback_pods,
+                    gates=release.gates if options.features else (),
+                    apis=release.apis if options.features else (),
                 ),
                 progress,
             )

@@ -33,6 +33,14 @@ class Start:
     disk_mb: int
     ip_families: tuple[str, ...] = ONLY_IPV4
     loopback_pods: bool = False
+    gates: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
+
+    def plane(self, endpoint: Endpoint, inside: tuple[str, ...] = ()) -> ControlPlane:
+        """Return the control plane, which `inside` enters."""
+        return ControlPlane(
+            self.place, self.binaries, endpoint, inside, gates=self.gates, apis=self.apis
+        )
 
 
 def start_control_plane(start: Start, progress: Progress) -> Cluster:
@@ -41,7 +49,7 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
     endpoint = loopback()
     cluster = Cluster(start.name, CONTROL_PLANE, start.place, start.binaries, names, endpoint)
     cluster.save()
-    plane = ControlPlane(start.place, start.binaries, endpoint)
+    plane = start.plane(endpoint)
     plane.pki.create(endpoint.url, [endpoint.address, IPV4.apiserver], ())
     plane.start()
     progress.say(f"starting etcd and kube-apiserver on {endpoint.url}")
@@ -78,7 +86,7 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
     switch = hold_network(start.place, start.binaries)
     give_addresses(switch, "br0", endpoint, SWITCH)
     plug(switch, None, ("machine", state.interface(start.place)), endpoint, MACHINE)
-    plane = ControlPlane(start.place, start.binaries, endpoint, enter(switch, mount=False))
+    plane = start.plane(endpoint, enter(switch, mount=False))
     plane.start()
     progress.say(f"starting etcd and kube-apiserver on {endpoint.url}")
     nodes = [Node(plane, number) for number in range(1, len(WORKERS) + 1)]

@@ -51,7 +51,7 @@ class FakeApi:
                 raise event
             yield event
 
-    async def create(self, path: str, body: Body) -> Body:
+    async def create(self, path: str, body: Body, *, whole: bool = False) -> Body:
         return self._write("POST", path, body)
 
     async def patch(self, path: str, body: Any, **_: Any) -> Body:

@@ -12,6 +12,8 @@ from simulator.objects import KINDS, Body, No, Selector, Target, merged
 
 ANNOTATIONS_LIMIT = 256 * 1024
 GRACE_SECONDS = 30
+# The finalizer of a PodGroup, until no pod uses the group.
+PROTECTION = "scheduling.k8s.io/podgroup-protection"
 CHANGED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
@@ -104,6 +106,8 @@ class ApiServer:
             "generation": 1,
             "managedFields": [{"manager": names.MANAGER, "operation": "Update"}],
         }
+        if target.plural == "podgroups":
+            meta["finalizers"] = [PROTECTION]
         made = {"apiVersion": api_version, "kind": kind, **body, "metadata": meta}
         if target.plural == "pods":
             made["status"] = {"phase": "Pending"}

@@ -168,6 +168,13 @@ class Cluster:
             left = owners and not any(one.get("uid") in there for one in owners)
             if left and "deletionTimestamp" not in body["metadata"]:
                 self.server.delete(target)
+            elif target.plural == "podgroups" and "deletionTimestamp" in body["metadata"]:
+                self._release(target)
+
+    def _release(self, target: Target) -> None:
+        """Remove the finalizer of a deleted PodGroup if no active pod uses the group."""
+        if all(pod.done for pod in self.pods.values() if pod.group == target.name):
+            self.server.patch(target, {"metadata": {"finalizers": None}})
 
     def _changed(self, change: Change) -> None:
         if change.target.plural != "pods":
@@ -265,5 +272,25 @@ class Nodes:
             for other in self._cluster.pods.values()
             if other.ranked
         )
-        pod.homeless = "nodeName" not in pod.body["spec"] and placed >= self.room
-        return not pod.homeless
+        if "nodeName" in pod.body["spec"]:
+            return True
+        needed = self._needed_room(pod)
+        pod.homeless = needed is not None and placed + needed > self.room
+        return needed is not None and not pod.homeless
+
+    def _needed_room(self, pod: SimPod) -> int | None:
+        """Return how many pods must find room for this pod to get a node: more than one if its
+        PodGroup has too few pods with a node. None: the scheduler does not consider the pod.
+        """
+        if not pod.group:
+            return 1
+        target = Target("podgroups", pod.target.namespace, pod.group)
+        group = self._cluster.server.objects.get(target)
+        if group is None:
+            return None
+        least: int = group["spec"]["schedulingPolicy"]["gang"]["minCount"]
+        alive = [
+            one for one in self._cluster.pods.values() if one.group == pod.group and not one.done
+        ]
+        placed = sum("nodeName" in one.body["spec"] for one in alive)
+        return None if len(alive) < least else max(1, least - placed)

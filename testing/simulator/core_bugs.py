@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dijob.core import plan
 from dijob.core.addresses import AddressList
-from dijob.core.decide import address_writes, completion, re_rendezvous, suspension
+from dijob.core.decide import address_writes, completion, re_rendezvous, scheduling, suspension
 from dijob.core.decide.context import Context, build_context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
@@ -219,3 +219,7 @@ def a_blocked_rank_restarts_alone(patch: pytest.MonkeyPatch) -> None:
 
 def a_restarted_program_is_assumed_to_have_had_no_list(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(address_list, "_inferred_copy", lambda pod, status: pod.copy)
+
+
+def a_gang_counts_succeeded_ranks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scheduling, "needed_count", lambda ctx: ctx.world.gang.minimum)

@@ -85,6 +85,11 @@ class SimPod:
         return int(self._annotations.get(names.LEGACY_RANK, -1))  # a pod of another owner has none
 
     @property
+    def group(self) -> str:
+        """The name of its PodGroup; "" if it has none."""
+        return str((self.body["spec"].get("schedulingGroup") or {}).get("podGroupName", ""))
+
+    @property
     def main(self) -> Box:
         main = main_name(self.body["spec"])
         return next(box for box in self.boxes if box.name == main)

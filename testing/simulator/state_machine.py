@@ -38,6 +38,8 @@ EXTRAS: dict[str, Body] = {
     "a deadline": {"activeDeadlineSeconds": DEADLINE},
     "a time to live": {"ttlSecondsAfterFinished": 100},
     "redis": {"messageQueue": {"type": "redis"}},
+    "gang": {"scheduling": {"engine": "Native"}},
+    "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
     "torch": TORCH,
     "torch, failures cost nothing": {
         **TORCH,

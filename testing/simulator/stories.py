@@ -139,6 +139,23 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         "torch",
         ((ELASTIC_TO_RUN, "succeeds", 0), (1, SCALE, 2)),
     ),
+    "a gang starts": ("gang", ()),
+    "a gang loses a rank": ("gang", ((TO_RUN, "is deleted by hand", 1),)),
+    "a gang loses a rank after a success": (
+        "gang",
+        ((TO_RUN, "succeeds", 0), (0, "is deleted by hand", 1)),
+    ),
+    "a gang loses all ranks after a success": (
+        "torch gang",
+        ((TO_RUN, "succeeds", 0), (0, "main crashes", 1), (1, "is deleted by hand", 1)),
+    ),
+    "a gang is suspended and resumed": ("gang", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
+    "a gang is resumed at once": ("gang", ((TO_RUN, SUSPEND, 0), (1, RESUME, 0))),
+    "a gang grows": ("gang", ((ELASTIC_TO_RUN, SCALE, 4),)),
+    "a gang shrinks and loses a rank": (
+        "gang",
+        ((ELASTIC_TO_RUN, SCALE, 2), (1, "is deleted by hand", 0)),
+    ),
     "the time to live ends": (
         "a time to live",
         ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),

@@ -2,6 +2,9 @@
 reconciliation that sends it had observed.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_status
@@ -124,8 +127,11 @@ class Judged(RuleBasedStateMachine):
         assert method == "POST" or self.is_ours(request), request
         if status.ended:
             self.check_clean_up(request)
+        elif target.plural == "podgroups":
+            self.check_group(request)
         elif method == "POST" and target.plural == "pods":
             self.check_creation(request.body["metadata"]["name"], status)
+            self.check_member(request.body)
         elif method == "DELETE":
             self.check_deletion(request, status)
         else:
@@ -165,6 +171,27 @@ class Judged(RuleBasedStateMachine):
         assert not spec.suspend, name
         assert rank not in parse_ranks(status.succeeded_ranks), name
         assert 0 <= rank < spec.desired, name
+
+    def check_group(self, request: Request) -> None:
+        """Check that the PodGroup of a job that can have pods is not deleted."""
+        suspended = self.operator.job().spec.suspend or self.job.status.suspend_time
+        assert request.method != "DELETE" or (suspended and not self.pods()), request
+
+    def check_member(self, pod: Mapping[str, Any]) -> None:
+        """Check that a new pod of a gang can be placed: its PodGroup does not wait for more pods
+        than the job can still have.
+        """
+        if (
+            self.job.spec.scheduling.engine != "Native"
+            or self.gang.rank_of(pod["metadata"]["name"]) < 0
+        ):
+            return
+        name = pod["spec"]["schedulingGroup"]["podGroupName"]
+        assert name in self.cluster.names_of("podgroups"), name
+        group = self.cluster.read("podgroups", name)
+        job, done = self.operator.job(), parse_ranks(self.job.status.succeeded_ranks)
+        left = [rank for rank in range(job.spec.desired) if rank not in done]
+        assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] <= len(left), (group, left)
 
     def check_list(self, number: int, ips: str, status: Status, runs: bool) -> None:
         """Check that a published list is the stored one. `runs` is whether the program has started

@@ -79,6 +79,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create]
+# The PodGroup of a job with gang scheduling (spec.scheduling.engine: Native). patch: its size changes with the job. delete: a suspended
+# job has none.
+- apiGroups: [scheduling.k8s.io]
+  resources: [podgroups]
+  verbs: [get, create, patch, delete]
 # create, patch: events about jobs; repeats increase the count of an existing event. get, list: a volume that cannot be mounted is
 # reported only in an event of the kubelet (FailedMount), which the job's condition quotes.
 - apiGroups: [""]

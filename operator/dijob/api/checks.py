@@ -23,7 +23,7 @@ from dijob.api.template_checks import (
     command_problems,
     template_problems,
 )
-from dijob.names import Addressing, Queue, Runtime, TaskType
+from dijob.names import Addressing, Engine, Queue, Runtime, TaskType, TopologyMode
 
 # {} is replaced with Succeeded or Failed. A job that has ended is immutable, because people and
 # other objects refer to its outcome by its name (docs/decisions/016).
@@ -77,6 +77,14 @@ HOMOGENEOUS_MESSAGE: Final = (
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
+OWN_GROUP_MESSAGE: Final = (
+    "is set, but with the engine Native the operator creates the PodGroup: remove this field, or"
+    " use spec.scheduling.engine: None"
+)
+PREFERRED_MESSAGE: Final = (
+    "is Preferred, but the engine Native places all ranks in one topology domain, or waits: use"
+    " Required, or remove spec.scheduling.topology"
+)
 # The longest peer list, in characters. A pod's annotations (256 KiB in total) contain the list
 # twice, or three times with tasks, and an environment string (128 KiB) contains the list once.
 LIST_LENGTH: Final = 100_000
@@ -98,6 +106,7 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         *_runtime_problems(spec),
         *_queue_problems(spec),
         *_group_problems(spec),
+        *_scheduling_problems(job),
         *_volume_problems(spec),
         *_policy_problems(job),
         *_setting_conflicts(job),
@@ -252,6 +261,22 @@ def _group_problems(spec: Spec) -> Iterator[Problem]:
     # The apiserver would reject an invalid label only when the operator creates the pods.
     if not re.fullmatch(GROUP_PATTERN, spec.group):
         yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
+
+
+def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
+    given, most = job.spec.scheduling, job.spec.maximum
+    if given.min_available is not None and given.min_available > most:
+        yield Problem(
+            "spec.scheduling.minAvailable",
+            f"is {given.min_available}, but the job has at most {most} ranks: change one of them",
+        )
+    if given.engine is not Engine.NATIVE:
+        return
+    for pod_set in job.pod_sets:
+        if pod_set.pod.get("schedulingGroup"):
+            yield Problem(f"{pod_set.path}.spec.schedulingGroup", OWN_GROUP_MESSAGE)
+    if given.topology and given.topology.mode is TopologyMode.PREFERRED:
+        yield Problem("spec.scheduling.topology.mode", PREFERRED_MESSAGE)
 
 
 def _volume_problems(spec: Spec) -> Iterator[Problem]:

@@ -7,7 +7,15 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from dijob import names
 from dijob.api.status import Stored, without_nulls
 from dijob.api.traits import DEFAULTED
-from dijob.names import FailureAction, Queue, RestartScope, TaskType, Topology
+from dijob.names import (
+    Engine,
+    FailureAction,
+    Queue,
+    RestartScope,
+    TaskType,
+    Topology,
+    TopologyMode,
+)
 
 Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
 Workers = Annotated[int, Field(strict=True, ge=1, le=names.MAX_WORKERS)]
@@ -158,6 +166,34 @@ class Restart(Written):
     running. Job restarts all ranks, for programs that cannot accept a returning member; with
     runtime torch or oneflow, this includes ranks that have succeeded. Defaults to Job for these two
     runtimes, else Pod."""
+
+
+class SchedulingTopology(Written):
+    """The topology domain in which all ranks of the job run, for example one rack."""
+
+    key: Annotated[str, Field(min_length=1, max_length=317)]
+    """The label of the nodes whose value identifies the domain, such as
+    topology.kubernetes.io/zone."""
+    mode: Annotated[TopologyMode, DEFAULTED] = TopologyMode.REQUIRED
+    """Required: the ranks wait until one domain has room for them. Preferred: they also run in
+    several domains. The engine Native supports only Required."""
+
+
+class Scheduling(Written):
+    """How the cluster gives nodes to the job's ranks."""
+
+    engine: Engine | None = None
+    """Native: the scheduler of Kubernetes 1.37 or later places at least minAvailable ranks at the
+    same time, or none (a PodGroup of scheduling.k8s.io/v1beta1, which the cluster must serve).
+    None: each pod is scheduled on its own. Defaults to the operator's engine (the chart value
+    scheduling.engine, None). If the template has its own schedulingGroup, the default is None."""
+    min_available: Replicas | None = None
+    """How many ranks must have nodes at the same time before any of them starts. Ranks that have
+    succeeded, and ranks that the job has no more, are not counted. Defaults to minReplicas, or to
+    all ranks if the job is not elastic."""
+    topology: SchedulingTopology | None = None
+    """The topology domain in which all ranks run. The cluster must support this: with the engine
+    Native, it needs the feature gate TopologyAwareWorkloadScheduling."""
 
 
 class OnExitCodes(Written):

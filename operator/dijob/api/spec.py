@@ -17,6 +17,7 @@ from dijob.api.parts import (
     MessageQueue,
     Replicas,
     Restart,
+    Scheduling,
     Seconds,
     Task,
     Template,
@@ -117,6 +118,8 @@ class Spec(Written):
     the operator deletes pods of the job and retries later: all of them if a quota is full;
     otherwise only those that have a node, and only if pods outside the job are waiting for a node.
     Defaults to 300."""
+    scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
+    """Gang scheduling: the cluster places the job's ranks at the same time, or none of them."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
     """How long pods stay on a node that is unreachable or not ready, before Kubernetes evicts them
     and the job continues elsewhere. A change applies only to pods that are created after it. A

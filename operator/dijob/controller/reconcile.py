@@ -16,6 +16,7 @@ from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs, version_key
 from dijob.controller.channel.launchers import Launchers
 from dijob.controller.observe.delivery import LauncherDelivery
+from dijob.controller.observe.engine_reader import EngineReader
 from dijob.controller.observe.event_reader import EventReader
 from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory, Memories
@@ -60,6 +61,7 @@ class Reconciler:
         self._actor = Actor(api, children, self.delivery, clock, self.launchers)
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)
+        self._engines = EngineReader(api, options.engine, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
         self.quarantine = Quarantine(names.PLURAL)
 
@@ -98,6 +100,7 @@ class Reconciler:
         if (wait := self.launchers.seconds_to_wait(pods)) > 0:
             return wait
         await self._events.read(job.metadata, () if job.status.ended else pods, memory.pods)
+        await self._engines.read(job, pods, memory.engine, memory.rejections)
         decided, outcome = await self._plan(job, memory), PlanOutcome()
         asked = decided.actions
         if asked:

@@ -13,6 +13,7 @@ from dijob.api.model import DIJob
 from dijob.core.addresses import ListCopy
 from dijob.core.members import GangMember
 from dijob.core.options import Options
+from dijob.names import Engine
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,19 @@ class SetReplicas:
 
 
 @dataclass(frozen=True)
+class EngineObject:
+    """The object of a job's engine (render/scheduling), by its name."""
+
+    engine: Engine
+    name: str
+
+
+@dataclass(frozen=True)
 class CreatePod:
-    """Create the pod of one rank."""
+    """Create the pod of one rank, which belongs to the object of an engine if there is one."""
 
     member: GangMember
+    group: EngineObject | None = None
     changes: ClassVar = ""
 
 
@@ -40,6 +50,7 @@ class CreateInOrder:
     """
 
     members: tuple[GangMember, ...]
+    group: EngineObject | None = None
     changes: ClassVar = ""
 
 
@@ -52,6 +63,31 @@ class CreateShared:
 
     manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
     changes: ClassVar = ""
+
+
+@dataclass(frozen=True)
+class CreateScheduling(EngineObject):
+    """Create the object with which the engine places `count` ranks at the same time."""
+
+    count: int
+    changes: ClassVar = ""
+
+
+@dataclass(frozen=True)
+class ChangeScheduling(EngineObject):
+    """Change how many ranks the engine places at the same time."""
+
+    uid: str
+    count: int
+    changes: ClassVar = "patch podgroup"
+
+
+@dataclass(frozen=True)
+class DeleteScheduling(EngineObject):
+    """Delete the object of the engine, because the job is suspended."""
+
+    uid: str
+    changes: ClassVar = "delete podgroup"
 
 
 @dataclass(frozen=True)
@@ -150,7 +186,8 @@ OfPod = (
     PublishAddresses | RemindPod | ConfirmEnds | DeletePod | ReleasePod | ForceDeletePod | EndPod
 )
 OfJob = SetReplicas | DeleteJob | ChangePolicy
-Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfPod
+OfEngine = CreateScheduling | ChangeScheduling | DeleteScheduling
+Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfEngine | OfPod
 
 
 @dataclass(frozen=True)

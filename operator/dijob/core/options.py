@@ -10,7 +10,7 @@ from typing import Any
 from dijob import __version__
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem
-from dijob.names import LOST_NODE_SECONDS, Priority
+from dijob.names import LOST_NODE_SECONDS, Engine, Priority
 
 # The last minor version of Redis with the BSD license.
 REDIS_IMAGE = "redis:7.2-alpine"
@@ -41,7 +41,8 @@ class Options:
     the host network (is_isolated). `lost_node_seconds` is how long pods stay on an unreachable
     node, unless their job sets a different time. `channel` is the address ("HOST:PORT") at which
     launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
-    lists as annotations.
+    lists as annotations. `engine` gives
+    nodes to the ranks of jobs that choose no engine (render/scheduling).
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -54,6 +55,7 @@ class Options:
     isolates: bool = False
     lost_node_seconds: int = LOST_NODE_SECONDS
     channel: str = ""
+    engine: Engine = Engine.NONE
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:

@@ -87,6 +87,7 @@ _NULLABLE_ENUMS: Final[dict[str, type[StrEnum]]] = {
     "spec.topology": names.Topology,
     "spec.engineFields.topology": names.Topology,
     "spec.restart.scope": names.RestartScope,
+    "spec.scheduling.engine": names.Engine,
 }
 _PREFIX: Final = (
     Rule(rule=f"self.all(key, !key.startsWith('{names.GROUP}/'))", message=template.PREFIX_MESSAGE),

@@ -141,11 +141,14 @@ class Api:
         """Read an object or a list."""
         return await self.call(OperatorRequest("GET", path, query=query, accept=accept))
 
-    async def create(self, path: str, body: Json) -> Json:
-        """Create an object with POST. An unknown field in it is an error."""
+    async def create(self, path: str, body: Json, *, whole: bool = False) -> Json:
+        """Create an object with POST. An unknown field in it is an error. The response has only
+        metadata unless `whole` is true.
+        """
         # By default the apiserver drops unknown fields silently. A pod would then lack a field
         # whose name has a typo in the user's template.
-        call = OperatorRequest("POST", path, body, query=STRICT, accept=METADATA_ONLY)
+        accept = "application/json" if whole else METADATA_ONLY
+        call = OperatorRequest("POST", path, body, query=STRICT, accept=accept)
         return await self._write(path, lambda: call)
 
     async def patch(

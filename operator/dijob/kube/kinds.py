@@ -13,6 +13,7 @@ from dijob.core.observed.parse import parse_pod
 from dijob.core.observed.policies import parse_policy
 from dijob.core.observed.services import parse_service
 from dijob.core.observed.views import Child, Pod
+from dijob.core.render.scheduling import native
 
 # Watch only objects that the operator created.
 SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
@@ -60,13 +61,19 @@ SERVICES: Final = ObjectKind("Service", "services", "get list watch create", vie
 POLICIES: Final = ObjectKind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=parse_policy
 )
+# The objects of engines are not watched (controller/observe/engine_reader.py).
+POD_GROUPS: Final = ObjectKind(
+    native.KIND, native.PLURAL, "get create patch delete", version=native.API
+)
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). They
 # are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
-KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)
+KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, POD_GROUPS, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 # The kinds that the operator creates for a job, by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
+# The kinds of the objects of engines (core/render/scheduling), by the field `kind`.
+SCHEDULING: Final = {kind.name: kind for kind in (POD_GROUPS,)}

@@ -9,7 +9,13 @@ from typing import Final
 from dijob.reasons.catalogue import EventType, Reason, ReasonKind
 from dijob.reasons.life import Failed, Finished, Paused, Succeeded, Suspended, Terminating
 from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Running
-from dijob.reasons.shared import BrokerReady, ChangesRefused, Isolated, ServiceReady
+from dijob.reasons.shared import (
+    BrokerReady,
+    ChangesRefused,
+    GangScheduled,
+    Isolated,
+    ServiceReady,
+)
 from dijob.reasons.spec import Invalid, LauncherBypassed, SpecWarning
 
 # The conditions are in the order in which `kubectl describe` and docs/conditions.md show them.
@@ -27,6 +33,7 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     SpecWarning,
     ServiceReady,
     Isolated,
+    GangScheduled,
     BrokerReady,
     Paused,
     Terminating,
@@ -41,6 +48,7 @@ __all__ = [
     "EventType",
     "Failed",
     "Finished",
+    "GangScheduled",
     "Invalid",
     "Isolated",
     "LauncherBypassed",

@@ -71,6 +71,45 @@ class Isolated(Reason):
     )
 
 
+class GangScheduled(Reason):
+    """Whether the job's engine (`spec.scheduling`) has given nodes to the ranks that must have them
+    at the same time. Present only if the job has an engine. No pod is created before the engine's
+    object, such as a PodGroup.
+    """
+
+    NotServed = problem(
+        "the cluster does not serve the API of the engine, so the operator creates no pod. It"
+        " checks again every minute",
+        "enable the API as the message says, or suspend the job and set `spec.scheduling.engine:"
+        " None`",
+    )
+    NotSupported = problem(
+        "the cluster ignores a field of `spec.scheduling`, so the operator creates no pod",
+        "suspend the job, enable the feature that the message names or remove the field, and resume"
+        " the job",
+    )
+    GroupNameTaken = problem(
+        "the name of the engine's object is taken by an object of another owner; the operator never"
+        " touches that object",
+        "delete that object, or give the job another name",
+    )
+    GroupRefused = problem(
+        "the apiserver rejects the engine's object, or a request to read it; the message quotes the"
+        " API error. The operator retries as it does for pods",
+        "do the same as for PodRejected and PodForbidden",
+    )
+    Waiting = waiting("the scheduler has not placed the ranks yet")
+    NoRoom = problem(
+        "the cluster has no room for all ranks that must have nodes at the same time, so none of"
+        " them gets one; the message quotes the scheduler",
+        "add nodes, request less, or lower `minReplicas` or `spec.scheduling.minAvailable`",
+    )
+    Placed = good("enough ranks have nodes")
+    NotWanted = good("the job no longer has an engine")
+    Suspended = suspended_entry()
+    Finished = finished_entry()
+
+
 class BrokerReady(Reason):
     """Whether the Redis server that the operator runs for the job is Ready. Present if
     `messageQueue` has type redis and no host. No rank starts before the server is Ready. If the
@@ -139,6 +178,17 @@ class ChangesRefused(Reason):
         " reverts the update",
         "correct the rule that the message names, allow the operator to patch networkpolicies, or"
         " make the webhook or controller that reverts the update leave the policy alone",
+        status=True,
+    )
+    GroupUpdateRefused = problem(
+        "the object of the job's engine, such as a PodGroup, cannot be resized, so lost ranks are"
+        " not recreated",
+        "allow the operator to patch podgroups",
+        status=True,
+    )
+    GroupDeletionRefused = problem(
+        "the object of the job's engine cannot be deleted, so a suspended job cannot be resumed",
+        "allow the operator to delete podgroups, or delete the object that the message names",
         status=True,
     )
     JobDeletionRefused = problem(

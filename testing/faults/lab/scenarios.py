@@ -14,6 +14,10 @@ async def start_with_redis(lane: Lane, job: str) -> None:
     await lane.apply(job, REPLICAS, messageQueue={"type": "redis"})
 
 
+async def start_gang(lane: Lane, job: str) -> None:
+    await lane.apply(job, REPLICAS, scheduling={"engine": "Native"})
+
+
 async def fail(lane: Lane, job: str) -> None:
     await exits(lane, f"{job}-2", 1, 0)
 
@@ -56,6 +60,11 @@ START = Scenario("start", "a job starts", start, "Running", REPLICAS, started=Fa
 RENEWAL = Scenario("renewal", "a pod is lost", lose_a_pod, "Running", REPLICAS + 1)
 RESUME = Scenario(
     "resume", "a suspended job resumes", resume, "Running", 2 * REPLICAS, before=suspended
+)
+# With a PodGroup, which is created before the pods. This scenario is not in SCENARIOS, because only
+# the newest Kubernetes serves PodGroups.
+GANG = Scenario(
+    "gang", "a job with gang scheduling starts", start_gang, "Running", REPLICAS, started=False
 )
 SCENARIOS = (
     START,

@@ -195,6 +195,28 @@ OF_STATUS: dict[str, Case] = {
         "rank 1 cannot be scheduled: 0/2 nodes: Insufficient cpu",
         "lower resources.requests",
     ),
+    "a gang without room": Case(
+        "scheduling",
+        evidence(
+            pods=[
+                pod(
+                    0,
+                    spec={"containers": [], "schedulingGroup": {"podGroupName": "job"}},
+                    status=unschedulable("minCount (2) cannot be satisfied: 1 scheduled"),
+                )
+            ]
+        ),
+        PROBLEM,
+        "rank 0 cannot be scheduled: PodGroup job has no room for at least 2 pods",
+        "make room for all of them, or lower minReplicas",
+    ),
+    "a cluster without PodGroups": Case(
+        "status",
+        evidence(job(condition("GangScheduled", "NotServed", "no PodGroup", "False"))),
+        PROBLEM,
+        "GangScheduled NotServed: no PodGroup",
+        "enable the API as the message says",
+    ),
     "a claim without a volume": Case(
         "scheduling",
         evidence(

@@ -18,6 +18,7 @@ Answer = tuple[int, Any]
 FILE = Path(__file__).parents[3] / "examples/dijob.yaml"
 JOBS = "POST /apis/diengine.opendilab.org/v2alpha1/namespaces/rl/dijobs"
 PODS = "POST /api/v1/namespaces/rl/pods"
+GROUPS = "POST /apis/scheduling.k8s.io/v1beta1/namespaces/rl/podgroups"
 NODES = "GET /api/v1/nodes"
 QUOTAS = "GET /api/v1/namespaces/rl/resourcequotas"
 NODE = {
@@ -47,9 +48,10 @@ class Apiserver:
     answers: dict[str, Answer] = field(default_factory=lambda: dict(USUAL))
     asked: list[str] = field(default_factory=list)
     config: Path = Path()
+    file: Path = FILE
 
     def explain(self, *more: str) -> Any:
-        argv = ["explain", str(FILE), "-o", "json", "--kubeconfig", str(self.config), *more]
+        argv = ["explain", str(self.file), "-o", "json", "--kubeconfig", str(self.config), *more]
         return CliRunner().invoke(group, argv)
 
     def findings(self, *more: str) -> dict[str, str]:
@@ -170,6 +172,37 @@ def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
 )
 def test_answers(apiserver: Apiserver, call: str, answer: Answer, said: str, verdict: str) -> None:
     apiserver.answers[call] = answer
+    found = apiserver.findings()
+    assert [found[text] for text in found if said in text] == [verdict], found
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "verdict"),
+    [
+        pytest.param((201, {}), "accepts the PodGroup of the job's engine", "yes", id="served"),
+        pytest.param(
+            (404, "404 page not found"),
+            "does not serve PodGroup of scheduling.k8s.io/v1beta1: enable the feature gate",
+            "no",
+            id="not served",
+        ),
+        pytest.param(
+            status(403, 'cannot create resource "podgroups"'),
+            "podgroups: you may not create them here",
+            "unknown",
+            id="no permission to create PodGroups",
+        ),
+        pytest.param(status(422, "a rule."), "rejects the PodGroup: a rule", "no", id="invalid"),
+    ],
+)
+def test_the_object_of_the_jobs_engine(
+    apiserver: Apiserver, tmp_path: Path, answer: Answer, said: str, verdict: str
+) -> None:
+    body = next(each for each in yaml.safe_load_all(FILE.read_text()) if each)
+    body["spec"]["scheduling"] = {"engine": "Native"}
+    apiserver.file = tmp_path / "gang.yaml"
+    apiserver.file.write_text(yaml.safe_dump(body))
+    apiserver.answers[GROUPS] = answer
     found = apiserver.findings()
     assert [found[text] for text in found if said in text] == [verdict], found
 

@@ -51,7 +51,7 @@ class Stub:
     async def get(self, path: str, **_: str) -> Body:
         return {} if path.endswith("events") else self.job
 
-    async def create(self, path: str, body: Body) -> Body:
+    async def create(self, path: str, body: Body, *, whole: bool = False) -> Body:
         json.dumps(body)
         await asyncio.sleep(0.001)
         made = {"uid": f"uid-{body['metadata']['name']}", "resourceVersion": self.version()}

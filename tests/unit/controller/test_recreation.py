@@ -40,7 +40,7 @@ class OldPods(FakeApi):
     def _there(self, path: str) -> bool:
         return self.end(_rank(path)) > (self.now - NOW).total_seconds()
 
-    async def create(self, path: str, body: Body) -> Body:
+    async def create(self, path: str, body: Body, *, whole: bool = False) -> Body:
         name = body["metadata"]["name"]
         self.calls.append(("POST", name, {}))
         await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from dijob.client import RankPod
 from dijob.core.members import format_count, format_ranks
 from dijob.core.observed.complaints import unpulled_image
 from dijob.core.observed.endings import how_it_ended, read_ending
+from dijob.core.observed.scheduling import IN_GROUP, group_message
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, parse_termination
 from dijob.core.observed.unready import find_unready
 from dijob.core.observed.views import Unready
@@ -168,7 +169,8 @@ def check_scheduling(evidence: Evidence) -> Iterator[Finding]:
     for pod in evidence.pods:
         for one in (pod.body.get("status") or {}).get("conditions") or ():
             if one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable":
-                causes.setdefault(str(one.get("message", "")), []).append(pod.rank)
+                why = group_message(pod.body.get("spec") or {}, str(one.get("message", "")))
+                causes.setdefault(why, []).append(pod.rank)
     for why, ranks in causes.items():
         yield problem(f"{format_ranks(ranks)} cannot be scheduled: {why}", _scheduling_remedy(why))
     if not causes:
@@ -189,6 +191,11 @@ def _scheduling_remedy(why: str) -> str:
         )
     if "persistentvolumeclaim" in why and "not found" in why:
         return "create the claim, or correct its name in the template (kubectl get pvc)"
+    if IN_GROUP in why:
+        return (
+            "the scheduler places the pods of a PodGroup at the same time, or none of them: make"
+            " room for all of them, or lower minReplicas or spec.scheduling.minAvailable"
+        )
     if "Insufficient" in why:
         return (
             "lower resources.requests, add nodes, or lower minReplicas so that the job starts with"

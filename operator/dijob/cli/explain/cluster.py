@@ -23,13 +23,15 @@ from dijob.cli.explain.fit import (
     into_nodes,
     into_quotas,
 )
-from dijob.cli.explain.report import pod_specs, sample_pods
+from dijob.cli.explain.report import engine_object, pod_specs, sample_pods
 from dijob.cli.files import JobFile, job_of
 from dijob.client import ApiError, AsyncClient, DijobError, NotFound, Refused
 from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import DIJOBS, PODS, Resource
 from dijob.core.options import Options
+from dijob.core.render.scheduling import ENGINES, engine_of
+from dijob.names import Engine
 
 Data = dict[str, Any]
 
@@ -100,7 +102,7 @@ class _Asking:
         # A rejected job gets no pods, so further findings would distract from the reason.
         if accepted.verdict == NO:
             return [accepted]
-        pods = await self._pods(job)
+        pods = [*await self._pods(job), *await self._engine(job)]
         room = await asyncio.gather(self._nodes(job), self._quotas(job))
         return [accepted, *pods, room[0], *room[1]]
 
@@ -147,13 +149,35 @@ class _Asking:
                 found.append(FitFinding(NO, _rejected_pod(name, error)))
         return found
 
+    async def _engine(self, job: DIJob) -> list[FitFinding]:
+        """Dry-run the object of the job's engine."""
+        made = engine_object(job, Options())
+        if made is None:
+            return []
+        row, space = ENGINES[engine_of(job, Options().engine, ())], job.metadata.namespace
+        meta = {k: v for k, v in made["metadata"].items() if k not in ("name", "ownerReferences")}
+        tried = {**made, "metadata": {**meta, "generateName": "dijob-explain-"}}
+        error = await self._dry_run(Resource(row.api, row.plural), space, tried)
+        if error is None:
+            return [FitFinding(YES, f"the cluster accepts the {row.kind} of the job's engine")]
+        if error.reason == NO_SUCH_KIND:
+            return [
+                FitFinding(NO, f"the cluster does not serve {row.kind} of {row.api}: {row.switch}")
+            ]
+        if error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
+            text = f"{row.plural}: you may not create them here, so this was not checked"
+            return [FitFinding(UNKNOWN, text)]
+        return [FitFinding(NO, f"the cluster rejects the {row.kind}: {_error_message(error)}")]
+
     async def _nodes(self, job: DIJob) -> FitFinding:
         nodes, pods = await self._list(_NODES), await self._list(PODS)
         if nodes is None or pods is None:
             kind = "nodes" if nodes is None else "the pods of all namespaces"
             return FitFinding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
         specs = list(pod_specs(job, Options()))
-        return into_nodes(specs, min(job.spec.minimum, len(specs)), free_resources(nodes, pods))
+        gang = engine_of(job, Options().engine, ()) is not Engine.NONE
+        least = (gang and job.spec.scheduling.min_available) or job.spec.minimum
+        return into_nodes(specs, min(least, len(specs)), free_resources(nodes, pods))
 
     async def _quotas(self, job: DIJob) -> list[FitFinding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)

@@ -17,6 +17,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
 from dijob.core.render import redis, service
+from dijob.core.render.scheduling import ENGINES, engine_of, object_name
 
 Data = dict[str, Any]
 
@@ -130,9 +131,18 @@ def _environment_bytes(process: MainProcess) -> int:
     return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in process.variables)
 
 
+def engine_object(job: DIJob, options: Options) -> Data | None:
+    """Return the object of the job's engine, such as a PodGroup; None if it has none."""
+    row = ENGINES[engine_of(job, options.engine, ())]
+    count = job.spec.scheduling.min_available or job.spec.minimum
+    return row.manifest(job, object_name(job), count, options) if row.kind else None
+
+
 def _created_objects(job: DIJob, options: Options) -> list[Data]:
     gang = gang_of(job)
+    of_engine = engine_object(job, options)
     shared = [
+        *([of_engine] if of_engine else ()),
         *(service.headless_manifests(job, options) if job.wants_service else ()),
         *(redis.server_manifests(job, options) if job.server else ()),
     ]

@@ -14,6 +14,7 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
+from dijob.controller.observe.engine_reader import EngineMemory
 from dijob.controller.observe.pod_memory import PodMemory
 from dijob.controller.observe.reverted import Reverted
 from dijob.core.decide import changes
@@ -30,9 +31,10 @@ class JobMemory:
     `reverted` contains accepted changes that something reverts (reverted.py). `absent` contains the
     names of pods that are known not to exist. `unlabelled` contains the names of pods whose labels
     were removed and are being restored. `pods` contains what the operator knows about pods besides
-    their status (pod_memory.py). `last_write` is the time of the last status write in monotonic
-    seconds. `dropped` has the fields of the status that the apiserver drops, because its CRD is
-    older than the operator.
+    their status (pod_memory.py). `engine` is what it knows about the object of the job's engine
+    (engine_reader.py). `last_write` is the time of the last status write in monotonic seconds.
+    `dropped` has the fields of the status that the apiserver drops, because its CRD is older than
+    the operator.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class JobMemory:
     list_seen: dict[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
     pods: PodMemory = field(default_factory=PodMemory)
+    engine: EngineMemory = field(default_factory=EngineMemory)
     first_seen: datetime | None = None
     last_write: float = -1e9  # long ago, so that the first write is not delayed
     dropped: frozenset[str] = frozenset()

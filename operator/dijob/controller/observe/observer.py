@@ -18,6 +18,7 @@ from dijob.core.observed.mounting import mount_warning
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Isolation, Observed, Pod, Room, Throttling
 from dijob.core.options import is_isolated, option_warnings
+from dijob.core.render.scheduling import engine_of
 from dijob.kube.throttle import Throttle
 
 
@@ -72,6 +73,7 @@ class Observer:
             published=dict(memory.reverted.published),
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
+            scheduling=memory.engine.view(job, engine_of(job, self._options.engine, seen)),
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
             notes=option_warnings(job, self._options),
             isolation=Isolation(is_isolated(job, self._options), self._children.policies(job)),

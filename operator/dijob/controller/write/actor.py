@@ -17,19 +17,24 @@ from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
 from dijob.controller.write.creation import Creator
+from dijob.controller.write.engine_writes import EngineWrites
 from dijob.controller.write.outcome import Executor, PlanOutcome
 from dijob.controller.write.pod_writes import PodWrites
 from dijob.core.actions import (
     Action,
     ChangePolicy,
+    ChangeScheduling,
     ConfirmEnds,
     CreateInOrder,
     CreatePod,
+    CreateScheduling,
     CreateShared,
     DeleteJob,
     DeletePod,
+    DeleteScheduling,
     EndPod,
     ForceDeletePod,
+    OfEngine,
     OfPod,
     PublishAddresses,
     ReleasePod,
@@ -64,6 +69,7 @@ class Actor:
         self._children = children
         self._pods = children.pods
         self._writes = PodWrites(api, children.pods)
+        self._engines = EngineWrites(api)
         self._clock = clock
 
     async def carry_out(
@@ -76,6 +82,16 @@ class Actor:
         executor = Executor(memory.rejections, lambda action: self._one(batch, action), self._clock)
         return await executor.outcome(actions)
 
+    def _of_engine(self, batch: Batch, action: OfEngine) -> Awaitable[Json | None]:
+        space, memory = batch.job.metadata.namespace, batch.memory.engine
+        match action:
+            case CreateScheduling():
+                return self.creator.create_scheduling(batch, action)
+            case ChangeScheduling():
+                return self._engines.resize(space, action, memory)
+            case DeleteScheduling():
+                return self._engines.delete(space, action, memory)
+
     def _one(self, batch: Batch, action: Action) -> Awaitable[Json | None]:
         match action:
             case SetReplicas():
@@ -85,11 +101,13 @@ class Actor:
             case ChangePolicy():
                 return self._change_policy(batch, action)
             case CreatePod():
-                return self.creator.create_pods(batch, (action.member,))
+                return self.creator.create_pods(batch, (action.member,), action.group)
             case CreateInOrder():
-                return self.creator.create_pods(batch, action.members)
+                return self.creator.create_pods(batch, action.members, action.group)
             case CreateShared():
                 return self.creator.create_shared(batch, action)
+            case CreateScheduling() | ChangeScheduling() | DeleteScheduling():
+                return self._of_engine(batch, action)
             case _:
                 return self._of_pod(batch, action)
 

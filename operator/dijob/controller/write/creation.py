@@ -17,19 +17,21 @@ from dijob.controller.cache.children import Children
 from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
-from dijob.core.actions import CreateShared
+from dijob.core.actions import CreateScheduling, CreateShared, EngineObject
 from dijob.core.members import GangMember
 from dijob.core.observed import rejections
 from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
 from dijob.core.render.pod import pod_manifest
+from dijob.core.render.scheduling import ENGINES, NO_MARKS, PodMarks
 from dijob.kube.api import Api, Json, RequestError
-from dijob.kube.kinds import CHILDREN, PODS
+from dijob.kube.kinds import CHILDREN, PODS, SCHEDULING
 from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
+CREATED = CHILDREN | SCHEDULING
 # The size of the random key of a pod's channel.
 KEY_BYTES = 18
 
@@ -81,32 +83,36 @@ class Creator:
         self._children.pods.put(parse_pod(await self._relabelled(path, body, labels)))
         batch.memory.unlabelled.discard(member.name)
 
-    async def create_pods(self, batch: Batch, members: Iterable[GangMember]) -> None:
+    async def create_pods(
+        self, batch: Batch, members: Iterable[GangMember], group: EngineObject | None
+    ) -> None:
         """Create pods one after the other, and stop at the first rejection."""
+        marks = ENGINES[group.engine].marks(group.name) if group else NO_MARKS
         for member in members:
             async with batch.permits:
                 # Another creation was rejected while this one waited for the semaphore.
                 if rejection := batch.refusal_of(member.name):
                     batch.memory.rejections[f"pod/{member.name}"] = rejection
                     return
-                made = await self._create_pod(batch, member)
+                made = await self._create_pod(batch, member, marks)
                 batch.answered(member.name, batch.memory.rejections.get(f"pod/{member.name}"))
                 if not made:
                     return
 
-    async def _create_pod(self, batch: Batch, member: GangMember) -> bool:
+    async def _create_pod(self, batch: Batch, member: GangMember, marks: PodMarks) -> bool:
         """Create one pod; return as `_create`. If the API server rejects the pod's image volume,
         create the pod with an init container.
         """
         space, key = batch.job.metadata.namespace, f"pod/{member.name}"
         secret = secrets.token_urlsafe(KEY_BYTES) if self._options.channel else ""
-        manifest = pod_manifest(batch.job, member, self._delivery.options_in(space), secret)
+        options = self._delivery.options_in(space)
+        manifest = pod_manifest(batch.job, member, options, secret, marks)
         if await self._create(batch, manifest):
             return True
         noted, before = batch.memory.rejections, batch.memory.rejections.get(key)
         if before is None or not self._delivery.may_cause(space, before):
             return False
-        manifest = pod_manifest(batch.job, member, self._delivery.fallback(), secret)
+        manifest = pod_manifest(batch.job, member, self._delivery.fallback(), secret, marks)
         if await self._create(batch, manifest):
             self._delivery.reject(space, before.message)
             return True
@@ -121,18 +127,25 @@ class Creator:
             if not await self._create(batch, manifest):
                 return
 
-    async def _create(self, batch: Batch, manifest: Json) -> bool:
+    async def create_scheduling(self, batch: Batch, action: CreateScheduling) -> None:
+        """Create the object of the job's engine."""
+        row = ENGINES[action.engine]
+        manifest = row.manifest(batch.job, action.name, action.count, self._options)
+        if not await self._create(batch, manifest, whole=True):
+            batch.memory.engine.forget(action.name)
+
+    async def _create(self, batch: Batch, manifest: Json, *, whole: bool = False) -> bool:
         """Create one child. Return whether the child exists now and belongs to the job. If not, the
         rejection has been noted, or the namespace is being deleted.
         """
-        kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
+        kind, name = CREATED[manifest["kind"]], manifest["metadata"]["name"]
         key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
         noted = batch.memory.rejections
         try:
-            # The response has metadata only. The manifest is close enough until the watch delivers
-            # the full object with the defaults of the apiserver and its webhooks.
-            response = await self._api.create(path, manifest)
-            body = {**manifest, "metadata": response["metadata"]}
+            # Usually the response has metadata only. The manifest is close enough until the watch
+            # delivers the full object with the defaults of the apiserver and its webhooks.
+            response = await self._api.create(path, manifest, whole=whole)
+            body = response if whole else {**manifest, "metadata": response["metadata"]}
         except RequestError as error:
             if error.status == 404:
                 return False  # the namespace is being deleted, and the job with it
@@ -148,6 +161,8 @@ class Creator:
             body = found
         noted.pop(key, None)
         batch.memory.created(key.removeprefix("pod/"), self._clock.now())
+        if kind.name in SCHEDULING:
+            batch.memory.engine.put(body)
         # The check is `is not None`, because an empty store is falsy.
         if kind.view and (store := self._children.stores.get(kind.name)) is not None:
             store.put_created(kind.view(body))

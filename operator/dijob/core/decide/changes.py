@@ -8,7 +8,13 @@ can still be deleted, and the pod that replaces it starts without a back-off.
 
 from collections.abc import Iterable, Mapping
 
-from dijob.core.actions import Action, ChangePolicy, PodAction
+from dijob.core.actions import (
+    Action,
+    ChangePolicy,
+    ChangeScheduling,
+    DeleteScheduling,
+    PodAction,
+)
 from dijob.core.decide.context import Context
 from dijob.core.observed.views import ApiRejection
 
@@ -23,7 +29,7 @@ def rejection_key(action: Action) -> str:
     """Return the key under which a rejection of this change is stored; "" for a creation."""
     return (
         f"{action.changes}/{action.name} {action.uid}"
-        if isinstance(action, PodAction | ChangePolicy)
+        if isinstance(action, PodAction | ChangePolicy | ChangeScheduling | DeleteScheduling)
         else action.changes
     )
 

@@ -8,7 +8,7 @@ has missed an annotation.
 from collections.abc import Callable, Iterator
 
 from dijob.api.status import Status
-from dijob.core.decide import address_writes, completion, steps
+from dijob.core.decide import address_writes, completion, scheduling, steps
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import seconds_until_force
 from dijob.core.facts import is_true, job_age, seconds_until_problem
@@ -125,6 +125,8 @@ def _service_waits(ctx: Context) -> Iterator[float]:
     ):
         if missing and (seconds := steps.wait_to_make(ctx, f"{kind}/{ctx.world.gang.job}")) > 0:
             yield seconds
+    if scheduling.object_is_missing(ctx):
+        yield max(0.0, steps.wait_to_make(ctx, scheduling.object_key(ctx)))
     if not ctx.redis_is_ready:
         yield max(LOOK_AGAIN_SECONDS[0], steps.wait_for_pod(ctx, ctx.world.gang.server))
 

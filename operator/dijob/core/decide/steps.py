@@ -17,7 +17,7 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, program_starts
+from dijob.core.decide import address_writes, program_starts, scheduling
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.observed import creations
@@ -40,6 +40,7 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
         *program_starts.confirm_failures(ctx),
         *address_writes.publish_peer_list(ctx),
         *_policy_actions(ctx),
+        *_scheduling_actions(ctx),
         *_create_and_delete_pods(ctx),
         *_shared_objects(ctx),
     )
@@ -70,6 +71,11 @@ def _policy_actions(ctx: Context) -> tuple[Action, ...]:
     return (*change, CreateShared(policy.isolation_manifests)) if create else change
 
 
+def _scheduling_actions(ctx: Context) -> tuple[Action, ...]:
+    may_create = scheduling.object_is_missing(ctx) and may_try(ctx, scheduling.object_key(ctx))
+    return scheduling.object_actions(ctx, may_create)
+
+
 def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
     """Create missing pods, and delete pods that cannot be part of the next peer list."""
     world, rendezvous = ctx.world, ctx.rendezvous
@@ -85,11 +91,12 @@ def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
 
 def _create_pods(ctx: Context) -> tuple[Action, ...]:
     rendezvous, member = ctx.rendezvous, ctx.world.gang.member
+    group = scheduling.group_of_pods(ctx)
     due = takewhile(lambda rank: wait_to_create(ctx, rank) <= 0, rendezvous.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
-        return (CreateInOrder(tuple(map(member, ranks))),)
+        return (CreateInOrder(tuple(map(member, ranks)), group),)
     free = [rank for rank in rendezvous.needed if wait_to_create(ctx, rank) <= 0]
-    return tuple(CreatePod(member(rank)) for rank in creation_order(ctx, free))
+    return tuple(CreatePod(member(rank), group) for rank in creation_order(ctx, free))
 
 
 def _shared_objects(ctx: Context) -> tuple[Action, ...]:
@@ -135,9 +142,11 @@ def pods_wait_for_shared(ctx: Context) -> bool:
     All pods wait for the NetworkPolicy, because a pod without it would be open to everyone. The
     first pods also wait for the Service: an init container, a probe or the program may look up the
     name of a peer as soon as it starts, and some do so only once. A job that already has pods
-    recovers without its Service, because most programs use addresses.
+    recovers without its Service, because most programs use addresses. All pods wait for the object
+    of the job's engine (scheduling.py).
     """
-    return policy_is_missing(ctx) or (service_is_missing(ctx) and not ctx.observed.pods)
+    first = service_is_missing(ctx) and not ctx.observed.pods
+    return policy_is_missing(ctx) or first or scheduling.pods_wait(ctx)
 
 
 def may_try(ctx: Context, key: str) -> bool:

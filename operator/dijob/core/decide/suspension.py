@@ -8,6 +8,7 @@ only the pods show are stored before the pods are deleted. The peer list is then
 
 from dijob.api.status import Renewal, Status, format_time, parse_time
 from dijob.core.actions import Action
+from dijob.core.decide import scheduling
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods
 from dijob.core.members import compact_ranks
@@ -49,13 +50,18 @@ def next_status(ctx: Context) -> Status:
 
 
 def can_resume(ctx: Context) -> bool:
-    """Whether the job can start again: it is no longer suspended, and has no old pods."""
-    return not (ctx.job.spec.suspend or ctx.observed.all_pods)
+    """Whether the job can start again: it is no longer suspended, and has neither old pods nor an
+    old object of its engine.
+    """
+    return not (ctx.job.spec.suspend or ctx.observed.all_pods) and scheduling.is_released(ctx)
 
 
 def delete_all_pods(ctx: Context) -> tuple[Action, ...]:
-    """Delete all pods, once the suspension and all counts are stored."""
+    """Delete all pods, once the suspension and all counts are stored. Then delete the object of the
+    job's engine.
+    """
     if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()
     pods = ctx.observed.all_pods
-    return (*delete_pods(pods), *force_delete_lost_pods(pods, ctx.now))
+    forced = force_delete_lost_pods(pods, ctx.now)
+    return (*delete_pods(pods), *forced, *scheduling.delete_object(ctx))

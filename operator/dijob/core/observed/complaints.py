@@ -19,6 +19,7 @@ from dijob.core.observed.disruptions import REJECTED
 from dijob.core.observed.endings import read_ending
 from dijob.core.observed.mounting import image_volumes
 from dijob.core.observed.remedies import with_remedy
+from dijob.core.observed.scheduling import group_message
 from dijob.core.observed.views import Pod
 
 Body = Mapping[str, Any]
@@ -57,7 +58,8 @@ def pod_complaint(spec: Body, status: Body, main: str = "") -> str:
         return _join_reason(status.get("reason"), message)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return _join_reason(condition.get("reason"), condition.get("message"))
+            message = str(condition.get("message") or "")
+            return _join_reason(condition.get("reason"), group_message(spec, message))
     given = status.get("containerStatuses") or ()
     containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *given)
     return next(

@@ -15,6 +15,7 @@ from dijob.api.command import Command, listen_port
 from dijob.api.numbers import parse_natural
 from dijob.core.observed.containers import OURS, sidecar_names, uncounted_containers
 from dijob.core.observed.mounting import image_volumes
+from dijob.core.observed.scheduling import scheduling_group
 from dijob.core.observed.shape import shape_of
 from dijob.core.observed.views import MadeWith
 from dijob.pod import CHANNEL, DIR, KILL_SECONDS, LAUNCH, POD_DIR, RESTART_POLICY
@@ -46,6 +47,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         rank_label=rank,
         image_volumes=_share_volumes(image_volumes(spec)),
         channel_key=_channel_key(_find_variable(spec, name, CHANNEL).get("value", "")),
+        group=sys.intern(scheduling_group(spec)),
     )
 
 

@@ -1,5 +1,6 @@
 """Infers the state of a pod's scheduler and node from the pod itself, if they report nothing."""
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,6 +9,10 @@ from dijob import names
 from dijob.core.observed.views import GATED
 
 Body = Mapping[str, Any]
+
+# The part that is common to all messages of `group_message` about a gang.
+IN_GROUP = "has no room for at least"
+_MIN_COUNT = re.compile(r"minCount \((\d+)\) cannot be satisfied")
 
 
 def pod_condition(status: Body, type_: str) -> Body:
@@ -68,6 +73,21 @@ def _pod_groups(spec: Body) -> Iterator[str]:
 def _describe_required(what: str, name: str) -> str:
     kind = what.rpartition(" ")[2].lower()
     return f"{what} {name} (kubectl get {kind} {name})"
+
+
+def scheduling_group(spec: Body) -> str:
+    """Return the name of the PodGroup of a pod with this spec; "" if it has none."""
+    return str((spec.get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def group_message(spec: Body, message: str) -> str:
+    """Return the scheduler's message about a pod. About the pods of a gang, the scheduler reports
+    how far it came in its last attempt, which changes all the time. Then return how many pods the
+    gang needs.
+    """
+    found = _MIN_COUNT.search(message)
+    name = scheduling_group(spec)
+    return f"PodGroup {name} {IN_GROUP} {found[1]} pods" if found and name else message
 
 
 def silent_since(status: Body) -> str:

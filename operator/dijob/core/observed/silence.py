@@ -56,10 +56,21 @@ def _unacknowledged_pods(observed: Observed, now: datetime) -> Iterator[tuple[st
     for pod in observed.all_pods:
         silent = pod.placement.unacknowledged and not (pod.ip or pod.deleting)
         if silent and pod_age(pod, now) > UNACKNOWLEDGED_SECONDS:
-            yield pod.uid, _not_taken(pod)
+            yield pod.uid, _not_taken(pod, _ended_in_group(observed, pod))
 
 
-def _not_taken(pod: Pod) -> str:
+def _ended_in_group(observed: Observed, pod: Pod) -> int:
+    """Return how many of the job's pods have ended in the PodGroup of this pod."""
+    group = pod.made.group
+    return sum(
+        bool(group) and one.finished and one.made.group == group for one in observed.all_pods
+    )
+
+
+def _not_taken(pod: Pod, ended: int) -> str:
+    """Return which node or scheduler has not reported on the pod. `ended` is the number of pods in
+    its PodGroup that have ended.
+    """
     kind, _, name = pod.placement.unacknowledged.partition(" ")
     within = f"within {UNACKNOWLEDGED_SECONDS:.0f} s"
     if kind == "node":
@@ -70,9 +81,17 @@ def _not_taken(pod: Pod) -> str:
     if needed := pod.placement.prerequisites:
         return (
             f"scheduler {name} has not considered the pod {within}: the pod is waiting for"
-            f" {' and for '.join(needed)}, or that scheduler is not running"
+            f" {' and for '.join(needed)}{_uncounted(ended)}, or that scheduler is not running"
         )
     return (
         f"scheduler {name} has not considered the pod {within}: that scheduler is not installed, or"
         " not running"
     )
+
+
+def _uncounted(ended: int) -> str:
+    """Return that pods which have ended do not count for minCount."""
+    if not ended:
+        return ""
+    pods = "1 ended pod of the job does" if ended == 1 else f"{ended} ended pods of the job do"
+    return f" ({pods} not count any more, so lower minCount)"

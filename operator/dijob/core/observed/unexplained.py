@@ -32,11 +32,18 @@ def unexplained_pods(
     return tuple(
         p
         for p in pods
-        if (p.scheduled or p.placement.unacknowledged)
+        if (p.scheduled or (p.placement.unacknowledged and not _waits_for_group(p)))
         and not p.has_arrived
         and not p.complaint
         and pod_age(p, now) > patience
     )
+
+
+def _waits_for_group(pod: Pod) -> bool:
+    """Whether the pod waits for nothing but its PodGroup. The scheduler writes no event about a pod
+    whose group is missing or has too few pods.
+    """
+    return bool(pod.made.group) and len(pod.placement.prerequisites) == 1
 
 
 def events_due(

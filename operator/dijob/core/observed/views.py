@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from dijob.api.problems import Problem
 from dijob.core.addresses import ListCopy
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.termination import NOT_DELETED, Termination
+from dijob.names import Engine
 
 # The prefix of the complaint about a pod with scheduling gates.
 GATED = "SchedulingGated"
@@ -35,7 +37,7 @@ class MadeWith:
     postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator has not
     created it. `image_volumes` are pairs of the image and the name of a volume.
     `channel_key` is the key with which its launcher and the operator authenticate each other; "":
-    the pod has a gate instead.
+    the pod has a gate instead. `group` is the name of its PodGroup ("": it has none).
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which the job's Service and
@@ -58,6 +60,7 @@ class MadeWith:
     image_volumes: tuple[tuple[str, str], ...] = ()
     channel_key: str = ""
     rank_label: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -293,6 +296,31 @@ class Isolation:
 
 
 @dataclass(frozen=True)
+class SchedulingObject:
+    """An object of the job's engine, such as a PodGroup. `deleting`: it is being deleted, and
+    exists until its last pod has ended.
+    """
+
+    name: str
+    uid: str
+    owner: str
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    deleting: bool = False
+
+
+@dataclass(frozen=True)
+class EngineView:
+    """The job's engine and its object. `served`: the cluster serves the engine's API. `known`: the
+    operator has read the object. `found` is the object (None: it does not exist).
+    """
+
+    engine: Engine = Engine.NONE
+    served: bool = True
+    known: bool = False
+    found: SchedulingObject | None = None
+
+
+@dataclass(frozen=True)
 class Throttling:
     """How slow the API server is now (pace.py): `latency` is how long (seconds) a write takes, and
     `reminders` is how many kubelets may be reminded.
@@ -342,7 +370,8 @@ class Observed:
     operator has written to it.
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
-    is about its NetworkPolicy, and `throttling` about writes that can wait.
+    is about its NetworkPolicy, and `throttling` about writes that can wait. `scheduling` is the
+    job's engine, and the object of the engine as it was last read.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -360,6 +389,7 @@ class Observed:
     notes: tuple[Problem, ...] = ()
     isolation: Isolation = Isolation()
     throttling: Throttling = Throttling()
+    scheduling: EngineView = EngineView()
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""

@@ -15,6 +15,8 @@ from dijob.core.members import Gang, GangMember, gang_of
 from dijob.core.options import Options
 from dijob.core.render import gate, launcher, metadata, server, variables
 from dijob.core.render.fields import Manifest, as_mapping, extend_list, objects_in
+from dijob.core.render.priority import priority_class
+from dijob.core.render.scheduling import NO_MARKS, PodMarks
 from dijob.names import DIALLING, Addressing, Launcher
 
 # The readiness probe runs every second from the start, so that a rank is Ready soon after its
@@ -31,11 +33,17 @@ def template_hash(job: DIJob) -> str:
     return job.fingerprint
 
 
-def pod_manifest(job: DIJob, member: GangMember, options: Options, key: str = "") -> Manifest:
+def pod_manifest(
+    job: DIJob,
+    member: GangMember,
+    options: Options,
+    key: str = "",
+    marks: PodMarks = NO_MARKS,
+) -> Manifest:
     """Return the pod of one member.
 
     `key` is the random key of the pod's channel. Without a key, and in the cases of `needs_gate`,
-    the pod has a gate and no channel.
+    the pod has a gate and no channel. `marks` make the pod a member of the gang of its engine.
 
     Unchanged parts of the template are shared rather than copied, because a template can have
     thousands of values. So the result must not be modified.
@@ -53,7 +61,8 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options, key: str = ""
     ours = launcher.launcher_containers(main, gang, member, options, waits)
     _fit_main(spec, main, job, member, channel)
     main["volumeMounts"] = extend_list(main.get("volumeMounts"), *launcher.launcher_mounts(options))
-    _fit_priority(spec, job, options)
+    if priority := priority_class(spec, job, options):
+        spec["priorityClassName"] = priority
     limit_toleration(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
         # With ClusterFirst, a pod with hostNetwork could not resolve the names of the cluster.
@@ -77,7 +86,10 @@ def pod_manifest(job: DIJob, member: GangMember, options: Options, key: str = ""
         *launcher.launcher_volumes(launched, options),
     )
     server.add_server_access(spec, main, options)
+    spec |= marks.fields
     meta = metadata.of_pod(job, gang, member, template_hash(job))
+    meta["labels"] |= marks.labels
+    meta["annotations"] |= marks.annotations
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
@@ -222,15 +234,6 @@ def _added_ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[
     return [
         {"name": name, "containerPort": port} for port, name in own.items() if port not in taken
     ]
-
-
-def _fit_priority(spec: Manifest, job: DIJob, options: Options) -> None:
-    """Set the priority class of spec.priority, unless the template sets a class or a priority.
-    (`priority: null` counts as absent, as for the API server.)
-    """
-    name = options.priority_classes.get(job.spec.priority.value, "")
-    if name and not spec.get("priorityClassName") and spec.get("priority") is None:
-        spec["priorityClassName"] = name
 
 
 def _fit_dns(spec: Manifest, domain: str) -> None:

@@ -13,8 +13,17 @@ from dijob.core.observed.endings import describe_failed_part, how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
 from dijob.core.report.optional import optional_conditions
-from dijob.names import CleanPodPolicy
-from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
+from dijob.names import CleanPodPolicy, Engine
+from dijob.reasons import (
+    BrokerReady,
+    Failed,
+    GangScheduled,
+    PeersReady,
+    Reason,
+    Running,
+    Succeeded,
+    Suspended,
+)
 
 # To keep a pod's log, the operator terminates the pod through its deadline (annotations.end_patch).
 # Without this announcement, the reason that the kubelet then reports would mislead readers.
@@ -112,6 +121,8 @@ def _end_conditions(ctx: Context, fact: Fact) -> list[Fact]:
     over: list[Reason] = [Running.Finished, PeersReady.Finished]
     if ctx.world.gang.server:
         over.append(BrokerReady.Finished)
+    if ctx.observed.scheduling.engine is not Engine.NONE:
+        over.append(GangScheduled.Finished)
     if is_true(ctx.job.status, Suspended):
         over.append(Suspended.Finished)
     return [

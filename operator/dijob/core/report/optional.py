@@ -16,6 +16,7 @@ from dijob.core.decide.context import Context
 from dijob.core.facts import Fact, is_true
 from dijob.core.members import format_ranks
 from dijob.core.observed.containers import Containers
+from dijob.core.report.gang import gang_facts
 from dijob.core.report.shared_objects import shared_object_facts
 from dijob.reasons import (
     Invalid,
@@ -61,6 +62,7 @@ def optional_conditions(ctx: Context) -> list[Fact]:
         *facts,
         *_warning_facts(ctx),
         *shared_object_facts(ctx),
+        *gang_facts(ctx),
     ]
 
 

@@ -13,6 +13,8 @@ REASONS = {
     "delete pod": ChangesRefused.PodDeletionRefused,
     "patch dijob": ChangesRefused.JobUpdateRefused,
     "patch networkpolicy": ChangesRefused.PolicyUpdateRefused,
+    "patch podgroup": ChangesRefused.GroupUpdateRefused,
+    "delete podgroup": ChangesRefused.GroupDeletionRefused,
     "delete dijob": ChangesRefused.JobDeletionRefused,
 }
 CANNOT = {
@@ -20,6 +22,8 @@ CANNOT = {
     "delete pod": "cannot be deleted",
     "patch dijob": "spec.replicas cannot be written",
     "patch networkpolicy": "cannot be changed",
+    "patch podgroup": "cannot be changed",
+    "delete podgroup": "cannot be deleted",
     "delete dijob": "the job cannot be deleted",
 }
 

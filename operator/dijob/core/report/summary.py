@@ -18,7 +18,12 @@ from dijob.reasons import EventType, ReasonKind
 # `kubectl get` shows status.message in a column. The conditions have the full sentences.
 MESSAGE_LIMIT = 200
 # Conditions about objects that the ranks share: no pod, or no program, starts without them.
-SHARED = (reasons.Isolated, reasons.ServiceReady, reasons.BrokerReady)
+SHARED = (
+    reasons.Isolated,
+    reasons.GangScheduled,
+    reasons.ServiceReady,
+    reasons.BrokerReady,
+)
 # These texts precede the message of a job that has succeeded, perhaps with a wrong result.
 BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"

@@ -30,7 +30,7 @@ class Quota(FakeApi):
 
     room = 0
 
-    async def create(self, path: str, body: Body) -> Body:
+    async def create(self, path: str, body: Body, *, whole: bool = False) -> Body:
         self.calls.append(("POST", path, body))
         await asyncio.sleep(0)
         if not self.room:
@@ -49,7 +49,7 @@ class Quota(FakeApi):
 class MetadataOnly(FakeApi):
     """Responds to a creation with metadata only, as the operator requests it."""
 
-    async def create(self, path: str, body: Body) -> Body:
+    async def create(self, path: str, body: Body, *, whole: bool = False) -> Body:
         meta = {**body["metadata"], "uid": "uid-0", "resourceVersion": "7"}
         return {"kind": "PartialObjectMetadata", "metadata": meta}
 
@@ -139,7 +139,7 @@ class WatchIsFaster(MetadataOnly):
 
     children: Children
 
-    async def create(self, path: str, body: Body) -> Body:
+    async def create(self, path: str, body: Body, *, whole: bool = False) -> Body:
         answer = await super().create(path, body)
         status = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
         self.children.pods.show({**body, "metadata": answer["metadata"], "status": status})

@@ -123,7 +123,7 @@ async def test_an_unexpected_error_quarantines_the_job_after_the_status_was_writ
 class Deaf(Protected):
     """The name of each creation is taken, and the object with this name cannot be read."""
 
-    async def create(self, path: str, body: Body) -> Body:
+    async def create(self, path: str, body: Body, *, whole: bool = False) -> Body:
         raise RequestError(409, "AlreadyExists", "there is one")
 
     async def get(self, path: str, **query: str) -> Body:

@@ -127,6 +127,7 @@ def test_a_complaint_about_an_image_names_the_image_of_the_spec(message: str) ->
     assert read(shown).complaint in (told, f"{told}: not found")
 
 
+QUEUED = {"node": "", "unacknowledged": "scheduler default-scheduler"}
 SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
 
 
@@ -139,8 +140,14 @@ SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
         ({"node": ""}, 3, False),
         ({"complaint": "ImagePullBackOff"}, 3, False),
         ({"created": "yesterday"}, 3, False),
+        ({**QUEUED, "prerequisites": ("the ResourceClaim x",)}, 3, True),
+        ({**QUEUED, "group": "g", "prerequisites": ("the PodGroup g",)}, 3, False),
+        ({**QUEUED, "group": "g", "prerequisites": ("the claim", "the PodGroup g")}, 3, True),
     ],
-    ids=["silent", "young", "has-address", "no-node", "says-why", "no-date"],
+    ids=[
+        *("silent", "young", "has-address", "no-node", "says-why", "no-date"),
+        *("no-claim", "no-group", "no-claim-and-no-group"),
+    ],
 )
 def test_events_are_read_only_for_pods_without_a_reason(
     fields: Body, seconds: float, asked: bool

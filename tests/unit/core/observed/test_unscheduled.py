@@ -218,3 +218,15 @@ def test_the_message_does_not_change_while_the_pod_waits() -> None:
     seen = observed(lonely(unacknowledged="node nowhere"), view(1))
     first, last = (make_plan(job(replicas=2), seen, later(seconds)).status for seconds in (11, 600))
     assert [c.message for c in first.conditions] == [c.message for c in last.conditions]
+
+
+def test_pods_of_the_group_that_have_ended_are_counted() -> None:
+    """Only the user can lower minCount of a PodGroup that is not the operator's."""
+    group = {"schedulingGroup": {"podGroupName": "gang"}}
+    waiting = replace(read(needs(group)), owner=OWNER)
+    done = view(1, phase="Succeeded", group="gang", succeeded=True)
+    decided = make_plan(job(replicas=2), observed(waiting, done), later(11))
+    assert (
+        "the PodGroup gang (kubectl get podgroup gang) with at least minCount pods (1 ended pod of"
+        " the job does not count any more, so lower minCount)"
+    ) in conditions_of(decided)["AddressesReady"].message

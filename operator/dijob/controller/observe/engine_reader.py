@@ -1,0 +1,161 @@
+"""Reads the object of a job's engine, such as its PodGroup (core/render/scheduling).
+
+These objects are not watched: most clusters do not serve their API, and a watch would be rejected
+again and again. The operator writes the object itself and knows its content. So it reads the object
+only while ranks lack a pod or a node, because someone may have deleted it.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dijob.api.model import DIJob
+from dijob.core.backoff import doubled_wait
+from dijob.core.observed import rejections
+from dijob.core.observed.parse import owner_of
+from dijob.core.observed.views import ApiRejection, EngineView, Pod, SchedulingObject
+from dijob.core.render.scheduling import ENGINES, EngineRow, engine_of, object_name
+from dijob.kube.api import Api, RequestError
+from dijob.kube.kinds import SCHEDULING
+from dijob.names import Engine
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+# How often the operator checks whether the cluster serves an API by now, for all jobs together.
+UNSERVED_SECONDS = 60.0
+# The time between two readings while ranks lack a pod or a node.
+READ_AGAIN_SECONDS = (10.0, 300.0)
+
+
+@dataclass
+class EngineMemory:
+    """What is known about the object of a job's engine. `found` maps its name to its view (None: it
+    does not exist); a resumed job has an object with another name. `due` is when it is read again
+    (monotonic seconds), after `reads` readings in a row.
+    """
+
+    found: dict[str, SchedulingObject | None] = field(default_factory=dict)
+    served: bool = True
+    due: float = 0.0
+    reads: int = 0
+
+    def put(self, body: Mapping[str, Any]) -> None:
+        """Remember an object from a response of the API server."""
+        meta = body["metadata"]
+        self.found[meta["name"]] = SchedulingObject(
+            name=meta["name"],
+            uid=meta["uid"],
+            owner=owner_of(meta),
+            spec=body.get("spec") or {},
+            deleting=bool(meta.get("deletionTimestamp")),
+        )
+
+    def forget(self, name: str) -> None:
+        """Forget an object that is gone or has changed, so that it is read again."""
+        self.found.pop(name, None)
+        self.due = 0.0
+
+    def view(self, job: DIJob, engine: Engine) -> EngineView:
+        """Return the job's engine and its object."""
+        name = object_name(job)
+        return EngineView(
+            engine=engine,
+            served=self.served,
+            known=name in self.found,
+            found=self.found.get(name),
+        )
+
+
+class EngineReader:
+    """Reads objects of engines into an EngineMemory. `default` is the operator's own engine."""
+
+    def __init__(self, api: Api, default: Engine, clock: Clock = SYSTEM) -> None:
+        self._api = api
+        self._default = default
+        self._clock = clock
+        # The end of the pause (monotonic seconds) for each API that the cluster does not serve.
+        self._unserved: dict[str, float] = {}
+
+    async def read(
+        self,
+        job: DIJob,
+        pods: Iterable[Pod],
+        memory: EngineMemory,
+        refused: dict[str, ApiRejection],
+    ) -> None:
+        """Read the object if that is due. A rejection is noted in `refused`."""
+        pods = tuple(pods)
+        row, now = ENGINES[engine_of(job, self._default, pods)], self._clock.monotonic()
+        if not row.kind or job.status.ended or job.metadata.deletion_timestamp or job.paused:
+            return
+        if not self._is_due(job, pods, memory, now):
+            return
+        if self._unserved.get(row.api, 0.0) > now:
+            memory.served = False
+            return
+        if row.api in self._unserved:
+            # Only one job checks this. The others follow when it has succeeded.
+            self._unserved[row.api] = now + UNSERVED_SECONDS
+        await self._read(job, row, memory, refused)
+
+    def _is_due(self, job: DIJob, pods: tuple[Pod, ...], memory: EngineMemory, now: float) -> bool:
+        if job.status.suspend_time:  # the object must be deleted, if it exists
+            return object_name(job) not in memory.found and memory.due <= now
+        # The pod of the job's Redis server counts as foreign.
+        ranks = [pod for pod in pods if not pod.made.foreign]
+        if len(ranks) >= job.spec.desired and all(pod.scheduled for pod in ranks):
+            memory.reads, memory.due = 0, 0.0
+            return False
+        return memory.due <= now
+
+    async def _read(
+        self,
+        job: DIJob,
+        row: EngineRow,
+        memory: EngineMemory,
+        refused: dict[str, ApiRejection],
+    ) -> None:
+        name, now = object_name(job), self._clock.monotonic()
+        key = f"get {row.key(name)}"
+        memory.reads += 1
+        memory.due = now + doubled_wait(memory.reads, READ_AGAIN_SECONDS)
+        try:
+            body = await self._api.get(SCHEDULING[row.kind].path(job.metadata.namespace, name))
+        except RequestError as error:
+            if error.not_found:
+                self._note_absent(row, name, memory, error)
+            elif error.status in (401, 403):
+                before, time = refused.get(key), self._clock.now()
+                refused[key] = rejections.of_change(error.status, error.message, before, time)
+                return
+            else:
+                raise
+        else:
+            memory.served = True
+            self._unserved.pop(row.api, None)
+            memory.put(body)
+            found = memory.found[name]
+            # A foreign object with this name counts as absent. Its name then makes the creation
+            # fail, and the error says to whom it belongs.
+            if found is not None and found.owner != job.metadata.owner_key:
+                memory.found[name] = None
+        refused.pop(key, None)
+
+    def _note_absent(
+        self, row: EngineRow, name: str, memory: EngineMemory, error: RequestError
+    ) -> None:
+        """Note that the object does not exist, or that the cluster does not serve its kind. Only
+        the first error has the object's name.
+        """
+        memory.served = f'"{name}" not found' in error.message
+        if memory.served:
+            self._unserved.pop(row.api, None)
+            memory.found[name] = None
+            return
+        memory.found.pop(name, None)
+        memory.due = 0.0
+        if row.api not in self._unserved:
+            log.warning("the cluster does not serve %s of %s: %s", row.kind, row.api, error)
+        self._unserved[row.api] = self._clock.monotonic() + UNSERVED_SECONDS

@@ -1,0 +1,116 @@
+"""Decides about the object of the job's engine (render/scheduling): when it is created, resized and
+deleted, and whether pods must wait for it.
+
+With the engine None, nothing here has an effect.
+"""
+
+from dijob.core.actions import (
+    Action,
+    ChangeScheduling,
+    CreateScheduling,
+    DeleteScheduling,
+    EngineObject,
+)
+from dijob.core.decide.context import Context
+from dijob.core.render.scheduling import ENGINES, EngineRow, object_name
+from dijob.names import Engine
+
+
+def engine_row(ctx: Context) -> EngineRow:
+    """Return the job's engine."""
+    return ENGINES[ctx.observed.scheduling.engine]
+
+
+def object_key(ctx: Context) -> str:
+    """Return the key of the engine's object ("podgroup/x"), as in rejections."""
+    return engine_row(ctx).key(object_name(ctx.job))
+
+
+def group_of_pods(ctx: Context) -> EngineObject | None:
+    """Return the object to which new pods belong; None if the job has no engine."""
+    engine = ctx.observed.scheduling.engine
+    return None if engine is Engine.NONE else EngineObject(engine, object_name(ctx.job))
+
+
+def needed_count(ctx: Context) -> int:
+    """Return how many ranks must have nodes at the same time: minAvailable, but at most the ranks
+    that must still run. While the job runs, these are the ranks of its peer list, because it does
+    not wait for those that have not joined.
+    """
+    world, gang = ctx.world, ctx.world.gang
+    least = ctx.job.spec.scheduling.min_available or gang.minimum
+    size = min(world.size, gang.size) if world.list_is_active else gang.size
+    return max(1, min(least, sum(rank < size for rank in world.wanted)))
+
+
+def dropped_field(ctx: Context) -> str:
+    """Return the field of the job that the cluster does not support; "" if there is none."""
+    found = ctx.observed.scheduling.found
+    return engine_row(ctx).dropped(ctx.job, found.spec) if found else ""
+
+
+def object_is_missing(ctx: Context) -> bool:
+    """Whether the cluster can have the engine's object, and does not."""
+    seen = ctx.observed.scheduling
+    return bool(engine_row(ctx).kind) and seen.served and seen.known and seen.found is None
+
+
+def pods_wait(ctx: Context) -> bool:
+    """Whether pods must wait for the engine's object. The API server drops the field of the pod
+    that refers to the object if it does not serve the API, and the pods would then be scheduled one
+    by one.
+    """
+    if not engine_row(ctx).kind:
+        return False
+    found = ctx.observed.scheduling.found
+    if found is None or dropped_field(ctx):
+        return True
+    # An object that is being deleted exists until its last pod has ended.
+    alive = any(not pod.finished for pod in ctx.world.pods.values())
+    return (found.deleting and not alive) or _resize_is_due(ctx)
+
+
+def object_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
+    """Create the engine's object, or resize it. `may_create`: the back-off of its creation is
+    over.
+    """
+    seen, name = ctx.observed.scheduling, object_name(ctx.job)
+    if object_is_missing(ctx):
+        new = CreateScheduling(seen.engine, name, needed_count(ctx))
+        return (new,) if may_create else ()
+    if seen.found and _resize_is_due(ctx):
+        return (ChangeScheduling(seen.engine, name, seen.found.uid, needed_count(ctx)),)
+    return ()
+
+
+def delete_object(ctx: Context) -> tuple[Action, ...]:
+    """Delete the engine's object of a suspended job that has no pods left."""
+    seen = ctx.observed.scheduling
+    if seen.found is None or seen.found.deleting or ctx.observed.pods:
+        return ()
+    return (DeleteScheduling(seen.engine, seen.found.name, seen.found.uid),)
+
+
+def is_released(ctx: Context) -> bool:
+    """Whether a suspended job no longer has an object of its engine."""
+    seen = ctx.observed.scheduling
+    if not (engine_row(ctx).kind and seen.served):
+        return True
+    return seen.known and (seen.found is None or seen.found.deleting)
+
+
+def _resize_is_due(ctx: Context) -> bool:
+    """Whether the object must be resized before the next pod is created or placed.
+
+    A smaller number is written only if a rank lacks a pod or a node. Otherwise, each rank that
+    succeeds would cause a write. A larger number is written only if no rank has a node, because a
+    running job does not wait for ranks that join it.
+    """
+    found = ctx.observed.scheduling.found
+    if found is None or found.deleting:
+        return False
+    there, wanted = engine_row(ctx).count(found.spec), needed_count(ctx)
+    pods = [pod for rank in ctx.world.wanted if (pod := ctx.world.pods.get(rank))]
+    if wanted > there:
+        return not any(pod.scheduled for pod in pods)
+    return wanted < there and (bool(ctx.world.missing) or not all(pod.scheduled for pod in pods))

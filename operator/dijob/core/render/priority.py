@@ -1,0 +1,18 @@
+"""The priority class of a job's pods."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dijob.api.model import DIJob
+from dijob.core.options import Options
+
+
+def priority_class(spec: Mapping[str, Any], job: DIJob, options: Options) -> str:
+    """Return the priority class of a pod with this spec: the template's own, else the one for
+    spec.priority, unless the template sets a priority. (`priority: null` counts as absent, as for
+    the API server.) "" means none.
+    """
+    if own := spec.get("priorityClassName"):
+        return str(own)
+    named = options.priority_classes.get(job.spec.priority.value, "")
+    return named if spec.get("priority") is None else ""

@@ -1,0 +1,46 @@
+"""Gang scheduling: one file per engine, and one row in the table below.
+
+An engine is the scheduler, or the queue, that gives nodes to the ranks of a job together.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from dijob.api.model import DIJob
+from dijob.api.status import parse_time
+from dijob.core.observed.views import Pod
+from dijob.core.render.scheduling import native
+from dijob.core.render.scheduling.row import NO_MARKS, EngineRow, PodMarks
+from dijob.names import Engine
+
+__all__ = ["ENGINES", "NO_MARKS", "EngineRow", "PodMarks", "engine_of", "object_name"]
+
+ENGINES: Final[dict[Engine, EngineRow]] = {
+    Engine.NONE: EngineRow(),
+    Engine.NATIVE: native.ROW,
+}
+
+
+def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod]) -> Engine:
+    """Return the engine of the job's pods: the job's own, else the operator's default.
+
+    While a job has pods, their engine stays. The default may change at a restart of the operator,
+    and the first pod of a gang would wait forever for ranks that are not in it. A group in the
+    template is the user's own.
+    """
+    if any(one.pod.get("schedulingGroup") for one in job.pod_sets):
+        return Engine.NONE
+    ours = [pod for pod in pods if not pod.made.foreign]
+    if ours:
+        grouped = any(pod.made.group == object_name(job) for pod in ours)
+        return Engine.NATIVE if grouped else Engine.NONE
+    return job.spec.scheduling.engine or default
+
+
+def object_name(job: DIJob) -> str:
+    """Return the name of the engine's object. A resumed job gets a new object: Kubernetes keeps the
+    old one until no pod uses it, and a PodGroup that was scheduled once never becomes unscheduled.
+    """
+    resumed = parse_time(job.status.resume_time)
+    name = job.metadata.name
+    return f"{name}-{int(resumed.timestamp())}" if resumed else name

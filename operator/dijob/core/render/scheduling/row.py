@@ -1,0 +1,56 @@
+"""A row of the table of engines. Each engine's file defines its own row.
+
+A row is a pure description. The plan compares it with the object that exists, and the controller
+carries out the difference, so an engine contains no decision and no request.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dijob.api.model import DIJob
+from dijob.core.options import Options
+from dijob.core.render.fields import Manifest
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PodMarks:
+    """What an engine adds to the pod of each rank: fields of its spec, labels and annotations."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_MARKS: Final = PodMarks()
+
+
+@dataclass(frozen=True)
+class EngineRow:
+    """One engine. It has at most one object per job, for the time from a start of the job until it
+    is suspended.
+
+    `kind` is the kind of this object ("": the engine has none), `plural` its resource, and `api`
+    the API version that the cluster must serve. `manifest` returns the object, given the job, the
+    object's name, and how many ranks must have nodes at the same time. `count` reads this number
+    from the spec of an existing object, and `resized` returns the change that sets it. `marks`
+    returns what the pods get, given the object's name. `dropped` returns the field of the job that
+    the cluster has ignored when it stored the object, and what the cluster needs for it ("": it has
+    ignored none). `switch` says how an administrator enables the API.
+    """
+
+    kind: str = ""
+    plural: str = ""
+    api: str = ""
+    manifest: Callable[[DIJob, str, int, Options], Manifest] = lambda _job, _name, _count, _opt: {}
+    count: Callable[[Spec], int] = lambda _spec: 0
+    resized: Callable[[int], Manifest] = lambda _count: {}
+    marks: Callable[[str], PodMarks] = lambda _name: NO_MARKS
+    dropped: Callable[[DIJob, Spec], str] = lambda _job, _spec: ""
+    switch: str = ""
+
+    def key(self, name: str) -> str:
+        """Return the key of the object with this name ("podgroup/x"), as in rejections."""
+        return f"{self.kind.lower()}/{name}"
