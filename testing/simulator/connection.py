@@ -14,7 +14,7 @@ from dijob.process.clock import SYSTEM, Clock
 from pydantic_core import to_json
 
 from simulator.apiserver import ApiServer
-from simulator.objects import Body, No, Selector, Target, only_metadata
+from simulator.objects import KINDS, Body, No, Selector, Target, only_metadata
 from simulator.watches import Watch, Watches
 
 
@@ -68,6 +68,7 @@ class Line:
     After `fuse` writes, the operator is killed (`kills`) or waits until `go_on`. The next `later`
     writes are delivered after those that follow them. `judge` checks each write before it is
     executed; `problems` are its findings. `dated` is whether responses have a Date header.
+    Discovery does not show the kinds in `unserved`.
     """
 
     judge: Callable[[Request], None] = lambda request: None
@@ -79,6 +80,7 @@ class Line:
     calls: list[Request] = field(default_factory=list)
     problems: list[BaseException] = field(default_factory=list)
     dated: bool = True
+    unserved: set[str] = field(default_factory=set)
 
     def go_on(self) -> None:
         """Continue writes that wait at the fuse."""
@@ -165,6 +167,10 @@ class Wire:
 
     def _answered(self, request: Request) -> bytes:
         target, server = request.target, self._server
+        if not target.plural:
+            return to_json(
+                {"resources": [{"name": one} for one in KINDS if one not in self._line.unserved]}
+            )
         if request.method == "GET" and not target.name:
             return self._listed(request)
         if request.method == "GET":

@@ -8,7 +8,9 @@ from dijob.kube import kinds
 
 Body = dict[str, Any]
 
-KINDS = {kind.plural: (kind.version, kind.name) for kind in kinds.KINDS}
+KINDS = {
+    kind.plural: (kind.version, kind.name) for kind in (*kinds.KINDS, *kinds.SCHEDULING.values())
+}
 REASONS = {
     400: "BadRequest",
     403: "Forbidden",
@@ -52,6 +54,8 @@ class Target:
         parts = path.strip("/").split("/")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""
+        if not parts:  # discovery: the kinds of an API version
+            return Target("")
         if parts[0] == "namespaces" and len(parts) > 2:
             namespace, parts = parts[1], parts[2:]
         plural, name, sub = (*parts, "", "")[:3]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from dijob.kube.kinds import KINDS
+from cluster.build import chosen
+from dijob.kube.kinds import KINDS, SCHEDULING
 from manifests import Body, dijob
 from planes import ROOT
 
@@ -22,8 +23,10 @@ CLUSTER_WIDE_OFF = (
 Right = tuple[str, str]  # resource or resource/subresource, verb
 
 
-# The operator's permissions.
-GRANTED = {kind.plural: kind.verbs for kind in KINDS}
+# The operator's permissions; those for PodGroups only if the cluster serves PodGroups.
+GRANTED = {
+    kind.plural: kind.verbs for kind in (*KINDS, *(SCHEDULING.values() if chosen().gates else ()))
+}
 
 
 def pairs(rights: dict[str, str]) -> set[Right]:

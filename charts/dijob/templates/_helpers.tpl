@@ -79,11 +79,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create]
-# The PodGroup of a job with gang scheduling (spec.scheduling.engine: Native). patch: its size changes with the job. delete: a suspended
-# job has none.
-- apiGroups: [scheduling.k8s.io]
-  resources: [podgroups]
-  verbs: [get, create, patch, delete]
 # create, patch: events about jobs; repeats increase the count of an existing event. get, list: a volume that cannot be mounted is
 # reported only in an event of the kubelet (FailedMount), which the job's condition quotes.
 - apiGroups: [""]
@@ -109,6 +104,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list]
+{{- end -}}
+
+{{/*
+Additional RBAC rules of the operator if the cluster serves PodGroups. Otherwise, the role admin does not have these permissions, and its
+users could not install the chart in their namespaces.
+*/}}
+{{- define "dijob.schedulingRules" -}}
+# The PodGroup of a job with gang scheduling (spec.scheduling.engine: Native). patch: its size changes with the job. delete: a suspended
+# job has none.
+- apiGroups: [scheduling.k8s.io]
+  resources: [podgroups]
+  verbs: [get, create, patch, delete]
 {{- end -}}
 
 {{/* Additional RBAC rules of the operator with networkPolicy.jobs. */}}

@@ -70,10 +70,11 @@ EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
-KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, POD_GROUPS, EVENTS)
+KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 # The kinds that the operator creates for a job, by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # The kinds of the objects of engines (core/render/scheduling), by the field `kind`.
+# They need additional permissions, which the chart grants if the cluster serves these kinds.
 SCHEDULING: Final = {kind.name: kind for kind in (POD_GROUPS,)}

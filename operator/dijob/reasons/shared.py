@@ -96,7 +96,9 @@ class GangScheduled(Reason):
     GroupRefused = problem(
         "the apiserver rejects the engine's object, or a request to read it; the message quotes the"
         " API error. The operator retries as it does for pods",
-        "do the same as for PodRejected and PodForbidden",
+        "if the operator lacks permission, upgrade the chart's release: the chart grants it only if"
+        " the cluster serves the API at that time. Otherwise, do the same as for PodRejected and"
+        " PodForbidden",
     )
     Waiting = waiting("the scheduler has not placed the ranks yet")
     NoRoom = problem(

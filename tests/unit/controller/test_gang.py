@@ -195,3 +195,15 @@ async def test_without_permission_the_condition_quotes_the_api_error() -> None:
         await world.runs(300)
         assert condition(world) == ("GroupRefused", refusal)
         assert len(requests(world)) <= 10
+
+
+async def test_without_permission_a_cluster_without_the_api_is_recognized() -> None:
+    """The chart grants no permission for a kind that the cluster does not serve."""
+    async with simulated(job_body(**NATIVE), starts=False) as world:
+        refusal = 'podgroups "job" is forbidden: no'
+        world.line.faults.append(Fault("GET", "podgroups", 403, 1_000_000, message=refusal))
+        world.line.unserved.add("podgroups")
+        world.operator.start()
+        await world.runs(150)
+        assert condition(world)[0] == "NotServed"
+        assert requests(world) == ["GET"] * 3

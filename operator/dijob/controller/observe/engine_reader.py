@@ -126,6 +126,8 @@ class EngineReader:
         except RequestError as error:
             if error.not_found:
                 self._note_absent(row, name, memory, error)
+            elif error.status in (401, 403) and not await self._serves(row):
+                self._note_unserved(row, name, memory, error)
             elif error.status in (401, 403):
                 before, time = refused.get(key), self._clock.now()
                 refused[key] = rejections.of_change(error.status, error.message, before, time)
@@ -154,6 +156,24 @@ class EngineReader:
             self._unserved.pop(row.api, None)
             memory.found[name] = None
             return
+        self._note_unserved(row, name, memory, error)
+
+    async def _serves(self, row: EngineRow) -> bool:
+        """Whether the cluster serves the kind. Without permission for a kind, the API server
+        responds with 403 whether it serves the kind or not.
+        """
+        try:
+            found = await self._api.get(f"/apis/{row.api}")
+        except RequestError as error:
+            if error.not_found:
+                return False
+            raise
+        return any(one.get("name") == row.plural for one in found.get("resources") or ())
+
+    def _note_unserved(
+        self, row: EngineRow, name: str, memory: EngineMemory, error: RequestError
+    ) -> None:
+        memory.served = False
         memory.found.pop(name, None)
         memory.due = 0.0
         if row.api not in self._unserved:
