@@ -186,11 +186,6 @@ def test_a_field_that_the_cluster_ignores_is_named(pool: Plane) -> None:
         words = ("NotSupported", "TopologyAwareWorkloadScheduling")
         pool.until_condition(name, "GangScheduled", "False", *words)
         assert pool.pods(name) == {}
-        suspend(pool, name, "true")
-        pool.until_condition(name, "GangScheduled", "False", "Suspended")
-        edit = '{"spec": {"suspend": false, "scheduling": {"topology": null}}}'
-        pool.kubectl("patch", "dijob", name, "--type=merge", "-p", edit)
-        pool.until_condition(name, "Running", "True", "all 3 ranks")
     finally:
         clear(pool, name)
 
