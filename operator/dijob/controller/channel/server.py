@@ -42,6 +42,10 @@ MOST_BUFFERED = 16 * 1024 * 1024
 # A connection may send this many requests at once, and this many per second in the long run. A
 # launcher sends five in its life.
 BURST, PER_SECOND = 20.0, 2.0
+# After a start of the operator, all launchers connect within a second. If the event loop accepted
+# all connections at once, a new job would wait until the last of them has been read. The other
+# connections wait in the kernel.
+ACCEPTED_AT_ONCE, WAITING_CONNECTIONS = 16, 4096
 SCHEME = "dijob "
 
 
@@ -308,8 +312,11 @@ async def serve_channel(launchers: Launchers, port: int) -> AsyncIterator[None]:
     server = ChannelServer(launchers)
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(
-        lambda: LauncherConnection(server), None, port, backlog=4096
+        lambda: LauncherConnection(server), None, port, backlog=ACCEPTED_AT_ONCE
     )
+    for each in listening.sockets:
+        with socket.fromfd(each.fileno(), each.family, each.type) as same:
+            same.listen(WAITING_CONNECTIONS)
     launchers.listen()
     try:
         yield
