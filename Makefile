@@ -192,7 +192,7 @@ crds: venv ## generate the CRD, the chart's copy of it, and the reference pages 
 
 .PHONY: cluster-build
 cluster-build: venv ## build the binaries of the test cluster into the cache (8 min the first time)
-	@$(PY) -m cluster build
+	@$(PY) -m cluster build --kwok
 
 .PHONY: cluster-up
 cluster-up: venv ## start the test cluster and load the images into it (kind if Docker is available, else the embedded cluster)
