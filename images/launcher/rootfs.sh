@@ -4,7 +4,7 @@ set -eu
 go=$1 dir=$3 root=$3/rootfs
 export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOTOOLCHAIN=local
 # The flags of the test cluster's programs (testing/cluster/build.py), so that Go's cache contains the standard library once.
-export GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false"
+export GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false" GOGC=off GOMEMLIMIT=1GiB
 umask 022
 
 # The root contains only the files of /run/dijob/bin, so that it can also be mounted there as an image volume.

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 case $2 in arm64) machine=aarch64 ;; amd64) machine=x86_64 ;; esac
 export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOTOOLCHAIN=local
 # The flags of the test cluster's programs (testing/cluster/build.py), so that Go's cache contains the standard library once.
-export GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false"
+export GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false" GOGC=off GOMEMLIMIT=1GiB
 umask 022
 
 mkdir -p "$root"

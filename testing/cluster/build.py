@@ -113,7 +113,7 @@ def build(progress: Progress, release: Release | None = None) -> Path:
     release = release or chosen()
     folder = target(release)
     if folder.exists():
-        os.utime(folder)  # for _remove_old
+        os.utime(folder)  # for remove_old_builds
         return folder
     if release != NEWEST:
         build(progress, NEWEST)
@@ -130,11 +130,11 @@ def build(progress: Progress, release: Release | None = None) -> Path:
                 (output / name).symlink_to("cluster-bin")
             output.rename(folder)
         os.utime(folder)
-        _remove_old()
+        remove_old_builds()
     return folder
 
 
-def _remove_old() -> None:
+def remove_old_builds() -> None:
     """Remove the folders of binaries that were not used for the longest time."""
     folders = sorted(cache().glob("bin-*"), key=lambda path: -path.stat().st_mtime)
     for folder in folders[KEPT:]:
@@ -173,14 +173,18 @@ def go_environment(mod: str = "readonly") -> dict[str, str]:
     """Return the environment of all Go builds. They have the same flags, because Go's cache has a
     copy of each package per set of flags.
 
-    The compiler writes no debug information, which the linker would remove anyway. It needs a
-    tenth less time without it. Stack traces of Go programs are not affected.
+    The compiler writes no debug information, which the linker would remove anyway. Stack traces of
+    Go programs are not affected. The compiler runs once per package, and most of its processes end
+    before they use 500 MB, so it collects no garbage below 1 GiB. Both together save a third of its
+    CPU time (docs/decisions/052-cold-builds.md).
     """
     return {
         **os.environ,
         "CGO_ENABLED": "0",
         "GOFLAGS": f"-mod={mod} -buildvcs=false -gcflags=all=-dwarf=false",
         "GOTOOLCHAIN": "local",
+        "GOGC": "off",
+        "GOMEMLIMIT": "1GiB",
     }
 
 
@@ -197,7 +201,9 @@ class _Compiler:
         self.progress.say(f"downloading the Go modules of {module.name}")
         total = len(_in(module, [self.go, "list", "-deps", *packages], env).splitlines())
         options = ["-v", "-trimpath", "-ldflags", self.ldflags, "-o", f"{self.output}/"]
-        argv = [self.go, "build", *options, *packages]
+        # The images are often built at the same time. Their build uses one core and waits for
+        # downloads, so it goes first, and the compiler gets the rest.
+        argv = ["nice", "-n", "5", self.go, "build", *options, *packages]
         process = subprocess.Popen(argv, cwd=module, env=env, stderr=subprocess.PIPE, text=True)
         lines: list[str] = []
         try:

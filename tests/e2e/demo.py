@@ -61,10 +61,8 @@ def main() -> int:
 
 @contextmanager
 def _programs() -> Iterator[None]:
-    """Build the cluster's programs during the block. The build of the images mostly waits for
-    downloads and uses one core, so it goes first, and the Go compiler gets the rest.
-    """
-    argv = ["nice", "-n", "5", sys.executable, "-m", "cluster", "build"]
+    """Build the cluster's programs during the block."""
+    argv = [sys.executable, "-m", "cluster", "build"]
     # In a session of its own, so that Ctrl-C in a terminal interrupts it only once, below.
     building = subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
