@@ -102,9 +102,13 @@ def _install(cluster: Cluster, progress: Progress) -> None:
     ]
     flags = ["--create-namespace", "--wait", "--timeout", "3m"]
     env = {**os.environ, **cluster.env()}
+    deployment = ["-n", "dijob-system", "get", "deployment", "dijob", "--ignore-not-found"]
+    installed = cluster.run_kubectl(*deployment)
     subprocess.run(
         [str(cluster.helm), *helm, *flags], check=True, env=env, stdout=subprocess.DEVNULL
     )
+    if not installed:
+        return  # helm has waited for the operator
     # Restart the operator, because the image may be newer than the running one of the same name.
     cluster.run_kubectl("-n", "dijob-system", "rollout", "restart", "deployment")
     cluster.run_kubectl(
