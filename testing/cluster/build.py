@@ -174,9 +174,9 @@ def go_environment(mod: str = "readonly") -> dict[str, str]:
     copy of each package per set of flags.
 
     The compiler writes no debug information, which the linker would remove anyway. Stack traces of
-    Go programs are not affected. The compiler runs once per package, and most of its processes end
-    before they use 500 MB, so it collects no garbage below 1 GiB. Both together save a third of its
-    CPU time (docs/decisions/052-cold-builds.md).
+    Go programs are not affected. The compiler is a new process for each package, so it collects no
+    garbage below 1 GiB. Both together save a third of its CPU time
+    (docs/decisions/052-cold-builds.md).
     """
     return {
         **os.environ,
