@@ -192,10 +192,15 @@ crds: venv ## generate the CRD, the chart's copy of it, and the reference pages 
 
 .PHONY: cluster-build
 cluster-build: venv ## build the binaries of the test cluster into the cache (8 min the first time)
-	@$(PY) -m cluster build
+	@$(PY) -m cluster build --kwok
+
+.PHONY: programs
+programs: venv
+	@$(PY) -m cluster build >/dev/null
 
 .PHONY: cluster-up
 cluster-up: venv ## start the test cluster and load the images into it (kind if Docker is available, else the embedded cluster)
+	@$(MAKE) --no-print-directory -j2 programs images
 	@archives=$$($(PY) images/build.py light ditask launcher stacks operator); $(PY) -m cluster up --image $$archives
 
 .PHONY: cluster-down
@@ -382,6 +387,6 @@ demo: venv ## train a real DQN on four pods (~16 min the first time, then ~4 min
 
 .PHONY: test
 test: ## run all checks and tests that CI runs (~60 min the first time, then ~45 min)
-	@begin=$$SECONDS; for stage in check unit-covered cluster-build images apiserver e2e; do \
+	@begin=$$SECONDS; for stage in check unit-covered "-j2 cluster-build images" apiserver e2e; do \
 	  echo "==> [$$((SECONDS - begin)) s] make $$stage"; $(MAKE) --no-print-directory $$stage; done; \
 	echo "==> all passed in $$((SECONDS - begin)) s"

@@ -17,6 +17,8 @@ path-exclude=/usr/share/locale/*
 path-include=/usr/share/locale/locale.alias
 path-exclude=/usr/share/man/*
 EOF
+# Like Docker's Debian images: dpkg does not wait until the disk has written each file. The files of a killed build are removed.
+echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/speed"
 chroot "$root" apt-get -q update
 chroot "$root" apt-get -q -y upgrade
 

@@ -2,7 +2,9 @@
 # Usage: rootfs.sh GO ARCH DIR. Builds the launcher for ARCH (amd64, arm64), with links for its other names, as DIR/rootfs.tar.
 set -eu
 go=$1 dir=$3 root=$3/rootfs
-export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
+export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOTOOLCHAIN=local
+# The flags of the test cluster's programs (testing/cluster/build.py), so that Go's cache contains the standard library once.
+export GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false" GOGC=off GOMEMLIMIT=1GiB
 umask 022
 
 # The root contains only the files of /run/dijob/bin, so that it can also be mounted there as an image volume.

@@ -4,7 +4,9 @@ set -eu
 go=$1 dir=$3 python=$4 root=$3/rootfs
 here=$(cd "$(dirname "$0")" && pwd)
 case $2 in arm64) machine=aarch64 ;; amd64) machine=x86_64 ;; esac
-export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
+export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOTOOLCHAIN=local
+# The flags of the test cluster's programs (testing/cluster/build.py), so that Go's cache contains the standard library once.
+export GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false" GOGC=off GOMEMLIMIT=1GiB
 umask 022
 
 mkdir -p "$root"

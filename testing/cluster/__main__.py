@@ -21,6 +21,7 @@ from cluster import (
     up,
 )
 from cluster.build import build
+from cluster.go_program import kwok
 from cluster.shell import Progress
 
 NAME = "dijob"
@@ -83,10 +84,8 @@ def parser() -> argparse.ArgumentParser:
     )
     for argument in ("namespace", "pod"):
         sub.add_argument(argument)
-    command(
-        "build",
-        lambda _: print(build(Progress(0))),
-        "only build the binaries, and print their folder",
+    command("build", _build, "only build the binaries, and print their folder").add_argument(
+        "--kwok", action="store_true", help="also build kwok, which simulates nodes"
     )
     return whole
 
@@ -100,6 +99,13 @@ def _up(given: argparse.Namespace) -> None:
             tuple(given.image),
         )
     )
+
+
+def _build(given: argparse.Namespace) -> None:
+    progress = Progress(0)
+    print(build(progress))
+    if given.kwok:
+        kwok(progress)
 
 
 def _down(given: argparse.Namespace) -> None:

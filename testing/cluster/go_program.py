@@ -1,33 +1,49 @@
-"""Builds small Go programs of this repository that consist of one folder."""
+"""Builds single Go programs, each from a module in a folder of this repository."""
 
 import hashlib
-import os
 import tempfile
 from pathlib import Path
 
-from cluster.build import cache, find_go, one_at_a_time
+from cluster.build import cache, find_go, go_environment, one_at_a_time
 from cluster.shell import Progress, run
 
 BUILD_SECONDS = 900
+KWOK_SECONDS = 150  # on 2 cores with an empty Go cache
 
 
-def build_program(sources: Path, name: str, uses: Path | None = None) -> Path:
-    """Return the program, which is built once per content of its sources and of the module in this
-    repository that it uses.
+def kwok(progress: Progress) -> Path:
+    """Return kwok, which is built if it is missing. Only control planes with simulated nodes need
+    it, and it shares no package with the programs of cluster/bin, because it uses an older
+    Kubernetes.
     """
+    sources, package = Path(__file__).parent / "kwok", "sigs.k8s.io/kwok/cmd/kwok"
+    if not program_path(sources, "kwok").exists():
+        progress.expected += KWOK_SECONDS
+        progress.say(f"building kwok (about {KWOK_SECONDS} s if Go's cache does not contain it)")
+    return build_program(sources, "kwok", package=package)
+
+
+def program_path(sources: Path, name: str, uses: Path | None = None) -> Path:
+    """Return the path of the program of these sources, whether it is built or not."""
     digest = hashlib.sha256()
     for source in sorted([*sources.iterdir(), *(uses.rglob("*") if uses else ())]):
         if source.suffix in (".go", ".mod", ".sum"):
             digest.update(source.read_bytes())
-    program = cache() / f"{name}-{digest.hexdigest()[:12]}"
+    return cache() / f"{name}-{digest.hexdigest()[:12]}"
+
+
+def build_program(sources: Path, name: str, uses: Path | None = None, package: str = ".") -> Path:
+    """Return the program, which is built once per content of its sources and of the module in this
+    repository that it uses. By default, it is the package in the folder of the sources.
+    """
+    program = program_path(sources, name, uses)
     with one_at_a_time(cache() / f"{name}.lock"):
         if not program.exists():
             go = find_go(Progress(BUILD_SECONDS))
-            flags = "-mod=readonly -buildvcs=false"
-            env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": flags, "GOTOOLCHAIN": "local"}
             with tempfile.TemporaryDirectory(prefix="building-", dir=cache()) as scratch:
                 made = Path(scratch) / name
                 command = [go, "-C", str(sources), "build", "-trimpath", "-ldflags=-s -w"]
-                run([*command, "-o", str(made), "."], env=env, timeout=BUILD_SECONDS)
+                argv = [*command, "-o", str(made), package]
+                run(argv, env=go_environment(), timeout=BUILD_SECONDS)
                 made.rename(program)
     return program

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import disk, imagestore, kind, kwok_nodes, kwok_stages, state
+from cluster import disk, go_program, imagestore, kind, kwok_nodes, kwok_stages, state
 from cluster.addresses import IPV4, MACHINE, ONLY_IPV4, SWITCH, families
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
 from cluster.controlplane import MANIFESTS, ControlPlane, Endpoint, loopback
@@ -46,6 +46,7 @@ class Start:
 def start_control_plane(start: Start, progress: Progress) -> Cluster:
     """Start a control plane on loopback, with nodes simulated by kwok."""
     names = tuple(f"kwok-{n}" for n in range(start.kwok_nodes))
+    kwok = go_program.kwok(progress) if names else None
     endpoint = loopback()
     cluster = Cluster(start.name, CONTROL_PLANE, start.place, start.binaries, names, endpoint)
     cluster.save()
@@ -55,14 +56,14 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
     progress.say(f"starting etcd and kube-apiserver on {endpoint.url}")
     plane.wait_ready()
     plane.start_controllers()
-    if names:
+    if kwok:
         (start.place / "kwok.yaml").write_text(kwok_stages.config(start.loopback_pods))
         plane.kubectl("create", "-f", "-", stdin=kwok_nodes.nodes(names))
         spawn(
             start.place,
             "kwok",
             [
-                str(start.binaries / "kwok"),
+                str(kwok),
                 f"--config={start.place / 'kwok.yaml'}",
                 f"--kubeconfig={cluster.kubeconfig}",
             ],

@@ -1,6 +1,5 @@
 """Users' images: from scratch, with busybox only, Debian's with dash and bash; and a late image."""
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from archives import archive
 from cluster import Cluster
-from cluster.build import find_go
+from cluster.build import find_go, go_environment
 from cluster.images import BUSYBOX, busybox_archive, write_archive
 from cluster.shell import Progress
 from dijob.core.options import Delivery
@@ -37,9 +36,10 @@ RANKS: dict[str, tuple[str, list[str]]] = {
 def printer(folder: Path) -> bytes:
     """Return a static program that prints its variables."""
     made = folder / "printer"
-    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
     command = [find_go(Progress(10)), "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), "."]
-    done = subprocess.run(command, cwd=SOURCES, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=SOURCES, env=go_environment(), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return made.read_bytes()
 

@@ -1,11 +1,10 @@
 """Builds the static launcher of images/launcher, once for each version of its sources."""
 
 import hashlib
-import os
 import subprocess
 from pathlib import Path
 
-from cluster.build import cache, find_go, one_at_a_time
+from cluster.build import cache, find_go, go_environment, one_at_a_time
 from cluster.shell import Progress
 
 SOURCES = Path(__file__).parents[2] / "images/launcher"
@@ -17,7 +16,7 @@ def go(*arguments: str, sources: Path = SOURCES) -> subprocess.CompletedProcess[
     return subprocess.run(
         [find_go(Progress(10)), *arguments],
         cwd=sources,
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+        env=go_environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -1,12 +1,11 @@
 """Builds Vale from its Go module, once per content of this folder's Go files."""
 
 import hashlib
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
-from cluster.build import cache, find_go, one_at_a_time
+from cluster.build import cache, find_go, go_environment, one_at_a_time
 from cluster.shell import Progress, run
 
 HERE = Path(__file__).parent
@@ -40,17 +39,14 @@ def _build(program: Path) -> None:
     progress = Progress(BUILD_SECONDS)
     progress.say("building Vale, which checks the prose (about 40 s)")
     go = find_go(progress)
-    base = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     with tempfile.TemporaryDirectory(prefix="building-", dir=program.parent) as scratch:
         work = Path(scratch)
         for name in ("go.mod", "go.sum"):
             shutil.copy(HERE / name, work / name)
-        download = {**base, "GOFLAGS": "-mod=readonly"}
-        run([go, "-C", scratch, "mod", "vendor"], env=download, timeout=BUILD_SECONDS)
+        run([go, "-C", scratch, "mod", "vendor"], env=go_environment(), timeout=BUILD_SECONDS)
         shutil.rmtree(work / PARSER)
         (work / PARSER).mkdir()
         shutil.copy(HERE / REPLACEMENT, work / PARSER / "code.go")
         compile_ = [go, "-C", scratch, "build", "-trimpath", "-ldflags=-s -w", "-o", "vale"]
-        env = {**base, "GOFLAGS": "-mod=vendor -buildvcs=false"}
-        run([*compile_, f"{MODULE}/cmd/vale"], env=env, timeout=BUILD_SECONDS)
+        run([*compile_, f"{MODULE}/cmd/vale"], env=go_environment("vendor"), timeout=BUILD_SECONDS)
         (work / "vale").rename(program)
