@@ -108,9 +108,9 @@ class Observing(FakeApi):
         self.link = link
         self.sent: list[Mapping[str, str] | None] = []
 
-    async def patch(self, path: str, patch: Body, **options: Any) -> Body:
+    async def patch(self, path: str, body: Any, **options: Any) -> Body:
         self.sent.append(self.link.said)
-        return await super().patch(path, patch, **options)
+        return await super().patch(path, body, **options)
 
 
 async def test_a_pod_with_a_list_in_its_annotations_gets_the_next_one_there_first() -> None:
