@@ -10,8 +10,9 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from enum import StrEnum
 from typing import Any
 
 import click
@@ -26,6 +27,21 @@ from dijob.kube.connection import CredentialsError
 from dijob.names import LOST_NODE_SECONDS, Engine, Priority
 
 log = logging.getLogger("dijob")
+
+
+def _enum_option(
+    *names: str, default: StrEnum, help: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return an option whose value is one of an enum, that of its default."""
+    kind = type(default)
+    return click.option(
+        *names,
+        type=click.Choice([each.value for each in kind]),
+        default=default.value,
+        show_default=True,
+        callback=lambda _context, _option, value: kind(value),
+        help=help,
+    )
 
 
 @click.command(
@@ -43,12 +59,9 @@ log = logging.getLogger("dijob")
     show_default=True,
     help="Image that contains the gate and the launcher. Each pod of a job uses it.",
 )
-@click.option(
+@_enum_option(
     "--launcher-delivery",
-    type=click.Choice([each.value for each in Delivery]),
-    default=Delivery.AUTO.value,
-    show_default=True,
-    callback=lambda _context, _option, value: Delivery(value),
+    default=Delivery.AUTO,
     help=(
         "How the launcher image gets into the pods. ImageVolume needs Kubernetes 1.35 and"
         " containerd 2.1. Auto: ImageVolume from Kubernetes 1.36 on, and InitContainer if that"
@@ -68,12 +81,9 @@ log = logging.getLogger("dijob")
     show_default=True,
     help="Minimum level of logged messages.",
 )
-@click.option(
+@_enum_option(
     "--log-format",
-    type=click.Choice([each.value for each in LogFormat]),
-    default=LogFormat.TEXT.value,
-    show_default=True,
-    callback=lambda _context, _option, value: LogFormat(value),
+    default=LogFormat.TEXT,
     help="Human-readable log lines, or one JSON object per line.",
 )
 @click.option(
@@ -111,13 +121,10 @@ log = logging.getLogger("dijob")
         " spec.networkPolicy may connect to its pods."
     ),
 )
-@click.option(
+@_enum_option(
     "--scheduling-engine",
     "engine",
-    type=click.Choice([each.value for each in Engine]),
-    default=Engine.NONE.value,
-    show_default=True,
-    callback=lambda _context, _option, value: Engine(value),
+    default=Engine.NONE,
     help=(
         "The engine that gives nodes to all ranks of a job at the same time, for jobs whose"
         " spec.scheduling names none."

@@ -14,6 +14,7 @@ from dijob.controller.channel.launchers import Launchers
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.reports import LauncherState
+from dijob.core.observed.scheduling import scheduling_group
 from dijob.pod import CHANNEL, LAUNCH, RENEWAL_CODE, RESTART_POLICY
 
 from simulator.containers import Box, Process
@@ -87,7 +88,7 @@ class SimPod:
     @property
     def group(self) -> str:
         """The name of its PodGroup; "" if it has none."""
-        return str((self.body["spec"].get("schedulingGroup") or {}).get("podGroupName", ""))
+        return scheduling_group(self.body["spec"])
 
     @property
     def main(self) -> Box:

@@ -208,6 +208,11 @@ class Spec(Written):
         return self.min_replicas or self.desired
 
     @property
+    def gang_minimum(self) -> int:
+        """The number of ranks that a job with an engine must place at the same time."""
+        return self.scheduling.min_available or self.minimum
+
+    @property
     def maximum(self) -> int:
         """The number of ranks that the job can be scaled to."""
         return self.max_replicas or self.desired

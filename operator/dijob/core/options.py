@@ -41,8 +41,8 @@ class Options:
     the host network (is_isolated). `lost_node_seconds` is how long pods stay on an unreachable
     node, unless their job sets a different time. `channel` is the address ("HOST:PORT") at which
     launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
-    lists as annotations. `engine` gives
-    nodes to the ranks of jobs that choose no engine (render/scheduling).
+    lists as annotations. `engine` gives nodes to the ranks of jobs that choose no engine
+    (render/scheduling).
     """
 
     launcher_image: str = LAUNCHER_IMAGE

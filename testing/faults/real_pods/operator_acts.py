@@ -49,7 +49,6 @@ def _other(scene: Scene) -> str:
 
 def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False) -> list[int]:
     """Send a signal to the processes of an operator, or of its sandbox, and return their pids."""
-    # By uid, so that no process of a replaced pod of the same name is hit.
     pids = _pids(scene, _operators(scene)[pod], pause)
     if not pids:
         raise Missed(f"nothing runs in {pod}")
@@ -61,6 +60,7 @@ def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False)
 
 def _pids(scene: Scene, uid: str, pause: bool = False) -> list[int]:
     """Return the processes of an operator's pod, or of its sandbox."""
+    # By uid, so that no process of a replaced pod of the same name is found.
     mine = (box for box in hosts.boxes(scene.space.cluster) if box.pod == uid)
     return [pid for box in mine if bool(box.pause) is pause for pid in box.pids]
 

@@ -176,7 +176,7 @@ class _Asking:
             return FitFinding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
         specs = list(pod_specs(job, Options()))
         gang = engine_of(job, Options().engine, ()) is not Engine.NONE
-        least = (gang and job.spec.scheduling.min_available) or job.spec.minimum
+        least = job.spec.gang_minimum if gang else job.spec.minimum
         return into_nodes(specs, min(least, len(specs)), free_resources(nodes, pods))
 
     async def _quotas(self, job: DIJob) -> list[FitFinding]:

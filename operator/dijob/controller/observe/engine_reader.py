@@ -86,11 +86,11 @@ class EngineReader:
         refused: dict[str, ApiRejection],
     ) -> None:
         """Read the object if that is due. A rejection is noted in `refused`."""
+        if job.status.ended or job.metadata.deletion_timestamp or job.paused:
+            return
         pods = tuple(pods)
         row, now = ENGINES[engine_of(job, self._default, pods)], self._clock.monotonic()
-        if not row.kind or job.status.ended or job.metadata.deletion_timestamp or job.paused:
-            return
-        if not self._is_due(job, pods, memory, now):
+        if not row.kind or not self._is_due(job, pods, memory, now):
             return
         if self._unserved.get(row.api, 0.0) > now:
             memory.served = False

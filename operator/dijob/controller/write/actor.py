@@ -82,16 +82,6 @@ class Actor:
         executor = Executor(memory.rejections, lambda action: self._one(batch, action), self._clock)
         return await executor.outcome(actions)
 
-    def _of_engine(self, batch: Batch, action: OfEngine) -> Awaitable[Json | None]:
-        space, memory = batch.job.metadata.namespace, batch.memory.engine
-        match action:
-            case CreateScheduling():
-                return self.creator.create_scheduling(batch, action)
-            case ChangeScheduling():
-                return self._engines.resize(space, action, memory)
-            case DeleteScheduling():
-                return self._engines.delete(space, action, memory)
-
     def _one(self, batch: Batch, action: Action) -> Awaitable[Json | None]:
         match action:
             case SetReplicas():
@@ -110,6 +100,16 @@ class Actor:
                 return self._of_engine(batch, action)
             case _:
                 return self._of_pod(batch, action)
+
+    def _of_engine(self, batch: Batch, action: OfEngine) -> Awaitable[Json | None]:
+        space, memory = batch.job.metadata.namespace, batch.memory.engine
+        match action:
+            case CreateScheduling():
+                return self.creator.create_scheduling(batch, action)
+            case ChangeScheduling():
+                return self._engines.resize(space, action, memory)
+            case DeleteScheduling():
+                return self._engines.delete(space, action, memory)
 
     def _of_pod(self, batch: Batch, action: OfPod) -> Awaitable[Json | None]:
         match action:

@@ -38,9 +38,8 @@ def needed_count(ctx: Context) -> int:
     not wait for those that have not joined.
     """
     world, gang = ctx.world, ctx.world.gang
-    least = ctx.job.spec.scheduling.min_available or gang.minimum
     size = min(world.size, gang.size) if world.list_is_active else gang.size
-    return max(1, min(least, sum(rank < size for rank in world.wanted)))
+    return max(1, min(ctx.job.spec.gang_minimum, sum(rank < size for rank in world.wanted)))
 
 
 def dropped_field(ctx: Context) -> str:

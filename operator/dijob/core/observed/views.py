@@ -35,9 +35,9 @@ class MadeWith:
     process to exit. `has_others`: it has containers besides the main one. `sidecars`: some
     containers always restart. `probed` are the containers that the kubelet kills if a probe or a
     postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator has not
-    created it. `image_volumes` are pairs of the image and the name of a volume.
-    `channel_key` is the key with which its launcher and the operator authenticate each other; "":
-    the pod has a gate instead. `group` is the name of its PodGroup ("": it has none).
+    created it. `image_volumes` are pairs of the image and the name of a volume. `channel_key` is
+    the key with which its launcher and the operator authenticate each other; "": the pod has a gate
+    instead. `group` is the name of its PodGroup ("": it has none).
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which the job's Service and
