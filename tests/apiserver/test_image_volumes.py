@@ -93,7 +93,9 @@ def test_the_launcher_is_mounted_unless_version_or_policy_forbid_it(
     plane.apply(*POLICY)
 
     def answer() -> str:
-        return plane.try_apply(PROBE).text
+        # Not `apply`: the policy applies to creations, and a first probe may be stored before it.
+        probe = ("create", "--dry-run=server", "-f", "-")
+        return plane.ask(*probe, stdin=json.dumps(PROBE)).text
 
     plane.until("the policy is in force", lambda: WORDS in answer(), answer)
     assert volumes(plane, STRICT) == {False}

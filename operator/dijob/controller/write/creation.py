@@ -24,7 +24,7 @@ from dijob.core.observed.parse import classify_namesake, other_port, owner_in_wo
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
 from dijob.core.render.pod import pod_manifest
-from dijob.core.render.scheduling import ENGINES, NO_MARKS, PodMarks
+from dijob.core.render.scheduling import ENGINES, NO_MARKS, PodMarks, marks_of
 from dijob.kube.api import Api, Json, RequestError
 from dijob.kube.kinds import CHILDREN, PODS, SCHEDULING
 from dijob.process.clock import Clock
@@ -87,7 +87,7 @@ class Creator:
         self, batch: Batch, members: Iterable[GangMember], group: EngineObject | None
     ) -> None:
         """Create pods one after the other, and stop at the first rejection."""
-        marks = ENGINES[group.engine].marks(group.name) if group else NO_MARKS
+        marks = marks_of(group.engine, group.name) if group else NO_MARKS
         for member in members:
             async with batch.permits:
                 # Another creation was rejected while this one waited for the semaphore.

@@ -47,6 +47,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         rank_label=rank,
         image_volumes=_share_volumes(image_volumes(spec)),
         channel_key=_channel_key(_find_variable(spec, name, CHANNEL).get("value", "")),
+        engine=sys.intern((meta.get("annotations") or {}).get(names.ANNOTATION_ENGINE, "")),
         group=sys.intern(scheduling_group(spec)),
     )
 

@@ -37,7 +37,8 @@ class MadeWith:
     postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator has not
     created it. `image_volumes` are pairs of the image and the name of a volume. `channel_key` is
     the key with which its launcher and the operator authenticate each other; "": the pod has a gate
-    instead. `group` is the name of its PodGroup ("": it has none).
+    instead. `engine` is the engine of its job when it was created, and `group` the name of its
+    PodGroup ("": it has none).
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which the job's Service and
@@ -60,6 +61,7 @@ class MadeWith:
     image_volumes: tuple[tuple[str, str], ...] = ()
     channel_key: str = ""
     rank_label: str = ""
+    engine: str = ""
     group: str = ""
 
 

@@ -4,8 +4,10 @@ An engine is the scheduler, or the queue, that gives nodes to the ranks of a job
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import parse_time
 from dijob.core.observed.views import Pod
@@ -13,12 +15,13 @@ from dijob.core.render.scheduling import native
 from dijob.core.render.scheduling.row import NO_MARKS, EngineRow, PodMarks
 from dijob.names import Engine
 
-__all__ = ["ENGINES", "NO_MARKS", "EngineRow", "PodMarks", "engine_of", "object_name"]
+__all__ = ["ENGINES", "NO_MARKS", "EngineRow", "PodMarks", "engine_of", "marks_of", "object_name"]
 
 ENGINES: Final[dict[Engine, EngineRow]] = {
     Engine.NONE: EngineRow(),
     Engine.NATIVE: native.ROW,
 }
+_BY_NAME: Final = {str(engine): engine for engine in ENGINES}
 
 
 def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod]) -> Engine:
@@ -32,9 +35,15 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod]) -> Engine:
         return Engine.NONE
     ours = [pod for pod in pods if not pod.made.foreign]
     if ours:
-        grouped = any(pod.made.group == object_name(job) for pod in ours)
-        return Engine.NATIVE if grouped else Engine.NONE
+        return next((engine for pod in ours if (engine := _BY_NAME.get(pod.made.engine))), Engine.NONE)
     return job.spec.scheduling.engine or default
+
+
+def marks_of(engine: Engine, name: str) -> PodMarks:
+    """Return what a pod gets that is created with this engine, whose object has this name."""
+    marks = ENGINES[engine].marks(name)
+    own = {names.ANNOTATION_ENGINE: engine.value}
+    return replace(marks, annotations={**marks.annotations, **own})
 
 
 def object_name(job: DIJob) -> str:

@@ -93,7 +93,7 @@ def test_a_constraint_that_the_cluster_has_dropped_is_named() -> None:
     assert "TopologyAwareWorkloadScheduling" in NATIVE.dropped(wanted, {})
 
 
-MEMBER = changed(view(0), group="job")
+MEMBER = changed(view(0), engine="Native")
 OWN_GROUP: Body = {
     "containers": [{"name": "x", "image": "i"}],
     "schedulingGroup": {"podGroupName": "mine"},
