@@ -131,6 +131,16 @@ def _enum_option(
     ),
 )
 @click.option(
+    "--kueue/--no-kueue",
+    "queues",
+    default=False,
+    show_default=True,
+    help=(
+        "Let Kueue admit the jobs that have the label kueue.x-k8s.io/queue-name. The operator then"
+        " watches the Workloads that it creates."
+    ),
+)
+@click.option(
     "--lost-node-seconds",
     type=click.IntRange(0, 86400),
     default=LOST_NODE_SECONDS,

@@ -76,6 +76,14 @@ ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # The engine with which the pod was created (spec.scheduling). Pods without an engine do not have it.
 ANNOTATION_ENGINE: Final = f"{GROUP}/scheduling-engine"
+# On a Workload of Kueue: a digest of what it was created from.
+ANNOTATION_WORKLOAD: Final = f"{GROUP}/workload-digest"
+# Labels of Kueue on the DIJob: the LocalQueue, the WorkloadPriorityClass, and how long (seconds) the
+# job may run (pkg/controller/constants in Kueue's source).
+KUEUE_GROUP: Final = "kueue.x-k8s.io"
+KUEUE_QUEUE: Final = f"{KUEUE_GROUP}/queue-name"
+KUEUE_PRIORITY: Final = f"{KUEUE_GROUP}/priority-class"
+KUEUE_SECONDS: Final = f"{KUEUE_GROUP}/max-exec-time-seconds"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
@@ -292,6 +300,7 @@ class Engine(StrEnum):
 
     NONE = "None"
     NATIVE = "Native"
+    KUEUE = "Kueue"
 
 
 class TopologyMode(StrEnum):

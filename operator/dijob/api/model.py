@@ -150,6 +150,21 @@ class DIJob(Stored):
         fixed = self.spec.runtime.traits.fixed_membership
         return self.spec.restart.scope or (RestartScope.JOB if fixed else RestartScope.POD)
 
+    def resized(self, size: int) -> "DIJob":
+        """Return the job with this number of ranks; with tasks, the size of its last task
+        changes.
+        """
+        spec = self.spec
+        if spec.tasks:
+            last = spec.tasks[-1]
+            replicas = max(1, last.replicas - (spec.desired - size))
+            tasks = (*spec.tasks[:-1], last.model_copy(update={"replicas": replicas}))
+            spec = spec.model_copy(update={"tasks": tasks})
+        else:
+            spec = spec.model_copy(update={"replicas": size})
+        # A copy would keep the cached properties of the old spec.
+        return DIJob.model_construct(metadata=self.metadata, spec=spec, status=self.status)
+
     @property
     def paused(self) -> bool:
         """Whether the job is paused: the annotation has any value other than "false"."""

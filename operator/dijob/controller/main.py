@@ -80,8 +80,8 @@ async def run_operator(settings: Settings) -> None:
 async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
     left_out = await namespaces.find_unreadable(api, settings.namespaces) or frozenset()
     served = tuple(name for name in settings.namespaces if name not in left_out)
-    children = Children.of(served, isolates=settings.options.isolates)
     options = settings.options
+    children = Children.of(served, isolates=options.isolates, queues=options.queues)
     if options.channel:
         options = replace(options, channel=await resolve_address(options.channel))
     reconciler = Reconciler(api, children, options)

@@ -21,6 +21,7 @@ from dijob.controller.observe.event_reader import EventReader
 from dijob.controller.observe.foreign_pods import ForeignPods
 from dijob.controller.observe.memory import JobMemory, Memories
 from dijob.controller.observe.observer import Observer
+from dijob.controller.observe.queue_reader import QueueReader
 from dijob.controller.queue.quarantine import Quarantine
 from dijob.controller.queue.workqueue import Key, KnownError
 from dijob.controller.write.actor import Actor
@@ -62,6 +63,7 @@ class Reconciler:
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)
         self._engines = EngineReader(api, options.engine, clock)
+        self._queues = QueueReader(api, children.workloads, options, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
         self.quarantine = Quarantine(names.PLURAL)
 
@@ -101,6 +103,9 @@ class Reconciler:
             return wait
         await self._events.read(job.metadata, () if job.status.ended else pods, memory.pods)
         await self._engines.read(job, pods, memory.engine, memory.rejections)
+        self._queues.admitted(job, memory.queue)
+        await self._queues.read(job, pods, memory.queue)
+        job = self._queues.admitted(job, memory.queue)
         decided, outcome = await self._plan(job, memory), PlanOutcome()
         asked = decided.actions
         if asked:
@@ -116,7 +121,7 @@ class Reconciler:
             body = self.jobs.get(key)
             if body is None:
                 return None
-            job = memory.parse(body)
+            job = self._queues.admitted(memory.parse(body), memory.queue)
             # Plan again, so that the status describes the state after the actions.
             decided = await self._plan(job, memory)
         await yield_to_others()

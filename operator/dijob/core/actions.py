@@ -13,6 +13,7 @@ from dijob.api.model import DIJob
 from dijob.core.addresses import ListCopy
 from dijob.core.members import GangMember
 from dijob.core.options import Options
+from dijob.core.render.scheduling.row import PodMarks
 from dijob.names import Engine
 
 
@@ -32,6 +33,19 @@ class EngineObject:
 
     engine: Engine
     name: str
+
+
+@dataclass(frozen=True)
+class AdmittedPods(EngineObject):
+    """The Workload that has been admitted, with what the pods of each task get from the admission
+    ("": a job without tasks).
+    """
+
+    marks: Mapping[str, PodMarks] = field(default_factory=dict, hash=False)
+
+    def marks_of(self, member: GangMember) -> PodMarks:
+        """Return what the pod of this member gets."""
+        return self.marks[member.task.name if member.task else ""]
 
 
 @dataclass(frozen=True)
@@ -88,6 +102,41 @@ class DeleteScheduling(EngineObject):
 
     uid: str
     changes: ClassVar = "delete podgroup"
+
+
+@dataclass(frozen=True)
+class CreateWorkload:
+    """Create the Workload with which the job waits in its queue. `priority` is the number of its
+    priority class.
+    """
+
+    name: str
+    priority: int
+    changes: ClassVar = ""
+
+
+@dataclass(frozen=True)
+class ReportWorkload:
+    """Write into the status of the job's Workload, if it still has this version. `what` says what
+    is reported.
+    """
+
+    name: str
+    uid: str
+    version: str
+    what: str
+    # This field is left out of the hash, because a dict is not hashable.
+    status: Mapping[str, Any] = field(hash=False)
+    changes: ClassVar = "patch workload"
+
+
+@dataclass(frozen=True)
+class DeleteWorkload:
+    """Delete the job's Workload, which gives its quota back."""
+
+    name: str
+    uid: str
+    changes: ClassVar = "delete workload"
 
 
 @dataclass(frozen=True)
@@ -187,7 +236,8 @@ OfPod = (
 )
 OfJob = SetReplicas | DeleteJob | ChangePolicy
 OfEngine = CreateScheduling | ChangeScheduling | DeleteScheduling
-Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfEngine | OfPod
+OfQueue = CreateWorkload | ReportWorkload | DeleteWorkload
+Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfEngine | OfQueue | OfPod
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ class Options:
     node, unless their job sets a different time. `channel` is the address ("HOST:PORT") at which
     launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
     lists as annotations. `engine` gives nodes to the ranks of jobs that choose no engine
-    (render/scheduling).
+    (render/scheduling). `queues`: Kueue admits the jobs that name a queue
+    (render/scheduling/kueue.py).
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -56,6 +57,7 @@ class Options:
     lost_node_seconds: int = LOST_NODE_SECONDS
     channel: str = ""
     engine: Engine = Engine.NONE
+    queues: bool = False
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:

@@ -11,9 +11,11 @@ from typing import Any, Final
 from dijob import names
 from dijob.core.observed.parse import parse_pod
 from dijob.core.observed.policies import parse_policy
+from dijob.core.observed.queue_views import Workload
 from dijob.core.observed.services import parse_service
 from dijob.core.observed.views import Child, Pod
-from dijob.core.render.scheduling import native
+from dijob.core.observed.workloads import parse_workload
+from dijob.core.render.scheduling import kueue, native
 
 # Watch only objects that the operator created.
 SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
@@ -30,7 +32,7 @@ class ObjectKind:
     plural: str
     verbs: str
     version: str = "v1"
-    view: Callable[[Mapping[str, Any]], Pod | Child] | None = None
+    view: Callable[[Mapping[str, Any]], Pod | Child | Workload] | None = None
 
     @property
     def group(self) -> str:
@@ -65,6 +67,19 @@ POLICIES: Final = ObjectKind(
 POD_GROUPS: Final = ObjectKind(
     native.KIND, native.PLURAL, "get create patch delete", version=native.API
 )
+# The objects of Kueue. The operator watches only the Workloads, and only if it uses Kueue.
+WORKLOADS: Final = ObjectKind(
+    kueue.KIND, kueue.PLURAL, "get list watch create delete", kueue.API, parse_workload
+)
+WORKLOAD_STATUS: Final = ObjectKind(kueue.KIND, f"{kueue.PLURAL}/status", "patch", kueue.API)
+LOCAL_QUEUES: Final = ObjectKind("LocalQueue", "localqueues", "get", kueue.API)
+FLAVORS: Final = ObjectKind("ResourceFlavor", "resourceflavors", "get", kueue.API)
+WORKLOAD_PRIORITIES: Final = ObjectKind(
+    "WorkloadPriorityClass", "workloadpriorityclasses", "get", kueue.API
+)
+POD_PRIORITIES: Final = ObjectKind(
+    "PriorityClass", "priorityclasses", "get", "scheduling.k8s.io/v1"
+)
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). They
 # are not in KINDS, because separate RBAC rules grant their permissions.
@@ -78,3 +93,6 @@ CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # The kinds of the objects of engines (core/render/scheduling), by the field `kind`.
 # They need additional permissions, which the chart grants if the cluster serves these kinds.
 SCHEDULING: Final = {kind.name: kind for kind in (POD_GROUPS,)}
+# Additional permissions if the operator uses Kueue: in the namespaces of the jobs, and in the cluster.
+QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
+QUEUEING_CLUSTER: Final = (FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)

@@ -8,6 +8,7 @@ from typing import Any
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.controller.cache.informer import Informer
+from dijob.controller.cache.workloads import Workloads
 from dijob.core.observed.sandbox import with_remembered
 from dijob.core.observed.views import Child, Pod, Route
 from dijob.kube.api import Api, Stream
@@ -20,14 +21,22 @@ class Children:
     """One store per watched kind, each with a list and watch per namespace."""
 
     stores: Mapping[str, Informer[Any]]
+    # None if the operator does not use Kueue. These objects may not be listed yet when all others
+    # are (workloads.py).
+    workloads: Workloads | None = None
 
     @staticmethod
     def of(
-        namespaces: tuple[str, ...], clock: Clock = SYSTEM, *, isolates: bool = False
+        namespaces: tuple[str, ...],
+        clock: Clock = SYSTEM,
+        *,
+        isolates: bool = False,
+        queues: bool = False,
     ) -> "Children":
         """Create the stores for these namespaces, or for the whole cluster if there are none.
 
-        With `isolates`, the NetworkPolicies of jobs are watched too.
+        With `isolates`, the NetworkPolicies of jobs are watched too, and with `queues` their
+        Workloads.
         """
         stores = dict[str, Informer[Any]]()
         for kind in CHILDREN.values():
@@ -36,7 +45,7 @@ class Children:
                 # Only the view of a pod needs facts from the older view that the newer body lacks.
                 merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
-        return Children(stores)
+        return Children(stores, Workloads(namespaces, clock) if queues else None)
 
     @property
     def pods(self) -> Informer[Pod]:
@@ -68,11 +77,16 @@ class Children:
 
     async def run(self, api: Api) -> None:
         """List and watch until canceled."""
-        await asyncio.gather(*(store.run(api) for store in self.stores.values()))
+        await asyncio.gather(*(store.run(api) for store in self.watched))
+
+    @property
+    def watched(self) -> tuple[Informer[Any], ...]:
+        """All stores."""
+        return (*self.stores.values(), *([self.workloads] if self.workloads is not None else ()))
 
     def renew(self) -> None:
         """Restart all watches: the open ones may be dead without having reported an error."""
-        for store in self.stores.values():
+        for store in self.watched:
             for reflector in store.reflectors:
                 reflector.renew()
 

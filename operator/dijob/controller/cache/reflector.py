@@ -73,7 +73,7 @@ class Reflector:
 
     `heard` is the time of the last event or bookmark (monotonic seconds). `synced` is set when the
     first list is complete. `uids` contains the uids of the objects that this list and watch has
-    shown.
+    shown. `raises` are the status codes of responses after which it ends, instead of trying again.
     """
 
     def __init__(self, stream: Stream, store: Store[Any], clock: Clock) -> None:
@@ -84,6 +84,7 @@ class Reflector:
         self.heard = clock.monotonic()
         self.synced = asyncio.Event()
         self.uids: set[str] = set()
+        self.raises: tuple[int, ...] = ()
         self._can_stream = True
         self._taken = 0
         self._versions = _Versions(store.kind)
@@ -97,13 +98,17 @@ class Reflector:
             self._watching.cancel()
 
     async def run(self, api: Api) -> None:
-        """List and watch until canceled. Raise WentBackError if etcd was restored."""
+        """List and watch until canceled. Raise WentBackError if etcd was restored, and RequestError
+        for a status code in `raises`.
+        """
         version, failures = "", 0
         while True:
             began, watched, why = self._clock.monotonic(), bool(version), "it ended early"
             try:
                 version = await (self._follow(api, version) if watched else self._list(api))
             except RequestError as error:
+                if error.status in self.raises:
+                    raise
                 version, why = "", str(error)
             if version and (not watched or self._renewed):
                 self._renewed = False

@@ -16,6 +16,7 @@ from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
 from dijob.controller.observe.engine_reader import EngineMemory
 from dijob.controller.observe.pod_memory import PodMemory
+from dijob.controller.observe.queue_reader import QueueMemory
 from dijob.controller.observe.reverted import Reverted
 from dijob.core.decide import changes
 from dijob.core.membership.capacity import seconds_until_retry
@@ -32,7 +33,7 @@ class JobMemory:
     names of pods that are known not to exist. `unlabelled` contains the names of pods whose labels
     were removed and are being restored. `pods` contains what the operator knows about pods besides
     their status (pod_memory.py). `engine` is what it knows about the object of the job's engine
-    (engine_reader.py). `last_write` is the time of the last status write in monotonic seconds.
+    (engine_reader.py), and `queue` about its queue (queue_reader.py). `last_write` is the time of the last status write in monotonic seconds.
     `dropped` has the fields of the status that the apiserver drops, because its CRD is older than
     the operator.
     """
@@ -47,6 +48,7 @@ class JobMemory:
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
     pods: PodMemory = field(default_factory=PodMemory)
     engine: EngineMemory = field(default_factory=EngineMemory)
+    queue: QueueMemory = field(default_factory=QueueMemory)
     first_seen: datetime | None = None
     last_write: float = -1e9  # long ago, so that the first write is not delayed
     dropped: frozenset[str] = frozenset()

@@ -42,7 +42,7 @@ class Observer:
 
     def observe(self, job: DIJob, memory: JobMemory, now: datetime) -> Observed:
         """Return everything that is known about a job, and add new facts to the job's memory."""
-        owner = job.metadata.owner_key
+        owner, options = job.metadata.owner_key, self._options
         seen = self._launchers.views(self._children.pods.of(owner))
         seen = [self._mounted(pod, memory) for pod in seen]
         pods, unranked = by_rank(seen, gang_of(job))
@@ -73,10 +73,11 @@ class Observer:
             published=dict(memory.reverted.published),
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
-            scheduling=memory.engine.view(job, engine_of(job, self._options.engine, seen)),
+            scheduling=memory.engine.view(job, engine_of(job, options.engine, seen, options.queues)),
+            queue=memory.queue.view,
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
-            notes=option_warnings(job, self._options),
-            isolation=Isolation(is_isolated(job, self._options), self._children.policies(job)),
+            notes=option_warnings(job, options),
+            isolation=Isolation(is_isolated(job, options), self._children.policies(job)),
             warnings={uid: text for uid, text in memory.pods.warnings.items() if uid in silent},
         )
 

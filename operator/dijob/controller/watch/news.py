@@ -23,7 +23,7 @@ class News:
 
     def connect(self) -> None:
         """Listen to the stores of the children, and to the launchers."""
-        for store in self._children.stores.values():
+        for store in self._children.watched:
             store.on_change = self.changed
         self._reconciler.launchers.on_change = self.changed
 

@@ -20,6 +20,7 @@ from dijob.controller.write.creation import Creator
 from dijob.controller.write.engine_writes import EngineWrites
 from dijob.controller.write.outcome import Executor, PlanOutcome
 from dijob.controller.write.pod_writes import PodWrites
+from dijob.controller.write.queue_writes import QueueWrites
 from dijob.core.actions import (
     Action,
     ChangePolicy,
@@ -29,9 +30,11 @@ from dijob.core.actions import (
     CreatePod,
     CreateScheduling,
     CreateShared,
+    CreateWorkload,
     DeleteJob,
     DeletePod,
     DeleteScheduling,
+    DeleteWorkload,
     EndPod,
     ForceDeletePod,
     OfEngine,
@@ -39,6 +42,7 @@ from dijob.core.actions import (
     PublishAddresses,
     ReleasePod,
     RemindPod,
+    ReportWorkload,
     SetReplicas,
 )
 from dijob.core.addresses import NO_LIST
@@ -70,6 +74,7 @@ class Actor:
         self._pods = children.pods
         self._writes = PodWrites(api, children.pods)
         self._engines = EngineWrites(api)
+        self._queues = QueueWrites(api, children.workloads)
         self._clock = clock
 
     async def carry_out(
@@ -98,6 +103,10 @@ class Actor:
                 return self.creator.create_shared(batch, action)
             case CreateScheduling() | ChangeScheduling() | DeleteScheduling():
                 return self._of_engine(batch, action)
+            case CreateWorkload():
+                return self.creator.create_workload(batch, action)
+            case ReportWorkload() | DeleteWorkload():
+                return self._queues.write(batch.job.metadata.namespace, action)
             case _:
                 return self._of_pod(batch, action)
 

@@ -11,27 +11,42 @@ import logging
 import secrets
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.controller.cache.children import Children
+from dijob.controller.cache.informer import Informer
 from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
-from dijob.core.actions import CreateScheduling, CreateShared, EngineObject
+from dijob.core.actions import (
+    AdmittedPods,
+    CreateScheduling,
+    CreateShared,
+    CreateWorkload,
+    EngineObject,
+)
 from dijob.core.members import GangMember
 from dijob.core.observed import rejections
 from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
 from dijob.core.render.pod import pod_manifest
-from dijob.core.render.scheduling import ENGINES, NO_MARKS, PodMarks, marks_of
+from dijob.core.render.scheduling import (
+    ENGINES,
+    NO_MARKS,
+    PodMarks,
+    kueue,
+    marks_of,
+    with_engine,
+)
 from dijob.kube.api import Api, Json, RequestError
-from dijob.kube.kinds import CHILDREN, PODS, SCHEDULING
+from dijob.kube.kinds import CHILDREN, PODS, SCHEDULING, WORKLOADS, ObjectKind
 from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-CREATED = CHILDREN | SCHEDULING
+CREATED = CHILDREN | SCHEDULING | {WORKLOADS.name: WORKLOADS}
 # The size of the random key of a pod's channel.
 KEY_BYTES = 18
 
@@ -87,8 +102,8 @@ class Creator:
         self, batch: Batch, members: Iterable[GangMember], group: EngineObject | None
     ) -> None:
         """Create pods one after the other, and stop at the first rejection."""
-        marks = marks_of(group.engine, group.name) if group else NO_MARKS
         for member in members:
+            marks = _marks(group, member)
             async with batch.permits:
                 # Another creation was rejected while this one waited for the semaphore.
                 if rejection := batch.refusal_of(member.name):
@@ -134,6 +149,10 @@ class Creator:
         if not await self._create(batch, manifest, whole=True):
             batch.memory.engine.forget(action.name)
 
+    async def create_workload(self, batch: Batch, action: CreateWorkload) -> None:
+        """Create the Workload with which the job waits in its queue."""
+        await self._create(batch, kueue.workload(batch.job, action.priority, self._options))
+
     async def _create(self, batch: Batch, manifest: Json, *, whole: bool = False) -> bool:
         """Create one child. Return whether the child exists now and belongs to the job. If not, the
         rejection has been noted, or the namespace is being deleted.
@@ -164,7 +183,7 @@ class Creator:
         if kind.name in SCHEDULING:
             batch.memory.engine.put(body)
         # The check is `is not None`, because an empty store is falsy.
-        if kind.view and (store := self._children.stores.get(kind.name)) is not None:
+        if kind.view and (store := self._store_of(kind)) is not None:
             store.put_created(kind.view(body))
         return True
 
@@ -216,9 +235,21 @@ class Creator:
         meta = {"uid": body["metadata"]["uid"], "resourceVersion": version, "labels": labels}
         return self._api.patch(path, {"metadata": meta}, whole=True)
 
+    def _store_of(self, kind: ObjectKind) -> Informer[Any] | None:
+        """Return the store of a kind; None if the operator does not watch it."""
+        of_queue = kind.name == WORKLOADS.name
+        return self._children.workloads if of_queue else self._children.stores.get(kind.name)
+
     def _note_absent(self, batch: Batch, member: GangMember) -> None:
         batch.memory.absent.add(member.name)
         batch.memory.unlabelled.discard(member.name)
         for view in self._children.pods.of(batch.job.metadata.owner_key):
             if view.name == member.name:
                 self._children.pods.drop(view.uid)
+
+
+def _marks(group: EngineObject | None, member: GangMember) -> PodMarks:
+    """Return what the pod of a member gets from the engine of its job."""
+    if isinstance(group, AdmittedPods):
+        return with_engine(group.marks_of(member), group.engine)
+    return marks_of(group.engine, group.name) if group else NO_MARKS

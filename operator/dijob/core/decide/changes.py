@@ -13,7 +13,9 @@ from dijob.core.actions import (
     ChangePolicy,
     ChangeScheduling,
     DeleteScheduling,
+    DeleteWorkload,
     PodAction,
+    ReportWorkload,
 )
 from dijob.core.decide.context import Context
 from dijob.core.observed.views import ApiRejection
@@ -23,13 +25,17 @@ Rejections = Mapping[str, ApiRejection]
 # The key for a status that the API server has not stored as written, because the installed CRD is
 # too old.
 STATUS = "patch dijob/status"
+# The changes to an object whose name and uid are part of the key.
+NAMED = (
+    PodAction | ChangePolicy | ChangeScheduling | DeleteScheduling | ReportWorkload | DeleteWorkload
+)
 
 
 def rejection_key(action: Action) -> str:
     """Return the key under which a rejection of this change is stored; "" for a creation."""
     return (
         f"{action.changes}/{action.name} {action.uid}"
-        if isinstance(action, PodAction | ChangePolicy | ChangeScheduling | DeleteScheduling)
+        if isinstance(action, NAMED)
         else action.changes
     )
 

@@ -15,6 +15,7 @@ from dijob.core.decide import (
     address_writes,
     completion,
     program_starts,
+    queueing,
     re_rendezvous,
     requeue,
     steps,
@@ -126,7 +127,8 @@ def _decide_clean_up(ctx: Context) -> JobDecision:
     """Decide about a job that has ended."""
     if ctx.job.paused:
         return JobDecision(ctx, ReportKind.OPTIONAL, requeue.at_next_resync)
-    return JobDecision(ctx, ReportKind.OPTIONAL, requeue.after_end, completion.clean_up(ctx))
+    actions = completion.clean_up(ctx) or queueing.end_actions(ctx)
+    return JobDecision(ctx, ReportKind.OPTIONAL, requeue.after_end, actions)
 
 
 def _decide_suspension(ctx: Context) -> JobDecision:
@@ -137,7 +139,11 @@ def _decide_suspension(ctx: Context) -> JobDecision:
     ctx = replace(ctx, next_status=suspension.next_status(ctx))
     if resumes:
         return JobDecision(ctx, ReportKind.OPTIONAL, requeue.at_once)
-    actions = (*steps.default_replicas(ctx), *suspension.delete_all_pods(ctx))
+    actions = (
+        *steps.default_replicas(ctx),
+        *suspension.delete_all_pods(ctx),
+        *steps.held_workload(ctx),
+    )
     return JobDecision(ctx, ReportKind.SUSPENSION, requeue.while_suspended, actions)
 
 

@@ -8,7 +8,7 @@ has missed an annotation.
 from collections.abc import Callable, Iterator
 
 from dijob.api.status import Status
-from dijob.core.decide import address_writes, completion, scheduling, steps
+from dijob.core.decide import address_writes, completion, queueing, scheduling, steps
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import seconds_until_force
 from dijob.core.facts import is_true, job_age, seconds_until_problem
@@ -24,6 +24,8 @@ RESYNC_SECONDS = 300.0
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # Seconds added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
+# The interval while a job waits until the Workloads have been listed, which takes less than a second.
+UNKNOWN_SECONDS = 1.0
 
 
 # Returns, for one branch of the plan, the seconds until the next reconciliation. The arguments are
@@ -49,8 +51,24 @@ def after_end(ctx: Context, status: Status) -> float:
 
 
 def while_suspended(ctx: Context, status: Status) -> float:
-    """Return the seconds until pods on lost nodes are force-deleted after their grace period."""
-    return _at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now))
+    """Return the seconds until pods on lost nodes are force-deleted after their grace period, or
+    until the Workload of a job with a queue is created or read.
+    """
+    waits = [_at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now)), *_queue_waits(ctx)]
+    return max(min(waits), 0.1)
+
+
+def _queue_waits(ctx: Context) -> Iterator[float]:
+    """Yield the seconds until the state of the job's queue is read again."""
+    seen = ctx.observed.queue
+    if not queueing.uses_queue(ctx) or ctx.job.spec.suspend:
+        return
+    if not seen.known:
+        yield UNKNOWN_SECONDS if seen.served else LOOK_AGAIN_SECONDS[1]
+    elif queueing.workload_is_missing(ctx):
+        yield max(steps.wait_to_make(ctx, queueing.workload_key(ctx)), UNKNOWN_SECONDS)
+    elif seen.read_in is not None:
+        yield max(seen.read_in, 0.0) + STAMPED_SECONDS
 
 
 def while_terminating(ctx: Context, status: Status) -> float:
@@ -125,6 +143,8 @@ def _service_waits(ctx: Context) -> Iterator[float]:
     ):
         if missing and (seconds := steps.wait_to_make(ctx, f"{kind}/{ctx.world.gang.job}")) > 0:
             yield seconds
+    if queueing.pods_wait(ctx):
+        yield from _queue_waits(ctx)
     if scheduling.object_is_missing(ctx):
         yield max(0.0, steps.wait_to_make(ctx, scheduling.object_key(ctx)))
     if not ctx.redis_is_ready:

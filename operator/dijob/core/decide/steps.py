@@ -17,7 +17,7 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, program_starts, scheduling
+from dijob.core.decide import address_writes, program_starts, queueing, scheduling
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.observed import creations
@@ -41,6 +41,7 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
         *address_writes.publish_peer_list(ctx),
         *_policy_actions(ctx),
         *_scheduling_actions(ctx),
+        *queueing.running_actions(ctx),
         *_create_and_delete_pods(ctx),
         *_shared_objects(ctx),
     )
@@ -76,6 +77,16 @@ def _scheduling_actions(ctx: Context) -> tuple[Action, ...]:
     return scheduling.object_actions(ctx, may_create)
 
 
+def held_workload(ctx: Context) -> tuple[Action, ...]:
+    """Create, release or delete the Workload of a job that is suspended, or that Kueue holds. The
+    suspension is stored first.
+    """
+    if not ctx.job.status.suspend_time:
+        return ()
+    missing = queueing.workload_is_missing(ctx)
+    return queueing.held_actions(ctx, missing and may_try(ctx, queueing.workload_key(ctx)))
+
+
 def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
     """Create missing pods, and delete pods that cannot be part of the next peer list."""
     world, rendezvous = ctx.world, ctx.rendezvous
@@ -91,7 +102,7 @@ def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
 
 def _create_pods(ctx: Context) -> tuple[Action, ...]:
     rendezvous, member = ctx.rendezvous, ctx.world.gang.member
-    group = scheduling.group_of_pods(ctx)
+    group = queueing.admitted_pods(ctx) or scheduling.group_of_pods(ctx)
     due = takewhile(lambda rank: wait_to_create(ctx, rank) <= 0, rendezvous.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         return (CreateInOrder(tuple(map(member, ranks)), group),)
@@ -146,7 +157,8 @@ def pods_wait_for_shared(ctx: Context) -> bool:
     of the job's engine (scheduling.py).
     """
     first = service_is_missing(ctx) and not ctx.observed.pods
-    return policy_is_missing(ctx) or first or scheduling.pods_wait(ctx)
+    engine = scheduling.pods_wait(ctx) or queueing.pods_wait(ctx)
+    return policy_is_missing(ctx) or first or engine
 
 
 def may_try(ctx: Context, key: str) -> bool:

@@ -8,7 +8,7 @@ only the pods show are stored before the pods are deleted. The peer list is then
 
 from dijob.api.status import Renewal, Status, format_time, parse_time
 from dijob.core.actions import Action
-from dijob.core.decide import scheduling
+from dijob.core.decide import queueing, scheduling
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods
 from dijob.core.members import compact_ranks
@@ -17,8 +17,11 @@ from dijob.core.membership.list_state import SUSPENDED
 
 
 def is_suspended(ctx: Context) -> bool:
-    """Whether the job is suspended, or was suspended and its old pods are still terminating."""
-    return ctx.job.spec.suspend or bool(ctx.job.status.suspend_time)
+    """Whether the job is suspended, or was suspended and its old pods are still terminating. A job
+    that Kueue does not admit is suspended, too.
+    """
+    stored = bool(ctx.job.status.suspend_time)
+    return ctx.job.spec.suspend or stored or queueing.is_held(ctx)
 
 
 def next_status(ctx: Context) -> Status:
@@ -50,10 +53,12 @@ def next_status(ctx: Context) -> Status:
 
 
 def can_resume(ctx: Context) -> bool:
-    """Whether the job can start again: it is no longer suspended, and has neither old pods nor an
-    old object of its engine.
+    """Whether the job can start again: it is no longer suspended, has neither old pods nor an old
+    object of its engine, and Kueue admits it if it has a queue.
     """
-    return not (ctx.job.spec.suspend or ctx.observed.all_pods) and scheduling.is_released(ctx)
+    if ctx.job.spec.suspend or ctx.observed.all_pods:
+        return False
+    return scheduling.is_released(ctx) and queueing.is_released(ctx)
 
 
 def delete_all_pods(ctx: Context) -> tuple[Action, ...]:

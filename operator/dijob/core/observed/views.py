@@ -14,6 +14,7 @@ from typing import Any
 from dijob.api.problems import Problem
 from dijob.core.addresses import ListCopy
 from dijob.core.observed.containers import Containers
+from dijob.core.observed.queue_views import QueueView
 from dijob.core.observed.termination import NOT_DELETED, Termination
 from dijob.names import Engine
 
@@ -373,7 +374,8 @@ class Observed:
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
     is about its NetworkPolicy, and `throttling` about writes that can wait. `scheduling` is the
-    job's engine, and the object of the engine as it was last read.
+    job's engine, and the object of the engine as it was last read. `queue` is what is known about
+    the job's queue, if its engine is Kueue.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -392,6 +394,7 @@ class Observed:
     isolation: Isolation = Isolation()
     throttling: Throttling = Throttling()
     scheduling: EngineView = EngineView()
+    queue: QueueView = QueueView()
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""

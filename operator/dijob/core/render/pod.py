@@ -87,6 +87,7 @@ def pod_manifest(
     )
     server.add_server_access(spec, main, options)
     spec |= marks.fields
+    marks.add_placement(spec)
     meta = metadata.of_pod(job, gang, member, template_hash(job))
     meta["labels"] |= marks.labels
     meta["annotations"] |= marks.annotations

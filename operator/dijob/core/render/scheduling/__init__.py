@@ -15,33 +15,53 @@ from dijob.core.render.scheduling import native
 from dijob.core.render.scheduling.row import NO_MARKS, EngineRow, PodMarks
 from dijob.names import Engine
 
-__all__ = ["ENGINES", "NO_MARKS", "EngineRow", "PodMarks", "engine_of", "marks_of", "object_name"]
+__all__ = [
+    "ENGINES",
+    "NO_MARKS",
+    "EngineRow",
+    "PodMarks",
+    "engine_of",
+    "marks_of",
+    "object_name",
+    "with_engine",
+]
 
 ENGINES: Final[dict[Engine, EngineRow]] = {
     Engine.NONE: EngineRow(),
     Engine.NATIVE: native.ROW,
+    # Its Workload is watched, so another module decides about it (core/decide/queueing.py).
+    Engine.KUEUE: EngineRow(),
 }
 _BY_NAME: Final = {str(engine): engine for engine in ENGINES}
 
 
-def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod]) -> Engine:
-    """Return the engine of the job's pods: the job's own, else the operator's default.
+def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = False) -> Engine:
+    """Return the engine of the job's pods: the job's own, else Kueue if the job names a queue and
+    the operator uses Kueue (`queues`), else the operator's default.
 
     While a job has pods, their engine stays. The default may change at a restart of the operator,
     and the first pod of a gang would wait forever for ranks that are not in it. A group in the
     template is the user's own.
     """
-    if any(one.pod.get("schedulingGroup") for one in job.pod_sets):
+    chosen = job.spec.scheduling.engine
+    if chosen is None and queues and names.KUEUE_QUEUE in job.metadata.labels:
+        chosen = Engine.KUEUE
+    own_group = any(one.pod.get("schedulingGroup") for one in job.pod_sets)
+    if own_group and chosen is not Engine.KUEUE:
         return Engine.NONE
     ours = [pod for pod in pods if not pod.made.foreign]
     if ours:
         return next((engine for pod in ours if (engine := _BY_NAME.get(pod.made.engine))), Engine.NONE)
-    return job.spec.scheduling.engine or default
+    return chosen or default
 
 
 def marks_of(engine: Engine, name: str) -> PodMarks:
     """Return what a pod gets that is created with this engine, whose object has this name."""
-    marks = ENGINES[engine].marks(name)
+    return with_engine(ENGINES[engine].marks(name), engine)
+
+
+def with_engine(marks: PodMarks, engine: Engine) -> PodMarks:
+    """Return the marks of a pod with the annotation that names its engine."""
     own = {names.ANNOTATION_ENGINE: engine.value}
     return replace(marks, annotations={**marks.annotations, **own})
 

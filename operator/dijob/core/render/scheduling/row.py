@@ -10,18 +10,34 @@ from typing import Any, Final
 
 from dijob.api.model import DIJob
 from dijob.core.options import Options
-from dijob.core.render.fields import Manifest
+from dijob.core.render.fields import Manifest, as_mapping, extend_list
 
 Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class PodMarks:
-    """What an engine adds to the pod of each rank: fields of its spec, labels and annotations."""
+    """What an engine adds to the pod of each rank: fields of its spec, labels and annotations,
+    entries of its nodeSelector, tolerations, and the names of scheduling gates.
+    """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    gates: tuple[str, ...] = ()
+
+    def add_placement(self, spec: Manifest) -> None:
+        """Add the nodeSelector, the tolerations and the gates to a pod's spec."""
+        if self.node_selector:
+            spec["nodeSelector"] = {**as_mapping(spec.get("nodeSelector")), **self.node_selector}
+        for name, added in (
+            ("tolerations", [dict(one) for one in self.tolerations]),
+            ("schedulingGates", [{"name": gate} for gate in self.gates]),
+        ):
+            if added:
+                spec[name] = extend_list(spec.get(name), *added)
 
 
 NO_MARKS: Final = PodMarks()

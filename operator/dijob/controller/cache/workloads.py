@@ -1,0 +1,54 @@
+"""The store of the Workloads that the operator creates for Kueue.
+
+It is apart from the stores of the other children, because a cluster may not serve Kueue's API, or
+may begin to serve it later. Then only the jobs that have a queue wait.
+"""
+
+import asyncio
+import logging
+
+from dijob.controller.cache.informer import Informer
+from dijob.core.observed.queue_views import Workload
+from dijob.core.observed.workloads import parse_workload
+from dijob.kube.api import Api, RequestError, Stream
+from dijob.kube.kinds import SELECTOR, WORKLOADS
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+# How often the operator checks whether the cluster serves Workloads by now.
+UNSERVED_SECONDS = 60.0
+
+
+class Workloads(Informer[Workload]):
+    """The Workloads. `served` and `problem` are about the last attempt to list them: whether the
+    cluster serves them, and the API error.
+    """
+
+    def __init__(self, namespaces: tuple[str, ...] = (), clock: Clock = SYSTEM) -> None:
+        paths = (WORKLOADS.path(name) for name in namespaces or ("",))
+        streams = tuple(Stream(path, SELECTOR) for path in paths)
+        super().__init__(WORKLOADS.plural, streams, parse_workload, clock)
+        for reflector in self.reflectors:
+            reflector.raises = (401, 403, 404)
+        self.served = True
+        self.problem = ""
+
+    async def run(self, api: Api) -> None:
+        """List and watch until canceled. If the cluster does not serve Workloads, or the operator
+        may not read them, try again once a minute.
+        """
+        while True:
+            runs = [asyncio.create_task(one.run(api)) for one in self.reflectors]
+            try:
+                await asyncio.gather(*runs)
+            except RequestError as error:
+                self.served, self.problem = not error.not_found, str(error)
+                log.warning("cannot watch %s, trying again in 60 s: %s", self.kind, error)
+            finally:
+                for run in runs:
+                    run.cancel()
+                await asyncio.gather(*runs, return_exceptions=True)
+            for reflector in self.reflectors:
+                reflector.synced.clear()
+            await asyncio.sleep(UNSERVED_SECONDS)

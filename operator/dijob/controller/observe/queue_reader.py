@@ -1,0 +1,164 @@
+"""Reads what a job with a queue needs besides its Workload: the number of its priority class, the
+ResourceFlavors that Kueue has assigned, and the state of its LocalQueue.
+
+These objects are not watched. A flavor is read when pods must be created, and a LocalQueue only for
+the message of a job that waits.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from dijob.api.model import DIJob
+from dijob.controller.cache.workloads import Workloads
+from dijob.core.backoff import doubled_wait
+from dijob.core.decide.queueing import admitted_size, missing_flavors
+from dijob.core.observed.queue_views import Flavor, LocalQueue, QueueView
+from dijob.core.observed.views import Pod
+from dijob.core.observed.workloads import parse_flavor, parse_queue
+from dijob.core.options import Options
+from dijob.core.render.scheduling import engine_of, kueue
+from dijob.kube.api import Api, RequestError
+from dijob.kube.kinds import FLAVORS, LOCAL_QUEUES, POD_PRIORITIES, WORKLOAD_PRIORITIES
+from dijob.names import Engine
+from dijob.process.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+# The time between two readings of a LocalQueue while its job waits.
+READ_AGAIN_SECONDS = (10.0, 300.0)
+# How long a flavor is remembered for all jobs. Administrators rarely change one.
+FLAVOR_SECONDS = 60.0
+
+
+@dataclass
+class QueueMemory:
+    """What is known about a job's queue. `view` is the newest view, as the plan uses it. `due` is
+    when the LocalQueue is read again (monotonic seconds), after `reads` readings in a row.
+    """
+
+    view: QueueView = field(default_factory=QueueView)
+    flavors: dict[str, Flavor] = field(default_factory=dict)
+    priority: int | None = None
+    priority_class: str = ""
+    unread: str = ""
+    local: LocalQueue | None = None
+    absent: bool = False
+    due: float = 0.0
+    reads: int = 0
+
+
+class QueueReader:
+    """Reads objects of Kueue into a QueueMemory. Without `workloads`, the operator does not use
+    Kueue.
+    """
+
+    def __init__(
+        self, api: Api, workloads: Workloads | None, options: Options, clock: Clock = SYSTEM
+    ) -> None:
+        self._api = api
+        self._workloads = workloads
+        self._options = options
+        self._clock = clock
+        # The flavors, with the times at which they must be read again.
+        self._flavors: dict[str, tuple[Flavor, float]] = {}
+
+    def admitted(self, job: DIJob, memory: QueueMemory) -> DIJob:
+        """Update the view of the job's queue. Return the job with the number of ranks that Kueue
+        has admitted.
+        """
+        store = self._workloads
+        if store is None:
+            return job
+        found = max(
+            store.of(job.metadata.owner_key),
+            key=lambda one: (not one.deleting, one.name == kueue.workload_name(job)),
+            default=None,
+        )
+        known = store.listed
+        memory.view = view = QueueView(
+            enabled=True,
+            served=store.served or known,
+            known=known,
+            workload=found,
+            unread=memory.unread if known else store.problem,
+            flavors=dict(memory.flavors),
+            priority=memory.priority,
+            local=memory.local,
+            absent=memory.absent,
+            digest=kueue.workload_digest(job) if found else "",
+            read_in=memory.due - self._clock.monotonic() if memory.due else None,
+        )
+        size = admitted_size(job, view)
+        if size >= job.spec.desired:
+            return job
+        memory.view = replace(view, held_back=job.spec.desired - size)
+        return job.resized(size)
+
+    async def read(self, job: DIJob, pods: Iterable[Pod], memory: QueueMemory) -> None:
+        """Read what is missing."""
+        view, store = memory.view, self._workloads
+        over = job.status.ended or job.metadata.deletion_timestamp or job.paused
+        if store is None or not view.known or over or job.spec.suspend:
+            return
+        pods = tuple(pods)
+        if engine_of(job, self._options.engine, pods, True) is not Engine.KUEUE:
+            return
+        memory.unread = ""
+        try:
+            if view.workload is None:
+                await self._read_priority(job, memory)
+            elif not view.workload.runs:
+                memory.flavors.clear()
+                await self._read_queue(job, memory)
+            else:
+                memory.reads, memory.due = 0, 0.0
+                if len(pods) < job.spec.desired:
+                    await self._read_flavors(job, memory)
+        except RequestError as error:
+            if error.status not in (401, 403, 404):
+                raise
+            memory.unread = error.message
+            self._set_due(memory)
+
+    async def _read_priority(self, job: DIJob, memory: QueueMemory) -> None:
+        reference = kueue.priority_reference(job, self._options)
+        name = f"{reference.get('kind')}/{reference.get('name')}"
+        if memory.priority is not None and name == memory.priority_class:
+            return
+        memory.priority = None
+        if not reference:
+            memory.priority, memory.priority_class = 0, name
+            return
+        own = reference["kind"] == WORKLOAD_PRIORITIES.name
+        kind = WORKLOAD_PRIORITIES if own else POD_PRIORITIES
+        body = await self._api.get(kind.path("", reference["name"]))
+        memory.priority, memory.priority_class = int(body.get("value") or 0), name
+
+    async def _read_flavors(self, job: DIJob, memory: QueueMemory) -> None:
+        admitted = memory.view.workload
+        assert admitted is not None
+        now = self._clock.monotonic()
+        for name in missing_flavors(admitted, memory.flavors):
+            known, until = self._flavors.get(name, (Flavor(), 0.0))
+            if until <= now:
+                known = parse_flavor(await self._api.get(FLAVORS.path("", name)))
+                self._flavors[name] = known, now + FLAVOR_SECONDS
+            memory.flavors[name] = known
+
+    async def _read_queue(self, job: DIJob, memory: QueueMemory) -> None:
+        if memory.due > self._clock.monotonic():
+            return
+        self._set_due(memory)
+        path = LOCAL_QUEUES.path(job.metadata.namespace, kueue.queue_name(job))
+        try:
+            memory.local, memory.absent = parse_queue(await self._api.get(path)), False
+        except RequestError as error:
+            if not error.not_found:
+                raise
+            memory.local, memory.absent = None, True
+
+    def _set_due(self, memory: QueueMemory) -> None:
+        memory.reads += 1
+        wait = doubled_wait(memory.reads, READ_AGAIN_SECONDS)
+        memory.due = self._clock.monotonic() + wait

@@ -1,0 +1,312 @@
+"""Decides about a job that Kueue admits: when it must wait, which Workload it needs, and what the
+operator reports to Kueue.
+
+Kueue decides when a job starts and when it must stop. A job that may not run is suspended in the
+same way as with spec.suspend, so that its programs stop gracefully and no failure is counted. The
+Workload is watched, and nothing about it is stored elsewhere, so an operator that restarts
+continues from the Workload alone.
+
+The order of the steps follows Kueue's own controllers (pkg/controller/jobframework/reconciler.go):
+the job stops, and when its pods are gone, the operator gives the reservation of quota back. Then
+Kueue puts the Workload into the queue again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dijob.api.model import DIJob
+from dijob.api.status import format_time, parse_time
+from dijob.core.actions import (
+    Action,
+    AdmittedPods,
+    CreateWorkload,
+    DeleteWorkload,
+    ReportWorkload,
+)
+from dijob.core.decide.context import Context
+from dijob.core.facts import is_true
+from dijob.core.members import parse_ranks
+from dijob.core.observed.queue_views import QueueView, Workload
+from dijob.core.render.scheduling import kueue
+from dijob.names import Engine
+from dijob.reasons import Succeeded
+
+# The reasons of an eviction after which Kueue puts the Workload into the queue at once. After the
+# others, Kueue itself does so when a back-off is over or the queue is active again.
+REQUEUED_AT_ONCE: Final = ("Preempted", "NodeFailures")
+# The message of a condition in Kueue has at most this many characters.
+MESSAGE_LIMIT: Final = 1024
+
+
+def uses_queue(ctx: Context) -> bool:
+    """Whether Kueue decides when the job runs."""
+    return ctx.observed.scheduling.engine is Engine.KUEUE
+
+
+def workload_key(ctx: Context) -> str:
+    """Return the key of the job's Workload, as in rejections."""
+    return f"workload/{kueue.workload_name(ctx.job)}"
+
+
+def is_held(ctx: Context) -> bool:
+    """Whether the job may not run, because Kueue has not admitted it, or has evicted it. While the
+    Workloads are not known, for example because the operator has just started, the job continues.
+    """
+    seen = ctx.observed.queue
+    if not uses_queue(ctx) or not seen.known:
+        return False
+    if seen.workload is None or not seen.workload.runs:
+        return True
+    # Between the creation of its Workload and its start, the job may have been edited.
+    begins = bool(ctx.job.status.suspend_time) and not ctx.observed.all_pods
+    return begins and is_outdated(seen)
+
+
+def is_released(ctx: Context) -> bool:
+    """Whether the queue does not prevent that a suspended job starts."""
+    if not uses_queue(ctx):
+        return True
+    return ctx.observed.queue.known and not is_held(ctx)
+
+
+def pods_wait(ctx: Context) -> bool:
+    """Whether pods must wait until it is known where Kueue wants them."""
+    return uses_queue(ctx) and _pod_marks(ctx) is None
+
+
+def admitted_pods(ctx: Context) -> AdmittedPods | None:
+    """Return what the pods of an admitted job get; None if Kueue does not admit the job."""
+    marks = _pod_marks(ctx)
+    admitted = ctx.observed.queue.workload
+    if not uses_queue(ctx) or marks is None or admitted is None:
+        return None
+    return AdmittedPods(Engine.KUEUE, admitted.name, marks)
+
+
+def missing_flavors(admitted: Workload, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the assigned flavors that have not been read yet."""
+    needed = (name for one in admitted.assigned.values() for name in one.flavors)
+    known = set(known)
+    return tuple(name for name in dict.fromkeys(needed) if name not in known)
+
+
+def _pod_marks(ctx: Context) -> Mapping[str, Any] | None:
+    seen, job = ctx.observed.queue, ctx.job
+    admitted = seen.workload
+    if admitted is None or not admitted.runs or missing_flavors(admitted, seen.flavors):
+        return None
+    names = {kueue.pod_set_name(one) for one in job.pod_sets}
+    if not names <= admitted.assigned.keys():
+        return None
+    return {one.name: kueue.pod_marks(job, one, admitted, seen.flavors) for one in job.pod_sets}
+
+
+# --- the Workload
+# -------------------------------------------------------------------------------------------------
+
+
+def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
+    """Return the actions about the Workload of a suspended job that has no pods left. `may_create`:
+    the back-off of its creation is over.
+    """
+    seen, found = ctx.observed.queue, ctx.observed.queue.workload
+    if not seen.known or ctx.observed.all_pods:
+        return ()
+    if ctx.job.spec.suspend or not uses_queue(ctx):
+        return _delete(found)
+    if found is None:
+        priority = seen.priority
+        wanted = may_create and priority is not None
+        new = CreateWorkload(kueue.workload_name(ctx.job), priority or 0)
+        return (new,) if wanted else ()
+    if is_outdated(seen):
+        return _delete(found)
+    if found.is_true("Evicted") and found.reserves:
+        return (_release(ctx, found),)
+    return ()
+
+
+def workload_is_missing(ctx: Context) -> bool:
+    """Whether the job needs a Workload and has none."""
+    seen = ctx.observed.queue
+    wanted = uses_queue(ctx) and not ctx.job.spec.suspend and not ctx.job.status.ended
+    return wanted and seen.known and seen.workload is None
+
+
+def is_outdated(seen: QueueView) -> bool:
+    """Whether the Workload was created from another version of the job. Kueue accepts no change to
+    the pod sets of a Workload that has been admitted, so the operator creates a new one.
+    """
+    found = seen.workload
+    return found is not None and (found.digest != seen.digest or found.is_true("Finished"))
+
+
+def running_actions(ctx: Context) -> tuple[Action, ...]:
+    """Report the state of a job that runs: whether its ranks are ready, and how many of them need
+    their quota no longer.
+    """
+    seen, found = ctx.observed.queue, ctx.observed.queue.workload
+    if not seen.known or found is None:
+        return ()
+    if not uses_queue(ctx):
+        return _delete(found)
+    if not found.runs or ctx.has_unstored_counts:
+        return ()
+    status: dict[str, Any] = {}
+    if changed := _ready_condition(ctx, found):
+        status["conditions"] = _with_conditions(ctx, found, changed)
+    if reclaimable := _reclaimable(ctx, found):
+        status["reclaimablePods"] = [
+            {"name": name, "count": count} for name, count in sorted(reclaimable.items())
+        ]
+    return (_report(found, ", ".join(status), status),) if status else ()
+
+
+def end_actions(ctx: Context) -> tuple[Action, ...]:
+    """Tell Kueue that the job has ended, once its pods have released their nodes."""
+    seen, found = ctx.observed.queue, ctx.observed.queue.workload
+    if not seen.known or found is None or found.deleting or found.is_true("Finished"):
+        return ()
+    if any((pod.deleting or pod.ending_soon) and not pod.finished for pod in ctx.observed.all_pods):
+        return ()
+    good = is_true(ctx.job.status, Succeeded)
+    reason = "Succeeded" if good else "Failed"
+    changed = {"Finished": ("True", reason, ctx.job.status.message or f"the job has {reason}")}
+    return (_report(found, "Finished", {"conditions": _with_conditions(ctx, found, changed)}),)
+
+
+def _delete(found: Workload | None) -> tuple[Action, ...]:
+    return (DeleteWorkload(found.name, found.uid),) if found and not found.deleting else ()
+
+
+def _report(found: Workload, what: str, status: Mapping[str, Any]) -> ReportWorkload:
+    return ReportWorkload(found.name, found.uid, found.version, what, status)
+
+
+# Maps the type of a condition to its new status, reason and message.
+Changes = Mapping[str, tuple[str, str, str]]
+
+
+def _release(ctx: Context, found: Workload) -> ReportWorkload:
+    """Return the report that gives the reservation of an evicted Workload back."""
+    evicted = found.condition("Evicted")
+    reason, message = str(evicted.get("reason")), str(evicted.get("message") or "")
+    requeued = "True" if reason in REQUEUED_AT_ONCE else "False"
+    changes = {
+        "Requeued": (requeued, reason, message),
+        "QuotaReserved": ("False", "Pending", message),
+        "Admitted": ("False", "NoReservation", "The workload has no reservation"),
+    }
+    if found.condition("PodsReady"):
+        changes["PodsReady"] = ("False", "WaitForStart", NOT_READY)
+    status: dict[str, Any] = {
+        "admission": None,
+        "conditions": _with_conditions(ctx, found, changes),
+    }
+    # Kueue counts how long a Workload with a limit has run in all its admissions.
+    since = parse_time(found.condition("Admitted").get("lastTransitionTime"))
+    if since is not None and found.is_true("Admitted"):
+        ran = max(0, int((ctx.now - since).total_seconds()))
+        status["accumulatedPastExecutionTimeSeconds"] = found.past_seconds + ran
+    return _report(found, "released", status)
+
+
+NOT_READY: Final = "Not all pods are ready or succeeded"
+
+
+def _ready_condition(ctx: Context, found: Workload) -> Changes:
+    """Return the change of PodsReady that is due; {} if none is. Kueue takes a missing condition as
+    False, so a job that has never been ready needs none.
+    """
+    before = found.condition("PodsReady")
+    if _is_ready(ctx) == (before.get("status") == "True"):
+        return {}
+    if before.get("status") == "True":
+        text = "At least one pod has failed, waiting for recovery"
+        return {"PodsReady": ("False", "WaitForRecovery", text)}
+    again = before.get("reason") in ("WaitForRecovery", "Recovered")
+    reason = "Recovered" if again else "Started"
+    text = "All pods reached readiness and the workload is running"
+    return {"PodsReady": ("True", reason, text)}
+
+
+def _is_ready(ctx: Context) -> bool:
+    """Whether all ranks of the peer list are Ready or have succeeded. A job that may run with fewer
+    ranks than desired is ready without the others.
+    """
+    world = ctx.world
+    pods = [world.pods.get(rank) for rank in world.unfinished]
+    return world.list_is_active and all(pod and pod.ready and not pod.deleting for pod in pods)
+
+
+def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
+    """Return, for each pod set, how many of its pods need their quota no longer: the ranks that
+    have succeeded, and those that the job has no more. {} if Kueue knows all of them. Kueue accepts
+    only larger numbers.
+    """
+    job, wanted = ctx.job, dict(found.reclaimable)
+    last = job.pod_sets[-1]
+    for one in job.pod_sets:
+        name = kueue.pod_set_name(one)
+        done = len(_succeeded_in(job, one.first, one.replicas))
+        removed = 0
+        if one is last:
+            # The pods of ranks that the job has no more may still hold their nodes.
+            alive = max((rank + 1 for rank in ctx.world.pods), default=0)
+            removed = found.assigned_count(name) - max(one.replicas, alive - one.first)
+        if (count := done + max(0, removed)) > wanted.get(name, 0):
+            wanted[name] = count
+    return wanted if wanted != dict(found.reclaimable) else {}
+
+
+def _succeeded_in(job: DIJob, first: int, size: int) -> frozenset[int]:
+    """Return the ranks of a pod set that have succeeded for good. With a gang restart, a loss also
+    restarts ranks that have succeeded.
+    """
+    if job.restart_scope == "Job" and job.spec.runtime.traits.fixed_membership:
+        return frozenset()
+    done = parse_ranks(job.status.succeeded_ranks or "")
+    return frozenset(rank for rank in done if first <= rank < first + size)
+
+
+def _with_conditions(ctx: Context, found: Workload, changes: Changes) -> list[dict[str, Any]]:
+    """Return all conditions of the Workload with these changes. A merge patch replaces the list as
+    a whole.
+    """
+    made = []
+    for type_, (status, reason, message) in changes.items():
+        before = found.condition(type_)
+        same = before.get("status") == status
+        made.append(
+            {
+                "type": type_,
+                "status": status,
+                "reason": reason,
+                "message": message[:MESSAGE_LIMIT],
+                "observedGeneration": found.generation,
+                "lastTransitionTime": before.get("lastTransitionTime")
+                if same
+                else format_time(ctx.now),
+            }
+        )
+    kept = (dict(one) for one in found.conditions if one.get("type") not in changes)
+    return [*kept, *made]
+
+
+# --- the size of the job
+# -------------------------------------------------------------------------------------------------
+
+
+def admitted_size(job: DIJob, seen: QueueView) -> int:
+    """Return how many ranks the job may have: the desired ones, but at most those that Kueue has
+    admitted. A rank that has given its quota back cannot return before the next admission.
+    """
+    found = seen.workload
+    if found is None or not found.runs:
+        return job.spec.desired
+    last = job.pod_sets[-1]
+    name = kueue.pod_set_name(last)
+    done = len(_succeeded_in(job, last.first, last.replicas))
+    given_back = found.reclaimable.get(name, 0) - done
+    most = found.assigned_count(name) - max(0, given_back)
+    return min(job.spec.desired, last.first + max(1, most))

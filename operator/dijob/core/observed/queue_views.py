@@ -1,0 +1,122 @@
+"""Frozen views of the objects of Kueue: the Workload of a job, and what the operator must read to
+start the job (workloads.py creates them from raw objects).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What Kueue has assigned to a pod set: the number of pods, the ResourceFlavors, and whether
+    Kueue chooses the nodes (topology-aware scheduling).
+    """
+
+    count: int
+    flavors: tuple[str, ...] = ()
+    by_topology: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The Workload of a job.
+
+    `digest` shows from what it was created (render/scheduling/kueue.py). `counts` and
+    `reclaimable` map the names of pod sets to numbers of pods. `assigned` maps them to their
+    assignments; {} without a quota reservation. `updates` are the podSetUpdates of its admission
+    checks. `past_seconds` is how long it ran in earlier admissions.
+    """
+
+    name: str
+    uid: str
+    owner: str
+    # A new version without other changes is no news.
+    version: str = field(default="", compare=False)
+    digest: str = ""
+    queue: str = ""
+    active: bool = True
+    deleting: bool = False
+    generation: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    assigned: Mapping[str, Assignment] = field(default_factory=dict)
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
+    updates: tuple[Body, ...] = ()
+    conditions: tuple[Body, ...] = ()
+    past_seconds: int = 0
+
+    def condition(self, type_: str) -> Body:
+        """Return the condition of this type; {} if there is none."""
+        return next((one for one in self.conditions if one.get("type") == type_), {})
+
+    def is_true(self, type_: str) -> bool:
+        """Whether the condition of this type is True."""
+        return self.condition(type_).get("status") == "True"
+
+    @property
+    def reserves(self) -> bool:
+        """Whether it has a reservation of quota."""
+        return self.is_true("QuotaReserved")
+
+    @property
+    def evicted(self) -> bool:
+        """Whether its job must stop."""
+        return not self.active or self.is_true("Evicted")
+
+    @property
+    def runs(self) -> bool:
+        """Whether its job may run."""
+        admitted = self.reserves and self.is_true("Admitted") and bool(self.assigned)
+        over = self.deleting or self.evicted or self.is_true("Finished")
+        return admitted and not over
+
+    def assigned_count(self, pod_set: str) -> int:
+        """Return the number of pods that the pod set may have."""
+        found = self.assigned.get(pod_set)
+        return self.counts.get(pod_set, 0) if found is None else found.count
+
+
+@dataclass(frozen=True)
+class Flavor:
+    """A ResourceFlavor: the labels of its nodes, and the tolerations of its taints."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Body, ...] = ()
+
+
+@dataclass(frozen=True)
+class LocalQueue:
+    """The job's LocalQueue: how many Workloads wait in it, and why it is not active ("": it is)."""
+
+    pending: int = 0
+    inactive: str = ""
+
+
+@dataclass(frozen=True)
+class QueueView:
+    """What is known about a job's queue.
+
+    `enabled`: the operator is configured to use Kueue. `served`: the cluster serves Kueue's API.
+    `known`: the Workloads have been listed, so `workload` is current (None: it does not exist).
+    `unread` is why an object that the job needs could not be read. `flavors` are the flavors that
+    have been read, and `priority` is the number that belongs to the job's priority class (None:
+    not read yet). `local` is the LocalQueue as it was last read (None: it was not read, or it does
+    not exist, as `absent` says). `digest` is the digest that the Workload should have. `held_back`
+    is how many ranks are desired in addition to those that Kueue has admitted. `read_in` is when
+    (seconds) the objects that are not watched are read again (None: never).
+    """
+
+    enabled: bool = False
+    served: bool = True
+    known: bool = False
+    workload: Workload | None = None
+    unread: str = ""
+    flavors: Mapping[str, Flavor] = field(default_factory=dict)
+    priority: int | None = None
+    local: LocalQueue | None = None
+    absent: bool = False
+    digest: str = ""
+    held_back: int = 0
+    read_in: float | None = None

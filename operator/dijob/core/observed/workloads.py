@@ -1,0 +1,63 @@
+"""Creates the views of Kueue's objects (kueue.x-k8s.io/v1beta2) from raw objects."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dijob import names
+from dijob.core.observed.parse import owner_of
+from dijob.core.observed.queue_views import Assignment, Flavor, LocalQueue, Workload
+
+Body = Mapping[str, Any]
+
+
+def parse_workload(body: Body) -> Workload:
+    """Return the view of a Workload."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    counts = {
+        str(one.get("name") or "main"): int(one.get("count", 1))
+        for one in spec.get("podSets") or ()
+    }
+    given = (status.get("admission") or {}).get("podSetAssignments") or ()
+    return Workload(
+        name=meta["name"],
+        uid=meta["uid"],
+        owner=owner_of(meta),
+        version=meta.get("resourceVersion") or "",
+        digest=(meta.get("annotations") or {}).get(names.ANNOTATION_WORKLOAD, ""),
+        queue=spec.get("queueName") or "",
+        active=spec.get("active") is not False,
+        deleting=bool(meta.get("deletionTimestamp")),
+        generation=meta.get("generation") or 0,
+        counts=counts,
+        assigned={one["name"]: _assignment(one, counts) for one in given},
+        reclaimable={one["name"]: one["count"] for one in status.get("reclaimablePods") or ()},
+        updates=tuple(
+            update
+            for check in status.get("admissionChecks") or ()
+            for update in check.get("podSetUpdates") or ()
+        ),
+        conditions=tuple(status.get("conditions") or ()),
+        past_seconds=status.get("accumulatedPastExecutionTimeSeconds") or 0,
+    )
+
+
+def parse_flavor(body: Body) -> Flavor:
+    """Return the view of a ResourceFlavor."""
+    spec = body.get("spec") or {}
+    return Flavor(spec.get("nodeLabels") or {}, tuple(spec.get("tolerations") or ()))
+
+
+def parse_queue(body: Body) -> LocalQueue:
+    """Return the view of a LocalQueue."""
+    status = body.get("status") or {}
+    active = next((c for c in status.get("conditions") or () if c.get("type") == "Active"), {})
+    why = "" if active.get("status") != "False" else str(active.get("message") or "")
+    return LocalQueue(int(status.get("pendingWorkloads") or 0), why)
+
+
+def _assignment(given: Body, counts: Mapping[str, int]) -> Assignment:
+    return Assignment(
+        count=int(given.get("count", counts.get(given["name"], 0))),
+        flavors=tuple(dict.fromkeys((given.get("flavors") or {}).values())),
+        by_topology=bool(given.get("topologyAssignment")),
+    )

@@ -1,0 +1,200 @@
+"""The engine Kueue: a Workload of kueue.x-k8s.io/v1beta2 for each job, which Kueue admits when its
+queue has quota for it.
+
+The Workload has one pod set for each task, so that Kueue can assign another flavor to each of them.
+Only the last one has a minimum, because only the last task of a job can change its size.
+
+Kueue reads the resources and the placement of the template. Commands, variables and probes are left
+out, because a Workload is copied into Kueue's memory, and a template can be large.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.numbers import parse_natural
+from dijob.api.pod_sets import PodSet
+from dijob.core.members import gang_of
+from dijob.core.observed.queue_views import Flavor, Workload
+from dijob.core.options import Options
+from dijob.core.render import metadata
+from dijob.core.render.fields import Manifest, objects_in
+from dijob.core.render.pod import pod_manifest
+from dijob.core.render.priority import priority_class
+from dijob.core.render.scheduling.row import PodMarks
+from dijob.names import TopologyMode
+
+API: Final = f"{names.KUEUE_GROUP}/v1beta2"
+KIND: Final = "Workload"
+PLURAL: Final = "workloads"
+# The name of the pod set of a job without tasks, as Kueue uses it for its own kinds.
+MAIN: Final = "main"
+POD_SET: Final = f"{names.KUEUE_GROUP}/podset"
+OF_WORKLOAD: Final = f"{names.KUEUE_GROUP}/workload"
+GATE: Final = f"{names.KUEUE_GROUP}/topology"
+TOPOLOGY: Final = {
+    f"{names.KUEUE_GROUP}/podset-required-topology": "required",
+    f"{names.KUEUE_GROUP}/podset-preferred-topology": "preferred",
+}
+UNCONSTRAINED: Final = f"{names.KUEUE_GROUP}/podset-unconstrained-topology"
+# The parts of a container that matter for its placement.
+CONTAINER_FIELDS: Final = ("name", "image", "resources", "restartPolicy", "ports", "volumeMounts")
+
+
+def queue_name(job: DIJob) -> str:
+    """Return the name of the job's LocalQueue; "" if it has none."""
+    return job.metadata.labels.get(names.KUEUE_QUEUE, "")
+
+
+def workload_name(job: DIJob) -> str:
+    """Return the name of the job's Workload. Names of Workloads of other kinds begin with the name
+    of their kind, too.
+    """
+    digest = hashlib.sha256(job.metadata.uid.encode()).hexdigest()[:5]
+    return f"dijob-{job.metadata.name}-{digest}"
+
+
+def workload_digest(job: DIJob) -> str:
+    """Return a digest of what the Workload is created from."""
+    given = (
+        job.fingerprint,
+        [one.replicas for one in job.pod_sets],
+        job.spec.min_replicas,
+        {key: job.metadata.labels.get(key) for key in _KEYS},
+        [_topology_request(job, one) for one in job.pod_sets],
+    )
+    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
+
+
+_KEYS: Final = (names.KUEUE_QUEUE, names.KUEUE_PRIORITY, names.KUEUE_SECONDS)
+
+
+def priority_reference(job: DIJob, options: Options) -> Manifest:
+    """Return the class that decides about the order of the queue: the one of the job's label, else
+    the priority class of its pods. {} if it has none.
+    """
+    if name := job.metadata.labels.get(names.KUEUE_PRIORITY):
+        return {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}
+    found = (priority_class(one.pod, job, options) for one in job.pod_sets)
+    if name := next(filter(None, found), ""):
+        return {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": name}
+    return {}
+
+
+def workload(job: DIJob, priority: int, options: Options) -> Manifest:
+    """Return the job's Workload. `priority` is the number of its priority class."""
+    spec: Manifest = {
+        "queueName": queue_name(job),
+        "podSets": [_pod_set(job, one, options) for one in job.pod_sets],
+        "priority": priority,
+    }
+    if found := priority_reference(job, options):
+        spec["priorityClassRef"] = found
+    seconds = parse_natural(job.metadata.labels.get(names.KUEUE_SECONDS, ""))
+    if seconds:
+        spec["maximumExecutionTimeSeconds"] = seconds
+    meta = metadata.of_service(job)
+    # The labels of the template are for pods.
+    common = {key: meta["labels"][key] for key in (names.MANAGED_BY, names.LABEL_JOB)}
+    meta["labels"] = {**common, f"{names.KUEUE_GROUP}/job-uid": job.metadata.uid}
+    meta |= {
+        "name": workload_name(job),
+        "annotations": {names.ANNOTATION_WORKLOAD: workload_digest(job)},
+    }
+    return {"apiVersion": API, "kind": KIND, "metadata": meta, "spec": spec}
+
+
+def pod_set_name(pod_set: PodSet) -> str:
+    """Return the name of a pod set in the Workload."""
+    return pod_set.name or MAIN
+
+
+def pod_marks(
+    job: DIJob, pod_set: PodSet, admitted: Workload, flavors: Mapping[str, Flavor]
+) -> PodMarks:
+    """Return what the pods of a pod set get from its admission: the nodes of the assigned flavors,
+    and the updates of the admission checks.
+    """
+    name = pod_set_name(pod_set)
+    given = admitted.assigned[name]
+    labels, annotations = {POD_SET: name}, {OF_WORKLOAD: admitted.name}
+    selector, tolerations = dict[str, str](), list[Mapping[str, Any]]()
+    for flavor in given.flavors:
+        selector |= flavors[flavor].labels
+        tolerations += flavors[flavor].tolerations
+    for update in admitted.updates:
+        if update.get("name") == name:
+            labels |= update.get("labels") or {}
+            annotations |= update.get("annotations") or {}
+            selector |= update.get("nodeSelector") or {}
+            tolerations += update.get("tolerations") or ()
+    gates: tuple[str, ...] = ()
+    if given.by_topology:
+        # Kueue removes the gate when it has chosen the node of the pod.
+        gates = (GATE,)
+        annotations |= _topology_annotation(job, pod_set)
+    unique = [one for at, one in enumerate(tolerations) if one not in tolerations[:at]]
+    return PodMarks(
+        labels=labels,
+        annotations=annotations,
+        node_selector=selector,
+        tolerations=tuple(unique),
+        gates=gates,
+    )
+
+
+def _topology_request(job: DIJob, pod_set: PodSet) -> Manifest:
+    """Return the topology that the pods of a pod set need, by the annotations of their template,
+    or by the job's field. {} if there is none.
+    """
+    given = pod_set.template.metadata.annotations or {}
+    for key, field in TOPOLOGY.items():
+        if value := given.get(key):
+            return {field: value}
+    if wanted := job.spec.scheduling.topology:
+        preferred = wanted.mode is TopologyMode.PREFERRED
+        return {"preferred" if preferred else "required": wanted.key}
+    return {}
+
+
+def _topology_annotation(job: DIJob, pod_set: PodSet) -> dict[str, str]:
+    """Return the annotation by which Kueue recognizes a pod whose node it chooses."""
+    request = _topology_request(job, pod_set)
+    found = {key: request[field] for key, field in TOPOLOGY.items() if field in request}
+    return found or {UNCONSTRAINED: "true"}
+
+
+def _pod_set(job: DIJob, pod_set: PodSet, options: Options) -> Manifest:
+    made: Manifest = {
+        "name": pod_set_name(pod_set),
+        "count": pod_set.replicas,
+        "template": _template(job, pod_set, options),
+    }
+    others = sum(one.replicas for one in job.pod_sets if one is not pod_set)
+    least = job.spec.minimum - others
+    if pod_set is job.pod_sets[-1] and 0 < least < pod_set.replicas:
+        made["minCount"] = least
+    if request := _topology_request(job, pod_set):
+        if not pod_set.name:
+            # Kueue then gives neighboring nodes to neighboring ranks.
+            request["podIndexLabel"] = names.LABEL_RANK
+        made["topologyRequest"] = request
+    return made
+
+
+def _template(job: DIJob, pod_set: PodSet, options: Options) -> Manifest:
+    member = gang_of(job).member(pod_set.first)
+    spec: Manifest = dict(pod_manifest(job, member, options)["spec"])
+    for field in ("hostname", "subdomain", "schedulingGroup"):
+        spec.pop(field, None)
+    for field in ("containers", "initContainers"):
+        spec[field] = [
+            {key: one[key] for key in CONTAINER_FIELDS if key in one}
+            for one in objects_in(spec.get(field))
+        ]
+    given = pod_set.template.metadata
+    meta = {"labels": given.labels, "annotations": given.annotations}
+    return {"metadata": {key: dict(value) for key, value in meta.items() if value}, "spec": spec}
