@@ -9,7 +9,13 @@ from dijob.kube import kinds
 Body = dict[str, Any]
 
 KINDS = {
-    kind.plural: (kind.version, kind.name) for kind in (*kinds.KINDS, *kinds.SCHEDULING.values())
+    kind.plural: (kind.version, kind.name)
+    for kind in (
+        *kinds.KINDS,
+        *kinds.SCHEDULING.values(),
+        *kinds.QUEUEING,
+        *kinds.QUEUEING_CLUSTER,
+    )
 }
 REASONS = {
     400: "BadRequest",

@@ -59,7 +59,9 @@ class Operator:
         self.wire = Wire(cluster.server, cluster.watches, line)
         self.api = self.wire.api(cluster.clock)
         told = options or Options()
-        self.children = Children.of(namespaces, cluster.clock, isolates=told.isolates)
+        self.children = Children.of(
+            namespaces, cluster.clock, isolates=told.isolates, queues=told.queues
+        )
         self.reconciler = Recorded(self.api, self.children, told)
         if told.launcher_delivery is Delivery.AUTO:
             self.reconciler.delivery.decide("1", "37")

@@ -81,6 +81,10 @@ OWN_GROUP_MESSAGE: Final = (
     "is set, but with the engine Native the operator creates the PodGroup: remove this field, or"
     " use spec.scheduling.engine: None"
 )
+NO_QUEUE_MESSAGE: Final = (
+    "is Kueue, but the job names no queue: set the DIJob's label kueue.x-k8s.io/queue-name to the"
+    " name of a LocalQueue"
+)
 PREFERRED_MESSAGE: Final = (
     "is Preferred, but the engine Native places all ranks in one topology domain, or waits: use"
     " Required, or remove spec.scheduling.topology"
@@ -270,6 +274,8 @@ def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
             "spec.scheduling.minAvailable",
             f"is {given.min_available}, but the job has at most {most} ranks: change one of them",
         )
+    if given.engine is Engine.KUEUE and not job.metadata.labels.get(names.KUEUE_QUEUE):
+        yield Problem("spec.scheduling.engine", NO_QUEUE_MESSAGE)
     if given.engine is not Engine.NATIVE:
         return
     for pod_set in job.pod_sets:

@@ -13,10 +13,15 @@ from dijob.api.model import DIJob
 from dijob.api.parts import TemplateMetadata
 from dijob.api.problems import Problem
 
+KUEUE: Final = "Kueue"
+ENABLE_KUEUE: Final = (
+    ", or let an administrator set the chart value scheduling.kueue, so that Kueue admits the job as"
+    " a whole"
+)
 # The programs that read keys of these domains, and of their subdomains, on pods.
 _DOMAINS: Final = {
     # Queues and schedulers.
-    "kueue.x-k8s.io": "Kueue",
+    names.KUEUE_GROUP: KUEUE,
     "volcano.sh": "Volcano",
     "yunikorn.apache.org": "YuniKorn",
     "kai.scheduler": "the KAI scheduler",
@@ -64,9 +69,9 @@ _KEYS: Final = {
 }
 
 
-def misplaced_key_warnings(job: DIJob) -> Iterator[Problem]:
+def misplaced_key_warnings(job: DIJob, *, queued: bool = False) -> Iterator[Problem]:
     """Yield a warning for each key of the DIJob that has an effect only on pods and is missing
-    there.
+    there. `queued`: the operator itself uses the keys of Kueue.
     """
     for field, given in (
         ("labels", job.metadata.labels),
@@ -79,11 +84,12 @@ def misplaced_key_warnings(job: DIJob) -> Iterator[Problem]:
                 for pod_set in job.pod_sets
                 if key not in _given_keys(pod_set.template.metadata, field)
             ]
-            if reader and places:
+            if reader and places and not (queued and reader == KUEUE):
                 yield Problem(
                     f"metadata.{field}",
                     f"{key} has no effect here, because {reader} reads it on pods, and pods get"
-                    f" their {field} from the template: put it into {' and '.join(places)}",
+                    f" their {field} from the template: put it into {' and '.join(places)}"
+                    f"{ENABLE_KUEUE if key == names.KUEUE_QUEUE else ''}",
                 )
 
 

@@ -16,17 +16,16 @@ from dijob.api.spec import Spec
 from dijob.names import Queue, Runtime
 
 
-def job_warnings(job: DIJob) -> tuple[Problem, ...]:
-    """Return all warnings about a job, without duplicates."""
+def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
+    """Return all warnings about a job, without duplicates. `queued`: Kueue admits it."""
     about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable_options)
     # Several tasks can have the same problem in a field of the job.
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
     variables = (*variable_problems(job), *variable_warnings(job))
-    return tuple(
-        dict.fromkeys((*bypass_problems(job), *misplaced_key_warnings(job), *variables, *found))
-    )
+    keys = misplaced_key_warnings(job, queued=queued)
+    return tuple(dict.fromkeys((*bypass_problems(job), *keys, *variables, *found)))
 
 
 def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:

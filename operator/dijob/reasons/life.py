@@ -15,8 +15,8 @@ _LOGS: Final = (
 
 
 class Suspended(Reason):
-    """Whether the job is suspended by `spec.suspend`. Present only if the job has ever been
-    suspended.
+    """Whether the job is suspended by `spec.suspend`, or held by its queue. Present only if the job
+    has ever been suspended.
     """
 
     Suspending = waiting(
@@ -27,6 +27,12 @@ class Suspended(Reason):
     Suspended = waiting(
         "the job has no pods",
         "set `spec.suspend` to false to resume the job",
+        status=True,
+        event=EventType.NORMAL,
+    )
+    Queued = waiting(
+        "the job has no pods, because Kueue has not admitted it, or has evicted it; see"
+        " GangScheduled",
         status=True,
         event=EventType.NORMAL,
     )

@@ -74,7 +74,7 @@ class Isolated(Reason):
 class GangScheduled(Reason):
     """Whether the job's engine (`spec.scheduling`) has given nodes to the ranks that must have them
     at the same time. Present only if the job has an engine. No pod is created before the engine's
-    object, such as a PodGroup.
+    object, such as a PodGroup. With the engine Kueue: whether Kueue has admitted the job.
     """
 
     NotServed = problem(
@@ -100,6 +100,25 @@ class GangScheduled(Reason):
         " the cluster serves the API at that time. Otherwise, do the same as for PodRejected and"
         " PodForbidden",
     )
+    QueueMissing = problem(
+        "the LocalQueue that the job's label names does not exist, or it is not active",
+        "create the LocalQueue, correct the label `kueue.x-k8s.io/queue-name`, or ask the"
+        " administrator of the queue",
+    )
+    NeverFits = problem(
+        "the job requests more than its queue can ever have; the message quotes Kueue",
+        "request less, lower `minReplicas`, or use another queue",
+    )
+    Deactivated = problem(
+        "the Workload of the job is deactivated, by an administrator or by Kueue (for example,"
+        " because the job exceeded its execution time). Kueue does not admit it again by itself",
+        "activate the Workload as the message says, or suspend and resume the job",
+    )
+    Queued = waiting("the job waits in its queue until Kueue admits it; the message quotes Kueue")
+    Evicted = waiting(
+        "Kueue has evicted the job, for example for a job with a higher priority. The job stops"
+        " gracefully, and waits in its queue again"
+    )
     Waiting = waiting("the scheduler has not placed the ranks yet")
     NoRoom = problem(
         "the cluster has no room for all ranks that must have nodes at the same time, so none of"
@@ -107,6 +126,11 @@ class GangScheduled(Reason):
         "add nodes, request less, or lower `minReplicas` or `spec.scheduling.minAvailable`",
     )
     Placed = good("enough ranks have nodes")
+    Admitted = good("Kueue has admitted the job")
+    AdmittedInPart = good(
+        "Kueue has admitted fewer ranks than `replicas`. The others wait until the job is suspended"
+        " and resumed"
+    )
     NotWanted = good("the job no longer has an engine")
     Suspended = suspended_entry()
     Finished = finished_entry()

@@ -194,7 +194,7 @@ def _release(ctx: Context, found: Workload) -> ReportWorkload:
     requeued = "True" if reason in REQUEUED_AT_ONCE else "False"
     changes = {
         "Requeued": (requeued, reason, message),
-        "QuotaReserved": ("False", "Pending", message),
+        "QuotaReserved": ("False", "PendingEvaluation", message),
         "Admitted": ("False", "NoReservation", "The workload has no reservation"),
     }
     if found.condition("PodsReady"):

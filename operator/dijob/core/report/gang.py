@@ -8,6 +8,7 @@ from dijob.core.facts import Fact, find_condition
 from dijob.core.observed import diagnose
 from dijob.core.observed.scheduling import IN_GROUP
 from dijob.core.observed.views import ApiRejection, RejectionCause
+from dijob.core.report.queueing import queue_facts
 from dijob.core.report.shared_objects import not_created
 from dijob.names import Engine
 from dijob.reasons import GangScheduled
@@ -20,6 +21,8 @@ def gang_facts(ctx: Context) -> list[Fact]:
         return [Fact(GangScheduled.NotWanted)] if known else []
     if ctx.job.status.ended or ctx.job.metadata.deletion_timestamp:
         return []
+    if ctx.observed.scheduling.engine is Engine.KUEUE:
+        return queue_facts(ctx)
     return [_object_fact(ctx) or _place_fact(ctx)]
 
 

@@ -18,6 +18,7 @@ from dijob.core.members import format_ranks
 from dijob.core.observed.containers import Containers
 from dijob.core.report.gang import gang_facts
 from dijob.core.report.shared_objects import shared_object_facts
+from dijob.names import Engine
 from dijob.reasons import (
     Invalid,
     LauncherBypassed,
@@ -72,7 +73,8 @@ def _warning_facts(ctx: Context) -> list[Fact]:
     """
     # LauncherBypassed is a condition of its own, because it can make a result worthless.
     alone = bypass_problems(ctx.job)
-    about = (*job_warnings(ctx.job), *ctx.observed.notes)
+    queued = ctx.observed.scheduling.engine is Engine.KUEUE
+    about = (*job_warnings(ctx.job, queued=queued), *ctx.observed.notes)
     others = [str(one) for one in about if one not in alone]
     otherwise = _reported_by(
         ctx, "passed arguments that conflict with the job", lambda containers: containers.otherwise

@@ -10,6 +10,7 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.termination import held_by
 from dijob.core.report import conditions
 from dijob.core.report.optional import optional_conditions
+from dijob.core.report.queueing import hold_message
 from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended, Terminating
 
 # Finalizers that the API server sets for the garbage collector; their names would explain nothing.
@@ -24,12 +25,12 @@ def suspension_facts(ctx: Context) -> list[Fact]:
     """
     left = ctx.observed.all_pods
     ending = f"; {diagnose.still_ending(left, ctx.now)}" if left else ""
-    message = (
-        f"{SUSPENDED}{ending}"
-        if ctx.job.spec.suspend
-        else f"the job resumes when its old pods are gone{ending}"
-    )
-    state = Suspended.Suspending if left else Suspended.Suspended
+    held = hold_message(ctx)
+    message = f"{held or 'the job resumes when its old pods are gone'}{ending}"
+    if ctx.job.spec.suspend:
+        message = f"{SUSPENDED}{ending}"
+    gone = Suspended.Queued if held else Suspended.Suspended
+    state = Suspended.Suspending if left else gone
     conditions = (
         PodsCreated.Suspended,
         AddressesReady.Suspended,

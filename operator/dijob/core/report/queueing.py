@@ -1,0 +1,125 @@
+"""Reports what a job with a queue waits for, in the words of Kueue."""
+
+from dijob.core.decide import queueing
+from dijob.core.decide.context import Context
+from dijob.core.facts import Fact
+from dijob.core.members import format_count
+from dijob.core.observed.queue_views import QueueView, Workload
+from dijob.core.render.scheduling import kueue
+from dijob.core.report.shared_objects import not_created
+from dijob.reasons import GangScheduled
+
+NOT_ENABLED = (
+    "the job has the engine Kueue, but this operator does not use Kueue, so no pod is created: set"
+    " the chart value scheduling.kueue, or suspend the job and set spec.scheduling.engine: None"
+)
+# Parts of messages about a request that is larger than the whole quota of the queue, and about one
+# that is only larger than the free quota. Kueue reports both, one for each flavor.
+TOO_LARGE, NOT_FREE = "> maximum capacity", "insufficient unused quota"
+
+
+def queue_facts(ctx: Context) -> list[Fact]:
+    """Return the condition about the job's queue."""
+    if ctx.job.status.ended or ctx.job.metadata.deletion_timestamp:
+        return []
+    if ctx.job.spec.suspend:
+        return [Fact(GangScheduled.Suspended, "the job is suspended, so it needs no quota")]
+    return [_queue_fact(ctx)]
+
+
+def hold_message(ctx: Context) -> str:
+    """Return what a job waits for that may not run; "" if Kueue does not hold the job."""
+    if ctx.job.spec.suspend or not (queueing.uses_queue(ctx) and queueing.is_held(ctx)):
+        return ""
+    return _queue_fact(ctx).message
+
+
+def _queue_fact(ctx: Context) -> Fact:
+    seen = ctx.observed.queue
+    found = seen.workload
+    if obstacle := _obstacle(ctx):
+        return obstacle
+    if found is None or not seen.known:
+        text = f"the job is about to be queued in {kueue.queue_name(ctx.job)}"
+        return Fact(GangScheduled.Queued, text)
+    if found.runs:
+        return _admission_fact(ctx, found)
+    if not found.active:
+        message = found.condition("Evicted").get("message") or "its spec.active is false"
+        text = (
+            f"the Workload {found.name} is deactivated ({message}): kubectl patch workload"
+            f" {found.name} --type=merge -p '{{\"spec\":{{\"active\":true}}}}', or suspend and"
+            " resume the job"
+        )
+        return Fact(GangScheduled.Deactivated, text)
+    if found.is_true("Evicted") and found.reserves:
+        evicted = found.condition("Evicted")
+        text = f"evicted by Kueue ({evicted.get('reason')}): {evicted.get('message')}"
+        return Fact(GangScheduled.Evicted, text)
+    return _waiting_fact(ctx, found)
+
+
+def _obstacle(ctx: Context) -> Fact | None:
+    """Return why the operator cannot queue the job; None if it can."""
+    seen = ctx.observed.queue
+    if not seen.enabled:
+        return Fact(GangScheduled.NotServed, NOT_ENABLED)
+    if not seen.served:
+        text = (
+            f"the cluster does not serve {kueue.KIND} of {kueue.API}, so the job cannot be queued"
+            " (kubectl api-resources --api-group=kueue.x-k8s.io shows what it serves): install"
+            " Kueue, or remove the label kueue.x-k8s.io/queue-name"
+        )
+        return Fact(GangScheduled.NotServed, text)
+    if seen.unread:
+        return Fact(GangScheduled.GroupRefused, seen.unread)
+    key = queueing.workload_key(ctx)
+    if seen.workload is None and (rejection := ctx.observed.rejections.get(key)):
+        return Fact(GangScheduled.GroupRefused, not_created(key, rejection))
+    reports = ("patch workload", "delete workload")
+    if refused := next(
+        (one for name, one in ctx.observed.rejections.items() if name.startswith(reports)), None
+    ):
+        return Fact(GangScheduled.GroupRefused, refused.message)
+    return None
+
+
+def _admission_fact(ctx: Context, found: Workload) -> Fact:
+    """Return that the job is admitted, and how many ranks it may have."""
+    queue, held = found.queue, ctx.observed.queue.held_back
+    if not held:
+        return Fact(GangScheduled.Admitted, f"admitted by the queue {queue}")
+    size = format_count(ctx.world.gang.size, "rank")
+    text = (
+        f"the queue {queue} has admitted {size}, and {held} more wait: Kueue admits more ranks only"
+        " after the job was suspended and resumed"
+    )
+    return Fact(GangScheduled.AdmittedInPart, text)
+
+
+def _waiting_fact(ctx: Context, found: Workload) -> Fact:
+    """Return why Kueue has not admitted the job yet."""
+    seen, queue = ctx.observed.queue, found.queue
+    if seen.absent:
+        space = ctx.job.metadata.namespace
+        text = (
+            f"the LocalQueue {queue} does not exist in namespace {space} (kubectl get localqueue"
+            f" -n {space}): create it, or correct the label kueue.x-k8s.io/queue-name"
+        )
+        return Fact(GangScheduled.QueueMissing, text)
+    if seen.local and seen.local.inactive:
+        text = f"the LocalQueue {queue} is not active: {seen.local.inactive}"
+        return Fact(GangScheduled.QueueMissing, text)
+    quota = found.condition("QuotaReserved")
+    if found.reserves:
+        waits = found.condition("Admitted").get("message") or "admission checks"
+        return Fact(GangScheduled.Queued, f"queued in {queue}: quota is reserved; {waits}")
+    text = f"queued in {queue}{_position(seen)}: {quota.get('message') or 'not evaluated yet'}"
+    if quota.get("reason") == "ExceedsMaxQuota" or (TOO_LARGE in text and NOT_FREE not in text):
+        return Fact(GangScheduled.NeverFits, text)
+    return Fact(GangScheduled.Queued, text)
+
+
+def _position(seen: QueueView) -> str:
+    others = seen.local.pending - 1 if seen.local else 0
+    return f" with {format_count(others, 'other workload')}" if others > 0 else ""

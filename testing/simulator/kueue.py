@@ -1,0 +1,187 @@
+"""A stand-in for Kueue: it admits Workloads while its quota has room, and evicts them.
+
+It implements what the operator depends on, as Kueue's own controllers do it
+(pkg/scheduler/scheduler.go, pkg/workload/evict): the conditions of a Workload, its admission, and
+the rules for changes to its status. `make kueue` runs the real Kueue.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dijob.api.status import format_time
+
+from simulator.cluster import NAMESPACE, Cluster
+from simulator.objects import Body, Selector, Target
+
+QUEUE = "team-a"
+LABEL = {"kueue.x-k8s.io/queue-name": QUEUE}
+
+
+@dataclass
+class Kueue:
+    """One queue with room for some pods, and the flavor that it assigns."""
+
+    cluster: Cluster
+    quota: int = 1_000_000
+    flavor: str = "default"
+    updates: tuple[Body, ...] = ()
+    stopped: bool = False
+    evictions: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        server = self.cluster.server
+        made: Body = {
+            "metadata": {"name": self.flavor, "namespace": ""},
+            "spec": {
+                "nodeLabels": {"pool": self.flavor},
+                "tolerations": [{"key": "pool", "operator": "Exists"}],
+            },
+        }
+        target = Target("resourceflavors", "", self.flavor)
+        if target not in server.objects:
+            server.put(target, made)
+            queue: Body = {"metadata": {"name": QUEUE, "namespace": NAMESPACE}, "status": {}}
+            server.put(Target("localqueues", NAMESPACE, QUEUE), queue)
+
+    def work(self) -> None:
+        """Admit the Workloads that fit, in the order of their priority and age."""
+        if self.stopped:
+            return
+        found = self.workloads()
+        for body in sorted(found, key=lambda one: -int(one["spec"].get("priority", 0))):
+            if is_true(body, "Finished") or body["spec"].get("active") is False:
+                continue
+            if is_true(body, "QuotaReserved") or condition(body, "Requeued") == "False":
+                continue
+            self._admit(body)
+
+    def workloads(self) -> list[Body]:
+        """Return all Workloads."""
+        return self.cluster.server.find(Selector(Target("workloads")))
+
+    def only(self) -> Body:
+        """Return the only Workload."""
+        (found,) = self.workloads()
+        return found
+
+    def used(self) -> int:
+        """Return how many pods have quota now."""
+        return sum(map(_quota_of, self.workloads()))
+
+    def evict(self, reason: str = "Preempted", name: str = "") -> None:
+        """Evict a Workload, which keeps its quota until its pods are gone."""
+        for body in self.workloads():
+            if is_true(body, "QuotaReserved") and name in ("", body["metadata"]["name"]):
+                self._set(body, {}, Evicted=("True", reason, "to make room for another workload"))
+
+    def activate(self, active: bool) -> None:
+        """Deactivate a Workload, or activate it again."""
+        body = self.only()
+        self.cluster.server.patch(_target(body), {"spec": {"active": active}})
+        if not active:
+            self.evict("Deactivated")
+        else:
+            self._set(self.only(), {}, Requeued=("True", "Reactivated", "reactivated"))
+
+    def requeue(self) -> None:
+        """End the back-off of an evicted Workload."""
+        for body in self.workloads():
+            if condition(body, "Requeued") == "False":
+                self._set(body, {}, Requeued=("True", "BackoffFinished", "the back-off is over"))
+
+    def _admit(self, body: Body) -> None:
+        free = self.quota - self.used()
+        sets = body["spec"]["podSets"]
+        wanted = sum(one["count"] for one in sets)
+        least = sum(one.get("minCount", one["count"]) for one in sets)
+        if least > free:
+            text = f"insufficient unused quota for pods in flavor {self.flavor}, more needed"
+            if condition(body, "QuotaReserved") != "False":
+                self._set(body, {}, QuotaReserved=("False", "WaitingForQuota", text))
+            return
+        missing = max(0, wanted - free)
+        assigned = [
+            {
+                "name": one["name"],
+                "flavors": {"cpu": self.flavor},
+                "count": one["count"] - (missing if "minCount" in one else 0),
+            }
+            for one in sets
+        ]
+        status: dict[str, Any] = {
+            "admission": {"clusterQueue": "cluster", "podSetAssignments": assigned}
+        }
+        if self.updates:
+            status["admissionChecks"] = [
+                {"name": "check", "state": "Ready", "podSetUpdates": list(self.updates)}
+            ]
+        self._set(
+            body,
+            status,
+            QuotaReserved=("True", "QuotaReserved", "reserved"),
+            Admitted=("True", "Admitted", "admitted"),
+            Evicted=("False", "QuotaReserved", "admitted again"),
+        )
+
+    def _set(self, body: Body, status: dict[str, Any], **changes: tuple[str, str, str]) -> None:
+        known = {one["type"]: one for one in (body.get("status") or {}).get("conditions") or ()}
+        now = format_time(self.cluster.clock.now())
+        for type_, (value, reason, message) in changes.items():
+            if type_ == "Evicted" and value == "False" and type_ not in known:
+                continue
+            known[type_] = {
+                "type": type_,
+                "status": value,
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": now,
+            }
+        patch = {"status": {**status, "conditions": list(known.values())}}
+        target = _target(body)
+        self.cluster.server.patch(Target(*_parts(target), "status"), patch)
+
+
+def condition(body: Body, type_: str) -> str:
+    """Return the status of a Workload's condition; "" if it has none."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return next((str(one["status"]) for one in conditions if one["type"] == type_), "")
+
+
+def is_true(body: Body, type_: str) -> bool:
+    """Whether a Workload's condition is True."""
+    return condition(body, type_) == "True"
+
+
+def check_status(before: Body, after: Body) -> None:
+    """Check a change by the operator against the rules of Kueue's webhook."""
+    old, new = before.get("status") or {}, after.get("status") or {}
+    if is_true(before, "QuotaReserved") and is_true(after, "QuotaReserved"):
+        assert old.get("admission") == new.get("admission"), "the admission has changed"
+        counts = {one["name"]: one["count"] for one in new.get("reclaimablePods") or ()}
+        for one in old.get("reclaimablePods") or ():
+            assert counts.get(one["name"], -1) >= one["count"], "reclaimablePods has decreased"
+    if is_true(after, "QuotaReserved"):
+        assert new.get("admission"), "a reservation without an admission"
+    else:
+        assert not new.get("admission"), "an admission without a reservation"
+    sizes = {one["name"]: one["count"] for one in after["spec"]["podSets"]}
+    for one in new.get("reclaimablePods") or ():
+        assert one["count"] <= sizes[one["name"]], "more reclaimable pods than the pod set has"
+
+
+def _quota_of(body: Body) -> int:
+    if not is_true(body, "QuotaReserved") or is_true(body, "Finished"):
+        return 0
+    status = body["status"]
+    back = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
+    given = status["admission"]["podSetAssignments"]
+    return sum(max(0, int(one["count"]) - back.get(one["name"], 0)) for one in given)
+
+
+def _target(body: Body) -> Target:
+    meta = body["metadata"]
+    return Target("workloads", meta["namespace"], meta["name"])
+
+
+def _parts(target: Target) -> tuple[str, str, str]:
+    return target.plural, target.namespace, target.name
