@@ -78,7 +78,7 @@ ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 ANNOTATION_ENGINE: Final = f"{GROUP}/scheduling-engine"
 # On a Workload of Kueue: a digest of what it was created from.
 ANNOTATION_WORKLOAD: Final = f"{GROUP}/workload-digest"
-# Labels of Kueue on the DIJob: the LocalQueue, the WorkloadPriorityClass, and how long (seconds) the
+# Labels of Kueue on the DIJob: the LocalQueue, the WorkloadPriorityClass, and how many seconds the
 # job may run (pkg/controller/constants in Kueue's source).
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_QUEUE: Final = f"{KUEUE_GROUP}/queue-name"

@@ -197,7 +197,7 @@ class Cluster:
 
 class Nodes:
     """The scheduler and all kubelets, with `room` for some pods. `started` is called for each
-    process that starts.
+    process that starts, and `queue` before each round.
     """
 
     def __init__(
@@ -209,9 +209,11 @@ class Nodes:
         self.ips = 0  # number of addresses assigned so far
         self._cluster = cluster
         self._started = started
+        self.queue: Callable[[], None] = lambda: None
 
     def work(self) -> None:
         """Run one round of the scheduler, the kubelets and the garbage collector."""
+        self.queue()
         self._cluster.collect()
         for pod in list(self._cluster.pods.values()):
             if not pod.silent and pod.uid in self._cluster.pods:

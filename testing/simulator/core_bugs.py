@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from dijob.core import plan
 from dijob.core.addresses import AddressList
-from dijob.core.decide import address_writes, completion, re_rendezvous, scheduling, suspension
+from dijob.core.decide import (
+    address_writes,
+    completion,
+    queueing,
+    re_rendezvous,
+    scheduling,
+    suspension,
+)
 from dijob.core.decide.context import Context, build_context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
@@ -17,6 +24,7 @@ from dijob.core.membership import address_list, failures, gang_restart, losses, 
 from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse, sandbox
+from dijob.core.observed.queue_views import Workload
 from dijob.core.observed.views import Observed
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -223,3 +231,15 @@ def a_restarted_program_is_assumed_to_have_had_no_list(patch: pytest.MonkeyPatch
 
 def a_gang_counts_succeeded_ranks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scheduling, "needed_count", lambda ctx: ctx.world.gang.minimum)
+
+
+def quota_is_given_back_before_the_pods_are_gone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queueing, "_has_pods", lambda ctx: False)
+
+
+def evictions_by_the_queue_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Workload, "evicted", False)
+
+
+def the_quota_of_a_running_sidecar_is_given_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queueing, "_is_gone", lambda ctx, rank: True)

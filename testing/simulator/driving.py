@@ -63,6 +63,8 @@ class Driven(Watched):
         twin.operator.wire.dead = True
         twin.line.calls = self.line.calls[:-1]
         twin.nodes.room, twin.nodes.ips = self.nodes.room, self.nodes.ips
+        if self.kueue is not None and twin.kueue is not None:
+            twin.kueue.quota = self.kueue.quota
         twin.patience, twin.most = self.patience, self.most
         twin.exact, twin.before = self.exact, self.before
         twin.lists, twin.charged, twin.met = dict(self.lists), dict(self.charged), dict(self.met)
@@ -150,6 +152,8 @@ class Driven(Watched):
         self.hears(True)
         quiet, seconds, passes = 0.0, ROUND_SECONDS, self.operator.passes
         for _ in range(ROUNDS):
+            if self.kueue is not None:
+                self.kueue.recover()
             before, since = (self.cluster.server.version, self.operator), self.cluster.loop.time()
             self.nodes.work()
             self.goes_on(Faults(), seconds)

@@ -24,6 +24,14 @@ class Watched(Judged):
         assert len({pod.rank for pod in self.pods()}) == len(self.pods())
 
     @invariant()
+    def pods_have_quota(self) -> None:
+        """The pods of a job with a queue never use more quota than Kueue has given."""
+        if self.kueue is None or not self.kueue.workloads():
+            return  # somebody has deleted the Workload
+        live = [pod.name for pod in self.pods() if not pod.done]
+        assert len(live) <= self.kueue.used() or self.job.status.ended, live
+
+    @invariant()
     def status_only_grows(self) -> None:
         old, new = self.before, self.job.status
         for field in ("list_number", "restarts", "renewals"):
@@ -110,6 +118,7 @@ class Watched(Judged):
         """Check the invariants, for tests that do not use Hypothesis."""
         self.a_deadline_comes_in_time()
         self.no_more_pods_than_wished()
+        self.pods_have_quota()
         self.status_only_grows()
         self.nothing_is_charged_that_was_no_failure()
         self.one_number_means_one_list()
@@ -156,6 +165,8 @@ class Watched(Judged):
             size = min(
                 size, status.address_list.size
             )  # no rank joins a job that is nearly finished
+        if self.kueue is not None:
+            size = min(size, self.kueue.bound(parse_ranks(status.succeeded_ranks)))
         waiting = [rank for rank in range(size) if rank not in parse_ranks(status.succeeded_ranks)]
         processes = {process.rank: process for process in self.cluster.processes}
         assert is_true(status, Running), status

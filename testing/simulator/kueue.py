@@ -5,7 +5,7 @@ It implements what the operator depends on, as Kueue's own controllers do it
 the rules for changes to its status. `make kueue` runs the real Kueue.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dijob.api.status import format_time
@@ -26,7 +26,6 @@ class Kueue:
     flavor: str = "default"
     updates: tuple[Body, ...] = ()
     stopped: bool = False
-    evictions: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         server = self.cluster.server
@@ -45,7 +44,7 @@ class Kueue:
 
     def work(self) -> None:
         """Admit the Workloads that fit, in the order of their priority and age."""
-        if self.stopped:
+        if self.stopped:  # Kueue itself is down
             return
         found = self.workloads()
         for body in sorted(found, key=lambda one: -int(one["spec"].get("priority", 0))):
@@ -68,6 +67,15 @@ class Kueue:
         """Return how many pods have quota now."""
         return sum(map(_quota_of, self.workloads()))
 
+    def bound(self, succeeded: frozenset[int]) -> int:
+        """Return how many ranks the job without tasks may have, of which some have succeeded."""
+        status = self.only()["status"]
+        (given,) = status["admission"]["podSetAssignments"]
+        back = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
+        size = int(given["count"])
+        done = sum(rank < size for rank in succeeded)
+        return size - max(0, back.get(given["name"], 0) - done)
+
     def evict(self, reason: str = "Preempted", name: str = "") -> None:
         """Evict a Workload, which keeps its quota until its pods are gone."""
         for body in self.workloads():
@@ -88,6 +96,13 @@ class Kueue:
         for body in self.workloads():
             if condition(body, "Requeued") == "False":
                 self._set(body, {}, Requeued=("True", "BackoffFinished", "the back-off is over"))
+
+    def recover(self) -> None:
+        """Let nothing prevent an admission any more."""
+        for body in self.workloads():
+            if body["spec"].get("active") is False:
+                self.activate(True)
+        self.requeue()
 
     def _admit(self, body: Body) -> None:
         free = self.quota - self.used()

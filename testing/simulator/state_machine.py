@@ -16,6 +16,7 @@ from simulator.cluster import Cluster
 from simulator.connection import Fault
 from simulator.driving import PLENTY, ROUND_SECONDS, Driven, Faults
 from simulator.kubelet import SimPod
+from simulator.kueue import LABEL
 from simulator.pod_actions import FATE, FORGERY, KUBELET, Deed
 from simulator.virtual import VirtualLoop
 
@@ -40,12 +41,18 @@ EXTRAS: dict[str, Body] = {
     "redis": {"messageQueue": {"type": "redis"}},
     "gang": {"scheduling": {"engine": "Native"}},
     "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
+    "queue": {"queue": True},
+    "torch queue": {**TORCH, "queue": True},
     "torch": TORCH,
     "torch, failures cost nothing": {
         **TORCH,
         "failurePolicy": {"rules": [{"action": "Ignore"}]},
     },
 }
+# What Kueue, or its administrator, does to the Workload of a job.
+EVICT, TIMEOUT = "is evicted by its queue", "is evicted by its queue for a while"
+DEACTIVATE, ACTIVATE = "its Workload is deactivated", "its Workload is activated"
+UNQUEUE = "its Workload is deleted"
 INDEX = st.integers(0, 3)
 FAULTS = st.builds(
     Faults,
@@ -108,7 +115,11 @@ class Chaos(Driven):
         apply only to a job that runs.
         """
         delivery = Delivery.AUTO if no_mount[0] else Delivery.INIT_CONTAINER
-        self.options = Options(channel="operator:1" if channel else "", launcher_delivery=delivery)
+        more = dict(EXTRAS[extra])
+        queued = bool(more.pop("queue", False))
+        self.options = Options(
+            channel="operator:1" if channel else "", launcher_delivery=delivery, queues=queued
+        )
         # Without the launcher, the command itself must tell the program that it has peers.
         joins = [] if launcher is Launcher.AUTO else ["--platform", "k8s"]
         pod: Body = {
@@ -130,9 +141,10 @@ class Chaos(Driven):
         }
         spec |= {} if size == 4 else {"replicas": size}
         cluster = Cluster(VirtualLoop())
-        cluster.apply(
-            in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | EXTRAS[extra])
-        )
+        made = in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | more)
+        if queued:
+            made = {**made, "metadata": {**made["metadata"], "labels": LABEL}}
+        cluster.apply(made)
         cluster.channel_blocked = blocked
         cluster.no_mount = no_mount
         self.watch(cluster)
@@ -225,6 +237,19 @@ class Chaos(Driven):
     def user_suspends(self, suspend: bool) -> None:
         if not self.cluster.gone():
             self.cluster.edit(suspend=suspend)
+
+    @rule(how=st.sampled_from([EVICT, TIMEOUT, DEACTIVATE, ACTIVATE, UNQUEUE]))
+    def queue_decides(self, how: str) -> None:
+        """Let Kueue, or its administrator, do something to the job's Workload."""
+        kueue = self.kueue
+        if kueue is None or len(kueue.workloads()) != 1:
+            return
+        if how == UNQUEUE:
+            self.cluster.remove("workloads", kueue.only()["metadata"]["name"])
+        elif how in (EVICT, TIMEOUT):
+            kueue.evict("Preempted" if how == EVICT else "PodsReadyTimeout")
+        else:
+            kueue.activate(how == ACTIVATE)
 
     @rule(room=st.sampled_from([4, 3, 2, 0]))
     def room_changes(self, room: int) -> None:

@@ -8,7 +8,14 @@ from typing import Any
 from dijob.names import CleanPodPolicy, ServicePolicy
 
 from simulator.driving import ROUND_SECONDS, Faults
-from simulator.state_machine import Chaos
+from simulator.state_machine import (
+    ACTIVATE,
+    DEACTIVATE,
+    EVICT,
+    TIMEOUT,
+    UNQUEUE,
+    Chaos,
+)
 
 # Rounds until a job runs: created, scheduled with lists, started, Ready, status and Service
 # written.
@@ -26,6 +33,8 @@ SUSPEND, RESUME, TIME = "is suspended", "is resumed", "seconds pass"
 SERVER = "loses its Redis server"
 # Ranks above the minimum are added one after the other.
 ELASTIC_TO_RUN = TO_RUN + 2
+# A job with a queue is admitted first.
+QUEUED_TO_RUN = TO_RUN + 3
 STORIES: dict[str, tuple[Step, ...]] = {
     "starts": (),
     "pod deleted by hand": ((TO_RUN, "is deleted by hand", 1),),
@@ -156,6 +165,41 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         "gang",
         ((ELASTIC_TO_RUN, SCALE, 2), (1, "is deleted by hand", 0)),
     ),
+    "a queued job starts": ("queue", ()),
+    "a queued job loses a rank": ("queue", ((QUEUED_TO_RUN, "is deleted by hand", 1),)),
+    "a queued job is evicted": ("queue", ((QUEUED_TO_RUN, EVICT, 0),)),
+    "a queued job is evicted for a while": ("queue", ((QUEUED_TO_RUN, TIMEOUT, 0),)),
+    "a queued job is evicted before its first list": ("queue", ((3, EVICT, 0),)),
+    "a queued job is evicted after a success": (
+        "queue",
+        ((QUEUED_TO_RUN, "succeeds", 1), (1, TIME, 5), (0, EVICT, 0)),
+    ),
+    "a queued job crashes while it is evicted": (
+        "queue",
+        ((QUEUED_TO_RUN, "main crashes", 1), (0, EVICT, 0)),
+    ),
+    "a queued torch job is evicted after a success": (
+        "torch queue",
+        ((QUEUED_TO_RUN, "succeeds", 1), (1, EVICT, 0)),
+    ),
+    "a queued torch job loses a rank": (
+        "torch queue",
+        ((QUEUED_TO_RUN, "succeeds", 0), (1, TIME, 5), (0, "is deleted by hand", 1)),
+    ),
+    "a queued job is deactivated": (
+        "queue",
+        ((QUEUED_TO_RUN, DEACTIVATE, 0), (3, ACTIVATE, 0)),
+    ),
+    "a queued job loses its Workload": ("queue", ((QUEUED_TO_RUN, UNQUEUE, 0),)),
+    "a queued job is suspended and resumed": (
+        "queue",
+        ((QUEUED_TO_RUN, SUSPEND, 0), (3, RESUME, 0)),
+    ),
+    "a queued job is suspended while it is evicted": (
+        "queue",
+        ((QUEUED_TO_RUN, EVICT, 0), (1, SUSPEND, 0), (2, RESUME, 0)),
+    ),
+    "a queued job shrinks": ("queue", ((QUEUED_TO_RUN + 2, SCALE, 2),)),
     "the time to live ends": (
         "a time to live",
         ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
@@ -256,6 +300,8 @@ def step(chaos: Chaos, deed: str, index: int) -> None:
         chaos.goes_on(Faults(), ROUND_SECONDS)
     elif deed == SCALE:
         chaos.user_scales(index)
+    elif deed in (EVICT, TIMEOUT, DEACTIVATE, ACTIVATE, UNQUEUE):
+        chaos.queue_decides(deed)
     elif deed in (SUSPEND, RESUME):
         chaos.user_suspends(deed == SUSPEND)
     elif deed == SERVER:

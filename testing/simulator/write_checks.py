@@ -23,6 +23,7 @@ from simulator.cluster import Cluster, Nodes
 from simulator.connection import Line, Request
 from simulator.containers import Process
 from simulator.kubelet import SimPod
+from simulator.kueue import Kueue, check_status, is_true
 from simulator.objects import merged
 from simulator.operator_process import Operator
 
@@ -47,6 +48,9 @@ class Judged(RuleBasedStateMachine):
         self.nodes = Nodes(cluster, self.process_starts)
         self.line = Line(self.check_write)
         self.operator = Operator(cluster, self.line, options=self.options)
+        self.kueue = Kueue(cluster) if self.options.queues else None
+        if self.kueue is not None:
+            self.nodes.queue = self.kueue.work
         self.policy = self.job.spec.clean_pod_policy
         self.most = self.job.spec.desired
         self.exact = True
@@ -125,13 +129,22 @@ class Judged(RuleBasedStateMachine):
                 self.check_status(request)
             return
         assert method == "POST" or self.is_ours(request), request
-        if status.ended:
+        if target.plural == "workloads":
+            self.check_workload(request, status)
+        elif status.ended:
             self.check_clean_up(request)
-        elif target.plural == "podgroups":
+        else:
+            self.check_child(request, status)
+
+    def check_child(self, request: Request, status: Status) -> None:
+        """Check a write of an object of a job that has not ended."""
+        method, target = request.method, request.target
+        if target.plural == "podgroups":
             self.check_group(request)
         elif method == "POST" and target.plural == "pods":
             self.check_creation(request.body["metadata"]["name"], status)
             self.check_member(request.body)
+            self.check_admitted(request.body["metadata"]["name"])
         elif method == "DELETE":
             self.check_deletion(request, status)
         else:
@@ -176,6 +189,33 @@ class Judged(RuleBasedStateMachine):
         """Check that the PodGroup of a job that can have pods is not deleted."""
         suspended = self.operator.job().spec.suspend or self.job.status.suspend_time
         assert request.method != "DELETE" or (suspended and not self.pods()), request
+
+    def check_workload(self, request: Request, status: Status) -> None:
+        """Check a write of the job's Workload: quota is given back only when no pod uses it."""
+        target = request.target
+        found = self.cluster.server.objects.get(target.whole)
+        if request.method == "POST":
+            assert status.suspend_time, request
+            assert not self.pods(), request
+        elif request.method == "DELETE":
+            assert not self.pods() or self.job.status.ended, request
+        elif found is not None:
+            version = request.body["metadata"]["resourceVersion"]
+            if version != found["metadata"]["resourceVersion"]:
+                return  # a conflict
+            after = merged(found, {"status": request.body["status"]})
+            check_status(found, after)
+            if is_true(found, "QuotaReserved") and not is_true(after, "QuotaReserved"):
+                assert not self.pods(), request
+                assert is_true(found, "Evicted"), found
+            if is_true(after, "Finished") and not is_true(found, "Finished"):
+                assert status.ended, request
+
+    def check_admitted(self, name: str) -> None:
+        """Check that a rank of a job with a queue gets a pod only if its Workload has quota."""
+        if self.kueue is None or self.gang.rank_of(name) < 0:
+            return
+        assert all(is_true(one, "QuotaReserved") for one in self.kueue.workloads()), name
 
     def check_member(self, pod: Mapping[str, Any]) -> None:
         """Check that a new pod of a gang can be placed: its PodGroup does not wait for more pods

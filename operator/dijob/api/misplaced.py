@@ -15,8 +15,8 @@ from dijob.api.problems import Problem
 
 KUEUE: Final = "Kueue"
 ENABLE_KUEUE: Final = (
-    ", or let an administrator set the chart value scheduling.kueue, so that Kueue admits the job as"
-    " a whole"
+    ", or let an administrator set the chart value scheduling.kueue, so that Kueue admits the job"
+    " as a whole"
 )
 # The programs that read keys of these domains, and of their subdomains, on pods.
 _DOMAINS: Final = {

@@ -186,9 +186,9 @@ class Scheduling(Written):
     """Native: the scheduler of Kubernetes 1.37 or later places at least minAvailable ranks at the
     same time, or none (a PodGroup of scheduling.k8s.io/v1beta1, which the cluster must serve).
     Kueue: the queue in the label kueue.x-k8s.io/queue-name admits the job (the chart value
-    scheduling.kueue must be true).
-    None: each pod is scheduled on its own. Defaults to Kueue if the job has that label and the
-    operator uses Kueue, else to the operator's engine (the chart value scheduling.engine, None). If the template has its own schedulingGroup, the default is None."""
+    scheduling.kueue must be true). None: each pod is scheduled on its own. Defaults to Kueue if the
+    job has that label and the operator uses Kueue, else to the operator's engine (the chart value
+    scheduling.engine, None). If the template has its own schedulingGroup, the default is None."""
     min_available: Replicas | None = None
     """How many ranks must have nodes at the same time before any of them starts. Ranks that have
     succeeded, and ranks that the job has no more, are not counted. Defaults to minReplicas, or to

@@ -93,6 +93,6 @@ CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # The kinds of the objects of engines (core/render/scheduling), by the field `kind`.
 # They need additional permissions, which the chart grants if the cluster serves these kinds.
 SCHEDULING: Final = {kind.name: kind for kind in (POD_GROUPS,)}
-# Additional permissions if the operator uses Kueue: in the namespaces of the jobs, and in the cluster.
+# Additional permissions if the operator uses Kueue, in the namespaces of the jobs and in the cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
 QUEUEING_CLUSTER: Final = (FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)

@@ -18,7 +18,9 @@ OPTIONS = Options(queues=True)
 NOT_SERVED = "the server could not find the requested resource"
 
 
-def queued_body(body: Body | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Body:
+def queued_body(
+    body: Body | None = None, labels: dict[str, str] | None = None, **spec: Any
+) -> Body:
     """A DIJob with the label of a queue."""
     made = body or job_body(**spec)
     return {**made, "metadata": {**made["metadata"], "labels": labels or LABEL}}
@@ -31,13 +33,7 @@ async def queued(
     """A cluster with Kueue and these jobs."""
     async with simulated(*bodies, options=options, starts=False) as world:
         stand_in = Kueue(world.cluster, quota, **kueue)
-        work = world.nodes.work
-
-        def both() -> None:
-            stand_in.work()
-            work()
-
-        world.nodes.work = both  # type: ignore[method-assign]
+        world.nodes.queue = stand_in.work
         world.operator.start()
         yield world, stand_in
 
@@ -192,7 +188,7 @@ async def test_partial_admission_bounds_the_world() -> None:
 
 async def test_a_job_grows_only_after_it_was_queued_again() -> None:
     spec = {"replicas": 2, "minReplicas": 1, "maxReplicas": 4}
-    async with queued(queued_body(**spec)) as (world, kueue):
+    async with queued(queued_body(job_body(**spec))) as (world, _):
         await world.running()
         world.cluster.scale(4)
         await world.settle()
@@ -208,7 +204,7 @@ async def test_a_job_grows_only_after_it_was_queued_again() -> None:
 
 async def test_a_job_that_shrinks_gives_quota_back_once() -> None:
     spec = {"replicas": 4, "minReplicas": 1, "maxReplicas": 4}
-    async with queued(queued_body(**spec)) as (world, kueue):
+    async with queued(queued_body(job_body(**spec))) as (world, kueue):
         await world.running()
         world.cluster.scale(2)
         await world.settle()
@@ -238,6 +234,17 @@ async def test_ranks_that_succeed_give_their_quota_back() -> None:
         await world.settle()
         assert is_true(kueue.only(), "Finished")
         assert kueue.used() == 0
+
+
+async def test_a_rank_that_may_run_again_keeps_its_quota() -> None:
+    body = queued_body(runtime="torch", restart={"scope": "Job"})
+    async with queued(body) as (world, kueue):
+        await world.running()
+        pod = world.cluster.pod("job-2")
+        pod.end(pod.main, 0)
+        world.cluster.report(pod)
+        await world.settle()
+        assert kueue.used() == 3
 
 
 async def test_each_task_is_a_pod_set() -> None:

@@ -33,9 +33,9 @@ class JobMemory:
     names of pods that are known not to exist. `unlabelled` contains the names of pods whose labels
     were removed and are being restored. `pods` contains what the operator knows about pods besides
     their status (pod_memory.py). `engine` is what it knows about the object of the job's engine
-    (engine_reader.py), and `queue` about its queue (queue_reader.py). `last_write` is the time of the last status write in monotonic seconds.
-    `dropped` has the fields of the status that the apiserver drops, because its CRD is older than
-    the operator.
+    (engine_reader.py), and `queue` about its queue (queue_reader.py). `last_write` is the time of
+    the last status write in monotonic seconds. `dropped` has the fields of the status that the
+    apiserver drops, because its CRD is older than the operator.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)

@@ -73,7 +73,9 @@ class Observer:
             published=dict(memory.reverted.published),
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
-            scheduling=memory.engine.view(job, engine_of(job, options.engine, seen, options.queues)),
+            scheduling=memory.engine.view(
+                job, engine_of(job, options.engine, seen, options.queues)
+            ),
             queue=memory.queue.view,
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
             notes=option_warnings(job, options),

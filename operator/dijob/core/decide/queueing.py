@@ -58,7 +58,7 @@ def is_held(ctx: Context) -> bool:
     if seen.workload is None or not seen.workload.runs:
         return True
     # Between the creation of its Workload and its start, the job may have been edited.
-    begins = bool(ctx.job.status.suspend_time) and not ctx.observed.all_pods
+    begins = bool(ctx.job.status.suspend_time) and not _has_pods(ctx)
     return begins and is_outdated(seen)
 
 
@@ -110,7 +110,7 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
     the back-off of its creation is over.
     """
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
-    if not seen.known or ctx.observed.all_pods:
+    if not seen.known or _has_pods(ctx):
         return ()
     if ctx.job.spec.suspend or not uses_queue(ctx):
         return _delete(found)
@@ -124,6 +124,11 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
     if found.is_true("Evicted") and found.reserves:
         return (_release(ctx, found),)
     return ()
+
+
+def _has_pods(ctx: Context) -> bool:
+    """Whether pods of the job may still use its quota."""
+    return bool(ctx.observed.all_pods)
 
 
 def workload_is_missing(ctx: Context) -> bool:
@@ -248,7 +253,7 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
     last = job.pod_sets[-1]
     for one in job.pod_sets:
         name = kueue.pod_set_name(one)
-        done = len(_succeeded_in(job, one.first, one.replicas))
+        done = sum(_is_gone(ctx, rank) for rank in _succeeded_in(job, one.first, one.replicas))
         removed = 0
         if one is last:
             # The pods of ranks that the job has no more may still hold their nodes.
@@ -257,6 +262,12 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
         if (count := done + max(0, removed)) > wanted.get(name, 0):
             wanted[name] = count
     return wanted if wanted != dict(found.reclaimable) else {}
+
+
+def _is_gone(ctx: Context, rank: int) -> bool:
+    """Whether a rank that has succeeded uses no node. A sidecar may still run in its pod."""
+    pod = ctx.world.pods.get(rank)
+    return pod is None or pod.finished
 
 
 def _succeeded_in(job: DIJob, first: int, size: int) -> frozenset[int]:

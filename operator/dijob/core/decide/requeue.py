@@ -24,7 +24,7 @@ RESYNC_SECONDS = 300.0
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # Seconds added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
-# The interval while a job waits until the Workloads have been listed, which takes less than a second.
+# The interval while a job waits until the Workloads have been listed, usually less than a second.
 UNKNOWN_SECONDS = 1.0
 
 

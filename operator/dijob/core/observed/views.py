@@ -394,7 +394,7 @@ class Observed:
     isolation: Isolation = Isolation()
     throttling: Throttling = Throttling()
     scheduling: EngineView = EngineView()
-    queue: QueueView = QueueView()
+    queue: QueueView = field(default_factory=QueueView)
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""

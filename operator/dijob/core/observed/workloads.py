@@ -50,8 +50,9 @@ def parse_flavor(body: Body) -> Flavor:
 def parse_queue(body: Body) -> LocalQueue:
     """Return the view of a LocalQueue."""
     status = body.get("status") or {}
-    active = next((c for c in status.get("conditions") or () if c.get("type") == "Active"), {})
-    why = "" if active.get("status") != "False" else str(active.get("message") or "")
+    found = (one for one in status.get("conditions") or () if one.get("type") == "Active")
+    active: Body = next(found, {})
+    why = str(active.get("message") or "") if active.get("status") == "False" else ""
     return LocalQueue(int(status.get("pendingWorkloads") or 0), why)
 
 

@@ -48,7 +48,7 @@ def _queue_fact(ctx: Context) -> Fact:
         message = found.condition("Evicted").get("message") or "its spec.active is false"
         text = (
             f"the Workload {found.name} is deactivated ({message}): kubectl patch workload"
-            f" {found.name} --type=merge -p '{{\"spec\":{{\"active\":true}}}}', or suspend and"
+            f' {found.name} --type=merge -p \'{{"spec":{{"active":true}}}}\', or suspend and'
             " resume the job"
         )
         return Fact(GangScheduled.Deactivated, text)

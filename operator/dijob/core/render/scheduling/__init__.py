@@ -51,7 +51,9 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
         return Engine.NONE
     ours = [pod for pod in pods if not pod.made.foreign]
     if ours:
-        return next((engine for pod in ours if (engine := _BY_NAME.get(pod.made.engine))), Engine.NONE)
+        return next(
+            (engine for pod in ours if (engine := _BY_NAME.get(pod.made.engine))), Engine.NONE
+        )
     return chosen or default
 
 
