@@ -74,7 +74,7 @@ class Kueue:
         back = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
         size = int(given["count"])
         done = sum(rank < size for rank in succeeded)
-        return size - max(0, back.get(given["name"], 0) - done)
+        return size - max(0, int(back.get(given["name"], 0)) - done)
 
     def evict(self, reason: str = "Preempted", name: str = "") -> None:
         """Evict a Workload, which keeps its quota until its pods are gone."""

@@ -118,6 +118,38 @@ users could not install the chart in their namespaces.
   verbs: [get, create, patch, delete]
 {{- end -}}
 
+{{/* Additional RBAC rules of the operator with scheduling.kueue, for the namespaces of the release. */}}
+{{- define "dijob.queueingRules" -}}
+# The Workload of a job that has a queue of Kueue. list, watch: Kueue admits and evicts it. delete: a suspended job has none.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [get, list, watch, create, delete]
+# PodsReady, reclaimablePods, Finished, and the end of an eviction.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads/status]
+  verbs: [patch]
+# The condition of a job that waits says whether its queue exists, and how many others wait.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [localqueues]
+  verbs: [get]
+{{- end -}}
+
+{{/* Additional RBAC rules of the operator with scheduling.kueue, for objects without a namespace. */}}
+{{- define "dijob.queueingClusterRules" -}}
+# The nodes of the flavors that Kueue has assigned to a job.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [resourceflavors]
+  verbs: [get]
+# The number of a job's priority class, which decides about its order in the queue.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloadpriorityclasses]
+  verbs: [get]
+# The same for a job whose pods have a priority class.
+- apiGroups: [scheduling.k8s.io]
+  resources: [priorityclasses]
+  verbs: [get]
+{{- end -}}
+
 {{/* Additional RBAC rules of the operator with networkPolicy.jobs. */}}
 {{- define "dijob.isolatingRules" -}}
 # The NetworkPolicy of each job. list, watch: a deleted policy is created again. patch: spec.networkPolicy can change while the job

@@ -69,7 +69,11 @@ POD_GROUPS: Final = ObjectKind(
 )
 # The objects of Kueue. The operator watches only the Workloads, and only if it uses Kueue.
 WORKLOADS: Final = ObjectKind(
-    kueue.KIND, kueue.PLURAL, "get list watch create delete", kueue.API, parse_workload
+    kueue.KIND,
+    kueue.PLURAL,
+    "get list watch create delete",
+    version=kueue.API,
+    view=parse_workload,
 )
 WORKLOAD_STATUS: Final = ObjectKind(kueue.KIND, f"{kueue.PLURAL}/status", "patch", kueue.API)
 LOCAL_QUEUES: Final = ObjectKind("LocalQueue", "localqueues", "get", kueue.API)
@@ -93,6 +97,6 @@ CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # The kinds of the objects of engines (core/render/scheduling), by the field `kind`.
 # They need additional permissions, which the chart grants if the cluster serves these kinds.
 SCHEDULING: Final = {kind.name: kind for kind in (POD_GROUPS,)}
-# Additional permissions if the operator uses Kueue, in the namespaces of the jobs and in the cluster.
+# Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
 QUEUEING_CLUSTER: Final = (FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from dijob import __version__
 from dijob.crd import crd_manifest
-from dijob.kube.kinds import ISOLATING, KINDS, SCHEDULING
+from dijob.kube.kinds import ISOLATING, KINDS, QUEUEING, QUEUEING_CLUSTER, SCHEDULING
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts/dijob"
@@ -31,11 +31,13 @@ def rules_text(template: str) -> str:
     return found.group(1)
 
 
-# The operator's permissions, and the additional ones with networkPolicy.jobs and with PodGroups.
+# The operator's permissions, and the additional ones with networkPolicy.jobs, PodGroups and Kueue.
 TEMPLATES = {
     "rules": KINDS,
     "isolatingRules": ISOLATING,
     "schedulingRules": tuple(SCHEDULING.values()),
+    "queueingRules": QUEUEING,
+    "queueingClusterRules": QUEUEING_CLUSTER,
 }
 RULES: dict[str, list[dict[str, list[str]]]] = {
     template: yaml.safe_load(rules_text(template)) for template in TEMPLATES

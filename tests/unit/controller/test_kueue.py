@@ -187,7 +187,7 @@ async def test_partial_admission_bounds_the_world() -> None:
 
 
 async def test_a_job_grows_only_after_it_was_queued_again() -> None:
-    spec = {"replicas": 2, "minReplicas": 1, "maxReplicas": 4}
+    spec: dict[str, Any] = {"replicas": 2, "minReplicas": 1, "maxReplicas": 4}
     async with queued(queued_body(job_body(**spec))) as (world, _):
         await world.running()
         world.cluster.scale(4)
@@ -203,7 +203,7 @@ async def test_a_job_grows_only_after_it_was_queued_again() -> None:
 
 
 async def test_a_job_that_shrinks_gives_quota_back_once() -> None:
-    spec = {"replicas": 4, "minReplicas": 1, "maxReplicas": 4}
+    spec: dict[str, Any] = {"replicas": 4, "minReplicas": 1, "maxReplicas": 4}
     async with queued(queued_body(job_body(**spec))) as (world, kueue):
         await world.running()
         world.cluster.scale(2)

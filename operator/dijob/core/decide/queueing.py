@@ -185,7 +185,9 @@ def _delete(found: Workload | None) -> tuple[Action, ...]:
 
 
 def _report(found: Workload, what: str, status: Mapping[str, Any]) -> ReportWorkload:
-    return ReportWorkload(found.name, found.uid, found.version, what, status)
+    return ReportWorkload(
+        name=found.name, uid=found.uid, version=found.version, what=what, status=status
+    )
 
 
 # Maps the type of a condition to its new status, reason and message.
