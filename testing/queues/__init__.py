@@ -1,0 +1,1 @@
+"""Jobs with queues on the real Kueue (make kueue, docs/queues.md)."""

@@ -1,0 +1,88 @@
+"""Runs the scenarios on the real Kueue: python -m queues KUEUE_SOURCE [--binary FILE] [NAME ...].
+
+Each scenario prints one line. The exit code is 1 if one of them failed. NAME is a part of the name
+of a scenario.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from planes import control_plane
+from workers import own
+
+from queues.controller import KueueProcess
+from queues.scenarios import SCENARIOS, Scenario
+from queues.stage import Stage, queue_objects
+
+NODES = 6
+
+
+def build(source: Path) -> Path:
+    """Build Kueue from its vendored source, and return the program (7 minutes on two cores)."""
+    binary = Path.home() / ".cache/dijob/kueue" / version_of(source) / "kueue"
+    if not binary.exists():
+        argv = ["go", "build", "-mod=vendor", "-o", str(binary), "./cmd/kueue"]
+        subprocess.run(argv, cwd=source, check=True)
+    return binary
+
+
+def version_of(source: Path) -> str:
+    """Return the version of the checkout."""
+    argv = ["git", "-C", str(source), "describe", "--tags", "--always"]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def run_one(scenario: Scenario, stage: Stage) -> bool:
+    """Run one scenario, and print its line. Return whether it succeeded."""
+    begin = time.monotonic()
+    try:
+        if scenario.settings:
+            stage.kueue.kill()
+            stage.kueue.start(**dict(scenario.settings))
+        result, good = scenario.run(stage), True
+    # A failed scenario must not end the others: its line shows the error.
+    except Exception as error:
+        result, good = f"{type(error).__name__}: {error}", False
+    seconds = time.monotonic() - begin
+    print(f"[{seconds:.0f} s] {'ok' if good else 'FAILED'}: {scenario.name}: {result}", flush=True)
+    stage.clear()
+    return good
+
+
+def main() -> int:
+    """Run the chosen scenarios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("--binary", type=Path)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    binary = given.binary or build(given.source)
+    chosen = [
+        one for one in SCENARIOS if not given.names or any(part in one.name for part in given.names)
+    ]
+    print(f"Kueue {version_of(given.source)}", flush=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="dijob-kueue-") as made,
+        control_plane(own("kueue"), nodes=NODES) as cluster,
+    ):
+        folder = Path(made)
+        kueue = KueueProcess(cluster, given.source, binary, folder)
+        stage = Stage(cluster, kueue, folder)
+        try:
+            kueue.install()
+            stage.apply(*queue_objects())
+            stage.start_operator()
+            results = [run_one(one, stage) for one in chosen]
+        finally:
+            stage.kill_operator()
+            kueue.kill()
+    print(f"{sum(results)} of {len(results)} scenarios succeeded")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

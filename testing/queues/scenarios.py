@@ -1,0 +1,253 @@
+"""The scenarios on the real Kueue, as a table. Each returns what was observed, or raises an
+AssertionError.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from queues.stage import QUOTA, Stage, queued_job, thing
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the table. `settings` are added to Kueue's configuration."""
+
+    name: str
+    run: Callable[[Stage], str]
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+def quota_for_one_of_two(stage: Stage) -> str:
+    """Two jobs of five ranks in a cohort with quota for six."""
+    stage.apply(queued_job("one", 5))
+    stage.phase("one", "Running")
+    stage.apply(queued_job("two", 5, "team-b"))
+    message = stage.says("two", "GangScheduled", "Queued", "queued in team-b")
+    assert stage.pods("two") == {}
+    stage.exit(*stage.pods("one"))
+    stage.phase("one", "Succeeded")
+    seconds = stage.phase("two", "Running")
+    return f"two waited ({message!r}) and ran {seconds:.1f} s after one had ended"
+
+
+def borrowing_and_reclaiming(stage: Stage) -> str:
+    """A job borrows the other team's quota, and is evicted when that team needs it."""
+    stage.apply(queued_job("borrower", 5))
+    stage.phase("borrower", "Running")
+    stage.apply(queued_job("owner", 2, "team-b"))
+    stage.phase("owner", "Running")
+    message = stage.says("borrower", "Suspended", "Queued")
+    assert stage.pods("borrower") == {}
+    status = stage.get("dijob", "borrower")["status"]
+    assert status.get("restarts", 0) == 0, status
+    stage.exit(*stage.pods("owner"))
+    seconds = stage.phase("borrower", "Running")
+    return f"evicted without a failure ({message!r}); back {seconds:.1f} s after the other's end"
+
+
+def preemption_by_priority(stage: Stage) -> str:
+    stage.apply(queued_job("low", 6, priority="low"))
+    stage.phase("low", "Running")
+    stage.apply(queued_job("high", 3, priority="high"))
+    seconds = stage.phase("high", "Running")
+    stage.says("low", "Suspended", "Queued")
+    assert stage.running("low") == 0
+    priority = stage.workload("high")["spec"]["priority"]
+    assert priority == 1000, priority
+    stage.exit(*stage.pods("high"))
+    back = stage.phase("low", "Running")
+    return f"high ran after {seconds:.1f} s; low was back {back:.1f} s after its end"
+
+
+def partial_admission(stage: Stage) -> str:
+    stage.apply(queued_job("elastic", 8, minReplicas=2))
+    stage.phase("elastic", "Running")
+    stage.until("six ranks run", lambda: stage.running("elastic") == 2 * QUOTA)
+    message = stage.says("elastic", "GangScheduled", "AdmittedInPart")
+    return f"of 8 ranks, 6 run: {message!r}"
+
+
+def succeeded_ranks_release_quota(stage: Stage) -> str:
+    stage.apply(queued_job("first", 6))
+    stage.phase("first", "Running")
+    stage.apply(queued_job("second", 2))
+    stage.says("second", "GangScheduled", "Queued")
+    stage.exit("first-4", "first-5")
+    seconds = stage.phase("second", "Running")
+    assert stage.running("first") == 4
+    return f"the next job ran {seconds:.1f} s after two ranks had succeeded"
+
+
+def shrinking_releases_quota(stage: Stage) -> str:
+    stage.apply(queued_job("shrinks", 6, minReplicas=1, maxReplicas=6))
+    stage.phase("shrinks", "Running")
+    stage.says("shrinks", "PeersReady", "6 ranks")
+    stage.apply(queued_job("next", 2))
+    stage.says("next", "GangScheduled", "Queued")
+    stage.edit("shrinks", replicas=4)
+    stage.phase("next", "Running")
+    stage.edit("shrinks", replicas=6)
+    message = stage.says("shrinks", "GangScheduled", "AdmittedInPart")
+    assert stage.running("shrinks") == 4
+    return f"the next job got the quota; growing again waits: {message!r}"
+
+
+def suspended_and_resumed(stage: Stage) -> str:
+    stage.apply(queued_job("held", 6))
+    stage.phase("held", "Running")
+    stage.edit("held", suspend=True)
+    stage.phase("held", "Suspended")
+    stage.until("its Workload is gone", lambda: not stage.workload("held"))
+    stage.edit("held", suspend=False)
+    seconds = stage.phase("held", "Running")
+    return f"without a Workload while suspended; ran {seconds:.1f} s after it was resumed"
+
+
+def deactivated_and_activated(stage: Stage) -> str:
+    stage.apply(queued_job("stopped", 3))
+    stage.phase("stopped", "Running")
+    name = stage.workload("stopped")["metadata"]["name"]
+    for active in ("false", "true"):
+        patch = f'{{"spec":{{"active":{active}}}}}'
+        stage.kubectl("patch", "workload", name, "--type=merge", "-p", patch)
+        if active == "false":
+            stage.says("stopped", "GangScheduled", "Deactivated")
+            stage.until("its pods are gone", lambda: not stage.pods("stopped"))
+    seconds = stage.phase("stopped", "Running")
+    return f"ran {seconds:.1f} s after its Workload was activated"
+
+
+def pods_that_do_not_get_ready(stage: Stage) -> str:
+    """With waitForPodsReady, Kueue evicts a job whose pods do not become ready in time."""
+    # No node has this label, and the flavor does not exclude it.
+    never = queued_job("never", 2)
+    never["spec"]["template"]["spec"]["nodeSelector"] = {"no-such-label": "x"}
+    stage.apply(never)
+    stage.until("it is admitted", lambda: stage.pods("never"))
+    stage.until(
+        "it is evicted",
+        lambda: "PodsReadyTimeout" in str(stage.workload("never").get("status")),
+    )
+    stage.until("its pods are gone", lambda: not stage.pods("never"))
+    stage.apply(queued_job("ready", 3))
+    stage.phase("ready", "Running")
+    stage.until(
+        "PodsReady is True",
+        lambda: has_condition(stage.workload("ready"), "PodsReady"),
+    )
+    restarts = stage.get("dijob", "never")["status"].get("restarts", 0)
+    assert restarts == 0, restarts
+    return "evicted after 5 s, without a failure; another job then ran with PodsReady"
+
+
+def killed_processes(stage: Stage) -> str:
+    """Kill the operator and Kueue while jobs start, are evicted, and end."""
+    stage.apply(queued_job("low", 6, priority="low"))
+    stage.until("it has a Workload", lambda: stage.workload("low"))
+    stage.kill_operator()
+    stage.start_operator()
+    stage.phase("low", "Running")
+    stage.kueue.kill()
+    stage.apply(queued_job("high", 3, priority="high"))
+    stage.until("it has a Workload", lambda: stage.workload("high"))
+    assert stage.running("low") == 6
+    stage.kueue.start()
+    stage.until("low is evicted", lambda: has_condition(stage.workload("low"), "Evicted"))
+    stage.kill_operator()
+    stage.start_operator()
+    stage.phase("high", "Running")
+    assert stage.running("low") == 0
+    stage.kueue.kill()
+    stage.exit(*stage.pods("high"))
+    stage.phase("high", "Succeeded")
+    stage.kueue.start()
+    stage.phase("low", "Running")
+    restarts = stage.get("dijob", "low")["status"].get("restarts", 0)
+    assert restarts == 0, restarts
+    return "each continued where it had stopped, and no failure was counted"
+
+
+def messages(stage: Stage) -> str:
+    stage.apply(queued_job("lost", 1, "no-such-queue"), queued_job("huge", 50))
+    lost = stage.says("lost", "GangScheduled", "QueueMissing")
+    huge = stage.says("huge", "GangScheduled", "NeverFits")
+    return f"{lost!r}; {huge!r}"
+
+
+def tasks_and_flavors(stage: Stage) -> str:
+    """Each task is a pod set. The pods get the labels of the flavor as their node selector."""
+    body = queued_job("tasks", 1)
+    template = body["spec"].pop("template")
+    body["spec"].pop("replicas")
+    body["spec"]["tasks"] = [
+        {"type": "learner", "template": template},
+        {"type": "collector", "replicas": 3, "template": template},
+    ]
+    stage.apply(body)
+    stage.phase("tasks", "Running")
+    sets = [one["name"] for one in stage.workload("tasks")["spec"]["podSets"]]
+    selectors = {str(one["spec"].get("nodeSelector")) for one in stage.pods("tasks").values()}
+    assert selectors == {"{'type': 'kwok'}"}, selectors
+    return f"pod sets {sets}; node selector of all pods: {selectors}"
+
+
+def topology(stage: Stage) -> str:
+    """Topology-aware scheduling: Kueue chooses the nodes of one rack."""
+    levels = {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}
+    flavor = {"nodeLabels": {"type": "kwok"}, "topologyName": "racks"}
+    quota = [{"name": "cpu", "nominalQuota": 100}]
+    groups = [
+        {
+            "coveredResources": ["cpu"],
+            "flavors": [{"name": "racked", "resources": quota}],
+        }
+    ]
+    stage.apply(
+        thing("Topology", "racks", levels),
+        thing("ResourceFlavor", "racked", flavor),
+        thing("ClusterQueue", "racked", {"namespaceSelector": {}, "resourceGroups": groups}),
+        thing("LocalQueue", "racked", {"clusterQueue": "racked"}),
+    )
+    nodes = stage.kubectl("get", "nodes", "-o", "name").split()
+    for number, node in enumerate(nodes):
+        stage.kubectl("label", node, f"rack=r{number % 2}", "--overwrite")
+    job = queued_job("near", 4, "racked", scheduling={"topology": {"key": "rack"}})
+    stage.apply(job)
+    stage.phase("near", "Running")
+    racks = {
+        stage.get("node", one["spec"]["nodeName"])["metadata"]["labels"]["rack"]
+        for one in stage.pods("near").values()
+    }
+    assert len(racks) == 1, racks
+    assert all(not one["spec"].get("schedulingGates") for one in stage.pods("near").values())
+    return f"all ranks on the nodes of {racks}"
+
+
+def has_condition(workload: dict[str, Any], type_: str) -> bool:
+    """Whether a condition of a Workload is True."""
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == type_ and one["status"] == "True" for one in conditions)
+
+
+WAITING = (
+    (
+        "waitForPodsReady",
+        {"timeout": "5s", "requeuingStrategy": {"backoffBaseSeconds": 600}},
+    ),
+)
+SCENARIOS = (
+    Scenario("quota for one of two jobs in a cohort", quota_for_one_of_two),
+    Scenario("borrowing, and reclaiming by the other team", borrowing_and_reclaiming),
+    Scenario("preemption by priority", preemption_by_priority),
+    Scenario("partial admission", partial_admission),
+    Scenario("ranks that succeed release quota", succeeded_ranks_release_quota),
+    Scenario("a job that shrinks releases quota", shrinking_releases_quota),
+    Scenario("suspended and resumed", suspended_and_resumed),
+    Scenario("deactivated and activated", deactivated_and_activated),
+    Scenario("the operator and Kueue are killed", killed_processes),
+    Scenario("tasks and flavors", tasks_and_flavors),
+    Scenario("topology-aware scheduling", topology),
+    Scenario("a missing queue, and a job that never fits", messages),
+    Scenario("waitForPodsReady", pods_that_do_not_get_ready, WAITING),
+)
