@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -75,7 +76,7 @@ class KueueProcess:
         path.write_text(yaml.safe_dump({**self._configuration(), **self.settings, **settings}))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(self.binary), f"--config={path}"],
+                ["unshare", "--mount", "sh", "-c", self._script(), str(self.binary), str(path)],
                 env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
                 stdout=log,
                 stderr=log,
@@ -93,6 +94,20 @@ class KueueProcess:
         """Return the end of its log, for messages."""
         return "\n".join(self.log.read_text().splitlines()[-15:])
 
+    def _script(self) -> str:
+        """Return the script that runs the program ($0) with its configuration ($1). Without its own
+        management of certificates, Kueue reads those of its metrics only from this path, so the
+        program gets a copy of /etc with them.
+        """
+        certificates = "/etc/kueue/metrics/certs"
+        layer = tempfile.mkdtemp(dir=self.folder)
+        return (
+            f"mkdir {layer}/upper {layer}/work && mount -t overlay overlay"
+            f" -o lowerdir=/etc,upperdir={layer}/upper,workdir={layer}/work /etc"
+            f" && mkdir -p {certificates} && cp {self.folder}/tls.* {certificates}"
+            ' && exec "$0" --config="$1"'
+        )
+
     def _configuration(self) -> Body:
         return {
             "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -104,6 +119,8 @@ class KueueProcess:
             "webhook": {"host": "127.0.0.1", "port": self.hooks, "certDir": str(self.folder)},
             "health": {"healthProbeBindAddress": f"127.0.0.1:{self.health}"},
             "metrics": {"bindAddress": "0"},
+            # The server of this feature needs certificates at another fixed path.
+            "featureGates": {"VisibilityOnDemand": False},
             "integrations": {"frameworks": ["batch/job"], "externalFrameworks": [DIJOB]},
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from queues.stage import QUOTA, Stage, queued_job, thing
+from queues.stage import QUOTA, WORKLOADS, Stage, queued_job, thing
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def quota_for_one_of_two(stage: Stage) -> str:
     stage.apply(queued_job("one", 5))
     stage.phase("one", "Running")
     stage.apply(queued_job("two", 5, "team-b"))
-    message = stage.says("two", "GangScheduled", "Queued", "queued in team-b")
+    message = stage.says("two", "GangScheduled", "Queued", "insufficient unused quota")
     assert stage.pods("two") == {}
     stage.exit(*stage.pods("one"))
     stage.phase("one", "Succeeded")
@@ -82,7 +82,7 @@ def succeeded_ranks_release_quota(stage: Stage) -> str:
 def shrinking_releases_quota(stage: Stage) -> str:
     stage.apply(queued_job("shrinks", 6, minReplicas=1, maxReplicas=6))
     stage.phase("shrinks", "Running")
-    stage.says("shrinks", "PeersReady", "6 ranks")
+    stage.says("shrinks", "PeersReady", "AllRanksReady")
     stage.apply(queued_job("next", 2))
     stage.says("next", "GangScheduled", "Queued")
     stage.edit("shrinks", replicas=4)
@@ -110,7 +110,7 @@ def deactivated_and_activated(stage: Stage) -> str:
     name = stage.workload("stopped")["metadata"]["name"]
     for active in ("false", "true"):
         patch = f'{{"spec":{{"active":{active}}}}}'
-        stage.kubectl("patch", "workload", name, "--type=merge", "-p", patch)
+        stage.kubectl("patch", WORKLOADS, name, "--type=merge", "-p", patch)
         if active == "false":
             stage.says("stopped", "GangScheduled", "Deactivated")
             stage.until("its pods are gone", lambda: not stage.pods("stopped"))

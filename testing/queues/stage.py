@@ -28,6 +28,8 @@ TEAMS = ("team-a", "team-b")
 EXIT = "test.dijob/exit"
 JOB = "diengine.opendilab.org/job"
 QUOTA = 3
+# Kubernetes has another kind with this name (scheduling.k8s.io).
+WORKLOADS = f"workloads.{GROUP}"
 LABEL = f"{GROUP}/queue-name"
 PRIORITY = f"{GROUP}/priority-class"
 # How long a transition may take on a busy machine.
@@ -135,7 +137,7 @@ class Stage:
 
     def workload(self, job: str) -> Body:
         """Return the Workload of a job; {} if there is none."""
-        listed = json.loads(self.kubectl("get", "workloads", "-l", f"{JOB}={job}", "-o", "json"))
+        listed = json.loads(self.kubectl("get", WORKLOADS, "-l", f"{JOB}={job}", "-o", "json"))
         return next(iter(listed["items"]), {})
 
     def pods(self, job: str) -> dict[str, Body]:
@@ -208,7 +210,7 @@ class Stage:
         for name in self.names:
             self.kubectl("delete", "dijob", name, "--ignore-not-found", "--wait=true")
             # The garbage collector may not know the kind of the job yet.
-            self.kubectl("delete", "workloads", "-l", f"{JOB}={name}", "--wait=true")
+            self.kubectl("delete", WORKLOADS, "-l", f"{JOB}={name}", "--wait=true")
             more = ("--grace-period=0", "--force", "--wait=true")
             self.kubectl("delete", "pods", "-l", f"{JOB}={name}", *more)
         self.names.clear()

@@ -19,6 +19,8 @@ KINDS = ("workloads", "localqueues", "resourceflavors")
 FLAG = ("--kueue",)
 NOW = "2026-01-01T00:00:00Z"
 API = "kueue.x-k8s.io/v1beta2"
+# Kubernetes has another kind with this name (scheduling.k8s.io).
+WORKLOADS = "workloads.kueue.x-k8s.io"
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +56,7 @@ def queued(name: str, **spec: Any) -> Body:
 
 def workload(plane: Plane, name: str) -> Body:
     """Return the Workload of a job; {} if there is none."""
-    text = plane.kubectl(
-        "get", "workloads", "-l", f"diengine.opendilab.org/job={name}", "-o", "json"
-    )
+    text = plane.kubectl("get", WORKLOADS, "-l", f"diengine.opendilab.org/job={name}", "-o", "json")
     found: Body = next(iter(json.loads(text)["items"]), {})
     return found
 
@@ -75,7 +75,7 @@ def write(plane: Plane, name: str, status: Body, **conditions: tuple[str, str]) 
             "lastTransitionTime": NOW,
         }
     patch = json.dumps({"status": {**status, "conditions": list(known.values())}})
-    path = ("workload", body["metadata"]["name"], "--subresource=status", "--type=merge")
+    path = (WORKLOADS, body["metadata"]["name"], "--subresource=status", "--type=merge")
     plane.kubectl("patch", *path, "-p", patch)
 
 

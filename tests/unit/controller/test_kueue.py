@@ -151,7 +151,7 @@ async def test_a_deactivated_job_says_what_to_do() -> None:
         assert world.cluster.pods == {}
         reason, message = reported(world)
         assert reason == "Deactivated"
-        assert "kubectl patch workload" in message
+        assert "kubectl patch workloads.kueue.x-k8s.io" in message
         kueue.activate(True)
         await world.running()
 

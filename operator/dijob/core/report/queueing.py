@@ -1,5 +1,6 @@
 """Reports what a job with a queue waits for, in the words of Kueue."""
 
+from dijob import names
 from dijob.core.decide import queueing
 from dijob.core.decide.context import Context
 from dijob.core.facts import Fact
@@ -46,10 +47,12 @@ def _queue_fact(ctx: Context) -> Fact:
         return _admission_fact(ctx, found)
     if not found.active:
         message = found.condition("Evicted").get("message") or "its spec.active is false"
+        # Kubernetes has another kind with this name (scheduling.k8s.io).
+        kind = f"{kueue.PLURAL}.{names.KUEUE_GROUP}"
+        patch = '{"spec":{"active":true}}'
         text = (
-            f"the Workload {found.name} is deactivated ({message}): kubectl patch workload"
-            f' {found.name} --type=merge -p \'{{"spec":{{"active":true}}}}\', or suspend and'
-            " resume the job"
+            f"the Workload {found.name} is deactivated ({message}): kubectl patch {kind}"
+            f" {found.name} --type=merge -p '{patch}', or suspend and resume the job"
         )
         return Fact(GangScheduled.Deactivated, text)
     if found.is_true("Evicted") and found.reserves:
