@@ -279,6 +279,10 @@ faults: cluster-build ## inject faults of networks, API servers, nodes and clock
 	@$(PY) -m faults.simulated_nodes $(ROWS) $(SEED:%=--seed %) $(if $(CHANNEL),--channel) \
 	  $(if $(or $(JSON),$(ROWS)),$(JSON:%=--json %),--json bench/results/faults$(if $(CHANNEL),-channel).json)
 
+.PHONY: kueue
+kueue: cluster-build ## run jobs with queues on the real Kueue, which is built from a checkout of its source (KUEUE_SRC=, ROWS=; ~7 min for the build, ~7 min for the scenarios)
+	@$(PY) -m queues $(KUEUE_SRC) $(ROWS)
+
 .PHONY: soak
 soak: cluster-build ## random jobs and faults for half an hour, to find leaks (MINUTES=, SEED=, JSON=FILE, CHANNEL=1)
 	@$(PY) -m faults.soak --minutes $(or $(MINUTES),30) $(SEED:%=--seed %) $(if $(CHANNEL),--channel) \

@@ -52,3 +52,33 @@ def test_an_installer_without_cluster_permissions_creates_no_cluster_wide_object
     kinds = {each["kind"] for each in parsed(render(offline, SETS["least"]))}
     workload = {"Deployment", "PodDisruptionBudget", "Lease", "Service"}
     assert kinds == {*workload, "ServiceAccount", "Role", "RoleBinding"}
+
+
+def test_the_permissions_for_kueue_are_granted_only_if_it_is_used(offline: Lab) -> None:
+    def groups(found: Objects) -> set[str]:
+        roles = [each for each in found if each["kind"] in ("Role", "ClusterRole")]
+        return {group for each in roles for rule in each["rules"] for group in rule["apiGroups"]}
+
+    def flags(found: Objects) -> list[str]:
+        pod = one(found, "Deployment", "dijob")["spec"]["template"]["spec"]
+        args: list[str] = pod["containers"][0]["args"]
+        return args
+
+    without = parsed(render(offline, {}))
+    assert "kueue.x-k8s.io" not in groups(without)
+    assert "--kueue" not in flags(without)
+    used = {"scheduling": {"kueue": True}}
+    assert "--kueue" in flags(parsed(render(offline, used)))
+    few = parsed(render(offline, {**used, "namespaces": ["team-a"]}))
+    assert "kueue.x-k8s.io" in groups(few)
+    # Flavors and priority classes have no namespace.
+    roles = of(few, "ClusterRole")
+    (cluster,) = (each for each in roles if each["metadata"]["name"].startswith("dijob-kueue-"))
+    assert {resource for rule in cluster["rules"] for resource in rule["resources"]} == {
+        "resourceflavors",
+        "workloadpriorityclasses",
+        "priorityclasses",
+    }
+    (binding,) = of(few, "ClusterRoleBinding")
+    # A ClusterRoleBinding of the component "operator" would mark a release for the whole cluster.
+    assert binding["metadata"]["labels"]["app.kubernetes.io/component"] != "operator"
