@@ -1,4 +1,4 @@
-"""Runs the real controller of Kueue beside the test control plane.
+"""Runs the real controller of Kueue next to the test control plane.
 
 The program, its CRDs and its webhooks come from a checkout of Kueue's source. The checkout stays
 unchanged, and nothing of it is in this repository.
