@@ -79,6 +79,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create]
+# Limits how many ranks of a job a drain of nodes may stop (disruptionBudget). patch: the number of ranks that must still run changes.
+# delete: a job that is suspended or has ended has no budget. get: the operator does not watch budgets.
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, create, patch, delete]
 # create, patch: events about jobs; repeats increase the count of an existing event. get, list: a volume that cannot be mounted is
 # reported only in an event of the kubelet (FailedMount), which the job's condition quotes.
 - apiGroups: [""]
