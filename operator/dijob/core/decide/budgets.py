@@ -4,6 +4,8 @@ updated and deleted.
 Without a disruptionBudget in the spec, nothing here has an effect.
 """
 
+from collections.abc import Iterator
+
 from dijob.core.actions import Action, ChangeBudget, CreateBudget, DeleteBudget
 from dijob.core.decide.context import Context
 from dijob.core.observed.views import BudgetView
@@ -53,6 +55,13 @@ def delete_budgets(ctx: Context, keep: frozenset[str] = frozenset()) -> tuple[Ac
         for name in ctx.job.status.budgets.split()
         if name not in keep and (found := ctx.observed.budgets.get(name))
     )
+
+
+def waits_to_read(ctx: Context) -> Iterator[float]:
+    """Yield the seconds until budgets may be read again that the operator was not allowed to read."""
+    for one in wanted_budgets(ctx.job):
+        if rejection := ctx.observed.rejections.get(f"get {budget_key(one.name)}"):
+            yield max(0.0, (rejection.retry_at - ctx.now).total_seconds())
 
 
 def _least_ready(ctx: Context, budget: RankBudget) -> int:

@@ -131,6 +131,7 @@ def _service_waits(ctx: Context) -> Iterator[float]:
         yield max(0.0, steps.wait_to_make(ctx, scheduling.object_key(ctx)))
     for budget in budgets.missing_budgets(ctx):
         yield max(0.0, steps.wait_to_make(ctx, budgets.budget_key(budget.name)))
+    yield from budgets.waits_to_read(ctx)
     if not ctx.redis_is_ready:
         yield max(LOOK_AGAIN_SECONDS[0], steps.wait_for_pod(ctx, ctx.world.gang.server))
 
