@@ -58,7 +58,7 @@ def delete_budgets(ctx: Context, keep: frozenset[str] = frozenset()) -> tuple[Ac
 
 
 def waits_to_read(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until budgets may be read again that the operator was not allowed to read."""
+    """Yield the seconds until a budget that the operator was not allowed to read is read again."""
     for one in wanted_budgets(ctx.job):
         if rejection := ctx.observed.rejections.get(f"get {budget_key(one.name)}"):
             yield max(0.0, (rejection.retry_at - ctx.now).total_seconds())

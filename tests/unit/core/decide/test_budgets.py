@@ -170,9 +170,7 @@ def test_each_task_has_its_own_budget() -> None:
     assert made["metadata"]["ownerReferences"][0]["controller"]
     assert made["spec"] == {
         "minAvailable": 1,
-        "selector": {
-            "matchLabels": {names.LABEL_JOB: "job", names.LEGACY_TASK_NAME: "collector"}
-        },
+        "selector": {"matchLabels": {names.LABEL_JOB: "job", names.LEGACY_TASK_NAME: "collector"}},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
 
