@@ -50,8 +50,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* The operator's RBAC rules, shared by the ClusterRole and the Roles. A comment explains each rule. */}}
 {{- define "dijob.rules" -}}
-# The jobs to reconcile. patch: the operator sets spec.replicas if a job leaves it out. Without it, GET scale returns 500, and
-# neither `kubectl scale` nor an autoscaler works. delete: finished jobs with ttlSecondsAfterFinished. The operator never creates
+# The jobs to reconcile. patch: the operator sets spec.replicas if a job leaves it out or has tasks. Without it, GET scale returns
+# 500, and `kubectl scale`, autoscalers and PodDisruptionBudgets do not work. delete: finished jobs with ttlSecondsAfterFinished. The operator never creates
 # a job.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs]

@@ -40,6 +40,7 @@ def explain_job(job: DIJob, options: Options) -> Data:
         "connections": {**_connection_data(edges), "ranksWithoutPeers": list(alone)},
         "sizes": _size_limits(job, gang, options),
         "creates": _created_objects(job, options),
+        "drains": _drain_limits(job),
         "requests": _format_amounts(
             quantities.add_amounts(map(quantities.pod_requests, pod_specs(job, options)))
         ),
@@ -136,6 +137,14 @@ def engine_object(job: DIJob, options: Options) -> Data | None:
     row = ENGINES[engine_of(job, options.engine, ())]
     count = job.spec.gang_minimum
     return row.manifest(job, object_name(job), count, options) if row.kind else None
+
+
+def _drain_limits(job: DIJob) -> list[Data]:
+    """Return how many ranks a drain of nodes may stop at the same time, by budget."""
+    return [
+        {"budget": one.name, "task": one.task, "maxUnavailable": one.most}
+        for one in budget.wanted_budgets(job)
+    ]
 
 
 def budget_objects(job: DIJob) -> tuple[Data, ...]:
