@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.core import plan
+from dijob.core.actions import CreateBudget
 from dijob.core.addresses import AddressList
 from dijob.core.decide import (
     address_writes,
@@ -27,6 +28,7 @@ from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse, sandbox
 from dijob.core.observed.views import Observed
+from dijob.core.render.budget import wanted_budgets
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -247,9 +249,9 @@ def a_budget_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
         return " ".join(name for name in record(job, observed).split() if name in set(there))
 
     def missing(ctx: Context) -> Any:
-        wanted = budgets.wanted_budgets(ctx.job)
+        wanted = wanted_budgets(ctx.job)
         new = (one for one in wanted if not ctx.observed.budgets.get(one.name))
-        return tuple(budgets.CreateBudget(one.name, one.task, 1) for one in new)
+        return tuple(CreateBudget(one.name, one.task, 1) for one in new)
 
     patch.setattr(context, "_budgets_to_record", existing)
     patch.setattr(budgets, "missing_budgets", missing)

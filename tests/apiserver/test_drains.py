@@ -245,20 +245,21 @@ def test_a_rank_that_is_not_ready_does_not_block_a_drain(plane: Plane, name: str
     assert evict(plane, f"{name}-1").ok
 
 
+def pool_node(name: str) -> Body:
+    """Return a node of a pool of its own, so that a drain evicts no other pods."""
+    room = {"cpu": "8", "memory": "1Gi", "pods": "20"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"pool": "drain", "type": "kwok"}},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
 @pytest.fixture
 def node(plane: Plane) -> Iterator[str]:
-    """Yield a node for one learner and the collectors beside it, and have another one."""
-    room = {"cpu": "8", "memory": "1Gi", "pods": "20"}
-    nodes = [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": each, "labels": {"pool": "drain", "type": "kwok"}},
-            "status": {"capacity": room, "allocatable": room},
-        }
-        for each in ("drain-0", "drain-1")
-    ]
-    plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(nodes[0]))
+    """Yield the first node of the pool."""
+    plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(pool_node("drain-0")))
     yield "drain-0"
     plane.kubectl("delete", "node", "drain-0", "drain-1", "--ignore-not-found")
 
@@ -272,13 +273,7 @@ def test_kubectl_drain_moves_the_collectors_and_waits_for_the_learner(
     plane.apply(made)
     plane.until_condition(name, "Running", "True")
     until_allowed(plane, f"{name}-collector", 1)
-    other = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "drain-1", "labels": {"pool": "drain", "type": "kwok"}},
-        "status": (plane.get("node", node) or {})["status"] | {"conditions": []},
-    }
-    plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(other))
+    plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(pool_node("drain-1")))
 
     def drain(seconds: int, *more: str) -> Said:
         options = ("--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={seconds}s")

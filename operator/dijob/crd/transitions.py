@@ -27,9 +27,9 @@ ENDED: Final = (
 )
 # CEL: whether the fields may change. A suspended job has no pods that were created from them.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
-# CEL: whether `replicas` is new or has another value, where it exists.
+# CEL: whether `replicas`, which exists, is new or has another value, and still has an effect.
 REPLICAS_CHANGED: Final = (
-    "!has(oldSelf.spec.replicas) || oldSelf.spec.replicas != self.spec.replicas"
+    f"(!has(oldSelf.spec.replicas) || oldSelf.spec.replicas != self.spec.replicas) && !({ENDED})"
 )
 # The fields with parts that may have any content.
 _OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
