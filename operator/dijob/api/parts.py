@@ -136,7 +136,7 @@ class Task(Written):
     replicas can be changed."""
     disruption_budget: DisruptionBudget | None = None
     """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
-    drain may stop all of them. It can be changed at any time."""
+    drain may stop all of them. It can be changed until the job has ended."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 
