@@ -13,6 +13,7 @@ from dijob.core.observed.parse import parse_pod
 from dijob.core.observed.policies import parse_policy
 from dijob.core.observed.services import parse_service
 from dijob.core.observed.views import Child, Pod
+from dijob.core.render import budget
 from dijob.core.render.scheduling import native
 
 # Watch only objects that the operator created.
@@ -65,12 +66,16 @@ POLICIES: Final = ObjectKind(
 POD_GROUPS: Final = ObjectKind(
     native.KIND, native.PLURAL, "get create patch delete", version=native.API
 )
+# The budgets of jobs are not watched either (controller/observe/budget_reader.py).
+BUDGETS: Final = ObjectKind(
+    budget.KIND, "poddisruptionbudgets", "get create patch delete", version=budget.API
+)
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). They
 # are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
-KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)
+KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, BUDGETS, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 # The kinds that the operator creates for a job, by the field `kind`.
