@@ -40,6 +40,8 @@ EXTRAS: dict[str, Body] = {
     "redis": {"messageQueue": {"type": "redis"}},
     "gang": {"scheduling": {"engine": "Native"}},
     "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
+    # Volcano also counts pods that have succeeded.
+    "Volcano": {"scheduling": {"engine": "Volcano", "queue": "team-a"}},
     "torch": TORCH,
     "torch, failures cost nothing": {
         **TORCH,

@@ -12,7 +12,7 @@ from dijob.core.actions import (
     CreatePod,
     CreateScheduling,
     DeleteScheduling,
-    EngineObject,
+    EngineGang,
 )
 from dijob.core.observed.views import ApiRejection, EngineView, Observed, RejectionCause
 from dijob.core.observed.views import SchedulingObject as Found
@@ -34,7 +34,7 @@ from samples.builders import (
 )
 
 NATIVE: dict[str, Any] = {"scheduling": {"engine": "Native"}}
-GROUP = EngineObject(Engine.NATIVE, "job")
+GROUP = EngineGang(Engine.NATIVE, "job", 3)
 
 
 def group(count: int = 3, name: str = "job", **fields: Any) -> Found:
@@ -113,7 +113,9 @@ def test_pods_wait_if_the_cluster_ignores_a_field() -> None:
     ids=["taken", "still terminating", "forbidden"],
 )
 def test_a_rejected_group_is_reported_and_retried(cause: RejectionCause, reason: str) -> None:
-    rejected = {"podgroup/job": ApiRejection(cause, 'podgroups "job": no', later(7))}
+    rejected = {
+        "podgroup.scheduling.k8s.io/job": ApiRejection(cause, 'podgroups "job": no', later(7))
+    }
     decided = plan(job(**NATIVE), replace(seen(), rejections=rejected), NOW)
     assert not [one for one in decided.actions if isinstance(one, CreateScheduling)]
     assert says(decided)["GangScheduled"] == ("False", reason)
