@@ -74,7 +74,8 @@ ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 # Tells readers of `kubectl describe pod` why the operator terminated the pod. (The operator keeps
 # terminated pods for their logs.)
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
-# The engine with which the pod was created (spec.scheduling). Pods without an engine do not have it.
+# The engine with which the pod was created (spec.scheduling). Pods without an engine do not have
+# it.
 ANNOTATION_ENGINE: Final = f"{GROUP}/scheduling-engine"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"

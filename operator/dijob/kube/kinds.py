@@ -72,8 +72,9 @@ ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 # The kinds that the operator creates for a job, by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # The kinds of the objects of engines (core/render/scheduling), by their API version and kind,
-# because several engines have a kind named PodGroup. They are not watched (controller/observe/engine_reader.py).
-# They need additional permissions, which the chart grants if the cluster serves these kinds.
+# because several engines have a kind named PodGroup. They are not watched
+# (controller/observe/engine_reader.py). They need additional permissions, which the chart grants if
+# the cluster serves these kinds.
 SCHEDULING: Final = {
     row.full_kind: ObjectKind(row.kind, row.plural, "get create patch delete", version=row.api)
     for row in ENGINES.values()

@@ -53,7 +53,9 @@ def object_count(ctx: Context) -> int:
     if not engine_row(ctx).counts_succeeded:
         return count
     engine = ctx.observed.scheduling.engine
-    done = (pod for pod in ctx.observed.pods if pod.phase == "Succeeded" and not pod.deleting)
+    done = (
+        pod for pod in ctx.observed.pods.values() if pod.phase == "Succeeded" and not pod.deleting
+    )
     return count + sum(pod.made.engine == engine for pod in done)
 
 
