@@ -7,10 +7,8 @@ from dijob import names
 from dijob.core.observed.scheduling import scheduling_group
 from dijob.core.render.scheduling import ENGINES, EngineRow
 
-from simulator.objects import Body
 
-
-def group_of(pod: Body) -> str:
+def group_of(pod: Mapping[str, Any]) -> str:
     """Return the name of the pod's PodGroup; "" if it has none."""
     meta = pod["metadata"]
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
