@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from apiserver.plane import Body, Plane, changed, job
+from apiserver.pool import lose, succeed, suspend
 from cluster.shell import until_established
 
 pytestmark = pytest.mark.apiserver
 
-EXIT = "test.dijob/exit"
 VOLCANO = "podgroups.scheduling.volcano.sh"
 COSCHEDULING = "podgroups.scheduling.x-k8s.io"
 VERSIONS = {VOLCANO: "v1beta1", COSCHEDULING: "v1alpha1"}
@@ -76,23 +76,6 @@ def metadata(plane: Plane, name: str) -> list[Body]:
     return [body["metadata"] for body in plane.pods(name).values()]
 
 
-def suspend(plane: Plane, name: str, value: str) -> None:
-    patch = f'{{"spec": {{"suspend": {value}}}}}'
-    plane.kubectl("patch", "dijob", name, "--type=merge", "-p", patch)
-
-
-def loses(plane: Plane, pod: str) -> None:
-    """Delete a pod, and wait until its successor exists."""
-    name = pod.rpartition("-")[0]
-    before = plane.uids(name)[pod]
-    plane.kubectl("delete", "pod", pod, "--wait=false", "--grace-period=0")
-    plane.until(
-        f"{pod} has a successor",
-        lambda: plane.uids(name).get(pod, before) != before,
-        lambda: (plane.get("dijob", name) or {}).get("status"),
-    )
-
-
 @pytest.mark.parametrize(
     ("engine", "kind", "spec", "after"),
     [
@@ -113,9 +96,9 @@ def test_the_life_of_a_pod_group(
         served.until_condition(name, "GangScheduled", "True", "Placed")
         assert groups(served, kind, name) == {name: spec}
         in_group(served, engine, name, name)
-        served.kubectl("annotate", "pod", f"{name}-2", f"{EXIT}=0")
+        succeed(served, f"{name}-2")
         served.until_condition(name, "Running", "True", "rank 2 has finished")
-        loses(served, f"{name}-1")
+        lose(served, f"{name}-1")
         served.until_condition(name, "PeersReady", "True")
         assert groups(served, kind, name)[name]["minMember"] == after
         suspend(served, name, "true")
