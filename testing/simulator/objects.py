@@ -9,7 +9,9 @@ from dijob.kube import kinds
 Body = dict[str, Any]
 
 KINDS = {
-    kind.plural: (kind.version, kind.name) for kind in (*kinds.KINDS, *kinds.SCHEDULING.values())
+    # The kinds of engines have the same plural. A body names its own kind.
+    kind.plural: (kind.version, kind.name)
+    for kind in (*kinds.KINDS, *kinds.SCHEDULING.values())
 }
 REASONS = {
     400: "BadRequest",

@@ -41,6 +41,8 @@ EXTRAS: dict[str, Body] = {
     "gang": {"scheduling": {"engine": "Native"}},
     "budget": {"disruptionBudget": {"maxUnavailable": 1}},
     "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
+    # Volcano also counts pods that have succeeded.
+    "Volcano": {"scheduling": {"engine": "Volcano", "queue": "team-a"}},
     "torch": TORCH,
     "torch, failures cost nothing": {
         **TORCH,

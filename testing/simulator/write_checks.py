@@ -15,13 +15,15 @@ from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
 from dijob.core.options import Options
-from dijob.names import Addressing, CleanPodPolicy
+from dijob.core.render.scheduling import ENGINES
+from dijob.names import Addressing, CleanPodPolicy, Engine
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
 
 from simulator.cluster import Cluster, Nodes
 from simulator.connection import Line, Request
 from simulator.containers import Process
+from simulator.gangs import group_of, needed_pods
 from simulator.kubelet import SimPod
 from simulator.objects import merged
 from simulator.operator_process import Operator
@@ -196,17 +198,21 @@ class Judged(RuleBasedStateMachine):
         """Check that a new pod of a gang can be placed: its PodGroup does not wait for more pods
         than the job can still have.
         """
-        if (
-            self.job.spec.scheduling.engine != "Native"
-            or self.gang.rank_of(pod["metadata"]["name"]) < 0
-        ):
+        engine = self.job.spec.scheduling.engine or Engine.NONE
+        if not ENGINES[engine].kind or self.gang.rank_of(pod["metadata"]["name"]) < 0:
             return
-        name = pod["spec"]["schedulingGroup"]["podGroupName"]
+        name = group_of(pod)
         assert name in self.cluster.names_of("podgroups"), name
         group = self.cluster.read("podgroups", name)
         job, done = self.operator.job(), parse_ranks(self.job.status.succeeded_ranks)
         left = [rank for rank in range(job.spec.desired) if rank not in done]
-        assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] <= len(left), (group, left)
+        counted = self.succeeded_pods() if ENGINES[engine].counts_succeeded else 0
+        assert needed_pods(group) <= len(left) + counted, (group, left, counted)
+
+    def succeeded_pods(self) -> int:
+        """Return the number of pods that have succeeded."""
+        pods = self.cluster.pods.values()
+        return sum(pod.body["status"].get("phase") == "Succeeded" for pod in pods)
 
     def check_list(self, number: int, ips: str, status: Status, runs: bool) -> None:
         """Check that a published list is the stored one. `runs` is whether the program has started

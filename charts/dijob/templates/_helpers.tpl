@@ -112,13 +112,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{/*
-Additional RBAC rules of the operator if the cluster serves PodGroups. Otherwise, the role admin does not have these permissions, and its
-users could not install the chart in their namespaces.
+Additional RBAC rules of the operator for the engines of gang scheduling whose API the cluster serves, and for the chart's own engine.
+Otherwise, the role admin may not have these permissions, and its users could not install the chart in their namespaces.
 */}}
-{{- define "dijob.schedulingRules" -}}
+{{- define "dijob.rulesOfNative" -}}
 # The PodGroup of a job with gang scheduling (spec.scheduling.engine: Native). patch: its size changes with the job. delete: a suspended
 # job has none.
 - apiGroups: [scheduling.k8s.io]
+  resources: [podgroups]
+  verbs: [get, create, patch, delete]
+{{- end -}}
+
+{{- define "dijob.rulesOfVolcano" -}}
+# The same for the engine Volcano.
+- apiGroups: [scheduling.volcano.sh]
+  resources: [podgroups]
+  verbs: [get, create, patch, delete]
+{{- end -}}
+
+{{- define "dijob.rulesOfCoscheduling" -}}
+# The same for the engine Coscheduling.
+- apiGroups: [scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [get, create, patch, delete]
+{{- end -}}
+
+{{- define "dijob.rulesOfKAI" -}}
+# The same for the engine KAI.
+- apiGroups: [scheduling.run.ai]
   resources: [podgroups]
   verbs: [get, create, patch, delete]
 {{- end -}}

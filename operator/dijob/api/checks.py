@@ -23,7 +23,7 @@ from dijob.api.template_checks import (
     command_problems,
     template_problems,
 )
-from dijob.names import Addressing, Engine, Queue, Runtime, TaskType, TopologyMode
+from dijob.names import Addressing, Engine, Queue, Runtime, TaskType
 
 # {} is replaced with Succeeded or Failed. A job that has ended is immutable, because people and
 # other objects refer to its outcome by its name (docs/decisions/016).
@@ -85,6 +85,12 @@ OWN_GROUP_MESSAGE: Final = (
     "is set, but with the engine Native the operator creates the PodGroup: remove this field, or"
     " use spec.scheduling.engine: None"
 )
+OWN_MARK_MESSAGE: Final = (
+    "puts the pods into a group of your own, but with the engine {} the operator puts them into its"
+    " group: remove it, or use spec.scheduling.engine: None"
+)
+QUEUE_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+QUEUE_MESSAGE: Final = f"is the name of a queue, so it must match {QUEUE_PATTERN}"
 PREFERRED_MESSAGE: Final = (
     "is Preferred, but the engine Native places all ranks in one topology domain, or waits: use"
     " Required, or remove spec.scheduling.topology"
@@ -279,13 +285,47 @@ def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
             "spec.scheduling.minAvailable",
             f"is {given.min_available}, but the job has at most {most} ranks: change one of them",
         )
-    if given.engine is not Engine.NATIVE:
+    if given.queue is not None and not re.fullmatch(QUEUE_PATTERN, given.queue):
+        yield Problem("spec.scheduling.queue", f"{given.queue!r} {QUEUE_MESSAGE}")
+    if given.engine is None:
         return
+    yield from unsupported_fields(job, given.engine)
     for pod_set in job.pod_sets:
-        if pod_set.pod.get("schedulingGroup"):
+        if given.engine is Engine.NATIVE and pod_set.pod.get("schedulingGroup"):
             yield Problem(f"{pod_set.path}.spec.schedulingGroup", OWN_GROUP_MESSAGE)
-    if given.topology and given.topology.mode is TopologyMode.PREFERRED:
+        for key in given.engine.traits.own_group:
+            if key in pod_set.own_groups:
+                message = OWN_MARK_MESSAGE.format(given.engine)
+                yield Problem(f"{pod_set.path}.metadata", f"{key} {message}")
+
+
+def unsupported_fields(job: DIJob, engine: Engine) -> Iterator[Problem]:
+    """Yield the fields of spec.scheduling that this engine does not use. The engine may also be the
+    operator's.
+    """
+    given, traits = job.spec.scheduling, engine.traits
+    if given.queue and not traits.queue:
+        others = ", ".join(one for one in Engine if one.traits.queue)
+        yield Problem(
+            "spec.scheduling.queue",
+            f"is {given.queue}, but the engine {engine} does not use this field: remove it, or use"
+            f" one of the engines {others}",
+        )
+    if not given.topology or given.topology.mode in traits.topology:
+        return
+    if traits.topology:
         yield Problem("spec.scheduling.topology.mode", PREFERRED_MESSAGE)
+        return
+    others = ", ".join(
+        one
+        for one in Engine
+        if one is not Engine.NONE and given.topology.mode in one.traits.topology
+    )
+    yield Problem(
+        "spec.scheduling.topology",
+        f"is set, but the engine {engine} does not use this field: remove it, or use one of the"
+        f" engines {others}",
+    )
 
 
 def _budget_problems(spec: Spec) -> Iterator[Problem]:

@@ -198,17 +198,23 @@ class Scheduling(Written):
     """How the cluster gives nodes to the job's ranks."""
 
     engine: Engine | None = None
-    """Native: the scheduler of Kubernetes 1.37 or later places at least minAvailable ranks at the
-    same time, or none (a PodGroup of scheduling.k8s.io/v1beta1, which the cluster must serve).
-    None: each pod is scheduled on its own. Defaults to the operator's engine (the chart value
-    scheduling.engine, None). If the template has its own schedulingGroup, the default is None."""
+    """The scheduler that places at least minAvailable ranks at the same time, or none. Native: that
+    of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1, which the cluster must
+    serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: these schedulers, which the
+    cluster must run. None: each pod is scheduled on its own. Defaults to the operator's engine (the
+    chart value scheduling.engine, None). If the template puts its pods into a group of its own, for
+    example with schedulingGroup, the default is None."""
+    queue: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """The queue of the engine from which the job gets its nodes. Only for Volcano, YuniKorn and
+    KAI. Without it, the scheduler decides, or uses its default queue."""
     min_available: Replicas | None = None
     """How many ranks must have nodes at the same time before any of them starts. Ranks that have
     succeeded, and ranks that the job has no more, are not counted. Defaults to minReplicas, or to
     all ranks if the job is not elastic."""
     topology: SchedulingTopology | None = None
     """The topology domain in which all ranks run. The cluster must support this: with the engine
-    Native, it needs the feature gate TopologyAwareWorkloadScheduling."""
+    Native, it needs the feature gate TopologyAwareWorkloadScheduling. With Volcano, the key is the
+    tierName of HyperNodes. The engines Coscheduling, YuniKorn and KAI do not support it."""
 
 
 class OnExitCodes(Written):

@@ -35,11 +35,18 @@ class EngineObject:
 
 
 @dataclass(frozen=True)
+class EngineGang(EngineObject):
+    """The gang of new pods. Its engine gives nodes to `count` ranks at the same time."""
+
+    count: int
+
+
+@dataclass(frozen=True)
 class CreatePod:
-    """Create the pod of one rank, which belongs to the object of an engine if there is one."""
+    """Create the pod of one rank, which belongs to the gang of an engine if there is one."""
 
     member: GangMember
-    group: EngineObject | None = None
+    group: EngineGang | None = None
     changes: ClassVar = ""
 
 
@@ -50,7 +57,7 @@ class CreateInOrder:
     """
 
     members: tuple[GangMember, ...]
-    group: EngineObject | None = None
+    group: EngineGang | None = None
     changes: ClassVar = ""
 
 

@@ -56,6 +56,7 @@ class Options:
     lost_node_seconds: int = LOST_NODE_SECONDS
     channel: str = ""
     engine: Engine = Engine.NONE
+    scheduler_name: str = ""
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:

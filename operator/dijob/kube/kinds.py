@@ -14,7 +14,7 @@ from dijob.core.observed.policies import parse_policy
 from dijob.core.observed.services import parse_service
 from dijob.core.observed.views import Child, Pod
 from dijob.core.render import budget
-from dijob.core.render.scheduling import native
+from dijob.core.render.scheduling import ENGINES
 
 # Watch only objects that the operator created.
 SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
@@ -62,11 +62,7 @@ SERVICES: Final = ObjectKind("Service", "services", "get list watch create", vie
 POLICIES: Final = ObjectKind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=parse_policy
 )
-# The objects of engines are not watched (controller/observe/engine_reader.py).
-POD_GROUPS: Final = ObjectKind(
-    native.KIND, native.PLURAL, "get create patch delete", version=native.API
-)
-# The budgets of jobs are not watched either (controller/observe/budget_reader.py).
+# The budgets of jobs are not watched (controller/observe/budget_reader.py).
 BUDGETS: Final = ObjectKind(
     budget.KIND, "poddisruptionbudgets", "get create patch delete", version=budget.API
 )
@@ -78,8 +74,22 @@ LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.
 KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, BUDGETS, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
-# The kinds that the operator creates for a job, by the field `kind`.
+# The kinds that the operator creates for a job and reads with its pods, by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
-# The kinds of the objects of engines (core/render/scheduling), by the field `kind`.
-# They need additional permissions, which the chart grants if the cluster serves these kinds.
-SCHEDULING: Final = {kind.name: kind for kind in (POD_GROUPS,)}
+# The kinds of the objects of engines (core/render/scheduling), by their API version and kind,
+# because several engines have a kind named PodGroup. They are not watched
+# (controller/observe/engine_reader.py). They need additional permissions, which the chart grants if
+# the cluster serves these kinds.
+SCHEDULING: Final = {
+    row.full_kind: ObjectKind(row.kind, row.plural, "get create patch delete", version=row.api)
+    for row in ENGINES.values()
+    if row.kind
+}
+
+
+def kind_of(manifest: Mapping[str, Any]) -> ObjectKind:
+    """Return the kind of an object that the operator creates for a job."""
+    full = f"{manifest['apiVersion']}/{manifest['kind']}"
+    if manifest["kind"] == BUDGETS.name:
+        return BUDGETS
+    return SCHEDULING.get(full) or CHILDREN[manifest["kind"]]

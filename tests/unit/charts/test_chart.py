@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 import yaml
 from dijob import __version__
+from dijob.core.render.scheduling import ENGINES
 from dijob.crd import crd_manifest
 from dijob.kube.kinds import ISOLATING, KINDS, SCHEDULING
 
@@ -31,11 +32,15 @@ def rules_text(template: str) -> str:
     return found.group(1)
 
 
-# The operator's permissions, and the additional ones with networkPolicy.jobs and with PodGroups.
+# The operator's permissions, and the additional ones with networkPolicy.jobs and with engines.
 TEMPLATES = {
     "rules": KINDS,
     "isolatingRules": ISOLATING,
-    "schedulingRules": tuple(SCHEDULING.values()),
+    **{
+        f"rulesOf{engine}": (SCHEDULING[row.full_kind],)
+        for engine, row in ENGINES.items()
+        if row.kind
+    },
 }
 RULES: dict[str, list[dict[str, list[str]]]] = {
     template: yaml.safe_load(rules_text(template)) for template in TEMPLATES

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from dijob.cli.queues import QueueFinding
 from dijob.client import Job, RankPod
 from unit.cli.evidence import (
     OK,
@@ -229,6 +230,13 @@ OF_STATUS: dict[str, Case] = {
         PROBLEM,
         "rank 0 cannot be scheduled: PodGroup job has no room for at least 2 pods",
         "make room for all of them, or lower minReplicas",
+    ),
+    "a queue that does not exist": Case(
+        "scheduling",
+        evidence(queue=QueueFinding("team-a", "the queue team-a does not exist (kubectl get q)")),
+        PROBLEM,
+        "the queue team-a does not exist",
+        "create the queue",
     ),
     "a cluster without PodGroups": Case(
         "status",

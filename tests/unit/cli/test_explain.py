@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.explain import quantities, text
+from dijob.cli.explain import text
 from dijob.cli.explain.edges import edges_of, listens_on
 from dijob.cli.explain.environment import PodPlace, main_process
 from dijob.cli.explain.report import explain_job
@@ -19,6 +19,7 @@ from dijob.cli.main import group
 from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.options import Options
+from dijob.core.render import quantities
 from samples.builders import container, job, tasks_body
 from unit.images.test_light_peer import light_peer
 

@@ -18,6 +18,7 @@ from dijob.cli.doctor.extension import Collect
 from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.errors import CliError
 from dijob.cli.probing import ask_ranks
+from dijob.cli.queues import engine_of_pods, find_queue
 from dijob.cli.topology import looking
 from dijob.cli.topology.compare import Report
 from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of
@@ -69,6 +70,9 @@ async def collect_evidence(
         unserved=unserved,
         claim=claim,
     )
+    if known.model and not job.finished:
+        engine = engine_of_pods(known.model, pods)
+        known = replace(known, queue=await find_queue(client.connection, known.model, engine))
     # Extensions may list the pods' processes. These lists must not contain the processes that the
     # probes start, so the extensions run before the probes.
     known = replace(known, added=[await collect(client, job, pods) for collect in extensions])

@@ -10,13 +10,12 @@ from dijob.api import bypass
 from dijob.api.checks import LIST_LENGTH
 from dijob.api.model import DIJob
 from dijob.api.warnings import job_warnings
-from dijob.cli.explain import quantities
 from dijob.cli.explain.edges import Edges, edges_of, listens_on
 from dijob.cli.explain.environment import MainProcess, PodPlace, main_process
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
-from dijob.core.render import budget, redis, service
+from dijob.core.render import budget, quantities, redis, service
 from dijob.core.render.scheduling import ENGINES, engine_of, object_name
 
 Data = dict[str, Any]

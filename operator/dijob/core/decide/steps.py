@@ -101,7 +101,7 @@ def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
 
 def _create_pods(ctx: Context) -> tuple[Action, ...]:
     rendezvous, member = ctx.rendezvous, ctx.world.gang.member
-    group = scheduling.group_of_pods(ctx)
+    group = scheduling.gang_of_pods(ctx)
     due = takewhile(lambda rank: wait_to_create(ctx, rank) <= 0, rendezvous.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         return (CreateInOrder(tuple(map(member, ranks)), group),)

@@ -15,12 +15,13 @@ from dijob.reasons import GangScheduled
 
 def gang_facts(ctx: Context) -> list[Fact]:
     """Return the condition about the job's engine; [] if the job has none."""
+    over = ctx.job.status.ended or ctx.job.metadata.deletion_timestamp
+    if not over and (field := scheduling.unsupported_field(ctx)):
+        return [Fact(GangScheduled.NotSupported, f"no pod is created, because {field}")]
     if ctx.observed.scheduling.engine is Engine.NONE:
         known = find_condition(ctx.job.status, GangScheduled)
         return [Fact(GangScheduled.NotWanted)] if known else []
-    if ctx.job.status.ended or ctx.job.metadata.deletion_timestamp:
-        return []
-    return [_object_fact(ctx) or _place_fact(ctx)]
+    return [] if over else [_object_fact(ctx) or _place_fact(ctx)]
 
 
 def _object_fact(ctx: Context) -> Fact | None:
@@ -41,8 +42,8 @@ def _object_fact(ctx: Context) -> Fact | None:
     if ignored := scheduling.dropped_field(ctx):
         return Fact(
             GangScheduled.NotSupported,
-            f"the cluster ignores {ignored}, so no pod is created: suspend the job, enable the gate"
-            " in the API server and the scheduler or remove the field, and resume the job",
+            f"the cluster ignores {ignored}, so no pod is created: suspend the job, make the"
+            " cluster support the field or remove it, and resume the job",
         )
     return None
 

@@ -11,15 +11,36 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import parse_time
 from dijob.core.observed.views import Pod
-from dijob.core.render.scheduling import native
-from dijob.core.render.scheduling.row import NO_MARKS, EngineRow, PodMarks
+from dijob.core.options import Options
+from dijob.core.render.scheduling import coscheduling, kai, native, volcano, yunikorn
+from dijob.core.render.scheduling.row import (
+    NO_MARKS,
+    EngineRow,
+    Membership,
+    PodMarks,
+    object_key,
+)
 from dijob.names import Engine
 
-__all__ = ["ENGINES", "NO_MARKS", "EngineRow", "PodMarks", "engine_of", "marks_of", "object_name"]
+__all__ = [
+    "ENGINES",
+    "NO_MARKS",
+    "EngineRow",
+    "Membership",
+    "PodMarks",
+    "engine_of",
+    "marks_of",
+    "object_key",
+    "object_name",
+]
 
 ENGINES: Final[dict[Engine, EngineRow]] = {
     Engine.NONE: EngineRow(),
     Engine.NATIVE: native.ROW,
+    Engine.VOLCANO: volcano.ROW,
+    Engine.COSCHEDULING: coscheduling.ROW,
+    Engine.YUNIKORN: yunikorn.ROW,
+    Engine.KAI: kai.ROW,
 }
 _BY_NAME: Final = {str(engine): engine for engine in ENGINES}
 
@@ -35,15 +56,27 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod]) -> Engine:
         return Engine.NONE
     ours = [pod for pod in pods if not pod.made.foreign]
     if ours:
-        return next((engine for pod in ours if (engine := _BY_NAME.get(pod.made.engine))), Engine.NONE)
-    return job.spec.scheduling.engine or default
+        return next(
+            (engine for pod in ours if (engine := _BY_NAME.get(pod.made.engine))), Engine.NONE
+        )
+    if chosen := job.spec.scheduling.engine:
+        return chosen
+    return Engine.NONE if any(one.own_groups for one in job.pod_sets) else default
 
 
-def marks_of(engine: Engine, name: str) -> PodMarks:
-    """Return what a pod gets that is created with this engine, whose object has this name."""
-    marks = ENGINES[engine].marks(name)
+def marks_of(engine: Engine, of: Membership, options: Options) -> PodMarks:
+    """Return what a pod gets that is created with this engine. The name of the scheduler is the
+    template's, else that in the operator's options for its own engine, else the usual one.
+    """
+    row = ENGINES[engine]
+    marks = row.marks(of)
+    named = options.scheduler_name if engine is options.engine else ""
+    scheduler = named or row.scheduler
+    fields = dict(marks.fields)
+    if scheduler and not of.pod_set.pod.get("schedulerName"):
+        fields["schedulerName"] = scheduler
     own = {names.ANNOTATION_ENGINE: engine.value}
-    return replace(marks, annotations={**marks.annotations, **own})
+    return replace(marks, fields=fields, annotations={**marks.annotations, **own})
 
 
 def object_name(job: DIJob) -> str:
