@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,18 +34,18 @@ OBSERVED_SECONDS: Final = 20.0
 STEP_SECONDS: Final = 90.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scheduler:
     """A scheduler to test. `crds` is the folder of its CRDs in the checkout, and `group` its API
-    group. `argv` returns the arguments, given the checkout, a kubeconfig, and a folder for a
-    configuration.
+    group. `programs` are the packages of its programs, and functions that return their arguments,
+    given the checkout, a kubeconfig, and a folder for a configuration.
     """
 
     engine: str
     option: str
     crds: str
     group: str
-    argv: Callable[[Path, Path, Path], list[str]]
+    programs: Mapping[str, Callable[[Path, Path, Path], list[str]]]
 
     @property
     def kind(self) -> str:
@@ -60,6 +60,14 @@ def volcano(source: Path, kubeconfig: Path, _folder: Path) -> list[str]:
     config = source / "installer/helm/chart/volcano/config/volcano-scheduler.conf"
     quiet = ("--leader-elect=false", "--listen-address=127.0.0.1:0", "--cache-dumper=false")
     return [f"--kubeconfig={kubeconfig}", f"--scheduler-conf={config}", *quiet, "--logtostderr"]
+
+
+def volcano_controllers(_source: Path, kubeconfig: Path, _folder: Path) -> list[str]:
+    """Return the arguments of Volcano's controllers. The scheduler gives no nodes to the jobs of a
+    queue before the queue's controller has opened it.
+    """
+    own = "--controllers=queue-controller,pg-controller"
+    return [f"--kubeconfig={kubeconfig}", own, "--leader-elect=false", "--logtostderr"]
 
 
 def coscheduling(_source: Path, kubeconfig: Path, folder: Path) -> list[str]:
@@ -89,23 +97,36 @@ def coscheduling(_source: Path, kubeconfig: Path, folder: Path) -> list[str]:
 
 
 SCHEDULERS: Final = (
-    Scheduler("Volcano", "volcano", "config/crd/volcano/bases", "scheduling.volcano.sh", volcano),
     Scheduler(
-        "Coscheduling", "scheduler-plugins", "manifests/crds", "scheduling.x-k8s.io", coscheduling
+        "Volcano",
+        "volcano",
+        "config/crd/volcano/bases",
+        "scheduling.volcano.sh",
+        {"scheduler": volcano, "controller-manager": volcano_controllers},
+    ),
+    Scheduler(
+        "Coscheduling",
+        "scheduler-plugins",
+        "manifests/crds",
+        "scheduling.x-k8s.io",
+        {"scheduler": coscheduling},
     ),
 )
 
 
-def build(scheduler: Scheduler, source: Path) -> Path:
-    """Return the scheduler's program, which is built if this version of the source has none."""
+def build(scheduler: Scheduler, package: str, source: Path) -> Path:
+    """Return a program of the scheduler, which is built if this version of the source has none."""
     version = version_of(source)
-    program = cache() / "schedulers" / f"{scheduler.option}-{version}"
+    program = cache() / "schedulers" / f"{scheduler.option}-{version}" / package
     if not program.exists():
-        say(scheduler, f"building {version}, which takes 10 to 20 minutes with an empty Go cache")
+        say(
+            scheduler,
+            f"building {package} {version}, which takes 10 to 20 minutes with an empty Go cache",
+        )
         program.parent.mkdir(parents=True, exist_ok=True)
         env = {"GOFLAGS": "-buildvcs=false", **os.environ}
         argv = [find_go(Progress(BUILD_SECONDS)), "-C", str(source), "build"]
-        run([*argv, "-o", str(program), "./cmd/scheduler"], env=env, timeout=BUILD_SECONDS)
+        run([*argv, "-o", str(program), f"./cmd/{package}"], env=env, timeout=BUILD_SECONDS)
     return program
 
 
@@ -115,22 +136,27 @@ def version_of(source: Path) -> str:
 
 
 @contextmanager
-def running(
-    scheduler: Scheduler, program: Path, source: Path, cluster: Cluster, folder: Path
-) -> Iterator[Path]:
-    """Install the CRDs, run the scheduler, and yield its log."""
+def running(scheduler: Scheduler, source: Path, cluster: Cluster, folder: Path) -> Iterator[Path]:
+    """Install the CRDs, run the scheduler, and yield the log of its programs."""
     crds = source / scheduler.crds
     cluster.run_kubectl("apply", "--server-side", "-f", str(crds))
     until_established(cluster.run_kubectl, scheduler.kind)
     log = folder / f"{scheduler.option}.log"
     with log.open("wb") as out:
-        argv = [str(program), *scheduler.argv(source, cluster.kubeconfig, folder)]
-        process = subprocess.Popen(argv, stdout=out, stderr=out)
+        processes = [
+            subprocess.Popen(
+                [str(build(scheduler, package, source)), *argv(source, cluster.kubeconfig, folder)],
+                stdout=out,
+                stderr=out,
+            )
+            for package, argv in scheduler.programs.items()
+        ]
         try:
             yield log
         finally:
-            process.kill()
-            process.wait()
+            for process in processes:
+                process.kill()
+                process.wait()
 
 
 def say(scheduler: Scheduler, text: str) -> None:
@@ -202,14 +228,16 @@ def main() -> int:
     given = vars(parser.parse_args())
     sources = {one: given[one.option.replace("-", "_")] for one in SCHEDULERS}
     chosen = {one: source.resolve() for one, source in sources.items() if source}
-    programs = {one: build(one, source) for one, source in chosen.items()}
+    for one, source in chosen.items():
+        for package in one.programs:
+            build(one, package, source)
     failed = False
     with tempfile.TemporaryDirectory() as name, control_plane("schedulers", nodes=1) as cluster:
         folder = Path(name)
         for one, source in chosen.items():
             log = folder / f"operator-{one.option}.log"
             with (
-                running(one, programs[one], source, cluster, folder) as own,
+                running(one, source, cluster, folder) as own,
                 operator(cluster.kubeconfig, log),
                 room_for_four(Plane(cluster, log)) as plane,
             ):

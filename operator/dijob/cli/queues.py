@@ -6,7 +6,6 @@ about such pods. So the commands check this with one request.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -16,9 +15,6 @@ from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import Resource
 from dijob.core.render.scheduling import ENGINES
 from dijob.names import Engine
-
-# The state of a queue of Volcano that accepts jobs. Other engines have no states.
-OPEN: Final = "Open"
 
 
 @dataclass(frozen=True)
@@ -59,9 +55,8 @@ async def find_queue(
         return QueueFinding(name, f"the queue {name} does not exist (kubectl get {kind})")
     except Refused as error:
         return QueueFinding(name, unread=f"the queue {name} cannot be read: {error}")
-    state = _state_of(found)
-    return QueueFinding(name, f"the queue {name} is {state}" if state not in ("", OPEN) else "")
-
-
-def _state_of(queue: dict[str, Any]) -> str:
-    return str((queue.get("status") or {}).get("state") or "")
+    # Without the scheduler's own controller, a queue has no state, and its jobs get no nodes.
+    state = str((found.get("status") or {}).get("state") or "not open")
+    return QueueFinding(
+        name, "" if row.queue_state in ("", state) else f"the queue {name} is {state}"
+    )

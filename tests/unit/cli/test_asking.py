@@ -224,9 +224,19 @@ QUEUES = {
     "it exists": QueueCase(
         {"engine": "Volcano", "queue": "a"},
         f"{VOLCANO_QUEUES}/a",
-        (200, {}),
+        (200, {"status": {"state": "Open"}}),
         "queue a exists",
         "yes",
+    ),
+    "it has no state": QueueCase(
+        {"engine": "Volcano"},
+        f"{VOLCANO_QUEUES}/default",
+        (200, {}),
+        "the queue default is not open",
+        "no",
+    ),
+    "queues of KAI have no state": QueueCase(
+        {"engine": "KAI", "queue": "a"}, f"{KAI_QUEUES}/a", (200, {}), "queue a exists", "yes"
     ),
     "it is closed": QueueCase(
         {"engine": "Volcano"},

@@ -6,7 +6,7 @@ from dijob.core.decide import scheduling
 from dijob.core.decide.context import Context
 from dijob.core.facts import Fact, find_condition
 from dijob.core.observed import diagnose
-from dijob.core.observed.scheduling import IN_GROUP
+from dijob.core.observed.scheduling import waits_for_others
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.core.report.shared_objects import not_created
 from dijob.names import Engine
@@ -73,7 +73,7 @@ def _place_fact(ctx: Context) -> Fact:
             GangScheduled.Waiting, f"the scheduler places {ranks} at the same time, or none"
         )
     # The scheduler gives the real reason only for the pod for which it found no node first.
-    specific = [pod for pod in seeking if IN_GROUP not in pod.complaint] or seeking
+    specific = [pod for pod in seeking if not waits_for_others(pod.complaint)] or seeking
     why = diagnose.without_address(
         world.gang, [pod.rank for pod in specific], ctx.observed, ctx.now
     )

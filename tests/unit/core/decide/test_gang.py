@@ -278,6 +278,22 @@ def test_a_gang_without_room_says_what_is_missing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "echo",
+    [
+        "Unschedulable: pod group is not ready, 3 Pending, 3 minAvailable",
+        "Schedulable: Pod ns/job-0 can possibly be assigned to a, once minAvailable is satisfied",
+        "Unschedulable: 0/1 nodes are available: 1 optimistic rejection in PostFilter.",
+    ],
+    ids=["Volcano", "Volcano: there is a node", "Coscheduling"],
+)
+def test_only_the_pod_without_room_is_quoted(echo: str) -> None:
+    owner = job(**VOLCANO)
+    pods = without_node(owner, echo, NO_CPU, echo)
+    decided = plan(owner, seen(*pods, engine=Engine.VOLCANO, found=volcano_group(3)), NOW)
+    assert decided.status.message.endswith(f": rank 1: {NO_CPU}")
+
+
 def test_a_gang_with_nodes_is_placed_and_an_ended_one_is_finished() -> None:
     owner = running(**NATIVE)
     pods = on_node(owner, 0, 1, 2)

@@ -56,7 +56,8 @@ class EngineRow:
     `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
     `counts_succeeded`: pods that have succeeded count for the number, as long as they exist.
     `queues` is the API version and the resource of the engine's queues, which have no namespace
-    ("": the engine has none that a client can read), and `queue` the name of the default one.
+    ("": the engine has none that a client can read), `queue` the name of the default one, and
+    `queue_state` the state in which a queue gives nodes to jobs ("": queues have no state).
     """
 
     kind: str = ""
@@ -72,6 +73,7 @@ class EngineRow:
     counts_succeeded: bool = False
     queues: tuple[str, str] = ("", "")
     queue: str = ""
+    queue_state: str = ""
 
     @property
     def full_kind(self) -> str:

@@ -66,4 +66,5 @@ ROW: Final = EngineRow(
     counts_succeeded=True,
     queues=(API, "queues"),
     queue="default",
+    queue_state="Open",
 )
