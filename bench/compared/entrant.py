@@ -54,7 +54,7 @@ def pod_spec(
             {"name": "OMP_NUM_THREADS", "value": "1"},
             {"name": "PYTHONUNBUFFERED", "value": "1"},
         ],
-        # After the loss of a node, the other one must have room for all ranks beside the operator.
+        # After the loss of a node, the other one needs room for all ranks and the operator.
         "resources": {"requests": {"cpu": "250m"}},
         "volumeMounts": [
             {"name": "code", "mountPath": CODE},
