@@ -320,6 +320,10 @@ bench-nodes: cluster-build images ## duration of each step of a start and of a r
 bench-peers: cluster-build images ## DIJob compared with its peers on real nodes, five runs each (~90 min; ROUNDS=, REPEAT=, FIGURES=, ENTRANTS=, JSON=FILE, JOBSET_BIN=, TRAINING_OPERATOR_BIN=, DI_ORCHESTRATOR_BIN=)
 	@$(PY) bench/peers.py $(ROUNDS:%=--rounds %) $(REPEAT:%=--repeat %) $(if $(FIGURES),--figures "$(FIGURES)") $(if $(ENTRANTS),--entrants "$(ENTRANTS)") $(JSON:%=--json %) $(if $(ADD),--add)
 
+.PHONY: schedulers
+schedulers: cluster-build ## jobs with the real schedulers Volcano and scheduler-plugins, built from checkouts of their sources (~4 min without the builds; VOLCANO_SRC=, SCHEDULER_PLUGINS_SRC=)
+	@$(PY) tests/schedulers.py $(VOLCANO_SRC:%=--volcano %) $(SCHEDULER_PLUGINS_SRC:%=--scheduler-plugins %)
+
 .PHONY: profile
 profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 ranks start (~1 min; OUT=FILE; PYSPY=: path of py-spy)
 	@$(PY) bench/flames.py $(or $(OUT),docs/pictures/operator.svg)
@@ -386,7 +390,7 @@ golden: cluster-build ## store the objects that the newest release writes, for t
 	@$(PY) -m golden
 
 .PHONY: demo
-demo: venv ## train a real DQN on four pods (~16 min the first time, then ~4 min)
+demo: venv ## train a real DQN on four pods (~10 min the first time, then ~2 min)
 	@$(PY) tests/e2e/demo.py
 
 .PHONY: test

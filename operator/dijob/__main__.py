@@ -141,6 +141,11 @@ def _enum_option(
     ),
 )
 @click.option(
+    "--scheduler-name",
+    default="",
+    help="The name under which the scheduler of this engine is installed. Default: its usual name.",
+)
+@click.option(
     "--lost-node-seconds",
     type=click.IntRange(0, 86400),
     default=LOST_NODE_SECONDS,

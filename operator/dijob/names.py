@@ -74,7 +74,8 @@ ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 # Tells readers of `kubectl describe pod` why the operator terminated the pod. (The operator keeps
 # terminated pods for their logs.)
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
-# The engine with which the pod was created (spec.scheduling). Pods without an engine do not have it.
+# The engine with which the pod was created (spec.scheduling). Pods without an engine do not have
+# it.
 ANNOTATION_ENGINE: Final = f"{GROUP}/scheduling-engine"
 # On a Workload of Kueue: a digest of what it was created from.
 ANNOTATION_WORKLOAD: Final = f"{GROUP}/workload-digest"
@@ -293,6 +294,27 @@ class RestartScope(StrEnum):
     JOB = "Job"
 
 
+class TopologyMode(StrEnum):
+    """Whether the ranks of a job wait until one topology domain has room for all of them."""
+
+    REQUIRED = "Required"
+    PREFERRED = "Preferred"
+
+
+@dataclass(frozen=True)
+class EngineTraits:
+    """What a job can ask of an engine.
+
+    `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` are the supported
+    modes of spec.scheduling.topology. `own_group` are the labels and annotations of a pod template
+    by which users put the pods into a group of their own.
+    """
+
+    queue: bool = False
+    topology: frozenset[TopologyMode] = frozenset(TopologyMode)
+    own_group: tuple[str, ...] = ()
+
+
 class Engine(StrEnum):
     """The scheduler, or the queue, that gives nodes to the ranks of a job together
     (core/render/scheduling). None: each pod is scheduled on its own.
@@ -300,14 +322,33 @@ class Engine(StrEnum):
 
     NONE = "None"
     NATIVE = "Native"
+    VOLCANO = "Volcano"
+    COSCHEDULING = "Coscheduling"
+    YUNIKORN = "YuniKorn"
+    KAI = "KAI"
     KUEUE = "Kueue"
 
+    @property
+    def traits(self) -> EngineTraits:
+        """What a job can ask of the engine."""
+        return _ENGINE_TRAITS.get(self, EngineTraits())
 
-class TopologyMode(StrEnum):
-    """Whether the ranks of a job wait until one topology domain has room for all of them."""
 
-    REQUIRED = "Required"
-    PREFERRED = "Preferred"
+# The labels and annotations by which the schedulers know the group of a pod.
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
+YUNIKORN_GROUPS = "yunikorn.apache.org/task-groups"
+KAI_GROUP = "pod-group-name"
+
+_ENGINE_TRAITS = {
+    Engine.NATIVE: EngineTraits(topology=frozenset({TopologyMode.REQUIRED})),
+    Engine.VOLCANO: EngineTraits(queue=True, own_group=(VOLCANO_GROUP,)),
+    Engine.COSCHEDULING: EngineTraits(topology=frozenset(), own_group=(COSCHEDULING_GROUP,)),
+    Engine.YUNIKORN: EngineTraits(
+        queue=True, topology=frozenset(), own_group=(YUNIKORN_GROUPS, "applicationId")
+    ),
+    Engine.KAI: EngineTraits(queue=True, topology=frozenset(), own_group=(KAI_GROUP,)),
+}
 
 
 class TaskType(StrEnum):

@@ -40,9 +40,11 @@ def run_one(scenario: Scenario, stage: Stage) -> bool:
     """Run one scenario, and print its line. Return whether it succeeded."""
     begin = time.monotonic()
     try:
-        if scenario.settings:
+        # The scenario before may have failed after it had killed a process.
+        if scenario.settings or stage.kueue.process is None:
             stage.kueue.kill()
             stage.kueue.start(**dict(scenario.settings))
+        stage.start_operator()
         result, good = scenario.run(stage), True
     # A failed scenario must not end the others: its line shows the error.
     except Exception as error:
@@ -75,7 +77,6 @@ def main() -> int:
         try:
             kueue.install()
             stage.apply(*queue_objects())
-            stage.start_operator()
             results = [run_one(one, stage) for one in chosen]
         finally:
             stage.kill_operator()

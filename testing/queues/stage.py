@@ -95,7 +95,9 @@ class Stage:
     _operator: subprocess.Popen[bytes] | None = None
 
     def start_operator(self) -> None:
-        """Start the operator."""
+        """Start the operator if it does not run."""
+        if self._operator is not None:
+            return
         argv = [
             sys.executable,
             "-m",
@@ -174,7 +176,9 @@ class Stage:
 
         def missing() -> str:
             status = self.get("dijob", job).get("status") or {}
-            found = next((c for c in status.get("conditions", ()) if c["type"] == type_), {})
+            found: Body = next(
+                (c for c in status.get("conditions", ()) if c["type"] == type_), {}
+            )
             seen[0] = found.get("message", "")
             text = f"{found.get('reason')} {seen[0]}"
             return "" if all(word in text for word in words) else text

@@ -7,6 +7,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.status import format_time
+from dijob.core.render.scheduling import native
 
 from simulator.objects import KINDS, Body, No, Selector, Target, merged
 
@@ -106,7 +107,7 @@ class ApiServer:
             "generation": 1,
             "managedFields": [{"manager": names.MANAGER, "operation": "Update"}],
         }
-        if target.plural == "podgroups":
+        if body.get("apiVersion") == native.API and target.plural == native.PLURAL:
             meta["finalizers"] = [PROTECTION]
         made = {"apiVersion": api_version, "kind": kind, **body, "metadata": meta}
         if target.plural == "pods":

@@ -10,6 +10,7 @@ from dijob.controller.channel.launchers import Launchers
 
 from simulator.apiserver import ApiServer, Change
 from simulator.containers import Process
+from simulator.gangs import needed_pods, row_of
 from simulator.kubelet import SimPod
 from simulator.objects import Body, No, Selector, Target
 from simulator.virtual import VirtualClock, VirtualLoop
@@ -290,9 +291,12 @@ class Nodes:
         group = self._cluster.server.objects.get(target)
         if group is None:
             return None
-        least: int = group["spec"]["schedulingPolicy"]["gang"]["minCount"]
+        least, done_count = needed_pods(group), row_of(group).counts_succeeded
         alive = [
-            one for one in self._cluster.pods.values() if one.group == pod.group and not one.done
+            one
+            for one in self._cluster.pods.values()
+            if one.group == pod.group
+            and (not one.done or (done_count and one.body["status"].get("phase") == "Succeeded"))
         ]
         placed = sum("nodeName" in one.body["spec"] for one in alive)
         return None if len(alive) < least else max(1, least - placed)

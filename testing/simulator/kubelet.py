@@ -14,11 +14,11 @@ from dijob.controller.channel.launchers import Launchers
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.reports import LauncherState
-from dijob.core.observed.scheduling import scheduling_group
 from dijob.pod import CHANNEL, LAUNCH, RENEWAL_CODE, RESTART_POLICY
 
 from simulator.containers import Box, Process
 from simulator.environment import environment_of
+from simulator.gangs import group_of
 from simulator.launcher import Annotations, SimConnection
 from simulator.objects import Body, Target
 
@@ -88,7 +88,7 @@ class SimPod:
     @property
     def group(self) -> str:
         """The name of its PodGroup; "" if it has none."""
-        return scheduling_group(self.body["spec"])
+        return group_of(self.body)
 
     @property
     def main(self) -> Box:

@@ -9,6 +9,7 @@ from dijob.kube import kinds
 Body = dict[str, Any]
 
 KINDS = {
+    # The kinds of engines have the same plural. A body names its own kind.
     kind.plural: (kind.version, kind.name)
     for kind in (
         *kinds.KINDS,

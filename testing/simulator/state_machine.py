@@ -40,9 +40,12 @@ EXTRAS: dict[str, Body] = {
     "a time to live": {"ttlSecondsAfterFinished": 100},
     "redis": {"messageQueue": {"type": "redis"}},
     "gang": {"scheduling": {"engine": "Native"}},
+    "budget": {"disruptionBudget": {"maxUnavailable": 1}},
     "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
     "queue": {"queue": True},
     "torch queue": {**TORCH, "queue": True},
+    # Volcano also counts pods that have succeeded.
+    "Volcano": {"scheduling": {"engine": "Volcano", "queue": "team-a"}},
     "torch": TORCH,
     "torch, failures cost nothing": {
         **TORCH,
@@ -64,7 +67,7 @@ FAULTS = st.builds(
 NOES = st.builds(
     Fault,
     method=st.sampled_from(["PATCH", "POST", "DELETE", "GET", "WATCH"]),
-    plural=st.sampled_from(["pods", names.PLURAL, "services", "events"]),
+    plural=st.sampled_from(["pods", names.PLURAL, "services", "events", "poddisruptionbudgets"]),
     status=st.sampled_from([403, 409, 410, 422, 429, 500, 503, 0]),
     times=st.sampled_from([1, 2, 4]),
     done=st.booleans(),
@@ -250,6 +253,12 @@ class Chaos(Driven):
             kueue.evict("Preempted" if how == EVICT else "PodsReadyTimeout")
         else:
             kueue.activate(how == ACTIVATE)
+
+    @rule(most=st.sampled_from([0, 1, 2, None]))
+    def user_changes_budget(self, most: int | None) -> None:
+        if self.cluster.gone() or self.job.spec.tasks:
+            return
+        self.cluster.edit(disruptionBudget=None if most is None else {"maxUnavailable": most})
 
     @rule(room=st.sampled_from([4, 3, 2, 0]))
     def room_changes(self, room: int) -> None:

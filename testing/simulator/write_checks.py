@@ -15,13 +15,15 @@ from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
 from dijob.core.options import Options
-from dijob.names import Addressing, CleanPodPolicy
+from dijob.core.render.scheduling import ENGINES
+from dijob.names import Addressing, CleanPodPolicy, Engine
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
 
 from simulator.cluster import Cluster, Nodes
 from simulator.connection import Line, Request
 from simulator.containers import Process
+from simulator.gangs import group_of, needed_pods
 from simulator.kubelet import SimPod
 from simulator.kueue import Kueue, check_status, is_true
 from simulator.objects import merged
@@ -129,18 +131,15 @@ class Judged(RuleBasedStateMachine):
                 self.check_status(request)
             return
         assert method == "POST" or self.is_ours(request), request
-        if target.plural == "workloads":
-            self.check_workload(request, status)
+        of_kind = {
+            "podgroups": self.check_group,
+            "poddisruptionbudgets": self.check_budget,
+            "workloads": self.check_workload,
+        }
+        if target.plural in of_kind:
+            of_kind[target.plural](request)
         elif status.ended:
             self.check_clean_up(request)
-        else:
-            self.check_child(request, status)
-
-    def check_child(self, request: Request, status: Status) -> None:
-        """Check a write of an object of a job that has not ended."""
-        method, target = request.method, request.target
-        if target.plural == "podgroups":
-            self.check_group(request)
         elif method == "POST" and target.plural == "pods":
             self.check_creation(request.body["metadata"]["name"], status)
             self.check_member(request.body)
@@ -187,12 +186,13 @@ class Judged(RuleBasedStateMachine):
 
     def check_group(self, request: Request) -> None:
         """Check that the PodGroup of a job that can have pods is not deleted."""
+        assert not self.job.status.ended, request
         suspended = self.operator.job().spec.suspend or self.job.status.suspend_time
         assert request.method != "DELETE" or (suspended and not self.pods()), request
 
-    def check_workload(self, request: Request, status: Status) -> None:
+    def check_workload(self, request: Request) -> None:
         """Check a write of the job's Workload: quota is given back only when no pod uses it."""
-        target = request.target
+        target, status = request.target, self.job.status
         found = self.cluster.server.objects.get(target.whole)
         if request.method == "POST":
             assert status.suspend_time, request
@@ -217,21 +217,38 @@ class Judged(RuleBasedStateMachine):
             return
         assert all(is_true(one, "QuotaReserved") for one in self.kueue.workloads()), name
 
+    def check_budget(self, request: Request) -> None:
+        """Check that a job that can have pods keeps its budget, and that a new operator would find
+        each budget.
+        """
+        job, stored = self.operator.job(), self.job.status
+        stopped = stored.ended or stored.suspend_time
+        name = request.target.name or request.body["metadata"]["name"]
+        if request.method == "DELETE":
+            assert stopped or job.spec.disruption_budget is None, request
+        else:
+            assert not stopped, request
+            assert name in stored.budgets.split(), request
+
     def check_member(self, pod: Mapping[str, Any]) -> None:
         """Check that a new pod of a gang can be placed: its PodGroup does not wait for more pods
         than the job can still have.
         """
-        if (
-            self.job.spec.scheduling.engine != "Native"
-            or self.gang.rank_of(pod["metadata"]["name"]) < 0
-        ):
+        engine = self.job.spec.scheduling.engine or Engine.NONE
+        if not ENGINES[engine].kind or self.gang.rank_of(pod["metadata"]["name"]) < 0:
             return
-        name = pod["spec"]["schedulingGroup"]["podGroupName"]
+        name = group_of(pod)
         assert name in self.cluster.names_of("podgroups"), name
         group = self.cluster.read("podgroups", name)
         job, done = self.operator.job(), parse_ranks(self.job.status.succeeded_ranks)
         left = [rank for rank in range(job.spec.desired) if rank not in done]
-        assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] <= len(left), (group, left)
+        counted = self.succeeded_pods() if ENGINES[engine].counts_succeeded else 0
+        assert needed_pods(group) <= len(left) + counted, (group, left, counted)
+
+    def succeeded_pods(self) -> int:
+        """Return the number of pods that have succeeded."""
+        pods = self.cluster.pods.values()
+        return sum(pod.body["status"].get("phase") == "Succeeded" for pod in pods)
 
     def check_list(self, number: int, ips: str, status: Status, runs: bool) -> None:
         """Check that a published list is the stored one. `runs` is whether the program has started

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from apiserver.plane import Body, Plane, changed, job, operator
+from apiserver import pool as pools
+from apiserver.plane import Body, Plane, changed, operator
+from apiserver.pool import clear, lose, placed, room_for_four, succeed, suspend
 from cluster.build import chosen
 from planes import control_plane
 from workers import own
@@ -19,47 +20,18 @@ pytestmark = [
     pytest.mark.skipif(not chosen().gates, reason="this Kubernetes has no PodGroups"),
 ]
 
-# Nodes with room for two pods each.
-NODES = ("gang-0", "gang-1")
-POOL = {"pool": "gang"}
 NATIVE: Body = {"engine": "Native"}
-EXIT = "test.dijob/exit"
 
 
 @pytest.fixture(scope="module")
 def pool(plane: Plane) -> Iterator[Plane]:
     """Yield the control plane with nodes for four ranks."""
-    room = {"cpu": "2", "memory": "1Gi", "pods": "20"}
-    nodes = [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {**POOL, "type": "kwok"}},
-            "status": {"capacity": room, "allocatable": room},
-        }
-        for name in NODES
-    ]
-    plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump_all(nodes))
-    yield plane
-    plane.kubectl("delete", "node", *NODES)
-
-
-def in_pool(body: Body, path: str = "spec.template") -> Body:
-    """Return a job whose pods need one CPU on a node of the pool."""
-    body = changed(body, f"{path}.spec.nodeSelector", POOL)
-    return changed(body, f"{path}.spec.containers.0.resources", {"requests": {"cpu": "1"}})
+    with room_for_four(plane):
+        yield plane
 
 
 def gang(name: str, replicas: int = 3, **spec: Any) -> Body:
-    return in_pool(
-        job(name, **{"replicas": replicas, "scheduling": NATIVE, "service": "Auto", **spec})
-    )
-
-
-def placed(plane: Plane, name: str) -> set[str]:
-    """Return the pods of a job that have a node."""
-    pods = plane.pods(name).items()
-    return {pod for pod, body in pods if body["spec"].get("nodeName")}
+    return pools.gang(name, "Native", replicas, **spec)
 
 
 def groups(plane: Plane, name: str) -> dict[str, int]:
@@ -73,29 +45,6 @@ def groups(plane: Plane, name: str) -> dict[str, int]:
     }
 
 
-def clear(plane: Plane, *names: str) -> None:
-    """Delete jobs, and their pods. The garbage collector would do it, but it may not know the kind
-    of the job yet, and looks for new kinds only every 30 s.
-    """
-    for name in names:
-        plane.kubectl("delete", "dijob", name, "--ignore-not-found")
-        pods = ("pods", "-l", f"diengine.opendilab.org/job={name}")
-        plane.kubectl("delete", *pods, "--grace-period=0", "--wait=false")
-        plane.until_no_pods(name)
-
-
-def loses(plane: Plane, pod: str) -> None:
-    """Delete a pod, and wait until its successor runs."""
-    name = pod.rpartition("-")[0]
-    before = plane.uids(name)[pod]
-    plane.kubectl("delete", "pod", pod, "--wait=false", "--grace-period=0")
-    plane.until(
-        f"the successor of {pod} has a node",
-        lambda: plane.uids(name).get(pod, before) != before and pod in placed(plane, name),
-        lambda: (plane.get("dijob", name) or {}).get("status"),
-    )
-
-
 def test_of_two_jobs_of_three_with_room_for_four_one_runs(pool: Plane) -> None:
     try:
         pool.apply(gang("first"))
@@ -105,7 +54,7 @@ def test_of_two_jobs_of_three_with_room_for_four_one_runs(pool: Plane) -> None:
         pool.until_condition("first", "Running", "True")
         assert placed(pool, "second") == set()
         assert len(placed(pool, "first")) == 3
-        pool.kubectl("annotate", "pod", *sorted(placed(pool, "first")), f"{EXIT}=0")
+        succeed(pool, *sorted(placed(pool, "first")))
         pool.until_condition("second", "Running", "True")
         assert len(placed(pool, "second")) == 3
     finally:
@@ -117,10 +66,10 @@ def test_a_rank_is_lost_after_another_has_succeeded(pool: Plane) -> None:
     try:
         pool.apply(gang("halfway"))
         pool.until_condition("halfway", "Running", "True", "all 3 ranks")
-        pool.kubectl("annotate", "pod", "halfway-2", f"{EXIT}=0")
+        succeed(pool, "halfway-2")
         pool.until_condition("halfway", "Running", "True", "rank 2 has finished")
         assert groups(pool, "halfway") == {"halfway": 3}
-        loses(pool, "halfway-1")
+        lose(pool, "halfway-1")
         assert groups(pool, "halfway") == {"halfway": 2}
         pool.until_condition("halfway", "PeersReady", "True")
     finally:
@@ -134,7 +83,7 @@ def test_a_gang_shrinks_grows_is_suspended_and_resumed(pool: Plane) -> None:
         pool.until_condition(name, "Running", "True", "all 4 ranks")
         pool.kubectl("scale", "dijob", name, "--replicas=2")
         pool.until_condition(name, "PeersReady", "True", "revision 2")
-        loses(pool, f"{name}-1")
+        lose(pool, f"{name}-1")
         assert groups(pool, name) == {name: 2}
         pool.kubectl("scale", "dijob", name, "--replicas=4")
         pool.until("all run", lambda: len(placed(pool, name)) == 4, lambda: pool.pods(name))
@@ -150,11 +99,6 @@ def test_a_gang_shrinks_grows_is_suspended_and_resumed(pool: Plane) -> None:
         assert count == 4
     finally:
         clear(pool, name)
-
-
-def suspend(plane: Plane, name: str, value: str) -> None:
-    patch = f'{{"spec": {{"suspend": {value}}}}}'
-    plane.kubectl("patch", "dijob", name, "--type=merge", "-p", patch)
 
 
 def test_a_gang_with_tasks_is_placed_as_a_whole(pool: Plane) -> None:
@@ -203,7 +147,7 @@ def test_a_group_of_the_users_own_is_named_if_a_rank_waits_for_it(pool: Plane) -
     try:
         pool.apply(group, made)
         pool.until_condition(name, "Running", "True", "all 3 ranks")
-        pool.kubectl("annotate", "pod", f"{name}-2", f"{EXIT}=0")
+        succeed(pool, f"{name}-2")
         pool.until_condition(name, "Running", "True", "rank 2 has finished")
         pool.kubectl("delete", "pod", f"{name}-1", "--wait=false", "--grace-period=0")
         words = ("PodGroup mine", "kubectl get podgroup mine", "lower minCount")

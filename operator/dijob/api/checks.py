@@ -23,7 +23,7 @@ from dijob.api.template_checks import (
     command_problems,
     template_problems,
 )
-from dijob.names import Addressing, Engine, Queue, Runtime, TaskType, TopologyMode
+from dijob.names import Addressing, Engine, Queue, Runtime, TaskType
 
 # {} is replaced with Succeeded or Failed. A job that has ended is immutable, because people and
 # other objects refer to its outcome by its name (docs/decisions/016).
@@ -44,6 +44,10 @@ NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
 TASKS_SIZE_MESSAGE: Final = (
     "the size of a job with tasks is the sum of their replicas: change spec.tasks[].replicas of the"
     " last task instead (ranks are numbered across all tasks, so only the last one can be resized)"
+)
+TASKS_BUDGET_MESSAGE: Final = (
+    "is for a job without tasks: use spec.tasks[].disruptionBudget, because a pod that belongs to"
+    " two budgets cannot be evicted at all"
 )
 TASK_NAME_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 TASK_NAME_MESSAGE: Final = (
@@ -85,6 +89,12 @@ NO_QUEUE_MESSAGE: Final = (
     "is Kueue, but the job names no queue: set the DIJob's label kueue.x-k8s.io/queue-name to the"
     " name of a LocalQueue"
 )
+OWN_MARK_MESSAGE: Final = (
+    "puts the pods into a group of your own, but with the engine {} the operator puts them into its"
+    " group: remove it, or use spec.scheduling.engine: None"
+)
+QUEUE_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+QUEUE_MESSAGE: Final = f"is the name of a queue, so it must match {QUEUE_PATTERN}"
 PREFERRED_MESSAGE: Final = (
     "is Preferred, but the engine Native places all ranks in one topology domain, or waits: use"
     " Required, or remove spec.scheduling.topology"
@@ -104,13 +114,14 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         return (Problem("spec", ONE_SHAPE_MESSAGE if spec.tasks else NO_SHAPE_MESSAGE),)
     found = [
         *_name_problems(job),
-        *_size_problems(spec),
+        *_size_problems(spec, served=bool(job.metadata.uid)),
         *_task_problems(job),
         *_list_size_problems(job),
         *_runtime_problems(spec),
         *_queue_problems(spec),
         *_group_problems(spec),
         *_scheduling_problems(job),
+        *_budget_problems(spec),
         *_volume_problems(spec),
         *_policy_problems(job),
         *_setting_conflicts(job),
@@ -138,11 +149,15 @@ def _name_problems(job: DIJob) -> Iterator[Problem]:
         yield Problem("metadata.name", f"{name!r} {job_names.NAME_MESSAGE}{such}")
 
 
-def _size_problems(spec: Spec) -> Iterator[Problem]:
+def _size_problems(spec: Spec, *, served: bool) -> Iterator[Problem]:
     least, most, wish = spec.min_replicas, spec.max_replicas, spec.replicas
     if spec.tasks:
-        if (least, most, wish) != (None, None, None):
-            yield Problem("spec.replicas", TASKS_SIZE_MESSAGE)
+        for field, value in (("minReplicas", least), ("maxReplicas", most)):
+            if value is not None:
+                yield Problem(f"spec.{field}", TASKS_SIZE_MESSAGE)
+        # In the cluster, the operator corrects `replicas` after a task has been resized.
+        if wish not in (None, spec.desired) and not served:
+            yield Problem("spec.replicas", f"is {wish}: {TASKS_SIZE_MESSAGE}")
         if spec.desired > names.MAX_REPLICAS:
             yield Problem(
                 "spec.tasks",
@@ -276,13 +291,52 @@ def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
         )
     if given.engine is Engine.KUEUE and not job.metadata.labels.get(names.KUEUE_QUEUE):
         yield Problem("spec.scheduling.engine", NO_QUEUE_MESSAGE)
-    if given.engine is not Engine.NATIVE:
+    if given.queue is not None and not re.fullmatch(QUEUE_PATTERN, given.queue):
+        yield Problem("spec.scheduling.queue", f"{given.queue!r} {QUEUE_MESSAGE}")
+    if given.engine is None:
         return
+    yield from unsupported_fields(job, given.engine)
     for pod_set in job.pod_sets:
-        if pod_set.pod.get("schedulingGroup"):
+        if given.engine is Engine.NATIVE and pod_set.pod.get("schedulingGroup"):
             yield Problem(f"{pod_set.path}.spec.schedulingGroup", OWN_GROUP_MESSAGE)
-    if given.topology and given.topology.mode is TopologyMode.PREFERRED:
+        for key in given.engine.traits.own_group:
+            if key in pod_set.own_groups:
+                message = OWN_MARK_MESSAGE.format(given.engine)
+                yield Problem(f"{pod_set.path}.metadata", f"{key} {message}")
+
+
+def unsupported_fields(job: DIJob, engine: Engine) -> Iterator[Problem]:
+    """Yield the fields of spec.scheduling that this engine does not use. The engine may also be the
+    operator's.
+    """
+    given, traits = job.spec.scheduling, engine.traits
+    if given.queue and not traits.queue:
+        others = ", ".join(one for one in Engine if one.traits.queue)
+        yield Problem(
+            "spec.scheduling.queue",
+            f"is {given.queue}, but the engine {engine} does not use this field: remove it, or use"
+            f" one of the engines {others}",
+        )
+    if not given.topology or given.topology.mode in traits.topology:
+        return
+    if traits.topology:
         yield Problem("spec.scheduling.topology.mode", PREFERRED_MESSAGE)
+        return
+    others = ", ".join(
+        one
+        for one in Engine
+        if one is not Engine.NONE and given.topology.mode in one.traits.topology
+    )
+    yield Problem(
+        "spec.scheduling.topology",
+        f"is set, but the engine {engine} does not use this field: remove it, or use one of the"
+        f" engines {others}",
+    )
+
+
+def _budget_problems(spec: Spec) -> Iterator[Problem]:
+    if spec.tasks and spec.disruption_budget:
+        yield Problem("spec.disruptionBudget", TASKS_BUDGET_MESSAGE)
 
 
 def _volume_problems(spec: Spec) -> Iterator[Problem]:

@@ -108,6 +108,18 @@ class Template(Written):
     the error message can say this."""
 
 
+class DisruptionBudget(Written):
+    """How many ranks a drain of nodes may stop at the same time. The operator creates a
+    PodDisruptionBudget, which Kubernetes' eviction API respects. Lost nodes, preemption, and
+    deletions of pods are not limited."""
+
+    max_unavailable: Annotated[int, Field(strict=True, ge=0, le=names.MAX_REPLICAS)]
+    """How many of the ranks that must still run may be not Ready for an eviction to be allowed. 0
+    allows no eviction of a rank that is Ready. With 1, the ranks are evicted one by one: the next
+    one when the previous one is Ready on another node. Ranks that have succeeded are not
+    counted."""
+
+
 class Task(Written):
     """A group of the job's ranks with its own pod template."""
 
@@ -122,6 +134,9 @@ class Task(Written):
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
     replicas can be changed."""
+    disruption_budget: DisruptionBudget | None = None
+    """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
+    drain may stop all of them. It can be changed until the job has ended."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 
@@ -183,19 +198,25 @@ class Scheduling(Written):
     """How the cluster gives nodes to the job's ranks."""
 
     engine: Engine | None = None
-    """Native: the scheduler of Kubernetes 1.37 or later places at least minAvailable ranks at the
-    same time, or none (a PodGroup of scheduling.k8s.io/v1beta1, which the cluster must serve).
-    Kueue: the queue in the label kueue.x-k8s.io/queue-name admits the job (the chart value
-    scheduling.kueue must be true). None: each pod is scheduled on its own. Defaults to Kueue if the
-    job has that label and the operator uses Kueue, else to the operator's engine (the chart value
-    scheduling.engine, None). If the template has its own schedulingGroup, the default is None."""
+    """The scheduler that places at least minAvailable ranks at the same time, or none. Native: that
+    of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1, which the cluster must
+    serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: these schedulers, which the
+    cluster must run. Kueue: the queue in the label kueue.x-k8s.io/queue-name admits the job (the
+    chart value scheduling.kueue must be true). None: each pod is scheduled on its own. Defaults to
+    Kueue if the job has that label and the operator uses Kueue, else to the operator's engine (the
+    chart value scheduling.engine, None). If the template puts its pods into a group of its own, for
+    example with schedulingGroup, the default is None."""
+    queue: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """The queue of the engine from which the job gets its nodes. Only for Volcano, YuniKorn and
+    KAI. Without it, the scheduler decides, or uses its default queue."""
     min_available: Replicas | None = None
     """How many ranks must have nodes at the same time before any of them starts. Ranks that have
     succeeded, and ranks that the job has no more, are not counted. Defaults to minReplicas, or to
     all ranks if the job is not elastic."""
     topology: SchedulingTopology | None = None
     """The topology domain in which all ranks run. The cluster must support this: with the engine
-    Native, it needs the feature gate TopologyAwareWorkloadScheduling."""
+    Native, it needs the feature gate TopologyAwareWorkloadScheduling. With Volcano, the key is the
+    tierName of HyperNodes. The engines Coscheduling, YuniKorn and KAI do not support it."""
 
 
 class OnExitCodes(Written):

@@ -15,7 +15,7 @@ from dijob.api.command import Command
 from dijob.api.numbers import parse_natural
 from dijob.api.parts import Template
 from dijob.api.spec import Spec
-from dijob.names import TaskType
+from dijob.names import Engine, TaskType
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,16 @@ class PodSet:
         found = enumerate(given if isinstance(given, list) else ())
         at = next((at for at, one in found if one is self.main_container), 0)
         return f"{self.path}.spec.containers[{at}]"
+
+    @cached_property
+    def own_groups(self) -> tuple[str, ...]:
+        """The labels and annotations by which the template puts its pods into a group of the
+        user's own, for a scheduler other than that of Kubernetes.
+        """
+        meta = self.template.metadata
+        given = {**(meta.labels or {}), **(meta.annotations or {})}
+        known = (key for engine in Engine for key in engine.traits.own_group)
+        return tuple(key for key in known if key in given)
 
     @property
     def has_command(self) -> bool:

@@ -19,8 +19,8 @@ from dijob.names import Engine
 
 @dataclass(frozen=True)
 class SetReplicas:
-    """Write spec.replicas once if the user left it out. Without it, GET on the scale subresource
-    returns 500.
+    """Write spec.replicas if the user left it out, or has resized a task. Without it, GET on the
+    scale subresource returns 500, and a PodDisruptionBudget that needs the size allows no eviction.
     """
 
     replicas: int
@@ -49,11 +49,18 @@ class AdmittedPods(EngineObject):
 
 
 @dataclass(frozen=True)
+class EngineGang(EngineObject):
+    """The gang of new pods. Its engine gives nodes to `count` ranks at the same time."""
+
+    count: int
+
+
+@dataclass(frozen=True)
 class CreatePod:
-    """Create the pod of one rank, which belongs to the object of an engine if there is one."""
+    """Create the pod of one rank, which belongs to the gang of an engine if there is one."""
 
     member: GangMember
-    group: EngineObject | None = None
+    group: EngineGang | AdmittedPods | None = None
     changes: ClassVar = ""
 
 
@@ -64,7 +71,7 @@ class CreateInOrder:
     """
 
     members: tuple[GangMember, ...]
-    group: EngineObject | None = None
+    group: EngineGang | AdmittedPods | None = None
     changes: ClassVar = ""
 
 
@@ -116,6 +123,18 @@ class CreateWorkload:
 
 
 @dataclass(frozen=True)
+class CreateBudget:
+    """Create the PodDisruptionBudget of a task ("": of a job without tasks), which keeps at least
+    this many of its ranks Ready.
+    """
+
+    name: str
+    task: str
+    least: int
+    changes: ClassVar = ""
+
+
+@dataclass(frozen=True)
 class ReportWorkload:
     """Write into the status of the job's Workload, if it still has this version. `what` says what
     is reported.
@@ -137,6 +156,25 @@ class DeleteWorkload:
     name: str
     uid: str
     changes: ClassVar = "delete workload"
+
+
+@dataclass(frozen=True)
+class ChangeBudget(CreateBudget):
+    """Update a PodDisruptionBudget, because the number of ranks that must still run has changed, or
+    somebody has edited it.
+    """
+
+    uid: str
+    changes: ClassVar = "patch poddisruptionbudget"
+
+
+@dataclass(frozen=True)
+class DeleteBudget:
+    """Delete a PodDisruptionBudget that the job no longer needs."""
+
+    name: str
+    uid: str
+    changes: ClassVar = "delete poddisruptionbudget"
 
 
 @dataclass(frozen=True)
@@ -237,7 +275,9 @@ OfPod = (
 OfJob = SetReplicas | DeleteJob | ChangePolicy
 OfEngine = CreateScheduling | ChangeScheduling | DeleteScheduling
 OfQueue = CreateWorkload | ReportWorkload | DeleteWorkload
-Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfEngine | OfQueue | OfPod
+OfBudget = CreateBudget | ChangeBudget | DeleteBudget
+Creation = CreatePod | CreateInOrder | CreateShared
+Action = OfJob | Creation | OfEngine | OfQueue | OfBudget | OfPod
 
 
 @dataclass(frozen=True)

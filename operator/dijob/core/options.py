@@ -58,6 +58,7 @@ class Options:
     channel: str = ""
     engine: Engine = Engine.NONE
     queues: bool = False
+    scheduler_name: str = ""
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:

@@ -15,7 +15,8 @@ from dijob.core.observed.queue_views import Workload
 from dijob.core.observed.services import parse_service
 from dijob.core.observed.views import Child, Pod
 from dijob.core.observed.workloads import parse_workload
-from dijob.core.render.scheduling import kueue, native
+from dijob.core.render import budget
+from dijob.core.render.scheduling import ENGINES, kueue
 
 # Watch only objects that the operator created.
 SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
@@ -63,9 +64,9 @@ SERVICES: Final = ObjectKind("Service", "services", "get list watch create", vie
 POLICIES: Final = ObjectKind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=parse_policy
 )
-# The objects of engines are not watched (controller/observe/engine_reader.py).
-POD_GROUPS: Final = ObjectKind(
-    native.KIND, native.PLURAL, "get create patch delete", version=native.API
+# The budgets of jobs are not watched (controller/observe/budget_reader.py).
+BUDGETS: Final = ObjectKind(
+    budget.KIND, "poddisruptionbudgets", "get create patch delete", version=budget.API
 )
 # The objects of Kueue. The operator watches only the Workloads, and only if it uses Kueue.
 WORKLOADS: Final = ObjectKind(
@@ -89,14 +90,29 @@ EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
-KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)
+KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, BUDGETS, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
-# The kinds that the operator creates for a job, by the field `kind`.
+# The kinds that the operator creates for a job and reads with its pods, by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
-# The kinds of the objects of engines (core/render/scheduling), by the field `kind`.
-# They need additional permissions, which the chart grants if the cluster serves these kinds.
-SCHEDULING: Final = {kind.name: kind for kind in (POD_GROUPS,)}
 # Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
 QUEUEING_CLUSTER: Final = (FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)
+# The kinds of the objects of engines (core/render/scheduling), by their API version and kind,
+# because several engines have a kind named PodGroup. They are not watched
+# (controller/observe/engine_reader.py). They need additional permissions, which the chart grants if
+# the cluster serves these kinds.
+SCHEDULING: Final = {
+    row.full_kind: ObjectKind(row.kind, row.plural, "get create patch delete", version=row.api)
+    for row in ENGINES.values()
+    if row.kind
+}
+
+
+def kind_of(manifest: Mapping[str, Any]) -> ObjectKind:
+    """Return the kind of an object that the operator creates for a job."""
+    full = f"{manifest['apiVersion']}/{manifest['kind']}"
+    for kind in (BUDGETS, WORKLOADS):
+        if manifest["kind"] == kind.name:
+            return kind
+    return SCHEDULING.get(full) or CHILDREN[manifest["kind"]]

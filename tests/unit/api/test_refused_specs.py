@@ -34,6 +34,14 @@ spec:
             ditask --package my_module --main my_module.main --parallel-workers 2
 """
 
+
+def with_metadata(metadata: Body, engine: str) -> Body:
+    """Return a job whose template has this metadata."""
+    made = copy.deepcopy(body(scheduling={"engine": engine}))
+    made["spec"]["template"]["metadata"] = metadata
+    return made
+
+
 REFUSED: dict[str, tuple[Body, str, str]] = {
     "the seed as printed": (
         yaml.safe_load(PRINTED),
@@ -55,6 +63,49 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "true instead of a number": (body(replicas=True), "spec.replicas", "valid integer"),
     "no workers": (body(parallelWorkers=0), "spec.parallelWorkers", "at least 1"),
     "a typo": (body(toplogy="star"), "spec.toplogy", "did you mean topology?"),
+    "a gang larger than the job": (
+        body(replicas=3, scheduling={"minAvailable": 4}),
+        "spec.scheduling.minAvailable",
+        "is 4, but the job has at most 3 ranks",
+    ),
+    "an engine that does not exist": (
+        body(scheduling={"engine": "Slurm"}),
+        "spec.scheduling.engine",
+        "'Native', 'Volcano', 'Coscheduling', 'YuniKorn', 'KAI' or 'Kueue'",
+    ),
+    "a queue of an engine without queues": (
+        body(scheduling={"engine": "Coscheduling", "queue": "team-a"}),
+        "spec.scheduling.queue",
+        "is team-a, but the engine Coscheduling does not use this field: remove it, or use one of"
+        " the engines Volcano, YuniKorn, KAI",
+    ),
+    "a queue without an engine": (
+        body(scheduling={"engine": "None", "queue": "team-a"}),
+        "spec.scheduling.queue",
+        "is team-a, but the engine None does not use this field",
+    ),
+    "a queue with an invalid name": (
+        body(scheduling={"engine": "Volcano", "queue": "team a"}),
+        "spec.scheduling.queue",
+        "'team a' is the name of a queue, so it must match",
+    ),
+    "a preferred topology with Native": (
+        body(scheduling={"engine": "Native", "topology": {"key": "rack", "mode": "Preferred"}}),
+        "spec.scheduling.topology.mode",
+        "is Preferred, but the engine Native places all ranks in one topology domain",
+    ),
+    "a topology with an engine that has none": (
+        body(scheduling={"engine": "KAI", "topology": {"key": "rack"}}),
+        "spec.scheduling.topology",
+        "is set, but the engine KAI does not use this field: remove it, or use one of the engines"
+        " Native, Volcano",
+    ),
+    "a group of the user's own": (
+        with_metadata({"annotations": {"scheduling.k8s.io/group-name": "mine"}}, "Volcano"),
+        "spec.template.metadata",
+        "scheduling.k8s.io/group-name puts the pods into a group of your own, but with the engine"
+        " Volcano the operator",
+    ),
     "a typo in template": (
         body(template={"spce": {}}),
         "spec.template.spce",

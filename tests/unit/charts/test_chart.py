@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 import yaml
 from dijob import __version__
+from dijob.core.render.scheduling import ENGINES
 from dijob.crd import crd_manifest
 from dijob.kube.kinds import ISOLATING, KINDS, QUEUEING, QUEUEING_CLUSTER, SCHEDULING
 
@@ -31,13 +32,17 @@ def rules_text(template: str) -> str:
     return found.group(1)
 
 
-# The operator's permissions, and the additional ones with networkPolicy.jobs, PodGroups and Kueue.
+# The operator's permissions, and the additional ones with networkPolicy.jobs and with engines.
 TEMPLATES = {
     "rules": KINDS,
     "isolatingRules": ISOLATING,
-    "schedulingRules": tuple(SCHEDULING.values()),
     "queueingRules": QUEUEING,
     "queueingClusterRules": QUEUEING_CLUSTER,
+    **{
+        f"rulesOf{engine}": (SCHEDULING[row.full_kind],)
+        for engine, row in ENGINES.items()
+        if row.kind
+    },
 }
 RULES: dict[str, list[dict[str, list[str]]]] = {
     template: yaml.safe_load(rules_text(template)) for template in TEMPLATES

@@ -19,6 +19,8 @@ FILE = Path(__file__).parents[3] / "examples/dijob.yaml"
 JOBS = "POST /apis/diengine.opendilab.org/v2alpha1/namespaces/rl/dijobs"
 PODS = "POST /api/v1/namespaces/rl/pods"
 GROUPS = "POST /apis/scheduling.k8s.io/v1beta1/namespaces/rl/podgroups"
+VOLCANO_QUEUES = "GET /apis/scheduling.volcano.sh/v1beta1/queues"
+KAI_QUEUES = "GET /apis/scheduling.run.ai/v2/queues"
 NODES = "GET /api/v1/nodes"
 QUOTAS = "GET /api/v1/namespaces/rl/resourcequotas"
 NODE = {
@@ -205,6 +207,73 @@ def test_the_object_of_the_jobs_engine(
     apiserver.answers[GROUPS] = answer
     found = apiserver.findings()
     assert [found[text] for text in found if said in text] == [verdict], found
+
+
+@dataclass(frozen=True)
+class QueueCase:
+    """An engine and its queue, the answer of the API server, and the finding."""
+
+    scheduling: dict[str, str]
+    path: str
+    answer: Answer
+    said: str
+    verdict: str
+
+
+QUEUES = {
+    "it exists": QueueCase(
+        {"engine": "Volcano", "queue": "a"},
+        f"{VOLCANO_QUEUES}/a",
+        (200, {"status": {"state": "Open"}}),
+        "queue a exists",
+        "yes",
+    ),
+    "it has no state": QueueCase(
+        {"engine": "Volcano"},
+        f"{VOLCANO_QUEUES}/default",
+        (200, {}),
+        "the queue default is not open",
+        "no",
+    ),
+    "queues of KAI have no state": QueueCase(
+        {"engine": "KAI", "queue": "a"}, f"{KAI_QUEUES}/a", (200, {}), "queue a exists", "yes"
+    ),
+    "it is closed": QueueCase(
+        {"engine": "Volcano"},
+        f"{VOLCANO_QUEUES}/default",
+        (200, {"status": {"state": "Closed"}}),
+        "the queue default is Closed",
+        "no",
+    ),
+    "it does not exist": QueueCase(
+        {"engine": "Volcano", "queue": "a"},
+        f"{VOLCANO_QUEUES}/a",
+        status(404, 'queues "a" not found', "NotFound"),
+        "the queue a does not exist (kubectl get queues.scheduling.volcano.sh)",
+        "no",
+    ),
+    "no permission": QueueCase(
+        {"engine": "KAI"},
+        f"{KAI_QUEUES}/default-queue",
+        status(403, "no"),
+        "the queue default-queue cannot be read",
+        "unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUEUES.values(), ids=QUEUES)
+def test_the_queue_of_the_jobs_engine(
+    apiserver: Apiserver, tmp_path: Path, case: QueueCase
+) -> None:
+    body = next(each for each in yaml.safe_load_all(FILE.read_text()) if each)
+    body["spec"]["scheduling"] = case.scheduling
+    apiserver.file = tmp_path / "queue.yaml"
+    apiserver.file.write_text(yaml.safe_dump(body))
+    groups = case.path.partition("/queues")[0].replace("GET", "POST").replace("/v2", "/v2alpha2")
+    apiserver.answers |= {f"{groups}/namespaces/rl/podgroups": (201, {}), case.path: case.answer}
+    found = apiserver.findings()
+    assert [found[text] for text in found if case.said in text] == [case.verdict], found
 
 
 @pytest.mark.parametrize(

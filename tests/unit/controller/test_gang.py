@@ -207,3 +207,91 @@ async def test_without_permission_a_cluster_without_the_api_is_recognized() -> N
         await world.runs(150)
         assert condition(world)[0] == "NotServed"
         assert requests(world) == ["GET"] * 3
+
+
+VOLCANO: dict[str, Any] = {"scheduling": {"engine": "Volcano", "queue": "team-a"}}
+
+
+def member_count(world: World) -> int:
+    return int(world.cluster.read("podgroups", "job")["spec"]["minMember"])
+
+
+@pytest.mark.parametrize("engine", ["Volcano", "Coscheduling", "KAI"])
+async def test_each_engine_with_an_object_costs_one_read_and_one_write(engine: str) -> None:
+    async with simulated(job_body(scheduling={"engine": engine})) as world:
+        await world.running()
+        assert requests(world) == ["GET", "POST"]
+        assert member_count(world) == 3
+        assert {pod.group for pod in world.cluster.pods.values()} == {"job"}
+        world.cluster.edit(suspend=True)
+        await world.settle()
+        assert world.cluster.names_of("podgroups") == set()
+        world.cluster.edit(suspend=False)
+        await world.running()
+        (name,) = world.cluster.names_of("podgroups")
+        assert {pod.group for pod in world.cluster.pods.values()} == {name}
+
+
+async def test_yunikorn_costs_no_request() -> None:
+    async with simulated(job_body()) as world:
+        await world.running()
+        without = len(world.writes())
+    async with simulated(job_body(scheduling={"engine": "YuniKorn"})) as world:
+        await world.running()
+        assert requests(world) == []
+        assert len(world.writes()) == without
+
+
+@pytest.mark.parametrize(("engine", "count"), [("Volcano", 3), ("Coscheduling", 2), ("KAI", 2)])
+async def test_a_lost_rank_is_placed_after_a_success_with_each_engine(
+    engine: str, count: int
+) -> None:
+    """Only Volcano counts the pod that has succeeded."""
+    async with simulated(job_body(scheduling={"engine": engine})) as world:
+        await world.running()
+        first, other = world.cluster.pod("job-2"), world.cluster.pod("job-1")
+        first.end(first.main, 0)
+        world.cluster.report(first)
+        await world.settle()
+        world.cluster.delete(other)
+        await world.settle()
+        assert member_count(world) == count
+        assert world.cluster.pod("job-1").process is not None
+
+
+async def test_volcano_does_not_wait_for_a_succeeded_pod_that_is_gone() -> None:
+    async with simulated(job_body(**VOLCANO)) as world:
+        await world.running()
+        first = world.cluster.pod("job-2")
+        first.end(first.main, 0)
+        world.cluster.report(first)
+        await world.settle()
+        world.cluster.delete(first)
+        await world.settle()
+        world.cluster.delete(world.cluster.pod("job-1"))
+        await world.settle()
+        assert member_count(world) == 2
+        assert world.cluster.pod("job-1").process is not None
+
+
+@pytest.mark.parametrize("engine", ["Volcano", "Coscheduling", "KAI"])
+async def test_an_engine_whose_api_is_not_served_gets_one_request_a_minute(engine: str) -> None:
+    async with simulated(job_body(scheduling={"engine": engine}), starts=False) as world:
+        world.line.faults.append(Fault("", "podgroups", 404, 1_000_000, message=NOT_SERVED))
+        world.operator.start()
+        await world.runs(600)
+        assert 9 <= len(requests(world)) <= 12
+        assert condition(world)[0] == "NotServed"
+        assert world.cluster.pods == {}
+
+
+async def test_the_label_of_a_group_is_restored_with_the_labels_of_its_pod() -> None:
+    async with simulated(job_body(scheduling={"engine": "Coscheduling"})) as world:
+        await world.running()
+        pod = world.cluster.pod("job-1")
+        world.cluster.server.patch(
+            pod.target, {"metadata": {"labels": dict.fromkeys(pod.body["metadata"]["labels"])}}
+        )
+        await world.settle()
+        labels = world.cluster.pod("job-1").body["metadata"]["labels"]
+        assert labels["scheduling.x-k8s.io/pod-group"] == "job"

@@ -18,6 +18,7 @@ from dijob.cli.doctor.extension import Collect
 from dijob.cli.doctor.of_status import is_problem
 from dijob.cli.errors import CliError
 from dijob.cli.probing import ask_ranks
+from dijob.cli.queues import engine_of_pods, find_queue
 from dijob.cli.topology import looking
 from dijob.cli.topology.compare import Report
 from dijob.cli.topology.expected import SERVER, ExpectedWorld, world_of
@@ -43,6 +44,7 @@ _LOG_SECONDS: Final = 20.0
 # check is less precise.
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "budgets": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
     "quotas": "/api/v1/namespaces/{}/resourcequotas",
 }
 
@@ -62,11 +64,15 @@ async def collect_evidence(
         pods,
         policies=found["policies"],
         quotas=found["quotas"],
+        budgets=found["budgets"],
         refused=refused,
         now=datetime.now(UTC),
         unserved=unserved,
         claim=claim,
     )
+    if known.model and not job.finished:
+        engine = engine_of_pods(known.model, pods)
+        known = replace(known, queue=await find_queue(client.connection, known.model, engine))
     # Extensions may list the pods' processes. These lists must not contain the processes that the
     # probes start, so the extensions run before the probes.
     known = replace(known, added=[await collect(client, job, pods) for collect in extensions])

@@ -10,6 +10,7 @@ from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
 from dijob.cli.doctor.extension import ExtensionFindings
 from dijob.cli.doctor.probe import Probe
+from dijob.cli.queues import QueueFinding
 from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
 from dijob.core.members import format_ranks
@@ -33,6 +34,7 @@ class Evidence:
     """The connections; None if no rank is running."""
     policies: Objects | None = ()
     quotas: Objects | None = ()
+    budgets: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     added: Sequence[ExtensionFindings] = ()
     """The findings of the extensions whose options were given."""
@@ -46,6 +48,8 @@ class Evidence:
     """Whether the status has been stale for so long that no operator seems to serve the job."""
     claim: Mapping[str, Any] | None = None
     """The Lease with which a release claims the namespace; None if there is none."""
+    queue: QueueFinding | None = None
+    """The queue of the job's engine; None if its engine has no queues."""
 
     @cached_property
     def model(self) -> DIJob | None:

@@ -25,6 +25,7 @@ from dijob.cli.explain.fit import (
 )
 from dijob.cli.explain.report import engine_object, pod_specs, sample_pods
 from dijob.cli.files import JobFile, job_of
+from dijob.cli.queues import find_queue
 from dijob.client import ApiError, AsyncClient, DijobError, NotFound, Refused
 from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND
@@ -102,7 +103,7 @@ class _Asking:
         # A rejected job gets no pods, so further findings would distract from the reason.
         if accepted.verdict == NO:
             return [accepted]
-        pods = [*await self._pods(job), *await self._engine(job)]
+        pods = [*await self._pods(job), *await self._engine(job), *await self._queue(job)]
         room = await asyncio.gather(self._nodes(job), self._quotas(job))
         return [accepted, *pods, room[0], *room[1]]
 
@@ -168,6 +169,18 @@ class _Asking:
             text = f"{row.plural}: you may not create them here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
         return [FitFinding(NO, f"the cluster rejects the {row.kind}: {_error_message(error)}")]
+
+    async def _queue(self, job: DIJob) -> list[FitFinding]:
+        """Check that the queue of the job's engine exists."""
+        engine = engine_of(job, Options().engine, ())
+        queue = await find_queue(self.connection, job, engine)
+        if queue is None:
+            return []
+        if queue.unread:
+            return [FitFinding(UNKNOWN, f"{queue.unread}, so this was not checked")]
+        if queue.problem:
+            return [FitFinding(NO, f"{queue.problem}: create it, or change spec.scheduling.queue")]
+        return [FitFinding(YES, f"the queue {queue.name} exists")]
 
     async def _nodes(self, job: DIJob) -> FitFinding:
         nodes, pods = await self._list(_NODES), await self._list(PODS)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from dijob.cli.explain import quantities
-from dijob.cli.explain.quantities import Amounts
 from dijob.core.members import format_count
+from dijob.core.render import quantities
 from dijob.core.render.fields import as_mapping, objects_in
+from dijob.core.render.quantities import Amounts
 
 Body = Mapping[str, Any]
 

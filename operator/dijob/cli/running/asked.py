@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.explain.quantities import is_quantity, parse_quantity
+from dijob.core.render.quantities import is_quantity, parse_quantity
 
 # No container runs with less memory than this. A smaller amount probably lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)

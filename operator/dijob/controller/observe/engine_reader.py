@@ -15,7 +15,14 @@ from dijob.core.backoff import doubled_wait
 from dijob.core.observed import rejections
 from dijob.core.observed.parse import owner_of
 from dijob.core.observed.views import ApiRejection, EngineView, Pod, SchedulingObject
-from dijob.core.render.scheduling import ENGINES, EngineRow, engine_of, object_name
+from dijob.core.options import Options
+from dijob.core.render.scheduling import (
+    ENGINES,
+    EngineRow,
+    engine_of,
+    object_key,
+    object_name,
+)
 from dijob.kube.api import Api, RequestError
 from dijob.kube.kinds import SCHEDULING
 from dijob.names import Engine
@@ -31,7 +38,7 @@ READ_AGAIN_SECONDS = (10.0, 300.0)
 
 @dataclass
 class EngineMemory:
-    """What is known about the object of a job's engine. `found` maps its name to its view (None: it
+    """What is known about the object of a job's engine. `found` maps its key to its view (None: it
     does not exist); a resumed job has an object with another name. `due` is when it is read again
     (monotonic seconds), after `reads` readings in a row.
     """
@@ -44,7 +51,8 @@ class EngineMemory:
     def put(self, body: Mapping[str, Any]) -> None:
         """Remember an object from a response of the API server."""
         meta = body["metadata"]
-        self.found[meta["name"]] = SchedulingObject(
+        key = object_key(body["apiVersion"], body["kind"], meta["name"])
+        self.found[key] = SchedulingObject(
             name=meta["name"],
             uid=meta["uid"],
             owner=owner_of(meta),
@@ -52,28 +60,28 @@ class EngineMemory:
             deleting=bool(meta.get("deletionTimestamp")),
         )
 
-    def forget(self, name: str) -> None:
+    def forget(self, key: str) -> None:
         """Forget an object that is gone or has changed, so that it is read again."""
-        self.found.pop(name, None)
+        self.found.pop(key, None)
         self.due = 0.0
 
     def view(self, job: DIJob, engine: Engine) -> EngineView:
         """Return the job's engine and its object."""
-        name = object_name(job)
+        key = ENGINES[engine].key(object_name(job))
         return EngineView(
             engine=engine,
             served=self.served,
-            known=name in self.found,
-            found=self.found.get(name),
+            known=key in self.found,
+            found=self.found.get(key),
         )
 
 
 class EngineReader:
-    """Reads objects of engines into an EngineMemory. `default` is the operator's own engine."""
+    """Reads objects of engines into an EngineMemory."""
 
-    def __init__(self, api: Api, default: Engine, clock: Clock = SYSTEM) -> None:
+    def __init__(self, api: Api, options: Options, clock: Clock = SYSTEM) -> None:
         self._api = api
-        self._default = default
+        self._options = options
         self._clock = clock
         # The end of the pause (monotonic seconds) for each API that the cluster does not serve.
         self._unserved: dict[str, float] = {}
@@ -89,8 +97,9 @@ class EngineReader:
         if job.status.ended or job.metadata.deletion_timestamp or job.paused:
             return
         pods = tuple(pods)
-        row, now = ENGINES[engine_of(job, self._default, pods)], self._clock.monotonic()
-        if not row.kind or not self._is_due(job, pods, memory, now):
+        options, now = self._options, self._clock.monotonic()
+        row = ENGINES[engine_of(job, options.engine, pods, options.queues)]
+        if not row.kind or not self._is_due(job, row, pods, memory, now):
             return
         if self._unserved.get(row.api, 0.0) > now:
             memory.served = False
@@ -100,9 +109,16 @@ class EngineReader:
             self._unserved[row.api] = now + UNSERVED_SECONDS
         await self._read(job, row, memory, refused)
 
-    def _is_due(self, job: DIJob, pods: tuple[Pod, ...], memory: EngineMemory, now: float) -> bool:
+    def _is_due(
+        self,
+        job: DIJob,
+        row: EngineRow,
+        pods: tuple[Pod, ...],
+        memory: EngineMemory,
+        now: float,
+    ) -> bool:
         if job.status.suspend_time:  # the object must be deleted, if it exists
-            return object_name(job) not in memory.found and memory.due <= now
+            return row.key(object_name(job)) not in memory.found and memory.due <= now
         # The pod of the job's Redis server counts as foreign.
         ranks = [pod for pod in pods if not pod.made.foreign]
         if len(ranks) >= job.spec.desired and all(pod.scheduled for pod in ranks):
@@ -122,7 +138,7 @@ class EngineReader:
         memory.reads += 1
         memory.due = now + doubled_wait(memory.reads, READ_AGAIN_SECONDS)
         try:
-            body = await self._api.get(SCHEDULING[row.kind].path(job.metadata.namespace, name))
+            body = await self._api.get(SCHEDULING[row.full_kind].path(job.metadata.namespace, name))
         except RequestError as error:
             if error.not_found:
                 self._note_absent(row, name, memory, error)
@@ -138,11 +154,11 @@ class EngineReader:
             memory.served = True
             self._unserved.pop(row.api, None)
             memory.put(body)
-            found = memory.found[name]
+            found = memory.found[row.key(name)]
             # A foreign object with this name counts as absent. Its name then makes the creation
             # fail, and the error says to whom it belongs.
             if found is not None and found.owner != job.metadata.owner_key:
-                memory.found[name] = None
+                memory.found[row.key(name)] = None
         refused.pop(key, None)
 
     def _note_absent(
@@ -154,7 +170,7 @@ class EngineReader:
         memory.served = f'"{name}" not found' in error.message
         if memory.served:
             self._unserved.pop(row.api, None)
-            memory.found[name] = None
+            memory.found[row.key(name)] = None
             return
         self._note_unserved(row, name, memory, error)
 
@@ -174,8 +190,7 @@ class EngineReader:
         self, row: EngineRow, name: str, memory: EngineMemory, error: RequestError
     ) -> None:
         memory.served = False
-        memory.found.pop(name, None)
-        memory.due = 0.0
+        memory.forget(row.key(name))
         if row.api not in self._unserved:
             log.warning("the cluster does not serve %s of %s: %s", row.kind, row.api, error)
         self._unserved[row.api] = self._clock.monotonic() + UNSERVED_SECONDS

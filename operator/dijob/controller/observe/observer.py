@@ -77,6 +77,7 @@ class Observer:
                 job, engine_of(job, options.engine, seen, options.queues)
             ),
             queue=memory.queue.view,
+            budgets=dict(memory.budgets.found),
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
             notes=option_warnings(job, options),
             isolation=Isolation(is_isolated(job, options), self._children.policies(job)),

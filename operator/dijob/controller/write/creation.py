@@ -21,32 +21,37 @@ from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
 from dijob.core.actions import (
     AdmittedPods,
+    CreateBudget,
     CreateScheduling,
     CreateShared,
     CreateWorkload,
-    EngineObject,
+    EngineGang,
 )
 from dijob.core.members import GangMember
 from dijob.core.observed import rejections
 from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
+from dijob.core.render.budget import budget_manifest
 from dijob.core.render.pod import pod_manifest
 from dijob.core.render.scheduling import (
     ENGINES,
     NO_MARKS,
+    Membership,
     PodMarks,
+    engine_of,
     kueue,
     marks_of,
+    object_key,
+    object_name,
     with_engine,
 )
 from dijob.kube.api import Api, Json, RequestError
-from dijob.kube.kinds import CHILDREN, PODS, SCHEDULING, WORKLOADS, ObjectKind
+from dijob.kube.kinds import BUDGETS, PODS, SCHEDULING, WORKLOADS, ObjectKind, kind_of
 from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-CREATED = CHILDREN | SCHEDULING | {WORKLOADS.name: WORKLOADS}
 # The size of the random key of a pod's channel.
 KEY_BYTES = 18
 
@@ -91,28 +96,44 @@ class Creator:
             return
         # The pod exists even if its labels cannot be restored. Each reconciliation tries again to
         # restore the labels.
-        self._children.pods.put(parse_pod(body))
+        view = parse_pod(body)
+        self._children.pods.put(view)
         batch.memory.unlabelled.add(member.name)
         log.warning("%s: restoring the labels of pod %s", meta.owner_key, member.name)
-        labels = pod_manifest(batch.job, member, self._options)["metadata"]["labels"]
+        engine = engine_of(batch.job, self._options.engine, (view,))
+        known = EngineGang(engine, object_name(batch.job), batch.job.spec.gang_minimum)
+        marks = self._marks(batch.job, member, known)
+        labels = pod_manifest(batch.job, member, self._options, marks=marks)["metadata"]["labels"]
         self._children.pods.put(parse_pod(await self._relabelled(path, body, labels)))
         batch.memory.unlabelled.discard(member.name)
 
     async def create_pods(
-        self, batch: Batch, members: Iterable[GangMember], group: EngineObject | None
+        self, batch: Batch, members: Iterable[GangMember], group: EngineGang | AdmittedPods | None
     ) -> None:
         """Create pods one after the other, and stop at the first rejection."""
         for member in members:
-            marks = _marks(group, member)
             async with batch.permits:
                 # Another creation was rejected while this one waited for the semaphore.
                 if rejection := batch.refusal_of(member.name):
                     batch.memory.rejections[f"pod/{member.name}"] = rejection
                     return
+                marks = self._marks(batch.job, member, group)
                 made = await self._create_pod(batch, member, marks)
                 batch.answered(member.name, batch.memory.rejections.get(f"pod/{member.name}"))
                 if not made:
                     return
+
+    def _marks(
+        self, job: DIJob, member: GangMember, group: EngineGang | AdmittedPods | None
+    ) -> PodMarks:
+        """Return what makes the pod of this member a member of the gang of its engine."""
+        if group is None:
+            return NO_MARKS
+        if isinstance(group, AdmittedPods):
+            return with_engine(group.marks_of(member), group.engine)
+        pod_set = job.pod_set_of(member.rank)
+        joined = Membership(job, pod_set, group.name, group.count)
+        return marks_of(group.engine, joined, self._options)
 
     async def _create_pod(self, batch: Batch, member: GangMember, marks: PodMarks) -> bool:
         """Create one pod; return as `_create`. If the API server rejects the pod's image volume,
@@ -147,7 +168,12 @@ class Creator:
         row = ENGINES[action.engine]
         manifest = row.manifest(batch.job, action.name, action.count, self._options)
         if not await self._create(batch, manifest, whole=True):
-            batch.memory.engine.forget(action.name)
+            batch.memory.engine.forget(row.key(action.name))
+
+    async def create_budget(self, batch: Batch, action: CreateBudget) -> None:
+        """Create a PodDisruptionBudget."""
+        manifest = budget_manifest(batch.job, action.task, action.least)
+        await self._create(batch, manifest, whole=True)
 
     async def create_workload(self, batch: Batch, action: CreateWorkload) -> None:
         """Create the Workload with which the job waits in its queue."""
@@ -157,8 +183,14 @@ class Creator:
         """Create one child. Return whether the child exists now and belongs to the job. If not, the
         rejection has been noted, or the namespace is being deleted.
         """
-        kind, name = CREATED[manifest["kind"]], manifest["metadata"]["name"]
-        key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
+        kind, name = kind_of(manifest), manifest["metadata"]["name"]
+        path = kind.path(batch.job.metadata.namespace)
+        of_engine = kind in SCHEDULING.values()
+        key = (
+            object_key(kind.version, kind.name, name)
+            if of_engine
+            else f"{kind.name.lower()}/{name}"
+        )
         noted = batch.memory.rejections
         try:
             # Usually the response has metadata only. The manifest is close enough until the watch
@@ -180,8 +212,10 @@ class Creator:
             body = found
         noted.pop(key, None)
         batch.memory.created(key.removeprefix("pod/"), self._clock.now())
-        if kind.name in SCHEDULING:
+        if of_engine:
             batch.memory.engine.put(body)
+        elif kind is BUDGETS:
+            batch.memory.budgets.put(body)
         # The check is `is not None`, because an empty store is falsy.
         if kind.view and (store := self._store_of(kind)) is not None:
             store.put_created(kind.view(body))
@@ -246,10 +280,3 @@ class Creator:
         for view in self._children.pods.of(batch.job.metadata.owner_key):
             if view.name == member.name:
                 self._children.pods.drop(view.uid)
-
-
-def _marks(group: EngineObject | None, member: GangMember) -> PodMarks:
-    """Return what the pod of a member gets from the engine of its job."""
-    if isinstance(group, AdmittedPods):
-        return with_engine(group.marks_of(member), group.engine)
-    return marks_of(group.engine, group.name) if group else NO_MARKS

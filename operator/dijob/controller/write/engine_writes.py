@@ -16,22 +16,23 @@ class EngineWrites:
     async def resize(self, namespace: str, action: ChangeScheduling, memory: EngineMemory) -> None:
         """Set how many ranks the engine places at the same time."""
         row = ENGINES[action.engine]
-        path = SCHEDULING[row.kind].path(namespace, action.name)
+        path = SCHEDULING[row.full_kind].path(namespace, action.name)
         patch = {"metadata": {"uid": action.uid}, "spec": row.resized(action.count)}
         try:
             memory.put(await self._api.patch(path, patch, whole=True))
         except RequestError as error:
             if not (error.conflict or error.not_found):
                 raise
-            memory.forget(action.name)
+            memory.forget(row.key(action.name))
 
     async def delete(self, namespace: str, action: DeleteScheduling, memory: EngineMemory) -> None:
         """Delete the object. A finalizer may keep it until its last pod has ended."""
-        path = SCHEDULING[ENGINES[action.engine].kind].path(namespace, action.name)
+        row = ENGINES[action.engine]
+        path = SCHEDULING[row.full_kind].path(namespace, action.name)
         try:
             await self._api.delete(path, action.uid)
         except RequestError as error:
             if not (error.conflict or error.not_found):
                 raise
         # Nothing waits until the object is gone, because the next one has another name.
-        memory.found[action.name] = None
+        memory.found[row.key(action.name)] = None

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from dijob.core.actions import (
     Action,
+    ChangeBudget,
     ChangePolicy,
     ChangeScheduling,
+    DeleteBudget,
     DeleteScheduling,
     DeleteWorkload,
     PodAction,
@@ -25,9 +27,16 @@ Rejections = Mapping[str, ApiRejection]
 # The key for a status that the API server has not stored as written, because the installed CRD is
 # too old.
 STATUS = "patch dijob/status"
-# The changes to an object whose name and uid are part of the key.
-NAMED = (
-    PodAction | ChangePolicy | ChangeScheduling | DeleteScheduling | ReportWorkload | DeleteWorkload
+# The changes to one of several objects of a job.
+OF_OBJECT = (
+    PodAction
+    | ChangePolicy
+    | ChangeScheduling
+    | DeleteScheduling
+    | ChangeBudget
+    | DeleteBudget
+    | ReportWorkload
+    | DeleteWorkload
 )
 
 
@@ -35,7 +44,7 @@ def rejection_key(action: Action) -> str:
     """Return the key under which a rejection of this change is stored; "" for a creation."""
     return (
         f"{action.changes}/{action.name} {action.uid}"
-        if isinstance(action, NAMED)
+        if isinstance(action, OF_OBJECT)
         else action.changes
     )
 

@@ -28,6 +28,7 @@ from dijob.core.facts import is_true
 from dijob.core.members import parse_ranks
 from dijob.core.observed.queue_views import QueueView, Workload
 from dijob.core.render.scheduling import kueue
+from dijob.core.render.scheduling.pod_set_names import pod_set_name
 from dijob.names import Engine
 from dijob.reasons import Succeeded
 
@@ -95,7 +96,7 @@ def _pod_marks(ctx: Context) -> Mapping[str, Any] | None:
     admitted = seen.workload
     if admitted is None or not admitted.runs or missing_flavors(admitted, seen.flavors):
         return None
-    names = {kueue.pod_set_name(one) for one in job.pod_sets}
+    names = {pod_set_name(one) for one in job.pod_sets}
     if not names <= admitted.assigned.keys():
         return None
     return {one.name: kueue.pod_marks(job, one, admitted, seen.flavors) for one in job.pod_sets}
@@ -254,7 +255,7 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
     job, wanted = ctx.job, dict(found.reclaimable)
     last = job.pod_sets[-1]
     for one in job.pod_sets:
-        name = kueue.pod_set_name(one)
+        name = pod_set_name(one)
         done = sum(_is_gone(ctx, rank) for rank in _succeeded_in(job, one.first, one.replicas))
         removed = 0
         if one is last:
@@ -318,7 +319,7 @@ def admitted_size(job: DIJob, seen: QueueView) -> int:
     if found is None or not found.runs:
         return job.spec.desired
     last = job.pod_sets[-1]
-    name = kueue.pod_set_name(last)
+    name = pod_set_name(last)
     done = len(_succeeded_in(job, last.first, last.replicas))
     given_back = found.reclaimable.get(name, 0) - done
     most = found.assigned_count(name) - max(0, given_back)

@@ -4,12 +4,13 @@ deleted, and whether pods must wait for it.
 With the engine None, nothing here has an effect.
 """
 
+from dijob.api.checks import unsupported_fields
 from dijob.core.actions import (
     Action,
     ChangeScheduling,
     CreateScheduling,
     DeleteScheduling,
-    EngineObject,
+    EngineGang,
 )
 from dijob.core.decide.context import Context
 from dijob.core.render.scheduling import ENGINES, EngineRow, object_name
@@ -22,14 +23,16 @@ def engine_row(ctx: Context) -> EngineRow:
 
 
 def object_key(ctx: Context) -> str:
-    """Return the key of the engine's object ("podgroup/x"), as in rejections."""
+    """Return the key of the engine's object ("podgroup.scheduling.k8s.io/x"), as in rejections."""
     return engine_row(ctx).key(object_name(ctx.job))
 
 
-def group_of_pods(ctx: Context) -> EngineObject | None:
-    """Return the object to which new pods belong; None if the job has no engine."""
+def gang_of_pods(ctx: Context) -> EngineGang | None:
+    """Return the gang of new pods; None if the job has no engine."""
     engine = ctx.observed.scheduling.engine
-    return None if engine is Engine.NONE else EngineObject(engine, object_name(ctx.job))
+    if engine is Engine.NONE:
+        return None
+    return EngineGang(engine, object_name(ctx.job), needed_count(ctx))
 
 
 def needed_count(ctx: Context) -> int:
@@ -42,6 +45,29 @@ def needed_count(ctx: Context) -> int:
     return max(1, min(ctx.job.spec.gang_minimum, sum(rank < size for rank in world.wanted)))
 
 
+def object_count(ctx: Context) -> int:
+    """Return the number that the engine's object needs for needed_count. Some engines also count
+    pods that have succeeded.
+    """
+    count = needed_count(ctx)
+    if not engine_row(ctx).counts_succeeded:
+        return count
+    engine = ctx.observed.scheduling.engine
+    done = (
+        pod for pod in ctx.observed.pods.values() if pod.phase == "Succeeded" and not pod.deleting
+    )
+    return count + sum(pod.made.engine == engine for pod in done)
+
+
+def unsupported_field(ctx: Context) -> str:
+    """Return the field of the job that its engine does not use, and what to do; "" if there is
+    none. If the job itself chooses the engine, such a job is Invalid. But its engine may be that of
+    the operator. A job that asks for a queue must not run outside of all queues.
+    """
+    found = next(unsupported_fields(ctx.job, ctx.observed.scheduling.engine), None)
+    return f"{found.field} {found.message}" if found else ""
+
+
 def dropped_field(ctx: Context) -> str:
     """Return the field of the job that the cluster does not support; "" if there is none."""
     found = ctx.observed.scheduling.found
@@ -51,7 +77,8 @@ def dropped_field(ctx: Context) -> str:
 def object_is_missing(ctx: Context) -> bool:
     """Whether the cluster can have the engine's object, and does not."""
     seen = ctx.observed.scheduling
-    return bool(engine_row(ctx).kind) and seen.served and seen.known and seen.found is None
+    absent = seen.served and seen.known and seen.found is None
+    return bool(engine_row(ctx).kind) and absent and not unsupported_field(ctx)
 
 
 def pods_wait(ctx: Context) -> bool:
@@ -59,6 +86,8 @@ def pods_wait(ctx: Context) -> bool:
     that refers to the object if it does not serve the API, and the pods would then be scheduled one
     by one.
     """
+    if unsupported_field(ctx):
+        return True
     if not engine_row(ctx).kind:
         return False
     found = ctx.observed.scheduling.found
@@ -75,10 +104,10 @@ def object_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
     """
     seen, name = ctx.observed.scheduling, object_name(ctx.job)
     if object_is_missing(ctx):
-        new = CreateScheduling(seen.engine, name, needed_count(ctx))
+        new = CreateScheduling(seen.engine, name, object_count(ctx))
         return (new,) if may_create else ()
     if seen.found and _resize_is_due(ctx):
-        return (ChangeScheduling(seen.engine, name, seen.found.uid, needed_count(ctx)),)
+        return (ChangeScheduling(seen.engine, name, seen.found.uid, object_count(ctx)),)
     return ()
 
 
@@ -108,7 +137,7 @@ def _resize_is_due(ctx: Context) -> bool:
     found = ctx.observed.scheduling.found
     if found is None or found.deleting:
         return False
-    there, wanted = engine_row(ctx).count(found.spec), needed_count(ctx)
+    there, wanted = engine_row(ctx).count(found.spec), object_count(ctx)
     pods = [pod for rank in ctx.world.wanted if (pod := ctx.world.pods.get(rank))]
     if wanted > there:
         return not any(pod.scheduled for pod in pods)

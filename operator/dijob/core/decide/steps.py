@@ -17,7 +17,7 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, program_starts, queueing, scheduling
+from dijob.core.decide import address_writes, budgets, program_starts, queueing, scheduling
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.observed import creations
@@ -42,15 +42,19 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
         *_policy_actions(ctx),
         *_scheduling_actions(ctx),
         *queueing.running_actions(ctx),
+        *_budget_actions(ctx),
         *_create_and_delete_pods(ctx),
         *_shared_objects(ctx),
     )
 
 
 def default_replicas(ctx: Context) -> tuple[Action, ...]:
-    """Write spec.replicas if the user left it out. A job with tasks has replicas per task."""
+    """Write spec.replicas, which the scale subresource reads, if the user left it out. In a job
+    with tasks, it is the sum of their replicas, and follows them.
+    """
     spec = ctx.job.spec
-    return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
+    due = spec.replicas != spec.desired if spec.tasks else spec.replicas is None
+    return (SetReplicas(spec.desired),) if due else ()
 
 
 def _policy_actions(ctx: Context) -> tuple[Action, ...]:
@@ -87,6 +91,12 @@ def held_workload(ctx: Context) -> tuple[Action, ...]:
     return queueing.held_actions(ctx, missing and may_try(ctx, queueing.workload_key(ctx)))
 
 
+def _budget_actions(ctx: Context) -> tuple[Action, ...]:
+    missing = budgets.missing_budgets(ctx)
+    create = (one for one in missing if may_try(ctx, budgets.budget_key(one.name)))
+    return (*create, *budgets.change_budgets(ctx))
+
+
 def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
     """Create missing pods, and delete pods that cannot be part of the next peer list."""
     world, rendezvous = ctx.world, ctx.rendezvous
@@ -102,7 +112,7 @@ def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:
 
 def _create_pods(ctx: Context) -> tuple[Action, ...]:
     rendezvous, member = ctx.rendezvous, ctx.world.gang.member
-    group = queueing.admitted_pods(ctx) or scheduling.group_of_pods(ctx)
+    group = queueing.admitted_pods(ctx) or scheduling.gang_of_pods(ctx)
     due = takewhile(lambda rank: wait_to_create(ctx, rank) <= 0, rendezvous.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         return (CreateInOrder(tuple(map(member, ranks)), group),)

@@ -12,6 +12,14 @@ Body = Mapping[str, Any]
 
 # The part that is common to all messages of `group_message` about a gang.
 IN_GROUP = "has no room for at least"
+# Parts of the messages about pods that only wait for other pods of their gang: those of Kubernetes
+# (see above), Volcano, and Coscheduling.
+_OF_OTHERS = (
+    IN_GROUP,
+    "pod group is not ready",
+    "once minAvailable is satisfied",
+    "optimistic rejection in PostFilter",
+)
 _MIN_COUNT = re.compile(r"minCount \((\d+)\) cannot be satisfied")
 
 
@@ -73,6 +81,11 @@ def _pod_groups(spec: Body) -> Iterator[str]:
 def _describe_required(what: str, name: str) -> str:
     kind = what.rpartition(" ")[2].lower()
     return f"{what} {name} (kubectl get {kind} {name})"
+
+
+def waits_for_others(complaint: str) -> bool:
+    """Whether the scheduler says only that the pod waits for other pods of its gang."""
+    return any(part in complaint for part in _OF_OTHERS)
 
 
 def scheduling_group(spec: Body) -> str:

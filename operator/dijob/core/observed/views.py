@@ -324,6 +324,15 @@ class EngineView:
 
 
 @dataclass(frozen=True)
+class BudgetView:
+    """A PodDisruptionBudget of the job, as the operator last read or wrote it."""
+
+    name: str
+    uid: str
+    spec: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
 class Throttling:
     """How slow the API server is now (pace.py): `latency` is how long (seconds) a write takes, and
     `reminders` is how many kubelets may be reminded.
@@ -375,7 +384,9 @@ class Observed:
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
     is about its NetworkPolicy, and `throttling` about writes that can wait. `scheduling` is the
     job's engine, and the object of the engine as it was last read. `queue` is what is known about
-    the job's queue, if its engine is Kueue.
+    the job's queue, if its engine is Kueue. `budgets` maps the names of the job's
+    PodDisruptionBudgets to the objects (None: it does not exist). A name that is missing has not
+    been read yet.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -395,6 +406,7 @@ class Observed:
     throttling: Throttling = Throttling()
     scheduling: EngineView = EngineView()
     queue: QueueView = field(default_factory=QueueView)
+    budgets: Mapping[str, BudgetView | None] = field(default_factory=dict)
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""

@@ -6,7 +6,7 @@ from dijob.core.decide import scheduling
 from dijob.core.decide.context import Context
 from dijob.core.facts import Fact, find_condition
 from dijob.core.observed import diagnose
-from dijob.core.observed.scheduling import IN_GROUP
+from dijob.core.observed.scheduling import waits_for_others
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.core.report.queueing import queue_facts
 from dijob.core.report.shared_objects import not_created
@@ -16,14 +16,15 @@ from dijob.reasons import GangScheduled
 
 def gang_facts(ctx: Context) -> list[Fact]:
     """Return the condition about the job's engine; [] if the job has none."""
+    over = ctx.job.status.ended or ctx.job.metadata.deletion_timestamp
+    if not over and (field := scheduling.unsupported_field(ctx)):
+        return [Fact(GangScheduled.NotSupported, f"no pod is created, because {field}")]
     if ctx.observed.scheduling.engine is Engine.NONE:
         known = find_condition(ctx.job.status, GangScheduled)
         return [Fact(GangScheduled.NotWanted)] if known else []
-    if ctx.job.status.ended or ctx.job.metadata.deletion_timestamp:
-        return []
     if ctx.observed.scheduling.engine is Engine.KUEUE:
         return queue_facts(ctx)
-    return [_object_fact(ctx) or _place_fact(ctx)]
+    return [] if over else [_object_fact(ctx) or _place_fact(ctx)]
 
 
 def _object_fact(ctx: Context) -> Fact | None:
@@ -44,8 +45,8 @@ def _object_fact(ctx: Context) -> Fact | None:
     if ignored := scheduling.dropped_field(ctx):
         return Fact(
             GangScheduled.NotSupported,
-            f"the cluster ignores {ignored}, so no pod is created: suspend the job, enable the gate"
-            " in the API server and the scheduler or remove the field, and resume the job",
+            f"the cluster ignores {ignored}, so no pod is created: suspend the job, make the"
+            " cluster support the field or remove it, and resume the job",
         )
     return None
 
@@ -75,7 +76,7 @@ def _place_fact(ctx: Context) -> Fact:
             GangScheduled.Waiting, f"the scheduler places {ranks} at the same time, or none"
         )
     # The scheduler gives the real reason only for the pod for which it found no node first.
-    specific = [pod for pod in seeking if IN_GROUP not in pod.complaint] or seeking
+    specific = [pod for pod in seeking if not waits_for_others(pod.complaint)] or seeking
     why = diagnose.without_address(
         world.gang, [pod.rank for pod in specific], ctx.observed, ctx.now
     )

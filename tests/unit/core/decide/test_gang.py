@@ -12,7 +12,7 @@ from dijob.core.actions import (
     CreatePod,
     CreateScheduling,
     DeleteScheduling,
-    EngineObject,
+    EngineGang,
 )
 from dijob.core.observed.views import ApiRejection, EngineView, Observed, RejectionCause
 from dijob.core.observed.views import SchedulingObject as Found
@@ -34,7 +34,7 @@ from samples.builders import (
 )
 
 NATIVE: dict[str, Any] = {"scheduling": {"engine": "Native"}}
-GROUP = EngineObject(Engine.NATIVE, "job")
+GROUP = EngineGang(Engine.NATIVE, "job", 3)
 
 
 def group(count: int = 3, name: str = "job", **fields: Any) -> Found:
@@ -113,7 +113,9 @@ def test_pods_wait_if_the_cluster_ignores_a_field() -> None:
     ids=["taken", "still terminating", "forbidden"],
 )
 def test_a_rejected_group_is_reported_and_retried(cause: RejectionCause, reason: str) -> None:
-    rejected = {"podgroup/job": ApiRejection(cause, 'podgroups "job": no', later(7))}
+    rejected = {
+        "podgroup.scheduling.k8s.io/job": ApiRejection(cause, 'podgroups "job": no', later(7))
+    }
     decided = plan(job(**NATIVE), replace(seen(), rejections=rejected), NOW)
     assert not [one for one in decided.actions if isinstance(one, CreateScheduling)]
     assert says(decided)["GangScheduled"] == ("False", reason)
@@ -162,6 +164,74 @@ def test_a_group_is_resized_before_a_lost_rank_is_created(
     assert bool(created) == (len(left) < 3 and not change)
 
 
+VOLCANO: dict[str, Any] = {"scheduling": {"engine": "Volcano"}}
+
+
+def volcano_group(count: int) -> Found:
+    return group(spec={"minMember": count})
+
+
+@pytest.mark.parametrize(
+    ("there", "done", "change"),
+    [
+        pytest.param(3, True, None, id="the pod that has succeeded counts"),
+        pytest.param(3, False, 2, id="that pod is gone"),
+    ],
+)
+def test_volcano_counts_pods_that_have_succeeded(
+    there: int, done: bool, change: int | None
+) -> None:
+    """Rank 2 has succeeded, and rank 1 is lost."""
+    owner = running(**VOLCANO)
+    pods = [changed(pod, engine="Volcano") for pod in on_node(owner, 0, 1, 2)]
+    engine: dict[str, Any] = {"engine": Engine.VOLCANO, "found": volcano_group(there)}
+    finished = changed(pods[2], succeeded=True, phase="Succeeded")
+    _, owner = then(owner, seen(pods[0], pods[1], finished, **engine), 10)
+    left = [pods[0], *([finished] if done else [])]
+    _, owner = then(owner, seen(*left, **engine), 11)
+    decided, _ = then(owner, seen(*left, **engine), 12)
+    resized = [one.count for one in decided.actions if isinstance(one, ChangeScheduling)]
+    assert resized == ([change] if change else [])
+    created = [one for one in decided.actions if isinstance(one, CreatePod)]
+    assert bool(created) == (change is None)
+
+
+@pytest.mark.parametrize("engine", [Engine.NONE, Engine.COSCHEDULING], ids=str)
+def test_a_job_with_a_queue_does_not_run_outside_of_all_queues(engine: Engine) -> None:
+    """The engine is the operator's, so the job is not Invalid."""
+    decided = plan(job(scheduling={"queue": "team-a"}), seen(engine=engine), NOW)
+    assert not [one for one in decided.actions if isinstance(one, CreatePod | CreateScheduling)]
+    assert says(decided)["GangScheduled"] == ("False", "NotSupported")
+    (found,) = (one for one in decided.status.conditions if one.type == "GangScheduled")
+    assert f"spec.scheduling.queue is team-a, but the engine {engine}" in found.message
+
+
+def test_yunikorn_needs_no_object() -> None:
+    owner = job(scheduling={"engine": "YuniKorn"})
+    created = plan(owner, seen(engine=Engine.YUNIKORN, known=False), NOW).actions
+    pods = [action for action in created if isinstance(action, CreatePod)]
+    assert {one.group for one in pods} == {EngineGang(Engine.YUNIKORN, "job", 3)}
+    assert len(pods) == 3
+
+
+@pytest.mark.parametrize(
+    ("engine", "api", "switch"),
+    [
+        (Engine.VOLCANO, "scheduling.volcano.sh", "install Volcano"),
+        (Engine.COSCHEDULING, "scheduling.x-k8s.io", "scheduler-plugins"),
+        (Engine.KAI, "scheduling.run.ai", "install the KAI Scheduler"),
+    ],
+    ids=str,
+)
+def test_each_missing_api_is_named_with_its_command(engine: Engine, api: str, switch: str) -> None:
+    owner = job(scheduling={"engine": engine})
+    decided = plan(owner, seen(engine=engine, served=False), NOW)
+    assert f"kubectl api-resources --api-group={api}" in decided.status.message
+    (found,) = (one for one in decided.status.conditions if one.type == "GangScheduled")
+    assert (found.status, found.reason) == ("False", "NotServed")
+    assert switch in found.message
+
+
 def test_a_group_of_a_job_without_nodes_grows() -> None:
     owner = job(**NATIVE)
     decided = plan(owner, seen(*without_node(owner, "", "", ""), found=group(2)), NOW)
@@ -206,6 +276,22 @@ def test_a_gang_without_room_says_what_is_missing() -> None:
         "3 ranks must get nodes at the same time, and the cluster has no room for them: rank 1: "
         + NO_CPU
     )
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        "Unschedulable: pod group is not ready, 3 Pending, 3 minAvailable",
+        "Schedulable: Pod ns/job-0 can possibly be assigned to a, once minAvailable is satisfied",
+        "Unschedulable: 0/1 nodes are available: 1 optimistic rejection in PostFilter.",
+    ],
+    ids=["Volcano", "Volcano: there is a node", "Coscheduling"],
+)
+def test_only_the_pod_without_room_is_quoted(echo: str) -> None:
+    owner = job(**VOLCANO)
+    pods = without_node(owner, echo, NO_CPU, echo)
+    decided = plan(owner, seen(*pods, engine=Engine.VOLCANO, found=volcano_group(3)), NOW)
+    assert decided.status.message.endswith(f": rank 1: {NO_CPU}")
 
 
 def test_a_gang_with_nodes_is_placed_and_an_ended_one_is_finished() -> None:

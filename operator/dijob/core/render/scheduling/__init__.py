@@ -11,17 +11,27 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import parse_time
 from dijob.core.observed.views import Pod
-from dijob.core.render.scheduling import native
-from dijob.core.render.scheduling.row import NO_MARKS, EngineRow, PodMarks
+from dijob.core.options import Options
+from dijob.core.render.scheduling import coscheduling, kai, native, volcano, yunikorn
+from dijob.core.render.scheduling.pod_set_names import of_pod_set
+from dijob.core.render.scheduling.row import (
+    NO_MARKS,
+    EngineRow,
+    Membership,
+    PodMarks,
+    object_key,
+)
 from dijob.names import Engine
 
 __all__ = [
     "ENGINES",
     "NO_MARKS",
     "EngineRow",
+    "Membership",
     "PodMarks",
     "engine_of",
     "marks_of",
+    "object_key",
     "object_name",
     "with_engine",
 ]
@@ -30,7 +40,11 @@ ENGINES: Final[dict[Engine, EngineRow]] = {
     Engine.NONE: EngineRow(),
     Engine.NATIVE: native.ROW,
     # Its Workload is watched, so another module decides about it (core/decide/queueing.py).
-    Engine.KUEUE: EngineRow(),
+    Engine.KUEUE: EngineRow(marks=of_pod_set),
+    Engine.VOLCANO: volcano.ROW,
+    Engine.COSCHEDULING: coscheduling.ROW,
+    Engine.YUNIKORN: yunikorn.ROW,
+    Engine.KAI: kai.ROW,
 }
 _BY_NAME: Final = {str(engine): engine for engine in ENGINES}
 
@@ -54,12 +68,23 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
         return next(
             (engine for pod in ours if (engine := _BY_NAME.get(pod.made.engine))), Engine.NONE
         )
-    return chosen or default
+    if chosen:
+        return chosen
+    return Engine.NONE if any(one.own_groups for one in job.pod_sets) else default
 
 
-def marks_of(engine: Engine, name: str) -> PodMarks:
-    """Return what a pod gets that is created with this engine, whose object has this name."""
-    return with_engine(ENGINES[engine].marks(name), engine)
+def marks_of(engine: Engine, of: Membership, options: Options) -> PodMarks:
+    """Return what a pod gets that is created with this engine. The name of the scheduler is the
+    template's, else that in the operator's options for its own engine, else the usual one.
+    """
+    row = ENGINES[engine]
+    marks = row.marks(of)
+    named = options.scheduler_name if engine is options.engine else ""
+    scheduler = named or row.scheduler
+    fields = dict(marks.fields)
+    if scheduler and not of.pod_set.pod.get("schedulerName"):
+        fields["schedulerName"] = scheduler
+    return with_engine(replace(marks, fields=fields), engine)
 
 
 def with_engine(marks: PodMarks, engine: Engine) -> PodMarks:

@@ -24,15 +24,13 @@ from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest, objects_in
 from dijob.core.render.pod import pod_manifest
 from dijob.core.render.priority import priority_class
+from dijob.core.render.scheduling.pod_set_names import POD_SET, pod_set_name
 from dijob.core.render.scheduling.row import PodMarks
 from dijob.names import TopologyMode
 
 API: Final = f"{names.KUEUE_GROUP}/v1beta2"
 KIND: Final = "Workload"
 PLURAL: Final = "workloads"
-# The name of the pod set of a job without tasks, as Kueue uses it for its own kinds.
-MAIN: Final = "main"
-POD_SET: Final = f"{names.KUEUE_GROUP}/podset"
 OF_WORKLOAD: Final = f"{names.KUEUE_GROUP}/workload"
 GATE: Final = f"{names.KUEUE_GROUP}/topology"
 TOPOLOGY: Final = {
@@ -105,11 +103,6 @@ def workload(job: DIJob, priority: int, options: Options) -> Manifest:
         "annotations": {names.ANNOTATION_WORKLOAD: workload_digest(job)},
     }
     return {"apiVersion": API, "kind": KIND, "metadata": meta, "spec": spec}
-
-
-def pod_set_name(pod_set: PodSet) -> str:
-    """Return the name of a pod set in the Workload."""
-    return pod_set.name or MAIN
 
 
 def pod_marks(

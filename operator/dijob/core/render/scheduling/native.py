@@ -14,7 +14,7 @@ from dijob.core.options import Options
 from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest
 from dijob.core.render.priority import priority_class
-from dijob.core.render.scheduling.row import EngineRow, PodMarks, Spec
+from dijob.core.render.scheduling.row import EngineRow, Membership, PodMarks, Spec
 from dijob.names import RestartScope
 
 API: Final = "scheduling.k8s.io/v1beta1"
@@ -57,9 +57,9 @@ def ignored(job: DIJob, spec: Spec) -> str:
     return f"spec.scheduling.topology, because the feature gate {GATE} is disabled"
 
 
-def in_group(name: str) -> PodMarks:
+def in_group(of: Membership) -> PodMarks:
     """Return what makes a pod a member of the PodGroup. The field is immutable."""
-    return PodMarks(fields={"schedulingGroup": {"podGroupName": name}})
+    return PodMarks(fields={"schedulingGroup": {"podGroupName": of.name}})
 
 
 ROW: Final = EngineRow(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dijob.api.model import DIJob
+from dijob.api.pod_sets import PodSet
 from dijob.core.options import Options
 from dijob.core.render.fields import Manifest, as_mapping, extend_list
 
@@ -44,6 +45,18 @@ NO_MARKS: Final = PodMarks()
 
 
 @dataclass(frozen=True)
+class Membership:
+    """The gang that a new pod joins. `name` is that of the engine's object, or what it would be.
+    `count` is how many ranks must have nodes at the same time.
+    """
+
+    job: DIJob
+    pod_set: PodSet
+    name: str
+    count: int
+
+
+@dataclass(frozen=True)
 class EngineRow:
     """One engine. It has at most one object per job, for the time from a start of the job until it
     is suspended.
@@ -52,9 +65,15 @@ class EngineRow:
     the API version that the cluster must serve. `manifest` returns the object, given the job, the
     object's name, and how many ranks must have nodes at the same time. `count` reads this number
     from the spec of an existing object, and `resized` returns the change that sets it. `marks`
-    returns what the pods get, given the object's name. `dropped` returns the field of the job that
-    the cluster has ignored when it stored the object, and what the cluster needs for it ("": it has
-    ignored none). `switch` says how an administrator enables the API.
+    returns what a pod gets. `dropped` returns the field of the job that the cluster has ignored
+    when it stored the object, and what the cluster needs for it ("": it has ignored none). `switch`
+    says how an administrator enables the API.
+
+    `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
+    `counts_succeeded`: pods that have succeeded count for the number, as long as they exist.
+    `queues` is the API version and the resource of the engine's queues, which have no namespace
+    ("": the engine has none that a client can read). `queue` is the name of the default queue.
+    `queue_state` is the state in which a queue gives nodes to jobs ("": queues have no state).
     """
 
     kind: str = ""
@@ -63,10 +82,27 @@ class EngineRow:
     manifest: Callable[[DIJob, str, int, Options], Manifest] = lambda _job, _name, _count, _opt: {}
     count: Callable[[Spec], int] = lambda _spec: 0
     resized: Callable[[int], Manifest] = lambda _count: {}
-    marks: Callable[[str], PodMarks] = lambda _name: NO_MARKS
+    marks: Callable[[Membership], PodMarks] = lambda _of: NO_MARKS
     dropped: Callable[[DIJob, Spec], str] = lambda _job, _spec: ""
     switch: str = ""
+    scheduler: str = ""
+    counts_succeeded: bool = False
+    queues: tuple[str, str] = ("", "")
+    queue: str = ""
+    queue_state: str = ""
+
+    @property
+    def full_kind(self) -> str:
+        """The kind with its API version, because several engines have a kind named PodGroup."""
+        return f"{self.api}/{self.kind}"
 
     def key(self, name: str) -> str:
-        """Return the key of the object with this name ("podgroup/x"), as in rejections."""
-        return f"{self.kind.lower()}/{name}"
+        """Return the key of the object with this name, as in rejections."""
+        return object_key(self.api, self.kind, name)
+
+
+def object_key(api: str, kind: str, name: str) -> str:
+    """Return the key of an engine's object ("podgroup.scheduling.k8s.io/x"), as kubectl names
+    it.
+    """
+    return f"{kind.lower()}.{api.partition('/')[0]}/{name}"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
-from dijob.core.render.scheduling import ENGINES, engine_of, object_name
+from dijob.core.render.scheduling import ENGINES, Membership, engine_of, object_name
 from dijob.names import Engine
 from samples.builders import Body, changed, gang, job, view
 
@@ -69,7 +69,8 @@ def test_the_group_has_the_priority_class_of_the_template() -> None:
 def test_a_pod_names_its_group() -> None:
     owner, member = job(), gang().member(0)
     assert "schedulingGroup" not in pod_manifest(owner, member, Options())["spec"]
-    made = pod_manifest(owner, member, Options(), "", NATIVE.marks("x"))
+    marks = NATIVE.marks(Membership(owner, owner.pod_sets[0], "x", 3))
+    made = pod_manifest(owner, member, Options(), "", marks)
     assert made["spec"]["schedulingGroup"] == {"podGroupName": "x"}
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dijob.cli.explain.quantities import (
+from dijob.core.render.quantities import (
     format_amount,
     format_amounts,
     parse_quantity,

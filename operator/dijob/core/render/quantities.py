@@ -71,6 +71,11 @@ def format_amount(name: str, value: Decimal) -> str:
     return _format_number(value)
 
 
+def exact_quantity(value: Decimal) -> str:
+    """Return the value as a Kubernetes quantity, without rounding and without a unit."""
+    return _format_number(value)
+
+
 def format_amounts(amounts: Mapping[str, Decimal]) -> str:
     """Format several amounts: "cpu 100m, memory 512Mi"."""
     return ", ".join(

@@ -1,0 +1,62 @@
+"""Reads the queue of a job's engine (spec.scheduling.queue) with the user's permissions.
+
+A scheduler does not consider pods whose queue does not exist, and some schedulers report nothing
+about such pods. So the commands check this with one request.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.client import NotFound, RankPod, Refused
+from dijob.client.connection import ClientConnection, ClientRequest
+from dijob.client.errors import NO_SUCH_KIND
+from dijob.client.resources import Resource
+from dijob.core.render.scheduling import ENGINES
+from dijob.names import Engine
+
+
+@dataclass(frozen=True)
+class QueueFinding:
+    """A queue of an engine. `problem` is why its jobs get no nodes ("": no reason is known).
+    `unread` is why it could not be read ("": it could).
+    """
+
+    name: str
+    problem: str = ""
+    unread: str = ""
+
+
+def engine_of_pods(job: DIJob, pods: Iterable[RankPod]) -> Engine:
+    """Return the engine with which the pods were created, else the one that the job chooses."""
+    marks = (pod.meta.get("annotations") or {} for pod in pods)
+    named = (one.get(names.ANNOTATION_ENGINE) for one in marks)
+    known = next((one for one in named if one in set(Engine)), None)
+    return Engine(known) if known else job.spec.scheduling.engine or Engine.NONE
+
+
+async def find_queue(
+    connection: ClientConnection, job: DIJob, engine: Engine
+) -> QueueFinding | None:
+    """Return the job's queue; None if its engine has no queues, or the cluster no such kind."""
+    row = ENGINES[engine]
+    api, plural = row.queues
+    if not api:
+        return None
+    name = job.spec.scheduling.queue or row.queue
+    path = Resource(api, plural, namespaced=False).path_of("", name)
+    try:
+        found = await connection.json(ClientRequest("GET", path))
+    except NotFound as error:
+        if error.reason == NO_SUCH_KIND:
+            return None
+        kind = f"{plural}.{api.partition('/')[0]}"
+        return QueueFinding(name, f"the queue {name} does not exist (kubectl get {kind})")
+    except Refused as error:
+        return QueueFinding(name, unread=f"the queue {name} cannot be read: {error}")
+    # Without the scheduler's own controller, a queue has no state, and its jobs get no nodes.
+    state = str((found.get("status") or {}).get("state") or "not open")
+    return QueueFinding(
+        name, "" if row.queue_state in ("", state) else f"the queue {name} is {state}"
+    )

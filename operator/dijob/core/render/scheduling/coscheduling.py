@@ -1,0 +1,45 @@
+"""The engine Coscheduling: a PodGroup of scheduling.x-k8s.io/v1alpha1, for the plugin of that name
+in kubernetes-sigs/scheduler-plugins.
+
+The scheduler considers the pods of a group only while the group has at least `minMember` pods, and
+its informer leaves out pods that have ended. So the number must fall when ranks succeed. The
+scheduler assigns nodes to the pods one after the other. It holds them back until it has found nodes
+for `minMember` of them, and gives them all up if it finds no node for one.
+
+The plugin's own time limit applies to that wait (permitWaitingTimeSeconds, 60 s). The group has no
+scheduleTimeoutSeconds, so the administrator's setting stays in effect.
+"""
+
+from typing import Final
+
+from dijob.api.model import DIJob
+from dijob.core.options import Options
+from dijob.core.render.fields import Manifest
+from dijob.core.render.scheduling import members
+from dijob.core.render.scheduling.row import EngineRow, Membership, PodMarks
+from dijob.names import COSCHEDULING_GROUP
+
+API: Final = "scheduling.x-k8s.io/v1alpha1"
+
+
+def pod_group(job: DIJob, name: str, count: int, _options: Options) -> Manifest:
+    """Return the PodGroup."""
+    return members.pod_group(job, API, name, members.min_member(count))
+
+
+def in_group(of: Membership) -> PodMarks:
+    """Return what makes a pod a member of the PodGroup."""
+    return PodMarks(labels={COSCHEDULING_GROUP: of.name})
+
+
+ROW: Final = EngineRow(
+    kind=members.KIND,
+    plural=members.PLURAL,
+    api=API,
+    manifest=pod_group,
+    count=members.counted,
+    resized=members.min_member,
+    marks=in_group,
+    switch="install the CRDs and the scheduler of kubernetes-sigs/scheduler-plugins",
+    scheduler="scheduler-plugins-scheduler",
+)
