@@ -176,9 +176,7 @@ class Stage:
 
         def missing() -> str:
             status = self.get("dijob", job).get("status") or {}
-            found: Body = next(
-                (c for c in status.get("conditions", ()) if c["type"] == type_), {}
-            )
+            found: Body = next((c for c in status.get("conditions", ()) if c["type"] == type_), {})
             seen[0] = found.get("message", "")
             text = f"{found.get('reason')} {seen[0]}"
             return "" if all(word in text for word in words) else text

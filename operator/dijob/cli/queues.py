@@ -1,4 +1,4 @@
-"""Reads the queue of a job's engine (spec.scheduling.queue) with the user's permissions.
+"""Reads the queue of a job (spec.scheduling.queue, or Kueue's label) with the user's permissions.
 
 A scheduler does not consider pods whose queue does not exist, and some schedulers report nothing
 about such pods. So the commands check this with one request.
@@ -13,19 +13,21 @@ from dijob.client import NotFound, RankPod, Refused
 from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import Resource
-from dijob.core.render.scheduling import ENGINES
+from dijob.core.observed.workloads import parse_queue
+from dijob.core.render.scheduling import ENGINES, kueue
 from dijob.names import Engine
 
 
 @dataclass(frozen=True)
 class QueueFinding:
     """A queue of an engine. `problem` is why its jobs get no nodes ("": no reason is known).
-    `unread` is why it could not be read ("": it could).
+    `unread` is why it could not be read ("": it could). `place` is where the job names it.
     """
 
     name: str
     problem: str = ""
     unread: str = ""
+    place: str = "spec.scheduling.queue"
 
 
 def engine_of_pods(job: DIJob, pods: Iterable[RankPod]) -> Engine:
@@ -40,6 +42,8 @@ async def find_queue(
     connection: ClientConnection, job: DIJob, engine: Engine
 ) -> QueueFinding | None:
     """Return the job's queue; None if its engine has no queues, or the cluster no such kind."""
+    if kueue.queue_name(job):
+        return await _find_local_queue(connection, job)
     row = ENGINES[engine]
     api, plural = row.queues
     if not api:
@@ -60,3 +64,22 @@ async def find_queue(
     return QueueFinding(
         name, "" if row.queue_state in ("", state) else f"the queue {name} is {state}"
     )
+
+
+async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFinding | None:
+    """Return the LocalQueue of Kueue that the job's label names; None if the cluster has none."""
+    name, space = kueue.queue_name(job), job.metadata.namespace
+    place = f"the label {names.KUEUE_QUEUE}"
+    path = Resource(kueue.API, "localqueues").path_of(space, name)
+    try:
+        found = parse_queue(await connection.json(ClientRequest("GET", path)))
+    except NotFound as error:
+        if error.reason == NO_SUCH_KIND:
+            return None
+        command = f"kubectl get localqueues.{names.KUEUE_GROUP} -n {space}"
+        text = f"the queue {name} does not exist in namespace {space} ({command})"
+        return QueueFinding(name, text, place=place)
+    except Refused as error:
+        return QueueFinding(name, unread=f"the queue {name} cannot be read: {error}", place=place)
+    inactive = f"the queue {name} is not active: {found.inactive}" if found.inactive else ""
+    return QueueFinding(name, inactive, place=place)

@@ -298,3 +298,33 @@ def test_the_option_names_the_namespace(apiserver: Apiserver) -> None:
     answers = {call.replace("/rl/", "/other/"): answer for call, answer in USUAL.items()}
     apiserver.answers = answers
     assert "the cluster accepts the DIJob in namespace other" in apiserver.findings("-n", "other")
+
+
+LOCAL_QUEUE = "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/rl/localqueues/team-a"
+INACTIVE = {"type": "Active", "status": "False", "message": "the ClusterQueue is missing"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "verdict"),
+    [
+        ((200, {}), "queue team-a exists", "yes"),
+        ((200, {"status": {"conditions": [INACTIVE]}}), "the ClusterQueue is missing", "no"),
+        (
+            status(404, 'localqueues.kueue.x-k8s.io "team-a" not found', "NotFound"),
+            "change the label kueue.x-k8s.io/queue-name",
+            "no",
+        ),
+        (status(403, "no"), "the queue team-a cannot be read", "unknown"),
+    ],
+    ids=["it exists", "it is not active", "it does not exist", "no permission"],
+)
+def test_the_queue_of_kueue(
+    apiserver: Apiserver, tmp_path: Path, answer: Answer, said: str, verdict: str
+) -> None:
+    body = next(each for each in yaml.safe_load_all(FILE.read_text()) if each)
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
+    apiserver.file = tmp_path / "queue.yaml"
+    apiserver.file.write_text(yaml.safe_dump(body))
+    apiserver.answers[LOCAL_QUEUE] = answer
+    found = apiserver.findings()
+    assert [found[text] for text in found if said in text] == [verdict], found

@@ -165,9 +165,7 @@ def old_pods(evidence: Evidence) -> Iterator[Finding]:
 def check_scheduling(evidence: Evidence) -> Iterator[Finding]:
     """Check that every pod has been scheduled to a node."""
     if (queue := evidence.queue) and queue.problem:
-        yield problem(
-            queue.problem, "create the queue, or open it, or change spec.scheduling.queue"
-        )
+        yield problem(queue.problem, f"create the queue, or open it, or change {queue.place}")
     # The scheduler writes the same message for all pods of a template.
     causes = dict[str, list[int]]()
     for pod in evidence.pods:

@@ -179,7 +179,7 @@ class _Asking:
         if queue.unread:
             return [FitFinding(UNKNOWN, f"{queue.unread}, so this was not checked")]
         if queue.problem:
-            return [FitFinding(NO, f"{queue.problem}: create it, or change spec.scheduling.queue")]
+            return [FitFinding(NO, f"{queue.problem}: create it, or change {queue.place}")]
         return [FitFinding(YES, f"the queue {queue.name} exists")]
 
     async def _nodes(self, job: DIJob) -> FitFinding:
