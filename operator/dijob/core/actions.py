@@ -13,7 +13,6 @@ from dijob.api.model import DIJob
 from dijob.core.addresses import ListCopy
 from dijob.core.members import GangMember
 from dijob.core.options import Options
-from dijob.core.render.scheduling.row import PodMarks
 from dijob.names import Engine
 
 
@@ -37,15 +36,7 @@ class EngineObject:
 
 @dataclass(frozen=True)
 class AdmittedPods(EngineObject):
-    """The Workload that has been admitted, with what the pods of each task get from the admission
-    ("": a job without tasks).
-    """
-
-    marks: Mapping[str, PodMarks] = field(default_factory=dict, hash=False)
-
-    def marks_of(self, member: GangMember) -> PodMarks:
-        """Return what the pod of this member gets."""
-        return self.marks[member.task.name if member.task else ""]
+    """The Workload of new pods, which Kueue has admitted."""
 
 
 @dataclass(frozen=True)

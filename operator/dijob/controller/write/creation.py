@@ -102,7 +102,7 @@ class Creator:
         log.warning("%s: restoring the labels of pod %s", meta.owner_key, member.name)
         engine = engine_of(batch.job, self._options.engine, (view,))
         known = EngineGang(engine, object_name(batch.job), batch.job.spec.gang_minimum)
-        marks = self._marks(batch.job, member, known)
+        marks = self._marks(batch, member, known)
         labels = pod_manifest(batch.job, member, self._options, marks=marks)["metadata"]["labels"]
         self._children.pods.put(parse_pod(await self._relabelled(path, body, labels)))
         batch.memory.unlabelled.discard(member.name)
@@ -117,22 +117,23 @@ class Creator:
                 if rejection := batch.refusal_of(member.name):
                     batch.memory.rejections[f"pod/{member.name}"] = rejection
                     return
-                marks = self._marks(batch.job, member, group)
+                marks = self._marks(batch, member, group)
                 made = await self._create_pod(batch, member, marks)
                 batch.answered(member.name, batch.memory.rejections.get(f"pod/{member.name}"))
                 if not made:
                     return
 
     def _marks(
-        self, job: DIJob, member: GangMember, group: EngineGang | AdmittedPods | None
+        self, batch: Batch, member: GangMember, group: EngineGang | AdmittedPods | None
     ) -> PodMarks:
-        """Return what makes the pod of this member a member of the gang of its engine."""
-        if group is None:
+        """Return what the pod of this member gets from the engine of its job."""
+        pod_set, seen = batch.job.pod_set_of(member.rank), batch.memory.queue.view
+        if isinstance(group, AdmittedPods) and seen.workload is not None:
+            marks = kueue.pod_marks(batch.job, pod_set, seen.workload, seen.flavors)
+            return with_engine(marks, group.engine)
+        if not isinstance(group, EngineGang):
             return NO_MARKS
-        if isinstance(group, AdmittedPods):
-            return with_engine(group.marks_of(member), group.engine)
-        pod_set = job.pod_set_of(member.rank)
-        joined = Membership(job, pod_set, group.name, group.count)
+        joined = Membership(batch.job, pod_set, group.name, group.count)
         return marks_of(group.engine, joined, self._options)
 
     async def _create_pod(self, batch: Batch, member: GangMember, marks: PodMarks) -> bool:

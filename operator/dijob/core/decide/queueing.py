@@ -72,16 +72,15 @@ def is_released(ctx: Context) -> bool:
 
 def pods_wait(ctx: Context) -> bool:
     """Whether pods must wait until it is known where Kueue wants them."""
-    return uses_queue(ctx) and _pod_marks(ctx) is None
+    return uses_queue(ctx) and not _placement_is_known(ctx.job, ctx.observed.queue)
 
 
 def admitted_pods(ctx: Context) -> AdmittedPods | None:
-    """Return what the pods of an admitted job get; None if Kueue does not admit the job."""
-    marks = _pod_marks(ctx)
+    """Return the Workload of new pods; None if Kueue does not admit the job."""
     admitted = ctx.observed.queue.workload
-    if not uses_queue(ctx) or marks is None or admitted is None:
+    if not uses_queue(ctx) or admitted is None:
         return None
-    return AdmittedPods(Engine.KUEUE, admitted.name, marks)
+    return AdmittedPods(Engine.KUEUE, admitted.name)
 
 
 def missing_flavors(admitted: Workload, known: Iterable[str]) -> tuple[str, ...]:
@@ -91,15 +90,12 @@ def missing_flavors(admitted: Workload, known: Iterable[str]) -> tuple[str, ...]
     return tuple(name for name in dict.fromkeys(needed) if name not in known)
 
 
-def _pod_marks(ctx: Context) -> Mapping[str, Any] | None:
-    seen, job = ctx.observed.queue, ctx.job
+def _placement_is_known(job: DIJob, seen: QueueView) -> bool:
+    """Whether the assignment of each pod set, and all assigned flavors, are known."""
     admitted = seen.workload
     if admitted is None or not admitted.runs or missing_flavors(admitted, seen.flavors):
-        return None
-    names = {pod_set_name(one) for one in job.pod_sets}
-    if not names <= admitted.assigned.keys():
-        return None
-    return {one.name: kueue.pod_marks(job, one, admitted, seen.flavors) for one in job.pod_sets}
+        return False
+    return all(pod_set_name(one) in admitted.assigned for one in job.pod_sets)
 
 
 # --- the Workload

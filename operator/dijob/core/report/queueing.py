@@ -106,7 +106,7 @@ def _waiting_fact(ctx: Context, found: Workload) -> Fact:
     if seen.absent:
         space = ctx.job.metadata.namespace
         text = (
-            f"the LocalQueue {queue} does not exist in namespace {space} (kubectl get localqueue"
+            f"the LocalQueue {queue} does not exist in namespace {space} (kubectl get localqueues"
             f" -n {space}): create it, or correct the label kueue.x-k8s.io/queue-name"
         )
         return Fact(GangScheduled.QueueMissing, text)
