@@ -124,7 +124,7 @@ def lose_node(name: str, group: Pods, results: Results) -> None:
 
 def train(entrant: Entrant, cluster: Cluster, results: Results, figure: str) -> None:
     """Measure the DQN until it reaches its target. With a fault, a rank is lost FAULT_SECONDS after
-    the first evaluation.
+    the start, or after the first evaluation if that is later.
     """
     bound = BOUNDS[figure]
     with removed(Pods(cluster, entrant, dqn())) as pods:
@@ -133,7 +133,7 @@ def train(entrant: Entrant, cluster: Cluster, results: Results, figure: str) -> 
         if victim := VICTIMS.get(figure):
             role, rank = victim
             until("an evaluation", lambda: "" if evaluated(pods) else "none", bound, pause=1)
-            time.sleep(max(0.0, evaluated(pods) + FAULT_SECONDS - time.time()))
+            time.sleep(max(0.0, begin + FAULT_SECONDS - time.time()))
             if reached(pods):
                 note = "the target was reached before the fault"
             else:
