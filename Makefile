@@ -386,7 +386,7 @@ golden: cluster-build ## store the objects that the newest release writes, for t
 	@$(PY) -m golden
 
 .PHONY: demo
-demo: venv ## train a real DQN on four pods (~16 min the first time, then ~4 min)
+demo: venv ## train a real DQN on four pods (~10 min the first time, then ~2 min)
 	@$(PY) tests/e2e/demo.py
 
 .PHONY: test

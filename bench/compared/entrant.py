@@ -54,7 +54,8 @@ def pod_spec(
             {"name": "OMP_NUM_THREADS", "value": "1"},
             {"name": "PYTHONUNBUFFERED", "value": "1"},
         ],
-        "resources": {"requests": {"cpu": "500m"}},
+        # After the loss of a node, the other one needs room for all ranks and the operator.
+        "resources": {"requests": {"cpu": "250m"}},
         "volumeMounts": [
             {"name": "code", "mountPath": CODE},
             {"name": "state", "mountPath": STATE},

@@ -7,9 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
 from dijob.core import plan
+from dijob.core.actions import CreateBudget
 from dijob.core.addresses import AddressList
-from dijob.core.decide import address_writes, completion, re_rendezvous, scheduling, suspension
+from dijob.core.decide import (
+    address_writes,
+    budgets,
+    completion,
+    context,
+    re_rendezvous,
+    scheduling,
+    suspension,
+)
 from dijob.core.decide.context import Context, build_context
 from dijob.core.decide.deletion import delete_pods
 from dijob.core.members import Gang
@@ -18,6 +28,7 @@ from dijob.core.membership.rendezvous import Rendezvous
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse, sandbox
 from dijob.core.observed.views import Observed
+from dijob.core.render.budget import wanted_budgets
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -223,3 +234,28 @@ def a_restarted_program_is_assumed_to_have_had_no_list(patch: pytest.MonkeyPatch
 
 def a_gang_counts_succeeded_ranks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scheduling, "needed_count", lambda ctx: ctx.world.gang.minimum)
+
+
+def a_budget_counts_succeeded_ranks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(budgets, "_running_ranks", lambda ctx, budget: range(ctx.world.gang.size))
+
+
+def a_budget_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
+    """Record a budget only when it exists. An operator that is killed then does not know of it."""
+    record = context._budgets_to_record
+
+    def existing(job: DIJob, observed: Observed) -> str:
+        there = (name for name, found in observed.budgets.items() if found)
+        return " ".join(name for name in record(job, observed).split() if name in set(there))
+
+    def missing(ctx: Context) -> Any:
+        wanted = wanted_budgets(ctx.job)
+        new = (one for one in wanted if not ctx.observed.budgets.get(one.name))
+        return tuple(CreateBudget(one.name, one.task, 1) for one in new)
+
+    patch.setattr(context, "_budgets_to_record", existing)
+    patch.setattr(budgets, "missing_budgets", missing)
+
+
+def a_budget_stays_after_the_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(completion, "clean_up", completion.clean_pods)

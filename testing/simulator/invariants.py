@@ -13,6 +13,8 @@ from simulator.kubelet import SimPod
 from simulator.pod_actions import FORGED
 from simulator.write_checks import Judged
 
+BUDGETS = "poddisruptionbudgets"
+
 
 class Watched(Judged):
     """All assertions, during faults and after the system has come to rest."""
@@ -130,6 +132,7 @@ class Watched(Judged):
 
     def check_suspended(self) -> None:
         status = self.job.status
+        self.check_no_budgets()
         assert not self.pods(), self.pods()
         assert not self.servers()
         assert status.phase == "Suspended", status
@@ -139,6 +142,7 @@ class Watched(Judged):
         assert self.cluster.gone() or self.job.spec.ttl_seconds_after_finished is None
         if self.cluster.gone():
             return  # the garbage collector takes the rest
+        self.check_no_budgets()
         assert not self.servers()
         left = [
             pod for pod in self.pods() if not pod.silent
@@ -164,6 +168,7 @@ class Watched(Judged):
         wanted = {*(["job"] if self.job.wants_service else []), *filter(None, [self.gang.server])}
         assert self.cluster.names_of("services") == wanted
         assert self.served()
+        self.check_budget_of(len(waiting))
         assert is_true(status, PeersReady), status
         ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}
         for pod in self.pods():
@@ -185,6 +190,19 @@ class Watched(Judged):
             assert [process.nodes[rank] for rank in dialled] == [ips[rank] for rank in dialled], (
                 process
             )
+
+    def check_budget_of(self, running: int) -> None:
+        """Check that a drain can stop as many of the running ranks as the job allows."""
+        if (budget := self.job.spec.disruption_budget) is None:
+            self.check_no_budgets()
+            return
+        least = self.cluster.read(BUDGETS, "job")["spec"]["minAvailable"]
+        assert max(0, running - least) == min(running, budget.max_unavailable), (running, least)
+
+    def check_no_budgets(self) -> None:
+        """Check that no budget is left, and that the status names none."""
+        assert not self.cluster.names_of(BUDGETS)
+        assert not self.job.status.budgets
 
     def check_together(self) -> None:
         """Check that no rank started after another had exited: it would wait forever."""

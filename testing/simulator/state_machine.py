@@ -39,6 +39,7 @@ EXTRAS: dict[str, Body] = {
     "a time to live": {"ttlSecondsAfterFinished": 100},
     "redis": {"messageQueue": {"type": "redis"}},
     "gang": {"scheduling": {"engine": "Native"}},
+    "budget": {"disruptionBudget": {"maxUnavailable": 1}},
     "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
     # Volcano also counts pods that have succeeded.
     "Volcano": {"scheduling": {"engine": "Volcano", "queue": "team-a"}},
@@ -59,7 +60,7 @@ FAULTS = st.builds(
 NOES = st.builds(
     Fault,
     method=st.sampled_from(["PATCH", "POST", "DELETE", "GET", "WATCH"]),
-    plural=st.sampled_from(["pods", names.PLURAL, "services", "events"]),
+    plural=st.sampled_from(["pods", names.PLURAL, "services", "events", "poddisruptionbudgets"]),
     status=st.sampled_from([403, 409, 410, 422, 429, 500, 503, 0]),
     times=st.sampled_from([1, 2, 4]),
     done=st.booleans(),
@@ -227,6 +228,12 @@ class Chaos(Driven):
     def user_suspends(self, suspend: bool) -> None:
         if not self.cluster.gone():
             self.cluster.edit(suspend=suspend)
+
+    @rule(most=st.sampled_from([0, 1, 2, None]))
+    def user_changes_budget(self, most: int | None) -> None:
+        if self.cluster.gone() or self.job.spec.tasks:
+            return
+        self.cluster.edit(disruptionBudget=None if most is None else {"maxUnavailable": most})
 
     @rule(room=st.sampled_from([4, 3, 2, 0]))
     def room_changes(self, room: int) -> None:

@@ -24,6 +24,7 @@ LOOK = "the operator looks"
 SCALE = "is scaled to"
 SUSPEND, RESUME, TIME = "is suspended", "is resumed", "seconds pass"
 SERVER = "loses its Redis server"
+ASKS = "changes its budget"
 # Ranks above the minimum are added one after the other.
 ELASTIC_TO_RUN = TO_RUN + 2
 STORIES: dict[str, tuple[Step, ...]] = {
@@ -156,6 +157,19 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         "gang",
         ((ELASTIC_TO_RUN, SCALE, 2), (1, "is deleted by hand", 0)),
     ),
+    "a budget counts no succeeded rank": ("budget", ((TO_RUN, "succeeds", 0),)),
+    "a budget outlives a lost rank": ("budget", ((TO_RUN, "is deleted by hand", 1),)),
+    "a budget is suspended and resumed": ("budget", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
+    "a budget is resumed at once": ("budget", ((TO_RUN, SUSPEND, 0), (1, RESUME, 0))),
+    "a budget grows": ("budget", ((ELASTIC_TO_RUN, SCALE, 4),)),
+    "a budget shrinks": ("budget", ((ELASTIC_TO_RUN, SCALE, 2),)),
+    "a budget becomes smaller": ("budget", ((TO_RUN, ASKS, 0),)),
+    "a budget is removed": ("budget", ((TO_RUN, ASKS, -1),)),
+    "a budget is removed and comes back": ("budget", ((TO_RUN, ASKS, -1), (1, ASKS, 2))),
+    "a job with a budget ends": (
+        "budget",
+        ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
+    ),
     "the time to live ends": (
         "a time to live",
         ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
@@ -260,6 +274,8 @@ def step(chaos: Chaos, deed: str, index: int) -> None:
         chaos.user_suspends(deed == SUSPEND)
     elif deed == SERVER:
         chaos.server_is_lost(("deleted", "evicted", "crashes")[index])
+    elif deed == ASKS:
+        chaos.user_changes_budget(index if index >= 0 else None)
     elif deed == TIME:
         chaos.time_passes(index)
     else:

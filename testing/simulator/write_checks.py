@@ -127,10 +127,11 @@ class Judged(RuleBasedStateMachine):
                 self.check_status(request)
             return
         assert method == "POST" or self.is_ours(request), request
-        if status.ended:
+        of_kind = {"podgroups": self.check_group, "poddisruptionbudgets": self.check_budget}
+        if target.plural in of_kind:
+            of_kind[target.plural](request)
+        elif status.ended:
             self.check_clean_up(request)
-        elif target.plural == "podgroups":
-            self.check_group(request)
         elif method == "POST" and target.plural == "pods":
             self.check_creation(request.body["metadata"]["name"], status)
             self.check_member(request.body)
@@ -176,8 +177,22 @@ class Judged(RuleBasedStateMachine):
 
     def check_group(self, request: Request) -> None:
         """Check that the PodGroup of a job that can have pods is not deleted."""
+        assert not self.job.status.ended, request
         suspended = self.operator.job().spec.suspend or self.job.status.suspend_time
         assert request.method != "DELETE" or (suspended and not self.pods()), request
+
+    def check_budget(self, request: Request) -> None:
+        """Check that a job that can have pods keeps its budget, and that a new operator would find
+        each budget.
+        """
+        job, stored = self.operator.job(), self.job.status
+        stopped = stored.ended or stored.suspend_time
+        name = request.target.name or request.body["metadata"]["name"]
+        if request.method == "DELETE":
+            assert stopped or job.spec.disruption_budget is None, request
+        else:
+            assert not stopped, request
+            assert name in stored.budgets.split(), request
 
     def check_member(self, pod: Mapping[str, Any]) -> None:
         """Check that a new pod of a gang can be placed: its PodGroup does not wait for more pods

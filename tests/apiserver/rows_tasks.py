@@ -42,7 +42,29 @@ REFUSED: dict[str, Refused] = {
     ),
     "neither shape": Refused(NEITHER, ("spec.template", "add one of the two")),
     "replicas with tasks": Refused(
-        tasks_job("bad", replicas=3), ("spec.replicas", "replicas of the last task instead")
+        tasks_job("bad", replicas=5), ("spec.replicas", "replicas of the last task instead")
+    ),
+    "a minimum with tasks": Refused(
+        tasks_job("bad", minReplicas=3), ("spec.tasks", "replicas of the last task instead")
+    ),
+    "a budget of the whole job with tasks": Refused(
+        tasks_job("bad", disruptionBudget={"maxUnavailable": 1}),
+        ("spec.disruptionBudget", "use spec.tasks[].disruptionBudget"),
+    ),
+    "a budget without a number": Refused(
+        tasks_job("bad", {"type": "learner", "disruptionBudget": {}}),
+        ("spec.tasks[0].disruptionBudget.maxUnavailable", "Required"),
+        lines=0,
+    ),
+    "a budget in percent": Refused(
+        job("bad", disruptionBudget={"maxUnavailable": "50%"}),
+        ("spec.disruptionBudget.maxUnavailable", "integer"),
+        lines=0,
+    ),
+    "a negative budget": Refused(
+        job("bad", disruptionBudget={"maxUnavailable": -1}),
+        ("spec.disruptionBudget.maxUnavailable", "greater than or equal to 0"),
+        lines=0,
     ),
     "two tasks of one name": Refused(
         tasks_job("bad", {"type": "learner", "name": "a"}, {"type": "evaluator", "name": "a"}),

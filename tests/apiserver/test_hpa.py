@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from apiserver.metrics import METRIC, Metric, served
 from apiserver.plane import NAMESPACE, Body, Plane, job
+from apiserver.rows_tasks import tasks_job
 from cluster.build import OLDEST, chosen
 from pages import commands, section
 from space import JOB_LABEL
@@ -124,3 +125,34 @@ def test_the_pages_commands_create_a_working_autoscaler(
         plane.until("the scale is read", read, lambda: plane.get("hpa", "train"), SECONDS)
     finally:
         plane.remove("hpa/train", "dijob/train")
+
+
+def test_an_autoscaler_of_a_job_with_tasks_says_that_it_cannot_change_the_size(
+    plane: Plane,
+) -> None:
+    target = {"apiVersion": "diengine.opendilab.org/v2alpha1", "kind": "DIJob", "name": "roles"}
+    # The minimum is larger than the job, so the controller needs no metric to decide.
+    wanted: Body = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "roles"},
+        "spec": {"scaleTargetRef": target, "minReplicas": 5, "maxReplicas": 6},
+    }
+
+    def condition() -> Body:
+        status = (plane.get("hpa", "roles") or {}).get("status", {})
+        found = (one for one in status.get("conditions", ()) if one["type"] == "AbleToScale")
+        return next(found, {})
+
+    try:
+        plane.apply(tasks_job("roles"), wanted)
+        plane.until_condition("roles", "Running", "True")
+        plane.until(
+            "the autoscaler is refused",
+            lambda: condition().get("reason") == "FailedUpdateScale",
+            condition,
+            SECONDS,
+        )
+        assert "change spec.tasks[].replicas of the last task" in condition()["message"]
+    finally:
+        plane.remove("hpa/roles", "dijob/roles")

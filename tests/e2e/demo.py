@@ -24,7 +24,7 @@ EXAMPLE: Final = "cartpole-dqn"
 IMAGES: Final = ("ditask", "launcher", "operator")
 RETURN: Final = re.compile(r"Episode Return\(([-0-9.]+)\)")
 TARGET: Final = 195.0
-COLD_SECONDS, WARM_SECONDS = 720.0, 240.0
+COLD_SECONDS, WARM_SECONDS = 560.0, 90.0
 TRAINING_SECONDS: Final = 900.0
 # In the example, rank 1 is DI-engine's evaluator (ding/example/dqn.py).
 EVALUATOR: Final = f"{EXAMPLE}-1"

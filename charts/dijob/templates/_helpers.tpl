@@ -50,8 +50,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* The operator's RBAC rules, shared by the ClusterRole and the Roles. A comment explains each rule. */}}
 {{- define "dijob.rules" -}}
-# The jobs to reconcile. patch: the operator sets spec.replicas if a job leaves it out. Without it, GET scale returns 500, and
-# neither `kubectl scale` nor an autoscaler works. delete: finished jobs with ttlSecondsAfterFinished. The operator never creates
+# The jobs to reconcile. patch: the operator sets spec.replicas if a job leaves it out or has tasks. Without it, GET scale returns
+# 500, and `kubectl scale`, autoscalers and PodDisruptionBudgets do not work. delete: finished jobs with ttlSecondsAfterFinished. The operator never creates
 # a job.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs]
@@ -79,6 +79,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create]
+# Limits how many ranks of a job a drain of nodes may stop (disruptionBudget). patch: the number of ranks that must still run changes.
+# delete: a job that is suspended or has ended has no budget. get: the operator does not watch budgets.
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, create, patch, delete]
 # create, patch: events about jobs; repeats increase the count of an existing event. get, list: a volume that cannot be mounted is
 # reported only in an event of the kubelet (FailedMount), which the job's condition quotes.
 - apiGroups: [""]

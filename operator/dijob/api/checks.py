@@ -45,6 +45,10 @@ TASKS_SIZE_MESSAGE: Final = (
     "the size of a job with tasks is the sum of their replicas: change spec.tasks[].replicas of the"
     " last task instead (ranks are numbered across all tasks, so only the last one can be resized)"
 )
+TASKS_BUDGET_MESSAGE: Final = (
+    "is for a job without tasks: use spec.tasks[].disruptionBudget, because a pod that belongs to"
+    " two budgets cannot be evicted at all"
+)
 TASK_NAME_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 TASK_NAME_MESSAGE: Final = (
     f"must match {TASK_NAME_PATTERN}, because the pods are named JOB-TASK-INDEX"
@@ -106,13 +110,14 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         return (Problem("spec", ONE_SHAPE_MESSAGE if spec.tasks else NO_SHAPE_MESSAGE),)
     found = [
         *_name_problems(job),
-        *_size_problems(spec),
+        *_size_problems(spec, served=bool(job.metadata.uid)),
         *_task_problems(job),
         *_list_size_problems(job),
         *_runtime_problems(spec),
         *_queue_problems(spec),
         *_group_problems(spec),
         *_scheduling_problems(job),
+        *_budget_problems(spec),
         *_volume_problems(spec),
         *_policy_problems(job),
         *_setting_conflicts(job),
@@ -140,11 +145,15 @@ def _name_problems(job: DIJob) -> Iterator[Problem]:
         yield Problem("metadata.name", f"{name!r} {job_names.NAME_MESSAGE}{such}")
 
 
-def _size_problems(spec: Spec) -> Iterator[Problem]:
+def _size_problems(spec: Spec, *, served: bool) -> Iterator[Problem]:
     least, most, wish = spec.min_replicas, spec.max_replicas, spec.replicas
     if spec.tasks:
-        if (least, most, wish) != (None, None, None):
-            yield Problem("spec.replicas", TASKS_SIZE_MESSAGE)
+        for field, value in (("minReplicas", least), ("maxReplicas", most)):
+            if value is not None:
+                yield Problem(f"spec.{field}", TASKS_SIZE_MESSAGE)
+        # In the cluster, the operator corrects `replicas` after a task has been resized.
+        if wish not in (None, spec.desired) and not served:
+            yield Problem("spec.replicas", f"is {wish}: {TASKS_SIZE_MESSAGE}")
         if spec.desired > names.MAX_REPLICAS:
             yield Problem(
                 "spec.tasks",
@@ -317,6 +326,11 @@ def unsupported_fields(job: DIJob, engine: Engine) -> Iterator[Problem]:
         f"is set, but the engine {engine} does not use this field: remove it, or use one of the"
         f" engines {others}",
     )
+
+
+def _budget_problems(spec: Spec) -> Iterator[Problem]:
+    if spec.tasks and spec.disruption_budget:
+        yield Problem("spec.disruptionBudget", TASKS_BUDGET_MESSAGE)
 
 
 def _volume_problems(spec: Spec) -> Iterator[Problem]:

@@ -174,4 +174,6 @@ def spec_fingerprint(spec: Spec) -> str:
         # The last task can be scaled while the job runs. A change to its size must not mark its
         # pods as outdated.
         written["tasks"][-1].pop("replicas")
+        for task in written["tasks"]:
+            task.pop("disruptionBudget", None)
     return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]

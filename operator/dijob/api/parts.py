@@ -108,6 +108,18 @@ class Template(Written):
     the error message can say this."""
 
 
+class DisruptionBudget(Written):
+    """How many ranks a drain of nodes may stop at the same time. The operator creates a
+    PodDisruptionBudget, which Kubernetes' eviction API respects. Lost nodes, preemption, and
+    deletions of pods are not limited."""
+
+    max_unavailable: Annotated[int, Field(strict=True, ge=0, le=names.MAX_REPLICAS)]
+    """How many of the ranks that must still run may be not Ready for an eviction to be allowed. 0
+    allows no eviction of a rank that is Ready. With 1, the ranks are evicted one by one: the next
+    one when the previous one is Ready on another node. Ranks that have succeeded are not
+    counted."""
+
+
 class Task(Written):
     """A group of the job's ranks with its own pod template."""
 
@@ -122,6 +134,9 @@ class Task(Written):
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
     replicas can be changed."""
+    disruption_budget: DisruptionBudget | None = None
+    """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
+    drain may stop all of them. It can be changed until the job has ended."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 

@@ -12,6 +12,7 @@ from pydantic import Field, StrictInt
 from dijob import names
 from dijob.api.ingress import NetworkPolicy
 from dijob.api.parts import (
+    DisruptionBudget,
     EngineFields,
     FailurePolicy,
     MessageQueue,
@@ -55,7 +56,8 @@ class Spec(Written):
     # once, because the scale subresource needs a value.
     replicas: Annotated[Replicas | None, Mutable.ALWAYS] = None
     """Desired number of pods, one for each rank. `kubectl scale` sets it. If it is absent, the
-    operator sets it once, to maxReplicas or, if that is also absent, to minReplicas."""
+    operator sets it once, to maxReplicas or, if that is also absent, to minReplicas. In a job with
+    tasks, the operator sets it to the sum of their replicas, and no other value is accepted."""
     min_replicas: Annotated[Replicas | None, Mutable.UNTIL_ENDED] = None
     """Number of pods that must have addresses before the job starts: ranks 0 to minReplicas-1. The
     other ranks join when they can. Defaults to replicas."""
@@ -120,6 +122,9 @@ class Spec(Written):
     Defaults to 300."""
     scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
     """Gang scheduling: the cluster places the job's ranks at the same time, or none of them."""
+    disruption_budget: Annotated[DisruptionBudget | None, Mutable.UNTIL_ENDED] = None
+    """How many ranks a drain of nodes may stop at the same time. If it is absent, a drain may stop
+    all of them. In a job with tasks, use tasks[].disruptionBudget."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
     """How long pods stay on a node that is unreachable or not ready, before Kubernetes evicts them
     and the job continues elsewhere. A change applies only to pods that are created after it. A

@@ -239,6 +239,11 @@ class Status(Stored):
     tasks: Annotated[str, Field(max_length=1024)] = ""
     """The names and sizes of the tasks that the rank numbers in this status refer to, such as
     "learner 1 evaluator 1 collector". The last task has no size, because it can be scaled."""
+    # A name is written before its object is created, so that a new operator knows which objects it
+    # must delete, even if the field was removed from the spec while no operator was running.
+    budgets: Annotated[str, Field(max_length=names.MAX_TASKS * 64)] = ""
+    """The names of the PodDisruptionBudgets that the job has or gets, separated by spaces (see
+    spec.disruptionBudget)."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks whose main container exited 0, as ranges such as 0-3,7. With runtime torch or
     oneflow and restart.scope Job, a re-rendezvous or a suspension clears this field."""

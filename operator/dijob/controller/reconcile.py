@@ -15,6 +15,7 @@ from dijob.api.problems import SpecError
 from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs, version_key
 from dijob.controller.channel.launchers import Launchers
+from dijob.controller.observe.budget_reader import BudgetReader
 from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.engine_reader import EngineReader
 from dijob.controller.observe.event_reader import EventReader
@@ -62,6 +63,7 @@ class Reconciler:
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)
         self._engines = EngineReader(api, options.engine, clock)
+        self._budgets = BudgetReader(api, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
         self.quarantine = Quarantine(names.PLURAL)
 
@@ -101,6 +103,7 @@ class Reconciler:
             return wait
         await self._events.read(job.metadata, () if job.status.ended else pods, memory.pods)
         await self._engines.read(job, pods, memory.engine, memory.rejections)
+        await self._budgets.read(job, memory.budgets, memory.rejections)
         decided, outcome = await self._plan(job, memory), PlanOutcome()
         asked = decided.actions
         if asked:

@@ -18,8 +18,8 @@ from dijob.names import Engine
 
 @dataclass(frozen=True)
 class SetReplicas:
-    """Write spec.replicas once if the user left it out. Without it, GET on the scale subresource
-    returns 500.
+    """Write spec.replicas if the user left it out, or has resized a task. Without it, GET on the
+    scale subresource returns 500, and a PodDisruptionBudget that needs the size allows no eviction.
     """
 
     replicas: int
@@ -95,6 +95,37 @@ class DeleteScheduling(EngineObject):
 
     uid: str
     changes: ClassVar = "delete podgroup"
+
+
+@dataclass(frozen=True)
+class CreateBudget:
+    """Create the PodDisruptionBudget of a task ("": of a job without tasks), which keeps at least
+    this many of its ranks Ready.
+    """
+
+    name: str
+    task: str
+    least: int
+    changes: ClassVar = ""
+
+
+@dataclass(frozen=True)
+class ChangeBudget(CreateBudget):
+    """Update a PodDisruptionBudget, because the number of ranks that must still run has changed, or
+    somebody has edited it.
+    """
+
+    uid: str
+    changes: ClassVar = "patch poddisruptionbudget"
+
+
+@dataclass(frozen=True)
+class DeleteBudget:
+    """Delete a PodDisruptionBudget that the job no longer needs."""
+
+    name: str
+    uid: str
+    changes: ClassVar = "delete poddisruptionbudget"
 
 
 @dataclass(frozen=True)
@@ -194,7 +225,8 @@ OfPod = (
 )
 OfJob = SetReplicas | DeleteJob | ChangePolicy
 OfEngine = CreateScheduling | ChangeScheduling | DeleteScheduling
-Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfEngine | OfPod
+OfBudget = CreateBudget | ChangeBudget | DeleteBudget
+Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfEngine | OfBudget | OfPod
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,13 @@ from dijob.api import template_checks as template
 from dijob.crd import naming
 from dijob.crd.rule import NAME_OF_T, Rule, task_name
 from dijob.crd.transitions import (
+    REPLICAS_CHANGED,
     SUSPEND_FIRST,
     UNBOUND,
     immutable_fields,
     nothing_changed,
     server_port,
+    tasks_size,
     tasks_unchanged,
 )
 
@@ -169,6 +171,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             field=".spec.tasks",
         ),
+        tasks_size("!has(self.status)"),
+        tasks_size(REPLICAS_CHANGED),
         nothing_changed(),
     ),
     "spec": (
@@ -184,12 +188,15 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             reason="FieldValueRequired",
         ),
         Rule(
-            rule=(
-                "!has(self.tasks) || !(has(self.replicas) || has(self.minReplicas) ||"
-                " has(self.maxReplicas))"
-            ),
-            message=f"replicas: {checks.TASKS_SIZE_MESSAGE}",
-            field=".replicas",
+            rule="!has(self.tasks) || !(has(self.minReplicas) || has(self.maxReplicas))",
+            message=f"minReplicas, maxReplicas: {checks.TASKS_SIZE_MESSAGE}",
+            field=".tasks",
+            reason="FieldValueForbidden",
+        ),
+        Rule(
+            rule="!has(self.tasks) || !has(self.disruptionBudget)",
+            message=f"disruptionBudget {checks.TASKS_BUDGET_MESSAGE}",
+            field=".disruptionBudget",
             reason="FieldValueForbidden",
         ),
         Rule(

@@ -27,6 +27,10 @@ ENDED: Final = (
 )
 # CEL: whether the fields may change. A suspended job has no pods that were created from them.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
+# CEL: whether `replicas`, which exists, is new or has another value, and still has an effect.
+REPLICAS_CHANGED: Final = (
+    f"(!has(oldSelf.spec.replicas) || oldSelf.spec.replicas != self.spec.replicas) && !({ENDED})"
+)
 # The fields with parts that may have any content.
 _OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
 # CEL: whether the operator has reported that the spec does not match the running pods. `==` does
@@ -129,6 +133,24 @@ def server_port() -> Rule:
             " another name"
         ),
         field=".spec.messageQueue.port",
+    )
+
+
+def tasks_size(when: str) -> Rule:
+    """Return the rule that `replicas` of a job with tasks is the sum of their replicas, if the CEL
+    condition `when` is true.
+
+    Only the operator writes this field, for the scale subresource (docs/decisions/056). After a
+    user has resized a task, the field has the old sum until the operator corrects it.
+    """
+    return Rule(
+        rule=(
+            f"!has(self.spec.tasks) || !has(self.spec.replicas) || !({when}) ||"
+            " self.spec.replicas == self.spec.tasks.map(t, t.replicas).sum()"
+        ),
+        message=f"replicas: {checks.TASKS_SIZE_MESSAGE}",
+        field=".spec.replicas",
+        reason="FieldValueForbidden",
     )
 
 

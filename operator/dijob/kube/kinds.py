@@ -13,6 +13,7 @@ from dijob.core.observed.parse import parse_pod
 from dijob.core.observed.policies import parse_policy
 from dijob.core.observed.services import parse_service
 from dijob.core.observed.views import Child, Pod
+from dijob.core.render import budget
 from dijob.core.render.scheduling import ENGINES
 
 # Watch only objects that the operator created.
@@ -61,15 +62,19 @@ SERVICES: Final = ObjectKind("Service", "services", "get list watch create", vie
 POLICIES: Final = ObjectKind(
     "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=parse_policy
 )
+# The budgets of jobs are not watched (controller/observe/budget_reader.py).
+BUDGETS: Final = ObjectKind(
+    budget.KIND, "poddisruptionbudgets", "get create patch delete", version=budget.API
+)
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
 # Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). They
 # are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
-KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)
+KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, BUDGETS, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
-# The kinds that the operator creates for a job, by the field `kind`.
+# The kinds that the operator creates for a job and reads with its pods, by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # The kinds of the objects of engines (core/render/scheduling), by their API version and kind,
 # because several engines have a kind named PodGroup. They are not watched
@@ -85,4 +90,6 @@ SCHEDULING: Final = {
 def kind_of(manifest: Mapping[str, Any]) -> ObjectKind:
     """Return the kind of an object that the operator creates for a job."""
     full = f"{manifest['apiVersion']}/{manifest['kind']}"
+    if manifest["kind"] == BUDGETS.name:
+        return BUDGETS
     return SCHEDULING.get(full) or CHILDREN[manifest["kind"]]

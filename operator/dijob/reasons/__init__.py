@@ -12,6 +12,7 @@ from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Runn
 from dijob.reasons.shared import (
     BrokerReady,
     ChangesRefused,
+    DrainsLimited,
     GangScheduled,
     Isolated,
     ServiceReady,
@@ -34,6 +35,7 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     ServiceReady,
     Isolated,
     GangScheduled,
+    DrainsLimited,
     BrokerReady,
     Paused,
     Terminating,
@@ -45,6 +47,7 @@ __all__ = [
     "AddressesReady",
     "BrokerReady",
     "ChangesRefused",
+    "DrainsLimited",
     "EventType",
     "Failed",
     "Finished",

@@ -112,6 +112,26 @@ class GangScheduled(Reason):
     Finished = finished_entry()
 
 
+class DrainsLimited(Reason):
+    """Whether the job's PodDisruptionBudgets exist. They limit how many ranks a drain of nodes may
+    stop (`disruptionBudget`). Present only if the operator has ever failed to create one.
+    """
+
+    NameTaken = problem(
+        "the name of a budget is taken by a PodDisruptionBudget of another owner, so drains are not"
+        " limited as the spec asks; the operator never touches that budget",
+        "delete that budget, or remove `disruptionBudget` from the spec",
+    )
+    Refused = problem(
+        "the apiserver rejects a budget, or a request to read it, so drains are not limited as the"
+        " spec asks; the message quotes the API error. The operator retries as it does for pods",
+        "allow the operator to get and create poddisruptionbudgets, or do the same as for"
+        " PodRejected and PodForbidden",
+    )
+    Created = good("the budgets exist")
+    NotWanted = good("the job no longer has a `disruptionBudget`")
+
+
 class BrokerReady(Reason):
     """Whether the Redis server that the operator runs for the job is Ready. Present if
     `messageQueue` has type redis and no host. No rank starts before the server is Ready. If the
@@ -170,9 +190,10 @@ class ChangesRefused(Reason):
         status=True,
     )
     JobUpdateRefused = problem(
-        "the spec has no `replicas`, and the operator cannot set this field, which `kubectl scale`"
-        " needs",
-        "allow the operator to patch DIJobs, or set `replicas` in the manifest",
+        "the spec has no `replicas`, or not the sum of its tasks' replicas, and the operator cannot"
+        " set this field, which `kubectl scale` and PodDisruptionBudgets need",
+        "allow the operator to patch DIJobs, or set `replicas` in the manifest. In a job with"
+        " tasks, this also happens if the CRD is older than the operator: upgrade it",
         status=True,
     )
     PolicyUpdateRefused = problem(
@@ -191,6 +212,19 @@ class ChangesRefused(Reason):
     GroupDeletionRefused = problem(
         "the object of the job's engine cannot be deleted, so a suspended job cannot be resumed",
         "allow the operator to delete podgroups, or delete the object that the message names",
+        status=True,
+    )
+    BudgetUpdateRefused = problem(
+        "a PodDisruptionBudget of the job cannot be updated, so drains wait for ranks that have"
+        " succeeded, or stop too many ranks",
+        "allow the operator to patch poddisruptionbudgets, or make the webhook or controller that"
+        " reverts the update leave the budget alone",
+        status=True,
+    )
+    BudgetDeletionRefused = problem(
+        "a PodDisruptionBudget that the job no longer needs cannot be deleted",
+        "allow the operator to delete poddisruptionbudgets, or delete the budget that the message"
+        " names",
         status=True,
     )
     JobDeletionRefused = problem(

@@ -43,9 +43,34 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     ),
     "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
     "replicas and tasks": (
-        with_tasks(replicas=4),
+        with_tasks(replicas=5),
         "spec.replicas",
+        "is 5: the size of a job with tasks is the sum of their replicas",
+    ),
+    "a minimum and tasks": (
+        with_tasks(minReplicas=2),
+        "spec.minReplicas",
         "replicas of the last task instead",
+    ),
+    "a budget of the whole job and tasks": (
+        with_tasks(disruptionBudget={"maxUnavailable": 1}),
+        "spec.disruptionBudget",
+        "use spec.tasks[].disruptionBudget",
+    ),
+    "a budget without a number": (
+        with_tasks({"disruptionBudget": {}}),
+        "spec.tasks[0].disruptionBudget.maxUnavailable",
+        "required",
+    ),
+    "a budget in percent": (
+        with_tasks({"disruptionBudget": {"maxUnavailable": "50%"}}),
+        "spec.tasks[0].disruptionBudget.maxUnavailable",
+        "valid integer",
+    ),
+    "a negative budget": (
+        with_tasks({"disruptionBudget": {"maxUnavailable": -1}}),
+        "spec.tasks[0].disruptionBudget.maxUnavailable",
+        "at least 0",
     ),
     "two tasks with one name": (
         with_tasks({"name": "a"}, {"name": "a"}),
@@ -201,5 +226,6 @@ def test_every_field_of_a_task_is_known() -> None:
         "name",
         "type",
         "replicas",
+        "disruptionBudget",
         "template",
     }

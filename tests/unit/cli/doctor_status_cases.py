@@ -6,7 +6,18 @@ from typing import Any
 
 from dijob.cli.queues import QueueFinding
 from dijob.client import Job, RankPod
-from unit.cli.evidence import OK, PROBLEM, UNKNOWN, Body, Case, condition, evidence, job, pod
+from unit.cli.evidence import (
+    OK,
+    PROBLEM,
+    RANK,
+    UNKNOWN,
+    Body,
+    Case,
+    condition,
+    evidence,
+    job,
+    pod,
+)
 
 
 def waiting(reason: str, message: str) -> Body:
@@ -21,6 +32,15 @@ def unschedulable(why: str) -> Body:
 def ended(code: int, reason: str = "Error", message: str = "") -> Body:
     end = {"exitCode": code, "reason": reason, "message": message}
     return {"lastState": {"terminated": end}}
+
+
+def budget(selector: Any, allowed: int, name: str = "users", **spec: Any) -> Body:
+    """Return a budget, by default with maxUnavailable."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": selector, **(spec or {"maxUnavailable": 1})},
+        "status": {"disruptionsAllowed": allowed},
+    }
 
 
 HOST = {"hostNetwork": True}
@@ -274,6 +294,61 @@ OF_STATUS: dict[str, Case] = {
         evidence(quotas=[{"metadata": {"name": "q"}}]),
         OK,
         "the quotas of the namespace (q)",
+    ),
+    "budgets that the user may not list": Case(
+        "drains",
+        evidence(budgets=None, refused={"budgets": "you cannot list"}),
+        UNKNOWN,
+        "you cannot list",
+        "permission to list poddisruptionbudgets",
+    ),
+    "a budget of other pods": Case(
+        "drains",
+        evidence(budgets=[budget({"matchLabels": {"app": "web"}}, 0), budget(None, 0)]),
+        OK,
+        "no PodDisruptionBudget selects the job's pods",
+    ),
+    "a budget that allows an eviction": Case(
+        "drains",
+        evidence(job(desired=2), budgets=[budget({}, 1)]),
+        OK,
+        "PodDisruptionBudget users allows 1 eviction now",
+    ),
+    "a budget that waits for a rank": Case(
+        "drains",
+        evidence(job(desired=2), budgets=[budget({}, 0)]),
+        OK,
+        "PodDisruptionBudget users allows 0 evictions now",
+    ),
+    "a budget that counts succeeded ranks": Case(
+        "drains",
+        evidence(job(desired=2, succeededRanks="1"), budgets=[budget({}, 0)]),
+        PROBLEM,
+        "the size of the job (2 ranks), but 1 of them have succeeded",
+        "use disruptionBudget",
+    ),
+    "a budget of a part of the job": Case(
+        "drains",
+        evidence(
+            job(desired=2),
+            budgets=[budget({"matchLabels": {RANK: "1"}}, 0, minAvailable="50%")],
+        ),
+        PROBLEM,
+        "it selects only 1 of them",
+        "a number as minAvailable",
+    ),
+    "a budget with a number": Case(
+        "drains",
+        evidence(job(desired=2, succeededRanks="1"), budgets=[budget({}, 0, minAvailable=1)]),
+        OK,
+        "allows 0 evictions now",
+    ),
+    "two budgets of one pod": Case(
+        "drains",
+        evidence(budgets=[budget({}, 1), budget({"matchLabels": {RANK: "1"}}, 1, "mine")]),
+        PROBLEM,
+        "rank 1 cannot be evicted: several PodDisruptionBudgets select the pod (users, mine)",
+        "delete one of the budgets",
     ),
     "out of memory": Case(
         "failures",

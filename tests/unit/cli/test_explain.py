@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.explain import text
 from dijob.cli.explain.edges import edges_of, listens_on
@@ -19,7 +20,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render import quantities
-from samples.builders import container, job
+from samples.builders import container, job, tasks_body
 from unit.images.test_light_peer import light_peer
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -157,6 +158,25 @@ def test_without_a_launcher_the_variables_are_the_same() -> None:
     plain, off = job(), job(launcher="Off")
     assert seen(plain, 2) == seen(off, 2)
     assert seen(plain, 2)["DI_NODES"] == "10.0.0.0,10.0.0.1,10.0.0.2"
+
+
+def test_the_limits_of_drains_are_shown() -> None:
+    def shown(made: DIJob) -> str:
+        found = explain_job(made, Options())
+        lines = text.explanation_lines({**found, "cluster": NOT_ASKED})
+        return " ".join(" ".join(lines).split())
+
+    body = tasks_body(1, 1, 3)
+    learner, _, collector = body["spec"]["tasks"]
+    learner["disruptionBudget"] = {"maxUnavailable": 0}
+    collector["disruptionBudget"] = {"maxUnavailable": 1}
+    tasks = shown(parse_job(body))
+    assert "PodDisruptionBudget job-learner, PodDisruptionBudget job-collector" in tasks
+    assert "no rank of task learner may be unavailable" in tasks
+    assert "1 rank of task collector may be unavailable" in tasks
+    plain = shown(job(disruptionBudget={"maxUnavailable": 2}))
+    assert "Drains 2 ranks may be unavailable" in plain
+    assert "Drains" not in shown(job())
 
 
 AMOUNTS = [("100m", "0.1"), ("2", "2"), ("1Gi", "1073741824"), ("1e3", "1000"), ("5k", "5000")]

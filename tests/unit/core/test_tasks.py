@@ -5,13 +5,25 @@ import re
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.core.actions import PublishAddresses
+from dijob.core.actions import PublishAddresses, SetReplicas
 from dijob.core.members import Gang, gang_of
 from dijob.core.observed.ranked import by_rank
 from dijob.core.options import Options, option_warnings
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import template_hash
-from samples.builders import Body, container, given, job, manifest, tasks_body, tasks_job, view
+from samples.builders import (
+    NOW,
+    Body,
+    container,
+    given,
+    job,
+    manifest,
+    observed,
+    plan,
+    tasks_body,
+    tasks_job,
+    view,
+)
 from simulator.environment import environment_of
 
 NAMES = ["job-learner-0", "job-evaluator-0", "job-collector-0", "job-collector-1"]
@@ -196,3 +208,18 @@ FIELDS = [
 def test_engine_fields(spec: Body, expected: tuple[str, int]) -> None:
     owner = job(**spec)
     assert (owner.topology.value, owner.workers) == expected
+
+
+def test_the_operator_writes_the_sum_of_the_tasks_for_the_scale_subresource() -> None:
+    assert SetReplicas(4) in plan(tasks_job(1, 1, 2), observed(), NOW).actions
+    # Somebody has resized the last task since.
+    assert SetReplicas(5) in plan(tasks_job(1, 1, 3, replicas=4), observed(), NOW).actions
+
+
+def test_the_sum_of_the_tasks_is_written_only_if_it_is_wrong() -> None:
+    decided = plan(tasks_job(1, 1, 2, replicas=4), observed(), NOW)
+    assert not [action for action in decided.actions if isinstance(action, SetReplicas)]
+
+
+def test_a_sum_that_is_not_corrected_yet_does_not_change_the_size() -> None:
+    assert gang_of(tasks_job(1, 1, 3, replicas=4)).size == 5

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob.api.printed import one_line
-from dijob.cli.doctor import of_network, of_programs, of_status
+from dijob.cli.doctor import of_drains, of_network, of_programs, of_status
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import CheckStatus, Finding
 from dijob.cli.printing import format_table
@@ -37,6 +37,7 @@ CHECKS: Final = (
     CheckRow("failures", of_status.check_failures, live=False),
     CheckRow("readiness", of_status.check_readiness, live=False),
     CheckRow("same image", of_status.same_image, live=False),
+    CheckRow("drains", of_drains.check_drains, live=False),
     CheckRow("host network", of_status.host_network, live=False),
     # These compare the pods with each other. A difference, such as a pod that runs a different
     # program, can explain missing connections.

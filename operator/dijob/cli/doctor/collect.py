@@ -44,6 +44,7 @@ _LOG_SECONDS: Final = 20.0
 # check is less precise.
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "budgets": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
     "quotas": "/api/v1/namespaces/{}/resourcequotas",
 }
 
@@ -63,6 +64,7 @@ async def collect_evidence(
         pods,
         policies=found["policies"],
         quotas=found["quotas"],
+        budgets=found["budgets"],
         refused=refused,
         now=datetime.now(UTC),
         unserved=unserved,

@@ -34,6 +34,7 @@ class Evidence:
     """The connections; None if no rank is running."""
     policies: Objects | None = ()
     quotas: Objects | None = ()
+    budgets: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     added: Sequence[ExtensionFindings] = ()
     """The findings of the extensions whose options were given."""

@@ -127,11 +127,14 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
 
 
 def selects_pod(policy: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a NetworkPolicy selects a pod with these labels.
+    """Whether a NetworkPolicy selects a pod with these labels."""
+    return matches_selector((policy.get("spec") or {}).get("podSelector") or {}, labels)
 
-    An empty selector selects all pods.
+
+def matches_selector(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a label selector selects a pod with these labels. An empty selector selects all
+    pods.
     """
-    selector = (policy.get("spec") or {}).get("podSelector") or {}
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False

@@ -15,7 +15,7 @@ from dijob.cli.explain.environment import MainProcess, PodPlace, main_process
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
-from dijob.core.render import quantities, redis, service
+from dijob.core.render import budget, quantities, redis, service
 from dijob.core.render.scheduling import ENGINES, engine_of, object_name
 
 Data = dict[str, Any]
@@ -39,6 +39,7 @@ def explain_job(job: DIJob, options: Options) -> Data:
         "connections": {**_connection_data(edges), "ranksWithoutPeers": list(alone)},
         "sizes": _size_limits(job, gang, options),
         "creates": _created_objects(job, options),
+        "drains": _drain_limits(job),
         "requests": _format_amounts(
             quantities.add_amounts(map(quantities.pod_requests, pod_specs(job, options)))
         ),
@@ -137,6 +138,27 @@ def engine_object(job: DIJob, options: Options) -> Data | None:
     return row.manifest(job, object_name(job), count, options) if row.kind else None
 
 
+def _drain_limits(job: DIJob) -> list[Data]:
+    """Return how many ranks a drain of nodes may stop at the same time, by budget."""
+    return [
+        {"budget": one.name, "task": one.task, "maxUnavailable": one.most}
+        for one in budget.wanted_budgets(job)
+    ]
+
+
+def budget_objects(job: DIJob) -> tuple[Data, ...]:
+    """Return the PodDisruptionBudgets of a job whose ranks all run."""
+    gang = gang_of(job)
+    return tuple(
+        budget.budget_manifest(
+            job,
+            one.task,
+            max(0, (len(gang.ranks_of(one.task)) if one.task else gang.size) - one.most),
+        )
+        for one in budget.wanted_budgets(job)
+    )
+
+
 def _created_objects(job: DIJob, options: Options) -> list[Data]:
     gang = gang_of(job)
     of_engine = engine_object(job, options)
@@ -144,6 +166,7 @@ def _created_objects(job: DIJob, options: Options) -> list[Data]:
         *([of_engine] if of_engine else ()),
         *(service.headless_manifests(job, options) if job.wants_service else ()),
         *(redis.server_manifests(job, options) if job.server else ()),
+        *budget_objects(job),
     ]
     ranks = [{"kind": "Pod", "name": member.name, "rank": True} for member in gang.members]
     others = ({"kind": one["kind"], "name": one["metadata"]["name"]} for one in shared)

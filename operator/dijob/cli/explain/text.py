@@ -99,6 +99,8 @@ def _fact_lines(found: Data) -> Iterator[str]:
         port = pods[0]["environment"].get("MASTER_PORT", "?")
         yield from _labelled_lines("Rendezvous", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
     yield from _labelled_lines("Creates", _format_created(found["creates"]))
+    if found["drains"]:
+        yield from _labelled_lines("Drains", _format_drains(found["drains"]))
     for words in dict.fromkeys(_format_amounts(pod["requests"]) for pod in pods):
         yield from _labelled_lines("Pod requests", words)
     yield from _labelled_lines("Job requests", _format_amounts(found["requests"]))
@@ -145,6 +147,14 @@ def _format_created(creates: Iterable[Data]) -> str:
     others = [f"{one['kind']} {one['name']}" for one in creates if not one["rank"]]
     service = [] if any(word.startswith("Service") for word in others) else ["no Service"]
     return ", ".join([format_count(ranks, "pod"), *others, *service])
+
+
+def _format_drains(drains: Iterable[Data]) -> str:
+    return "; ".join(
+        f"{format_count(one['maxUnavailable'], 'rank') if one['maxUnavailable'] else 'no rank'}"
+        f"{' of task ' + one['task'] if one['task'] else ''} may be unavailable"
+        for one in drains
+    )
 
 
 def _format_amounts(requests: Data) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
+from dijob.controller.observe.budget_reader import BudgetMemory
 from dijob.controller.observe.engine_reader import EngineMemory
 from dijob.controller.observe.pod_memory import PodMemory
 from dijob.controller.observe.reverted import Reverted
@@ -32,7 +33,8 @@ class JobMemory:
     names of pods that are known not to exist. `unlabelled` contains the names of pods whose labels
     were removed and are being restored. `pods` contains what the operator knows about pods besides
     their status (pod_memory.py). `engine` is what it knows about the object of the job's engine
-    (engine_reader.py). `last_write` is the time of the last status write in monotonic seconds.
+    (engine_reader.py), and `budgets` about its PodDisruptionBudgets (budget_reader.py).
+    `last_write` is the time of the last status write in monotonic seconds.
     `dropped` has the fields of the status that the apiserver drops, because its CRD is older than
     the operator.
     """
@@ -47,6 +49,7 @@ class JobMemory:
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
     pods: PodMemory = field(default_factory=PodMemory)
     engine: EngineMemory = field(default_factory=EngineMemory)
+    budgets: BudgetMemory = field(default_factory=BudgetMemory)
     first_seen: datetime | None = None
     last_write: float = -1e9  # long ago, so that the first write is not delayed
     dropped: frozenset[str] = frozenset()

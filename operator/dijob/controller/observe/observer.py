@@ -74,6 +74,7 @@ class Observer:
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
             scheduling=memory.engine.view(job, engine_of(job, self._options.engine, seen)),
+            budgets=dict(memory.budgets.found),
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
             notes=option_warnings(job, self._options),
             isolation=Isolation(is_isolated(job, self._options), self._children.policies(job)),

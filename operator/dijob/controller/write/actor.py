@@ -16,24 +16,29 @@ from dijob.controller.channel.launchers import Launchers
 from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
+from dijob.controller.write.budget_writes import BudgetWrites
 from dijob.controller.write.creation import Creator
 from dijob.controller.write.engine_writes import EngineWrites
 from dijob.controller.write.outcome import Executor, PlanOutcome
 from dijob.controller.write.pod_writes import PodWrites
 from dijob.core.actions import (
     Action,
+    ChangeBudget,
     ChangePolicy,
     ChangeScheduling,
     ConfirmEnds,
+    CreateBudget,
     CreateInOrder,
     CreatePod,
     CreateScheduling,
     CreateShared,
+    DeleteBudget,
     DeleteJob,
     DeletePod,
     DeleteScheduling,
     EndPod,
     ForceDeletePod,
+    OfBudget,
     OfEngine,
     OfPod,
     PublishAddresses,
@@ -70,6 +75,7 @@ class Actor:
         self._pods = children.pods
         self._writes = PodWrites(api, children.pods)
         self._engines = EngineWrites(api)
+        self._budgets = BudgetWrites(api, clock)
         self._clock = clock
 
     async def carry_out(
@@ -98,6 +104,8 @@ class Actor:
                 return self.creator.create_shared(batch, action)
             case CreateScheduling() | ChangeScheduling() | DeleteScheduling():
                 return self._of_engine(batch, action)
+            case CreateBudget() | DeleteBudget():
+                return self._of_budget(batch, action)
             case _:
                 return self._of_pod(batch, action)
 
@@ -110,6 +118,16 @@ class Actor:
                 return self._engines.resize(space, action, memory)
             case DeleteScheduling():
                 return self._engines.delete(space, action, memory)
+
+    def _of_budget(self, batch: Batch, action: OfBudget) -> Awaitable[Json | None]:
+        match action:
+            # ChangeBudget is a CreateBudget, so it comes first.
+            case ChangeBudget():
+                return self._budgets.change(batch, action)
+            case CreateBudget():
+                return self.creator.create_budget(batch, action)
+            case DeleteBudget():
+                return self._budgets.delete(batch, action)
 
     def _of_pod(self, batch: Batch, action: OfPod) -> Awaitable[Json | None]:
         match action:

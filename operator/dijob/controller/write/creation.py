@@ -17,12 +17,13 @@ from dijob.controller.cache.children import Children
 from dijob.controller.observe.delivery import LauncherDelivery
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
-from dijob.core.actions import CreateScheduling, CreateShared, EngineGang
+from dijob.core.actions import CreateBudget, CreateScheduling, CreateShared, EngineGang
 from dijob.core.members import GangMember
 from dijob.core.observed import rejections
 from dijob.core.observed.parse import classify_namesake, other_port, owner_in_words, parse_pod
 from dijob.core.observed.termination import parse_termination
 from dijob.core.observed.views import RejectionCause
+from dijob.core.render.budget import budget_manifest
 from dijob.core.render.pod import pod_manifest
 from dijob.core.render.scheduling import (
     ENGINES,
@@ -35,7 +36,7 @@ from dijob.core.render.scheduling import (
     object_name,
 )
 from dijob.kube.api import Api, Json, RequestError
-from dijob.kube.kinds import PODS, SCHEDULING, kind_of
+from dijob.kube.kinds import BUDGETS, PODS, SCHEDULING, kind_of
 from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -154,6 +155,11 @@ class Creator:
         if not await self._create(batch, manifest, whole=True):
             batch.memory.engine.forget(row.key(action.name))
 
+    async def create_budget(self, batch: Batch, action: CreateBudget) -> None:
+        """Create a PodDisruptionBudget."""
+        manifest = budget_manifest(batch.job, action.task, action.least)
+        await self._create(batch, manifest, whole=True)
+
     async def _create(self, batch: Batch, manifest: Json, *, whole: bool = False) -> bool:
         """Create one child. Return whether the child exists now and belongs to the job. If not, the
         rejection has been noted, or the namespace is being deleted.
@@ -189,6 +195,8 @@ class Creator:
         batch.memory.created(key.removeprefix("pod/"), self._clock.now())
         if of_engine:
             batch.memory.engine.put(body)
+        elif kind is BUDGETS:
+            batch.memory.budgets.put(body)
         # The check is `is not None`, because an empty store is falsy.
         if kind.view and (store := self._children.stores.get(kind.name)) is not None:
             store.put_created(kind.view(body))

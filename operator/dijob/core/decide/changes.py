@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from dijob.core.actions import (
     Action,
+    ChangeBudget,
     ChangePolicy,
     ChangeScheduling,
+    DeleteBudget,
     DeleteScheduling,
     PodAction,
 )
@@ -23,13 +25,17 @@ Rejections = Mapping[str, ApiRejection]
 # The key for a status that the API server has not stored as written, because the installed CRD is
 # too old.
 STATUS = "patch dijob/status"
+# The changes to one of several objects of a job.
+OF_OBJECT = (
+    PodAction | ChangePolicy | ChangeScheduling | DeleteScheduling | ChangeBudget | DeleteBudget
+)
 
 
 def rejection_key(action: Action) -> str:
     """Return the key under which a rejection of this change is stored; "" for a creation."""
     return (
         f"{action.changes}/{action.name} {action.uid}"
-        if isinstance(action, PodAction | ChangePolicy | ChangeScheduling | DeleteScheduling)
+        if isinstance(action, OF_OBJECT)
         else action.changes
     )
 

@@ -17,7 +17,7 @@ from datetime import datetime
 from dijob.api.model import Metadata
 from dijob.api.status import Charge, parse_time
 from dijob.core.actions import Action, DeleteJob, EndPod
-from dijob.core.decide import suspension
+from dijob.core.decide import budgets, suspension
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods
 from dijob.core.facts import find_condition, is_true
@@ -94,12 +94,12 @@ def seconds_to_deadline(ctx: Context) -> float | None:
 
 def clean_up(ctx: Context) -> tuple[Action, ...]:
     """Return the actions that clean up after a job has ended. They handle its pods as
-    cleanPodPolicy says. After the time to live, they delete the job itself with everything that
-    belongs to it.
+    cleanPodPolicy says, and delete its budgets. After the time to live, they delete the job itself
+    with everything that belongs to it.
     """
     if (left := time_to_live(ctx)) is not None and left <= 0:
         return (DeleteJob(),)
-    return clean_pods(ctx)
+    return (*clean_pods(ctx), *budgets.delete_budgets(ctx))
 
 
 def clean_pods(ctx: Context) -> tuple[Action, ...]:

@@ -22,6 +22,7 @@ from dijob.core.observed.services import changed_fields
 from dijob.core.observed.silence import with_silence
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.annotations import derived_fingerprints
+from dijob.core.render.budget import wanted_budgets
 from dijob.core.render.pod import template_hash
 from dijob.core.render.redis import service_spec
 from dijob.names import FailureAction
@@ -138,6 +139,7 @@ def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     first_seen = observed.first_seen or now
     status = _observed_status(job, world, present, counted.into(stored), first_seen)
+    status = status.model_copy(update={"budgets": _budgets_to_record(job, observed)})
     waited = capacity.seconds_rejected(world, observed, status, now)
     timeout = job.spec.schedule_timeout_seconds
     return Context(
@@ -176,6 +178,17 @@ def _observed_status(
             "given_back": None if world.list_is_active else job.status.given_back,
         }
     )
+
+
+def _budgets_to_record(job: DIJob, observed: Observed) -> str:
+    """Return the names of the job's PodDisruptionBudgets: those that it gets, and those that still
+    exist.
+    """
+    none = job.status.ended or job.spec.suspend or job.status.suspend_time
+    wanted = () if none else (one.name for one in wanted_budgets(job))
+    stored, seen = job.status.budgets.split(), observed.budgets
+    there = (name for name in stored if name not in seen or seen[name])
+    return " ".join(dict.fromkeys((*there, *wanted)))
 
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:

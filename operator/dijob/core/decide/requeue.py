@@ -8,7 +8,7 @@ has missed an annotation.
 from collections.abc import Callable, Iterator
 
 from dijob.api.status import Status
-from dijob.core.decide import address_writes, completion, scheduling, steps
+from dijob.core.decide import address_writes, budgets, completion, scheduling, steps
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import seconds_until_force
 from dijob.core.facts import is_true, job_age, seconds_until_problem
@@ -118,7 +118,9 @@ def _list_waits(ctx: Context) -> Iterator[float]:
 
 
 def _service_waits(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until the Service, the NetworkPolicy and the Redis server are created."""
+    """Yield the seconds until the Service, the NetworkPolicy, the budgets and the Redis server are
+    created.
+    """
     for kind, missing in (
         ("service", steps.service_is_missing(ctx)),
         ("networkpolicy", steps.policy_is_missing(ctx)),
@@ -127,6 +129,9 @@ def _service_waits(ctx: Context) -> Iterator[float]:
             yield seconds
     if scheduling.object_is_missing(ctx):
         yield max(0.0, steps.wait_to_make(ctx, scheduling.object_key(ctx)))
+    for budget in budgets.missing_budgets(ctx):
+        yield max(0.0, steps.wait_to_make(ctx, budgets.budget_key(budget.name)))
+    yield from budgets.waits_to_read(ctx)
     if not ctx.redis_is_ready:
         yield max(LOOK_AGAIN_SECONDS[0], steps.wait_for_pod(ctx, ctx.world.gang.server))
 

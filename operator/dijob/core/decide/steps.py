@@ -17,7 +17,7 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, program_starts, scheduling
+from dijob.core.decide import address_writes, budgets, program_starts, scheduling
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.observed import creations
@@ -41,15 +41,19 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
         *address_writes.publish_peer_list(ctx),
         *_policy_actions(ctx),
         *_scheduling_actions(ctx),
+        *_budget_actions(ctx),
         *_create_and_delete_pods(ctx),
         *_shared_objects(ctx),
     )
 
 
 def default_replicas(ctx: Context) -> tuple[Action, ...]:
-    """Write spec.replicas if the user left it out. A job with tasks has replicas per task."""
+    """Write spec.replicas, which the scale subresource reads, if the user left it out. In a job
+    with tasks, it is the sum of their replicas, and follows them.
+    """
     spec = ctx.job.spec
-    return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
+    due = spec.replicas != spec.desired if spec.tasks else spec.replicas is None
+    return (SetReplicas(spec.desired),) if due else ()
 
 
 def _policy_actions(ctx: Context) -> tuple[Action, ...]:
@@ -74,6 +78,12 @@ def _policy_actions(ctx: Context) -> tuple[Action, ...]:
 def _scheduling_actions(ctx: Context) -> tuple[Action, ...]:
     may_create = scheduling.object_is_missing(ctx) and may_try(ctx, scheduling.object_key(ctx))
     return scheduling.object_actions(ctx, may_create)
+
+
+def _budget_actions(ctx: Context) -> tuple[Action, ...]:
+    missing = budgets.missing_budgets(ctx)
+    create = (one for one in missing if may_try(ctx, budgets.budget_key(one.name)))
+    return (*create, *budgets.change_budgets(ctx))
 
 
 def _create_and_delete_pods(ctx: Context) -> tuple[Action, ...]:

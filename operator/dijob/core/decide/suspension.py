@@ -8,7 +8,7 @@ only the pods show are stored before the pods are deleted. The peer list is then
 
 from dijob.api.status import Renewal, Status, format_time, parse_time
 from dijob.core.actions import Action
-from dijob.core.decide import scheduling
+from dijob.core.decide import budgets, scheduling
 from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods
 from dijob.core.members import compact_ranks
@@ -57,11 +57,12 @@ def can_resume(ctx: Context) -> bool:
 
 
 def delete_all_pods(ctx: Context) -> tuple[Action, ...]:
-    """Delete all pods, once the suspension and all counts are stored. Then delete the object of the
-    job's engine.
+    """Delete all pods and the budgets, once the suspension and all counts are stored. Then delete
+    the object of the job's engine.
     """
     if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()
     pods = ctx.observed.all_pods
     forced = force_delete_lost_pods(pods, ctx.now)
-    return (*delete_pods(pods), *forced, *scheduling.delete_object(ctx))
+    shared = (*budgets.delete_budgets(ctx), *scheduling.delete_object(ctx))
+    return (*delete_pods(pods), *forced, *shared)

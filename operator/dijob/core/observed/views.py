@@ -323,6 +323,15 @@ class EngineView:
 
 
 @dataclass(frozen=True)
+class BudgetView:
+    """A PodDisruptionBudget of the job, as the operator last read or wrote it."""
+
+    name: str
+    uid: str
+    spec: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
 class Throttling:
     """How slow the API server is now (pace.py): `latency` is how long (seconds) a write takes, and
     `reminders` is how many kubelets may be reminded.
@@ -373,7 +382,9 @@ class Observed:
 
     From settings and measurements: `notes` are problems of the job with these settings, `isolation`
     is about its NetworkPolicy, and `throttling` about writes that can wait. `scheduling` is the
-    job's engine, and the object of the engine as it was last read.
+    job's engine, and the object of the engine as it was last read. `budgets` maps the names of the
+    job's PodDisruptionBudgets to the objects (None: it does not exist). A name that is missing has
+    not been read yet.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -392,6 +403,7 @@ class Observed:
     isolation: Isolation = Isolation()
     throttling: Throttling = Throttling()
     scheduling: EngineView = EngineView()
+    budgets: Mapping[str, BudgetView | None] = field(default_factory=dict)
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""

@@ -50,6 +50,11 @@ def of_pod(job: DIJob, gang: Gang, member: GangMember, template_hash: str) -> Me
     return meta
 
 
+def of_budget(job: DIJob, name: str, labels: dict[str, str] | None) -> Metadata:
+    """Return the metadata of a PodDisruptionBudget. `labels` are those of the ranks' template."""
+    return _common_metadata(job, name, labels)
+
+
 def of_server(job: DIJob) -> Metadata:
     """Return the metadata of the objects of the job's own Redis server. The server is not a rank,
     so selectors of the job's ranks must not match these objects.

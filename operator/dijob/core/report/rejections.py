@@ -15,6 +15,8 @@ REASONS = {
     "patch networkpolicy": ChangesRefused.PolicyUpdateRefused,
     "patch podgroup": ChangesRefused.GroupUpdateRefused,
     "delete podgroup": ChangesRefused.GroupDeletionRefused,
+    "patch poddisruptionbudget": ChangesRefused.BudgetUpdateRefused,
+    "delete poddisruptionbudget": ChangesRefused.BudgetDeletionRefused,
     "delete dijob": ChangesRefused.JobDeletionRefused,
 }
 CANNOT = {
@@ -24,6 +26,8 @@ CANNOT = {
     "patch networkpolicy": "cannot be changed",
     "patch podgroup": "cannot be changed",
     "delete podgroup": "cannot be deleted",
+    "patch poddisruptionbudget": "cannot be changed",
+    "delete poddisruptionbudget": "cannot be deleted",
     "delete dijob": "the job cannot be deleted",
 }
 

@@ -1,10 +1,11 @@
-"""Reports the objects that all ranks of a job share: its Service, its NetworkPolicy and its Redis
-server.
+"""Reports the objects that several ranks of a job share: its Service, its NetworkPolicy, its
+PodDisruptionBudgets and its Redis server.
 """
 
 from collections.abc import Iterable
 
 from dijob.api.status import format_time
+from dijob.core.decide.budgets import budget_key
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.facts import Fact, find_condition
 from dijob.core.observed import remedies
@@ -12,7 +13,8 @@ from dijob.core.observed.creations import lost_until, paused_until
 from dijob.core.observed.services import changed_fields
 from dijob.core.observed.views import ApiRejection, RejectionCause
 from dijob.core.render import service as render_service
-from dijob.reasons import BrokerReady, Isolated, ServiceReady
+from dijob.core.render.budget import wanted_budgets
+from dijob.reasons import BrokerReady, DrainsLimited, Isolated, ServiceReady
 
 # Rejections whose message is the API error. The operator writes the messages of all other
 # rejections.
@@ -26,7 +28,12 @@ REASONS = {
 
 def shared_object_facts(ctx: Context) -> list[Fact]:
     """Return the conditions about the shared objects that are, or were, relevant."""
-    return [*_service_facts(ctx), *_policy_facts(ctx), *_redis_facts(ctx)]
+    return [
+        *_service_facts(ctx),
+        *_policy_facts(ctx),
+        *_budget_facts(ctx),
+        *_redis_facts(ctx),
+    ]
 
 
 def _service_facts(ctx: Context) -> list[Fact]:
@@ -61,6 +68,24 @@ def _policy_facts(ctx: Context) -> list[Fact]:
         return [Fact(Isolated.Created)] if known else []
     removed = _describe_removal(ctx, policy)
     return [Fact(Isolated.Removed, removed)] if removed else []
+
+
+def _budget_facts(ctx: Context) -> list[Fact]:
+    known, wanted = find_condition(ctx.job.status, DrainsLimited), wanted_budgets(ctx.job)
+    if ctx.job.status.ended or ctx.job.status.suspend_time:
+        return []
+    if not wanted:
+        return [Fact(DrainsLimited.NotWanted)] if known else []
+    for key in (budget_key(one.name) for one in wanted):
+        for verb in ("get ", ""):
+            rejection = ctx.observed.rejections.get(verb + key)
+            # The budget of a deleted job with the same name is gone soon.
+            if rejection and rejection.why is not RejectionCause.TERMINATING:
+                taken = rejection.why is RejectionCause.TAKEN
+                reason = DrainsLimited.NameTaken if taken else DrainsLimited.Refused
+                return [Fact(reason, not_created(key, rejection))]
+    exist = all(ctx.observed.budgets.get(one.name) for one in wanted)
+    return [Fact(DrainsLimited.Created)] if known and exist else []
 
 
 def _describe_removal(ctx: Context, key: str) -> str:

@@ -106,7 +106,7 @@ def test_ranks_below_the_minimum_that_are_done_do_not_end_a_suspended_job() -> N
 
 
 def test_successes_are_forgotten_when_the_tasks_have_changed() -> None:
-    owner = tasks_job(1, 1, successPolicy="learner", suspend=True)
+    owner = tasks_job(1, 1, replicas=2, successPolicy="learner", suspend=True)
     done = view(1, owner, name="job-evaluator-0", phase="Succeeded", succeeded=True)
     _, owner = then(owner, observed(done))
     assert owner.status.succeeded_ranks == "1"
@@ -127,7 +127,7 @@ def test_pods_that_the_suspension_ends_do_not_count() -> None:
 
 
 def test_pods_of_renamed_tasks_are_deleted_too() -> None:
-    owner = tasks_job(suspend=True)
+    owner = tasks_job(replicas=4, suspend=True)
     stranger = view(-1, owner, name="job-old-0", uid="s")
     _, owner = then(owner, Observed(unranked=(stranger,)))
     decided, _ = then(owner, Observed(unranked=(stranger,)), 1)

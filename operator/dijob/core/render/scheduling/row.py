@@ -56,8 +56,8 @@ class EngineRow:
     `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
     `counts_succeeded`: pods that have succeeded count for the number, as long as they exist.
     `queues` is the API version and the resource of the engine's queues, which have no namespace
-    ("": the engine has none that a client can read). `queue` is the name of the default queue, and
-    `queue_state` the state in which a queue gives nodes to jobs ("": queues have no state).
+    ("": the engine has none that a client can read). `queue` is the name of the default queue.
+    `queue_state` is the state in which a queue gives nodes to jobs ("": queues have no state).
     """
 
     kind: str = ""

@@ -1,0 +1,106 @@
+"""Checks the PodDisruptionBudgets that apply to a job's pods. No I/O.
+
+A drain of a node waits as long as a budget allows no eviction, and Kubernetes does not say why.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.of_network import matches_selector
+from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
+from dijob.client import RankPod
+from dijob.core.members import format_count, format_ranks, parse_ranks
+
+Budget = Mapping[str, Any]
+
+_REMEDY: Final = (
+    "use disruptionBudget in the spec of the job or of its tasks, or a number as minAvailable of"
+    " the budget (docs/tasks.md#drain-a-node)"
+)
+
+
+def check_drains(evidence: Evidence) -> Iterator[Finding]:
+    """Check that no budget blocks drains for a reason that does not go away by itself."""
+    if evidence.budgets is None:
+        yield unknown(
+            evidence.refused.get("budgets", ""),
+            "ask your administrator for permission to list poddisruptionbudgets",
+        )
+        return
+    selected = {name_of(one): _selected_pods(one, evidence) for one in evidence.budgets}
+    found = [
+        *_pods_in_two(selected, evidence),
+        *(
+            finding
+            for one in evidence.budgets
+            if (pods := selected[name_of(one)]) and (finding := _blocked(one, pods, evidence))
+        ),
+    ]
+    yield from found or [ok(_describe(evidence, selected))]
+
+
+def name_of(budget: Budget) -> str:
+    """Return the name of a budget."""
+    return str(budget["metadata"]["name"])
+
+
+def _selected_pods(budget: Budget, evidence: Evidence) -> list[RankPod]:
+    selector = (budget.get("spec") or {}).get("selector")
+    if selector is None:
+        return []
+    return [
+        pod for pod in evidence.pods if matches_selector(selector, pod.meta.get("labels") or {})
+    ]
+
+
+def _pods_in_two(selected: Mapping[str, list[RankPod]], evidence: Evidence) -> Iterator[Finding]:
+    """Yield a problem if pods belong to several budgets. The eviction API then rejects every
+    eviction of these pods.
+    """
+    by_budgets = dict[tuple[str, ...], list[int]]()
+    for pod in evidence.pods:
+        names = tuple(name for name, pods in selected.items() if pod in pods)
+        if len(names) > 1:
+            by_budgets.setdefault(names, []).append(pod.rank)
+    for names, ranks in by_budgets.items():
+        yield problem(
+            f"{format_ranks(ranks)} cannot be evicted: several PodDisruptionBudgets select the pod"
+            f" ({', '.join(names)}), which the eviction API does not support",
+            "delete one of the budgets, or remove disruptionBudget from the job",
+        )
+
+
+def _blocked(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Finding | None:
+    """Return a problem if a budget allows no eviction because it is computed from the size of the
+    whole job.
+    """
+    spec, status = budget.get("spec") or {}, budget.get("status") or {}
+    by_scale = spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+    if not by_scale or status.get("disruptionsAllowed", 0) > 0 or evidence.job.finished:
+        return None
+    desired = evidence.job.status.desired
+    done = len(parse_ranks(evidence.job.status.succeeded_ranks))
+    causes = [
+        *([f"{done} of them have succeeded"] if done else []),
+        *([f"it selects only {len(pods)} of them"] if len(pods) < desired else []),
+    ]
+    if not causes:
+        return None
+    return problem(
+        f"PodDisruptionBudget {name_of(budget)} allows no eviction now: Kubernetes computes it from"
+        f" the size of the job ({format_count(desired, 'rank')}), but {' and '.join(causes)}",
+        _REMEDY,
+    )
+
+
+def _describe(evidence: Evidence, selected: Mapping[str, list[RankPod]]) -> str:
+    ours = [one for one in evidence.budgets or () if selected[name_of(one)]]
+    if not ours:
+        return "no PodDisruptionBudget selects the job's pods"
+    allowed = (
+        f"PodDisruptionBudget {name_of(one)} allows"
+        f" {format_count((one.get('status') or {}).get('disruptionsAllowed', 0), 'eviction')} now"
+        for one in ours
+    )
+    return "; ".join(allowed)

@@ -1,0 +1,93 @@
+"""Decides about the PodDisruptionBudgets of a job (render/budget.py): when they are created,
+updated and deleted.
+
+Without a disruptionBudget in the spec, nothing here has an effect.
+"""
+
+from collections.abc import Iterator
+
+from dijob.core.actions import Action, ChangeBudget, CreateBudget, DeleteBudget
+from dijob.core.decide.context import Context
+from dijob.core.observed.views import BudgetView
+from dijob.core.render.budget import KIND, RankBudget, budget_spec, wanted_budgets
+
+
+def budget_key(name: str) -> str:
+    """Return the key of a budget ("poddisruptionbudget/x"), as in rejections."""
+    return f"{KIND.lower()}/{name}"
+
+
+def missing_budgets(ctx: Context) -> tuple[CreateBudget, ...]:
+    """Return the creations of budgets that do not exist.
+
+    Budgets are created when the ranks get their first peer list, so they do not delay the start of
+    the job. Until then no rank is Ready, and a budget protects only pods that are Ready. The name
+    must be stored, so that the budget is deleted in any case (status.budgets).
+    """
+    if not ctx.world.list_is_active:
+        return ()
+    seen, stored = ctx.observed.budgets, ctx.job.status.budgets.split()
+    return tuple(
+        CreateBudget(one.name, one.task, _least_ready(ctx, one))
+        for one in wanted_budgets(ctx.job)
+        if one.name in stored and one.name in seen and seen[one.name] is None
+    )
+
+
+def change_budgets(ctx: Context) -> tuple[Action, ...]:
+    """Update the budgets that exist, and delete those that the spec no longer asks for."""
+    wanted = wanted_budgets(ctx.job)
+    removed = delete_budgets(ctx, keep=frozenset(one.name for one in wanted))
+    if not ctx.world.list_is_active:
+        return removed
+    changed = (
+        ChangeBudget(one.name, one.task, _least_ready(ctx, one), found.uid)
+        for one in wanted
+        if (found := ctx.observed.budgets.get(one.name)) and _change_is_due(ctx, one, found)
+    )
+    return (*changed, *removed)
+
+
+def delete_budgets(ctx: Context, keep: frozenset[str] = frozenset()) -> tuple[Action, ...]:
+    """Delete the job's budgets, except those with these names."""
+    return tuple(
+        DeleteBudget(name, found.uid)
+        for name in ctx.job.status.budgets.split()
+        if name not in keep and (found := ctx.observed.budgets.get(name))
+    )
+
+
+def waits_to_read(ctx: Context) -> Iterator[float]:
+    """Yield the seconds until a budget that the operator was not allowed to read is read again."""
+    for one in wanted_budgets(ctx.job):
+        if rejection := ctx.observed.rejections.get(f"get {budget_key(one.name)}"):
+            yield max(0.0, (rejection.retry_at - ctx.now).total_seconds())
+
+
+def _least_ready(ctx: Context, budget: RankBudget) -> int:
+    """Return how many ranks a drain must keep Ready: of those in the peer list that must still run,
+    all but the allowed number.
+    """
+    return max(0, len(_running_ranks(ctx, budget)) - budget.most)
+
+
+def _running_ranks(ctx: Context, budget: RankBudget) -> tuple[int, ...]:
+    gang, unfinished = ctx.world.gang, ctx.world.unfinished
+    ranks = gang.ranks_of(budget.task) if budget.task else range(gang.size)
+    return tuple(rank for rank in unfinished if rank in ranks)
+
+
+def _change_is_due(ctx: Context, budget: RankBudget, found: BudgetView) -> bool:
+    """Whether a budget must be updated.
+
+    If a rank has succeeded, a smaller number is needed, but not if the budget allows no eviction
+    in any case. So the ranks of such a budget cost no write when they succeed. Ranks that have all
+    succeeded cost none either: the eviction API ignores the budgets of pods that have ended.
+    """
+    least, there = _least_ready(ctx, budget), found.spec.get("minAvailable")
+    wanted = budget_spec(ctx.job, budget.task, least)
+    if wanted == found.spec:
+        return False
+    if not isinstance(there, int) or {**wanted, "minAvailable": there} != found.spec:
+        return True  # somebody has edited it
+    return least > there or bool(budget.most and _running_ranks(ctx, budget))
