@@ -23,7 +23,8 @@ CLUSTER_WIDE_OFF = (
 Right = tuple[str, str]  # resource or resource/subresource, verb
 
 
-# The operator's permissions; those for PodGroups only if the cluster serves PodGroups.
+# The operator's permissions; those for PodGroups only if the cluster serves those of Kubernetes.
+# The PodGroups of all engines have the same resource and verbs.
 GRANTED = {
     kind.plural: kind.verbs for kind in (*KINDS, *(SCHEDULING.values() if chosen().gates else ()))
 }

@@ -215,6 +215,24 @@ def test_the_optional_objects(offline: Lab) -> None:
     assert service["ports"] == [{"name": "channel", "port": 9091, "targetPort": "channel"}]
 
 
+def pod_group_apis(rendered: Objects) -> set[str]:
+    """Return the API groups for whose PodGroups the operator has permissions."""
+    rules = one(rendered, "ClusterRole", "dijob")["rules"]
+    return {
+        group for rule in rules if "podgroups" in rule["resources"] for group in rule["apiGroups"]
+    }
+
+
+def test_the_operator_may_write_the_pod_groups_of_the_charts_own_engine(offline: Lab) -> None:
+    """Without a cluster, no API of an engine is served."""
+    assert pod_group_apis(parsed(render(offline, {}))) == set()
+    chosen = {"scheduling": {"engine": "Volcano", "schedulerName": "vc"}}
+    found = parsed(render(offline, chosen))
+    assert pod_group_apis(found) == {"scheduling.volcano.sh"}
+    (container,) = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {"--scheduling-engine=Volcano", "--scheduler-name=vc"} <= set(container["args"])
+
+
 def test_without_a_channel_the_operator_has_one_port(offline: Lab) -> None:
     without = parsed(render(offline, {"launcher": {"channel": False}}))
     (container,) = one(without, "Deployment")["spec"]["template"]["spec"]["containers"]
