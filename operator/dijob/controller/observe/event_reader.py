@@ -82,8 +82,7 @@ class EventReader:
     async def _read_warnings(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:
         now, latency = self._clock.now(), self._api.throttle.latency
         for pod in events_due(pods, memory.due, now, latency)[:READ_AT_ONCE]:
-            again = pace.write_interval(READ_AGAIN_SECONDS, latency)
-            memory.due[pod.uid] = now + timedelta(seconds=again)
+            memory.read_again(pod.uid, now, pace.write_interval(READ_AGAIN_SECONDS, latency))
             text, first = pod_events.newest_warning(
                 await self._events(job, pod), pod.made.main, pod.made.image_volumes
             )
@@ -113,7 +112,7 @@ class EventReader:
                 memory.probes[probe] = text
             else:
                 again = pace.write_interval(READ_AGAIN_SECONDS, self._api.throttle.latency)
-                memory.due[pod.uid] = now + timedelta(seconds=again)
+                memory.read_again(pod.uid, now, again)
 
     async def _events(self, job: Metadata, pod: Pod) -> list[dict[str, Any]]:
         selector = f"involvedObject.uid={pod.uid}"

@@ -41,6 +41,16 @@ class PodMemory:
         failing = {probe_of(pod) for pod in pods}
         self.probes = {probe: text for probe, text in self.probes.items() if probe in failing}
 
+    def read_again(self, uid: str, now: datetime, seconds: float) -> None:
+        """Note that the events of a pod are read again after this time, or with those of another
+        pod in the second half of it. Otherwise, the pods of a job that cannot start would cause one
+        reconciliation each.
+        """
+        latest = max((at for other, at in self.due.items() if other != uid), default=now)
+        together = (latest - now).total_seconds()
+        shared = seconds / 2 <= together <= seconds
+        self.due[uid] = latest if shared else now + timedelta(seconds=seconds)
+
     def wait(self, now: datetime) -> float:
         """Return the seconds until events are read again, or until a problem has lasted long enough
         to be reported; infinity if neither is due.

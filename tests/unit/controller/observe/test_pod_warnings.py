@@ -41,6 +41,26 @@ def test_for_which_pods_events_are_read(asked: dict[int, float], order: list[int
     assert events_due(talks, {}, NOW) == ()
 
 
+# The seconds until the events of two other pods are read, and until those of this pod are.
+TOGETHER: dict[str, tuple[tuple[float, ...], float]] = {
+    "no other pod": ((), 10),
+    "soon after another pod": ((6,), 6),
+    "with the later one of two pods": ((2, 7), 7),
+    "not much earlier than asked": ((4,), 10),
+    "not later than asked": ((11,), 10),
+    "others are overdue": ((-3,), 10),
+}
+
+
+@pytest.mark.parametrize(("others", "seconds"), TOGETHER.values(), ids=TOGETHER)
+def test_the_events_of_several_pods_are_read_together(
+    others: tuple[float, ...], seconds: float
+) -> None:
+    memory = PodMemory(due={f"other-{n}": later(due) for n, due in enumerate(others)})
+    memory.read_again("uid-0", NOW, 10)
+    assert memory.due["uid-0"] == later(seconds)
+
+
 def test_on_a_slow_apiserver_events_of_slow_pods_are_read_later() -> None:
     born = NOW - timedelta(seconds=20)
     pods = [changed(pod, created=format_time(born)) for pod in SILENT]
