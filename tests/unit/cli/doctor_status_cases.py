@@ -112,6 +112,13 @@ OF_STATUS: dict[str, Case] = {
         OK,
         "Running: all",
     ),
+    "another controller that has written no status": Case(
+        "status",
+        evidence(job(phase="", spec={"managedBy": "kueue.x-k8s.io/multikueue"})),
+        PROBLEM,
+        "spec.managedBy is kueue.x-k8s.io/multikueue: this operator does not",
+        "create the job again without spec.managedBy",
+    ),
     "no operator": Case(
         "status",
         evidence(job(phase="")),

@@ -6,10 +6,11 @@ from datetime import datetime
 
 from dijob import names, reasons
 from dijob.api.limits import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
+from dijob.api.managers import LEFT_ALONE_MESSAGE
 from dijob.api.status import Condition, FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
-from dijob.client import RankPod
+from dijob.client import Job, RankPod
 from dijob.core.members import format_count, format_ranks
 from dijob.core.observed.complaints import unpulled_image
 from dijob.core.observed.endings import how_it_ended, read_ending
@@ -41,8 +42,12 @@ _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 def check_conditions(evidence: Evidence) -> Iterator[Finding]:
     """Report the conditions that are problems, with the remedies of the operator's catalog."""
     job = evidence.job
-    unserved = evidence.unserved or not job.status.phase
+    unserved = not job.manager and (evidence.unserved or not job.status.phase)
     bad = [_unserved_finding(evidence)] if unserved else []
+    if job.manager:
+        yield _manager_finding(job)
+        if not job.status.phase:
+            return
     for one in job.status.conditions:
         if not (remedy := _condition_remedy(one)):
             continue
@@ -53,6 +58,17 @@ def check_conditions(evidence: Evidence) -> Iterator[Finding]:
             remedy = _BLOCKED if held_ranks(evidence) else remedy
         bad.append(problem(f"{one.type} {one.reason}: {' '.join(one.message.split())}", remedy))
     yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
+
+
+def _manager_finding(job: Job) -> Finding:
+    text = LEFT_ALONE_MESSAGE.format(job.manager)
+    if job.status.phase:
+        return ok(f"{text}; the status is that of {job.manager}")
+    return problem(
+        f"{text}; {job.manager} has not written one yet",
+        f"check that {job.manager} is running and responsible for this job; if the operator is to"
+        " manage it, create the job again without spec.managedBy",
+    )
 
 
 def is_problem(condition: Condition) -> bool:
