@@ -182,6 +182,16 @@ def check_scheduling(evidence: Evidence) -> Iterator[Finding]:
     """Check that every pod has been scheduled to a node."""
     if (queue := evidence.queue) and queue.problem:
         yield problem(queue.problem, f"create the queue, or open it, or change {queue.place}")
+    # A job that is admitted needs no more quota.
+    if queue and evidence.job.is_true("Suspended"):
+        if queue.misfit:
+            yield problem(
+                queue.misfit,
+                "lower the requests, replicas or minReplicas, or ask the administrator of the queue"
+                " for more quota",
+            )
+        elif queue.doubt:
+            yield unknown(queue.doubt)
     # The scheduler writes the same message for all pods of a template.
     causes = dict[str, list[int]]()
     for pod in evidence.pods:
