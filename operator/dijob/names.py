@@ -28,6 +28,8 @@ def owner_key(namespace: str, name: str, uid: str) -> str:
 # Labels of the pods and the service. The operator's watches select objects by MANAGED_BY.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "dijob-operator"
+# The value of spec.managedBy that means this operator.
+OWN_MANAGER: Final = f"{GROUP}/{MANAGER}"
 LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RANK: Final = f"{GROUP}/rank"
 # The pod of the job's own Redis server has this label. That pod is not a rank, so it does not have

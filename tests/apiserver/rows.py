@@ -90,6 +90,13 @@ REFUSED: dict[str, Refused] = {
         job("bad", minReplicas=3, maxReplicas=2),
         ("spec.minReplicas", "must not be greater than maxReplicas"),
     ),
+    "a manager without a path": Refused(
+        job("bad", managedBy="multikueue"),
+        ("spec.managedBy", "must be a domain and a path", "remove the field"),
+    ),
+    "a manager that is too long": Refused(
+        job("bad", managedBy="a/" + 62 * "b"), ("spec.managedBy", "63"), lines=0
+    ),
     "no replicas at all": Refused(
         changed(changed(job("bad"), "spec.minReplicas", None), "spec.maxReplicas", None),
         ("spec", "one of replicas, minReplicas and maxReplicas is required"),

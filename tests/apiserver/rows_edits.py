@@ -30,6 +30,10 @@ EDITS: dict[str, EditRefused] = {
     ),
     "topology": EditRefused(patch(topology="star"), ("spec.topology", CANNOT)),
     "parallelWorkers": EditRefused(patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
+    "managedBy": EditRefused(
+        patch(managedBy="kueue.x-k8s.io/multikueue"),
+        ("spec.managedBy", CANNOT, "even while the job is suspended", "create another job"),
+    ),
     "launcher": EditRefused(patch(launcher="Off"), ("spec.launcher", CANNOT)),
     "addressing": EditRefused(patch(addressing="Hostname"), ("spec.addressing", CANNOT)),
     "minReplicas above the stored wish": EditRefused(

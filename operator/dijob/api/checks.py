@@ -81,6 +81,13 @@ HOMOGENEOUS_MESSAGE: Final = (
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
+# As for spec.managedBy of a Job: a DNS name, and a path of a URL.
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+MANAGER_PATTERN: Final = rf"{_LABEL}([.]{_LABEL})*/[-A-Za-z0-9/._~%!$&()*+,;=:]+"
+MANAGER_MESSAGE: Final = (
+    "must be a domain and a path, such as kueue.x-k8s.io/multikueue: correct it, or remove the"
+    " field if the operator is to manage the job"
+)
 OWN_GROUP_MESSAGE: Final = (
     "is set, but with the engine Native the operator creates the PodGroup: remove this field, or"
     " use spec.scheduling.engine: None"
@@ -120,6 +127,7 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         *_runtime_problems(spec),
         *_queue_problems(spec),
         *_group_problems(spec),
+        *_manager_problems(spec),
         *_scheduling_problems(job),
         *_budget_problems(spec),
         *_volume_problems(spec),
@@ -280,6 +288,11 @@ def _group_problems(spec: Spec) -> Iterator[Problem]:
     # The apiserver would reject an invalid label only when the operator creates the pods.
     if not re.fullmatch(GROUP_PATTERN, spec.group):
         yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
+
+
+def _manager_problems(spec: Spec) -> Iterator[Problem]:
+    if spec.managed_by is not None and not re.fullmatch(MANAGER_PATTERN, spec.managed_by):
+        yield Problem("spec.managedBy", f"{spec.managed_by!r} {MANAGER_MESSAGE}")
 
 
 def _scheduling_problems(job: DIJob) -> Iterator[Problem]:

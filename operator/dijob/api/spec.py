@@ -25,7 +25,7 @@ from dijob.api.parts import (
     Workers,
     Written,
 )
-from dijob.api.traits import DEFAULTED, Immutable, Mutable
+from dijob.api.traits import DEFAULTED, Fixed, Immutable, Mutable
 from dijob.names import (
     Addressing,
     CleanPodPolicy,
@@ -154,6 +154,15 @@ class Spec(Written):
     """While suspend is true, the job has no pods; running programs are stopped gracefully. When it
     is false again, the job continues with the same ranks and names. While the job is suspended,
     immutable fields can be changed."""
+    managed_by: Annotated[
+        str | None,
+        Field(max_length=63),
+        Fixed("two controllers would manage the same job"),
+    ] = None
+    """The controller that manages the job: a domain and a path, such as kueue.x-k8s.io/multikueue.
+    If it is absent or diengine.opendilab.org/dijob-operator, this operator manages the job. With
+    any other value, this operator does not create, change or delete anything of the job, and does
+    not write its status."""
     priority: Annotated[Priority, DEFAULTED, Immutable()] = Priority.NORMAL
     """If the template has no priority class, the pods get the one that the operator is configured
     to use for this priority, normal or high."""

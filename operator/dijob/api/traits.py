@@ -34,6 +34,15 @@ class Immutable:
     default_is_hashed: bool = False
 
 
+@dataclass(frozen=True)
+class Fixed:
+    """Marks a field that is not used to create pods, and can never be changed. `why` is part of the
+    error message.
+    """
+
+    why: str
+
+
 class Mutable(Enum):
     """Marks a field that is not used to create pods, and says how long it stays mutable."""
 
@@ -43,7 +52,7 @@ class Mutable(Enum):
     ALWAYS = auto()
 
 
-Trait = TypeVar("Trait", Immutable, Mutable)
+Trait = TypeVar("Trait", Fixed, Immutable, Mutable)
 
 
 def traits_by_field(model: type[BaseModel], kind: type[Trait]) -> dict[str, Trait]:

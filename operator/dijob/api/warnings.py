@@ -7,6 +7,7 @@ operator cannot be sure: the image or the cluster may make the spec correct.
 from collections.abc import Iterator
 
 from dijob.api.bypass import bypass_problems
+from dijob.api.managers import LEFT_ALONE_MESSAGE, without_own
 from dijob.api.misplaced import misplaced_key_warnings
 from dijob.api.model import DIJob
 from dijob.api.own_variables import variable_problems, variable_warnings
@@ -25,7 +26,17 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
     )
     variables = (*variable_problems(job), *variable_warnings(job))
     keys = misplaced_key_warnings(job, queued=queued)
-    return tuple(dict.fromkeys((*bypass_problems(job), *keys, *variables, *found)))
+    manager = _other_manager(job.spec)
+    return tuple(dict.fromkeys((*manager, *bypass_problems(job), *keys, *variables, *found)))
+
+
+def _other_manager(spec: Spec) -> Iterator[Problem]:
+    """Yield a problem if another controller manages the job. The operator does not report it in a
+    condition, because it does not write the status of such a job.
+    """
+    if manager := without_own(spec.managed_by):
+        text = LEFT_ALONE_MESSAGE.format(manager).removeprefix("spec.managedBy ")
+        yield Problem("spec.managedBy", text)
 
 
 def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.cli.queue_quota import QuotaFinding, compare_with_quota
 from dijob.client import NotFound, RankPod, Refused
 from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import Resource
 from dijob.core.observed.workloads import parse_queue
+from dijob.core.options import Options
 from dijob.core.render.scheduling import ENGINES, kueue
 from dijob.names import Engine
 
@@ -22,12 +24,15 @@ from dijob.names import Engine
 class QueueFinding:
     """A queue of an engine. `problem` is why its jobs get no nodes ("": no reason is known).
     `unread` is why it could not be read ("": it could). `place` is where the job names it.
+    `misfit` is why its quota can never be enough for the job, and `doubt` is why this is unknown.
     """
 
     name: str
     problem: str = ""
     unread: str = ""
     place: str = "spec.scheduling.queue"
+    misfit: str = ""
+    doubt: str = ""
 
 
 def engine_of_pods(job: DIJob, pods: Iterable[RankPod]) -> Engine:
@@ -72,7 +77,7 @@ async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFi
     place = f"the label {names.KUEUE_QUEUE}"
     path = Resource(kueue.API, "localqueues").path_of(space, name)
     try:
-        found = parse_queue(await connection.json(ClientRequest("GET", path)))
+        body = await connection.json(ClientRequest("GET", path))
     except NotFound as error:
         if error.reason == NO_SUCH_KIND:
             return None
@@ -81,5 +86,23 @@ async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFi
         return QueueFinding(name, text, place=place)
     except Refused as error:
         return QueueFinding(name, unread=f"the queue {name} cannot be read: {error}", place=place)
+    found = parse_queue(body)
     inactive = f"the queue {name} is not active: {found.inactive}" if found.inactive else ""
-    return QueueFinding(name, inactive, place=place)
+    cluster_queue = str((body.get("spec") or {}).get("clusterQueue") or "")
+    if found.inactive or not cluster_queue:
+        return QueueFinding(name, inactive, place=place)
+    quota = await _compare_quota(connection, job, cluster_queue)
+    return QueueFinding(name, place=place, misfit=quota.misfit, doubt=quota.doubt)
+
+
+async def _compare_quota(
+    connection: ClientConnection, job: DIJob, cluster_queue: str
+) -> QuotaFinding:
+    """Compare the job with the quota of its ClusterQueue, which many users may not read."""
+    path = Resource(kueue.API, "clusterqueues", namespaced=False).path_of("", cluster_queue)
+    try:
+        body = await connection.json(ClientRequest("GET", path))
+    except (NotFound, Refused) as error:
+        text = f"whether the quota is large enough for the job was not checked: {error}"
+        return QuotaFinding(doubt=text)
+    return compare_with_quota(body, kueue.workload(job, 0, Options()))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dijob.api.managers import other_manager
 from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_job, parse_status
 from dijob.api.printed import one_line
@@ -67,7 +68,7 @@ class Job:
 
     @cached_property
     def status(self) -> Status:
-        """The status that the operator has written."""
+        """The status that the operator has written, or another controller (`manager`)."""
         return parse_status(self.body)
 
     @cached_property
@@ -94,15 +95,22 @@ class Job:
 
     @property
     def phase(self) -> str:
-        """The phase; Pending until the operator has written a status."""
+        """The phase; Pending until a status has been written."""
         return self.status.phase or Phase.PENDING
 
     @property
     def message(self) -> str:
         """The reason for the phase, as a sentence."""
+        if not self.status.phase and self.manager:
+            return f"{self.manager} manages this job, and has not written its status yet"
         if not self.status.phase:
             return "the operator has not processed this job yet"
         return self.status.message
+
+    @property
+    def manager(self) -> str:
+        """The controller that manages the job instead of the operator; "" if there is none."""
+        return other_manager(self.body)
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of this type, or None."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dijob import names
+from dijob.api.managers import other_manager
 from dijob.api.model import DIJob, Metadata
 from dijob.api.problems import SpecError
 from dijob.controller.cache.children import Children
@@ -26,6 +27,7 @@ from dijob.controller.observe.queue_reader import QueueReader
 from dijob.controller.queue.quarantine import Quarantine
 from dijob.controller.queue.workqueue import Key, KnownError
 from dijob.controller.write.actor import Actor
+from dijob.controller.write.manager_event import report_manager
 from dijob.controller.write.outcome import PlanOutcome
 from dijob.controller.write.recorder import Recorder
 from dijob.controller.write.status_writer import StatusWriter
@@ -71,11 +73,16 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one job. Return the seconds until the next reconciliation, or None if the job
-        is gone.
+        is gone, or another controller manages it.
 
         After an unexpected exception, the job is quarantined until it or one of its children
         changes.
         """
+        body = self.jobs.get(key)
+        if body is not None and (manager := other_manager(body)):
+            memory = self._memories.of(body["metadata"]["uid"])
+            await report_manager(self._recorder, body, manager, memory)
+            return None
         try:
             again = await self._pass(key)
         except (RequestError, KnownError):

@@ -17,6 +17,7 @@ from dijob.crd.transitions import (
     REPLICAS_CHANGED,
     SUSPEND_FIRST,
     UNBOUND,
+    fixed_fields,
     immutable_fields,
     nothing_changed,
     server_port,
@@ -146,6 +147,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         *naming.of_job(),
         naming.of_tasks(),
         *immutable_fields(),
+        *fixed_fields(),
         server_port(),
         Rule(
             rule=f"has(self.spec.tasks) == has(oldSelf.spec.tasks) || {UNBOUND}",
@@ -277,6 +279,12 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule(
             rule=f"self.matches('^{checks.GROUP_PATTERN}$')",
             message=f"group {checks.GROUP_MESSAGE}",
+        ),
+    ),
+    "spec.managedBy": (
+        Rule(
+            rule=f"self.matches('^{checks.MANAGER_PATTERN}$')",
+            message=f"managedBy {checks.MANAGER_MESSAGE}",
         ),
     ),
     "spec.tasks": (

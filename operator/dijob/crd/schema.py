@@ -11,12 +11,13 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from dijob.api.spec import Spec
-from dijob.api.traits import Immutable, traits_by_field
+from dijob.api.traits import Fixed, Immutable, traits_by_field
 
 Schema = dict[str, Any]
 
 _NAME: Final = "The job's name. Its pods are named NAME-RANK, and its Service is named NAME."
 _IMMUTABLE: Final = "Can be changed only while the job is suspended."
+_FIXED: Final = "Can never be changed."
 _KEPT: Final = (
     *("type", "enum", "required", "minimum", "maximum", "minLength", "maxLength"),
     *("minItems", "maxItems", "maxProperties"),
@@ -67,6 +68,8 @@ def structural_schema(model: type[BaseModel]) -> Schema:
     for name, trait in traits_by_field(Spec, Immutable).items():
         if not trait.in_part:
             schema_at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"
+    for name in traits_by_field(Spec, Fixed):
+        schema_at(root, f"spec.{to_camel(name)}")["description"] += f" {_FIXED}"
     # A program may post any object.
     schema_at(root, "status.profilings[].data").update(_OPEN)
     conditions, restarts_seen = (

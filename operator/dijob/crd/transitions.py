@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from dijob import names
 from dijob.api import checks
 from dijob.api.spec import Spec
-from dijob.api.traits import Immutable, Mutable, defaulted_fields, traits_by_field
+from dijob.api.traits import Fixed, Immutable, Mutable, defaulted_fields, traits_by_field
 from dijob.crd.rule import Rule
 from dijob.reasons import Invalid
 
@@ -109,6 +109,20 @@ def immutable_fields() -> Iterator[Rule]:
                 message=f"{field} cannot be changed: {trait.why}; {SUSPEND_FIRST}",
                 field=f".spec.{field}",
             )
+
+
+def fixed_fields() -> Iterator[Rule]:
+    """Yield one rule for each field that can never be changed."""
+    for name, trait in traits_by_field(Spec, Fixed).items():
+        field = to_camel(name)
+        yield Rule(
+            rule=f"{_stays_same(name)} || {ENDED}",
+            message=(
+                f"{field} cannot be changed, even while the job is suspended: {trait.why}; create"
+                " another job with another name"
+            ),
+            field=f".spec.{field}",
+        )
 
 
 def server_port() -> Rule:

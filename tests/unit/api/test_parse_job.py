@@ -30,6 +30,20 @@ def test_sizes(spec: Body, sizes: tuple[int, int, int]) -> None:
     assert (parsed.minimum, parsed.desired, parsed.maximum) == sizes
 
 
+@pytest.mark.parametrize(
+    "manager",
+    [
+        pytest.param("kueue.x-k8s.io/multikueue", id="MultiKueue"),
+        pytest.param(names.OWN_MANAGER, id="this operator"),
+        pytest.param("a/" + 61 * "b", id="the longest"),
+        pytest.param("example.com/A/b~c%20", id="a path with several parts"),
+        pytest.param(None, id="null"),
+    ],
+)
+def test_names_of_managers(manager: str | None) -> None:
+    assert parse_job(body(managedBy=manager)).spec.managed_by == manager
+
+
 @pytest.mark.parametrize("length", [1, 58])
 def test_the_longest_and_shortest_names_are_accepted(length: int) -> None:
     assert parse_job(named("a" * length)).metadata.name == "a" * length

@@ -7,6 +7,11 @@ from samples.specs import Body, body, with_command
 
 WARNED: dict[str, tuple[Body, str, str]] = {
     "launcher off": (with_command("ditask", launcher="Off"), "spec.launcher", "launcher: Auto"),
+    "another manager": (
+        body(managedBy="kueue.x-k8s.io/multikueue"),
+        "spec.managedBy",
+        "is kueue.x-k8s.io/multikueue: this operator does not create",
+    ),
     "hidden workers": (
         with_command("ditask --parallel-workers $N"),
         "spec.parallelWorkers",

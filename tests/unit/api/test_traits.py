@@ -6,7 +6,7 @@ import warnings
 import pytest
 from dijob.api.model import spec_fingerprint
 from dijob.api.spec import Spec
-from dijob.api.traits import Immutable, Mutable, traits_by_field
+from dijob.api.traits import Fixed, Immutable, Mutable, traits_by_field
 from dijob.crd import crd_schema
 from dijob.crd.rules import RULES
 from dijob.crd.schema import schema_at
@@ -18,10 +18,17 @@ WHOLE = {name for name, trait in traits_by_field(Spec, Immutable).items() if not
 
 
 def test_each_field_of_the_spec_has_exactly_one_trait_for_changes() -> None:
-    kinds = Immutable | Mutable
+    kinds = Fixed | Immutable | Mutable
     for name, field in Spec.model_fields.items():
         marks = [mark for mark in field.metadata if isinstance(mark, kinds)]
         assert len(marks) == 1, f"{name}: {marks}"
+
+
+def test_a_fixed_field_has_a_rule_without_an_exception_for_suspended_jobs() -> None:
+    assert traits_by_field(Spec, Fixed).keys() == {"managed_by"}
+    (rule,) = (rule for rule in RULES[""] if rule.field == ".spec.managedBy")
+    assert "suspend" not in rule.rule
+    assert schema_at(SCHEMA, "spec.managedBy")["description"].endswith(". Can never be changed.")
 
 
 def test_only_tasks_are_immutable_in_part() -> None:
@@ -31,7 +38,7 @@ def test_only_tasks_are_immutable_in_part() -> None:
     assert traits_by_field(Spec, Immutable).keys() - WHOLE == {"tasks"}
 
 
-@pytest.mark.parametrize("name", sorted(set(Spec.model_fields) - {"tasks"}))
+@pytest.mark.parametrize("name", sorted(set(Spec.model_fields) - {"tasks", "managed_by"}))
 def test_rule_description_and_fingerprint_of_a_field_follow_from_its_trait(name: str) -> None:
     alias, spec = str(Spec.model_fields[name].alias), job().spec
     with warnings.catch_warnings():

@@ -112,6 +112,13 @@ OF_STATUS: dict[str, Case] = {
         OK,
         "Running: all",
     ),
+    "another controller that has written no status": Case(
+        "status",
+        evidence(job(phase="", spec={"managedBy": "kueue.x-k8s.io/multikueue"})),
+        PROBLEM,
+        "spec.managedBy is kueue.x-k8s.io/multikueue: this operator does not",
+        "create the job again without spec.managedBy",
+    ),
     "no operator": Case(
         "status",
         evidence(job(phase="")),
@@ -237,6 +244,33 @@ OF_STATUS: dict[str, Case] = {
         PROBLEM,
         "the queue team-a does not exist",
         "create the queue",
+    ),
+    "a queue whose quota is too small": Case(
+        "scheduling",
+        evidence(
+            job(condition("Suspended", "Queued")),
+            pods=[],
+            queue=QueueFinding("team-a", misfit="the job can never fit into the ClusterQueue all"),
+        ),
+        PROBLEM,
+        "the job can never fit",
+        "ask the administrator of the queue for more quota",
+    ),
+    "a queue whose quota may not be read": Case(
+        "scheduling",
+        evidence(
+            job(condition("Suspended", "Queued")),
+            pods=[],
+            queue=QueueFinding("team-a", doubt="whether the quota is large enough"),
+        ),
+        UNKNOWN,
+        "whether the quota is large enough",
+    ),
+    "a queue whose quota has become too small for a job that is admitted": Case(
+        "scheduling",
+        evidence(queue=QueueFinding("team-a", misfit="the job can never fit")),
+        OK,
+        "every pod has a node",
     ),
     "a cluster without PodGroups": Case(
         "status",

@@ -304,6 +304,40 @@ LOCAL_QUEUE = "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/rl/localqueues/team-a
 INACTIVE = {"type": "Active", "status": "False", "message": "the ClusterQueue is missing"}
 
 
+CLUSTER_QUEUE = "GET /apis/kueue.x-k8s.io/v1beta2/clusterqueues/all"
+
+
+def queue_of(quota: str) -> Answer:
+    """Return a ClusterQueue without a cohort."""
+    given = {"name": "default", "resources": [{"name": "pods", "nominalQuota": quota}]}
+    group = {"coveredResources": ["pods"], "flavors": [given]}
+    return 200, {"metadata": {"name": "all"}, "spec": {"resourceGroups": [group]}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "verdict"),
+    [
+        (queue_of("1"), "the job can never fit into the ClusterQueue all", "no"),
+        (queue_of("100"), "does not cover", "unknown"),
+        (status(403, "no"), "whether the quota is large enough for the job was not", "unknown"),
+    ],
+    ids=["it never fits", "a resource is not covered", "no permission"],
+)
+def test_the_quota_of_the_queue_of_kueue(
+    apiserver: Apiserver, tmp_path: Path, answer: Answer, said: str, verdict: str
+) -> None:
+    body = next(each for each in yaml.safe_load_all(FILE.read_text()) if each)
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"requests": {"cpu": "1"}}
+    apiserver.file = tmp_path / "queue.yaml"
+    apiserver.file.write_text(yaml.safe_dump(body))
+    apiserver.answers[LOCAL_QUEUE] = 200, {"spec": {"clusterQueue": "all"}}
+    apiserver.answers[CLUSTER_QUEUE] = answer
+    found = apiserver.findings()
+    assert [found[text] for text in found if said in text] == [verdict], found
+
+
 @pytest.mark.parametrize(
     ("answer", "said", "verdict"),
     [

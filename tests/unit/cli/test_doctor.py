@@ -214,6 +214,16 @@ def test_a_claim_may_be_why_a_problem_lasts(
     assert left_alone(of, [pod(rank) for rank in range(pods)], claim) is expected
 
 
+def test_a_job_of_another_controller_is_not_compared_with_this_cluster() -> None:
+    spec = {"managedBy": "kueue.x-k8s.io/multikueue"}
+    of = job(DELETED, spec=spec, readyReplicas=2, desired=2)
+    assert not is_status_stale(of, [])
+    assert not left_alone(of, [], LEASE)
+    (first, _) = [one for name, one in checks.run_checks(evidence(of)) if name == "status"]
+    assert first.status is OK
+    assert first.text.endswith("the status is that of kueue.x-k8s.io/multikueue")
+
+
 def test_without_an_operator_doctor_does_not_promise_a_recovery() -> None:
     """P5."""
     of = written(DELETED, PULL)

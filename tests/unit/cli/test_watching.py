@@ -231,3 +231,9 @@ def test_the_events_of_a_live_view_say_how_long_ago_they_were() -> None:
         "3m ago: Normal Begun: all 3 ranks are running",
         "Normal Begun: all 3 ranks are running",
     ]
+
+
+def test_the_header_names_another_controller_that_manages_the_job() -> None:
+    of = job(spec={"managedBy": "kueue.x-k8s.io/multikueue"}, message="all 3 ranks are running")
+    lines = view.header_lines(view.Snapshot(of, [], []), NOW)
+    assert "managed by kueue.x-k8s.io/multikueue, which writes this status" in lines

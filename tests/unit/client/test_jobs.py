@@ -73,6 +73,13 @@ def test_a_job_without_a_status_is_pending() -> None:
     )
 
 
+def test_a_job_of_another_controller_without_a_status_names_the_controller() -> None:
+    body = seen().body
+    body = {**body, "spec": {**body.get("spec", {}), "managedBy": "example.com/other"}}
+    said = Job(body).message
+    assert said == "example.com/other manages this job, and has not written its status yet"
+
+
 def test_progress_is_read_from_the_status() -> None:
     assert seen().progress is None
     progress = seen(progress={"line": "iter 3", "iteration": 3}).progress

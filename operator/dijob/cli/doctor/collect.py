@@ -108,7 +108,8 @@ async def _read_state(
 
 def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
     """Whether the status does not match the current spec and pods."""
-    if job.finished:
+    # The status of a job that another controller manages is about objects of another cluster.
+    if job.finished or job.manager:
         return False
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:
         return True
@@ -124,7 +125,7 @@ def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
     the reason if no operator has written the status since the claim was created, or if a client
     other than an operator wrote the claim. While the job has no problem, a claim is not a finding.
     """
-    if claim is None or job.finished:
+    if claim is None or job.finished or job.manager:
         return False
     current = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
     missing = not job.is_true("Suspended") and current < job.status.desired

@@ -6,10 +6,11 @@ from datetime import datetime
 
 from dijob import names, reasons
 from dijob.api.limits import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
+from dijob.api.managers import LEFT_ALONE_MESSAGE
 from dijob.api.status import Condition, FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
-from dijob.client import RankPod
+from dijob.client import Job, RankPod
 from dijob.core.members import format_count, format_ranks
 from dijob.core.observed.complaints import unpulled_image
 from dijob.core.observed.endings import how_it_ended, read_ending
@@ -41,8 +42,12 @@ _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 def check_conditions(evidence: Evidence) -> Iterator[Finding]:
     """Report the conditions that are problems, with the remedies of the operator's catalog."""
     job = evidence.job
-    unserved = evidence.unserved or not job.status.phase
+    unserved = not job.manager and (evidence.unserved or not job.status.phase)
     bad = [_unserved_finding(evidence)] if unserved else []
+    if job.manager:
+        yield _manager_finding(job)
+        if not job.status.phase:
+            return
     for one in job.status.conditions:
         if not (remedy := _condition_remedy(one)):
             continue
@@ -53,6 +58,17 @@ def check_conditions(evidence: Evidence) -> Iterator[Finding]:
             remedy = _BLOCKED if held_ranks(evidence) else remedy
         bad.append(problem(f"{one.type} {one.reason}: {' '.join(one.message.split())}", remedy))
     yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
+
+
+def _manager_finding(job: Job) -> Finding:
+    text = LEFT_ALONE_MESSAGE.format(job.manager)
+    if job.status.phase:
+        return ok(f"{text}; the status is that of {job.manager}")
+    return problem(
+        f"{text}; {job.manager} has not written one yet",
+        f"check that {job.manager} is running and responsible for this job; if the operator is to"
+        " manage it, create the job again without spec.managedBy",
+    )
 
 
 def is_problem(condition: Condition) -> bool:
@@ -166,6 +182,16 @@ def check_scheduling(evidence: Evidence) -> Iterator[Finding]:
     """Check that every pod has been scheduled to a node."""
     if (queue := evidence.queue) and queue.problem:
         yield problem(queue.problem, f"create the queue, or open it, or change {queue.place}")
+    # A job that is admitted needs no more quota.
+    if queue and evidence.job.is_true("Suspended"):
+        if queue.misfit:
+            yield problem(
+                queue.misfit,
+                "lower the requests, replicas or minReplicas, or ask the administrator of the queue"
+                " for more quota",
+            )
+        elif queue.doubt:
+            yield unknown(queue.doubt)
     # The scheduler writes the same message for all pods of a template.
     causes = dict[str, list[int]]()
     for pod in evidence.pods:

@@ -171,7 +171,7 @@ class _Asking:
         return [FitFinding(NO, f"the cluster rejects the {row.kind}: {_error_message(error)}")]
 
     async def _queue(self, job: DIJob) -> list[FitFinding]:
-        """Check that the queue of the job's engine exists."""
+        """Check that the queue of the job's engine exists, and can be large enough."""
         engine = engine_of(job, Options().engine, ())
         queue = await find_queue(self.connection, job, engine)
         if queue is None:
@@ -180,7 +180,12 @@ class _Asking:
             return [FitFinding(UNKNOWN, f"{queue.unread}, so this was not checked")]
         if queue.problem:
             return [FitFinding(NO, f"{queue.problem}: create it, or change {queue.place}")]
-        return [FitFinding(YES, f"the queue {queue.name} exists")]
+        found = [FitFinding(YES, f"the queue {queue.name} exists")]
+        if queue.misfit:
+            found.append(FitFinding(NO, queue.misfit))
+        elif queue.doubt:
+            found.append(FitFinding(UNKNOWN, queue.doubt))
+        return found
 
     async def _nodes(self, job: DIJob) -> FitFinding:
         nodes, pods = await self._list(_NODES), await self._list(PODS)

@@ -79,6 +79,8 @@ def header_lines(view: Snapshot, now: datetime) -> list[str]:
     lines = [f"{job.name}  {job.phase}  {', '.join(part for part in figures if part)}"]
     if job.message:
         lines.append(job.message)
+    if job.manager and status.phase:
+        lines.append(f"managed by {job.manager}, which writes this status")
     if known := edges_in_words(view):
         lines.append(known)
     peers = job.condition("PeersReady")

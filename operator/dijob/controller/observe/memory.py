@@ -36,6 +36,7 @@ class JobMemory:
     their status (pod_memory.py). `engine` is what it knows about the object of the job's engine
     (engine_reader.py), `queue` about its queue (queue_reader.py), and `budgets` about its
     PodDisruptionBudgets (budget_reader.py).
+    `manager_reported`: an event has named the other controller that manages the job.
     `last_write` is the time of the last status write in monotonic seconds.
     `dropped` has the fields of the status that the apiserver drops, because its CRD is older than
     the operator.
@@ -53,6 +54,7 @@ class JobMemory:
     engine: EngineMemory = field(default_factory=EngineMemory)
     queue: QueueMemory = field(default_factory=QueueMemory)
     budgets: BudgetMemory = field(default_factory=BudgetMemory)
+    manager_reported: bool = False
     first_seen: datetime | None = None
     last_write: float = -1e9  # long ago, so that the first write is not delayed
     dropped: frozenset[str] = frozenset()

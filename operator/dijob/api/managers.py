@@ -1,0 +1,27 @@
+"""The controller that manages a job (spec.managedBy), as for Jobs of Kubernetes (KEP-4368).
+
+MultiKueue uses the field: it copies the job to another cluster, and the status of the copy back
+into the job. The operator leaves such a job alone, whether its spec is valid or not. So the field
+is read from the raw object.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dijob import names
+
+LEFT_ALONE_MESSAGE: Final = (
+    "spec.managedBy is {}: this operator does not create, change or delete anything of the job, and"
+    " does not write its status"
+)
+
+
+def other_manager(body: Mapping[str, Any]) -> str:
+    """Return the controller that manages a job instead of this operator; "" if there is none."""
+    spec = body.get("spec")
+    return without_own(spec.get("managedBy")) if isinstance(spec, Mapping) else ""
+
+
+def without_own(named: object) -> str:
+    """Return the value of spec.managedBy; "" if it is absent or means this operator."""
+    return named if isinstance(named, str) and named != names.OWN_MANAGER else ""
