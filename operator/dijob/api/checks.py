@@ -89,7 +89,7 @@ MANAGER_MESSAGE: Final = (
     " field if the operator is to manage the job"
 )
 OWN_GROUP_MESSAGE: Final = (
-    "is set, but with the engine Native the operator creates the PodGroup: remove this field, or"
+    "is set, but with the engine {} the operator makes the group of the pods: remove this field, or"
     " use spec.scheduling.engine: None"
 )
 NO_QUEUE_MESSAGE: Final = (
@@ -310,8 +310,10 @@ def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
         return
     yield from unsupported_fields(job, given.engine)
     for pod_set in job.pod_sets:
-        if given.engine is Engine.NATIVE and pod_set.pod.get("schedulingGroup"):
-            yield Problem(f"{pod_set.path}.spec.schedulingGroup", OWN_GROUP_MESSAGE)
+        groups = given.engine not in (Engine.NONE, Engine.KUEUE)
+        if groups and pod_set.pod.get("schedulingGroup"):
+            message = OWN_GROUP_MESSAGE.format(given.engine)
+            yield Problem(f"{pod_set.path}.spec.schedulingGroup", message)
         for key in given.engine.traits.own_group:
             if key in pod_set.own_groups:
                 message = OWN_MARK_MESSAGE.format(given.engine)

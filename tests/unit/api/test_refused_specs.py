@@ -120,6 +120,19 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "scheduling.k8s.io/group-name puts the pods into a group of your own, but with the engine"
         " Volcano the operator",
     ),
+    "a PodGroup of the user's own": (
+        body(
+            scheduling={"engine": "Volcano"},
+            template={
+                "spec": {
+                    "containers": [{"name": "di-container", "image": "i"}],
+                    "schedulingGroup": {"podGroupName": "mine"},
+                }
+            },
+        ),
+        "spec.template.spec.schedulingGroup",
+        "is set, but with the engine Volcano the operator makes the group of the pods",
+    ),
     "a typo in template": (
         body(template={"spce": {}}),
         "spec.template.spce",

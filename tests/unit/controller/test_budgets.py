@@ -167,3 +167,15 @@ async def test_a_budget_that_was_removed_from_the_spec_while_no_operator_ran_is_
         await world.restart()
         await world.settle()
         assert world.cluster.names_of(BUDGETS) == set()
+
+
+async def test_a_budget_that_cannot_be_read_does_not_cause_a_loop_while_a_rank_is_missing() -> None:
+    async with simulated(job_body(**ONE)) as world:
+        world.line.faults.append(Fault("GET", BUDGETS, 403, times=1000))
+        await world.running()
+        world.line.faults.append(Fault("POST", "pods", 403, times=1000))
+        world.cluster.remove("pods", "job-2")
+        await world.runs(120)
+        before = world.operator.passes
+        await world.runs(600)
+        assert world.operator.passes - before <= 60

@@ -58,7 +58,12 @@ def delete_budgets(ctx: Context, keep: frozenset[str] = frozenset()) -> tuple[Ac
 
 
 def waits_to_read(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until a budget that the operator was not allowed to read is read again."""
+    """Yield the seconds until a budget that the operator was not allowed to read is read again.
+
+    Budgets are read only while a peer list is active (controller/observe/budget_reader.py).
+    """
+    if not ctx.world.list_is_active:
+        return
     for one in wanted_budgets(ctx.job):
         if rejection := ctx.observed.rejections.get(f"get {budget_key(one.name)}"):
             yield max(0.0, (rejection.retry_at - ctx.now).total_seconds())

@@ -13,6 +13,7 @@ from dijob.api.status import Status, format_time
 from dijob.core.actions import Action
 from dijob.core.decide import (
     address_writes,
+    budgets,
     completion,
     program_starts,
     queueing,
@@ -86,10 +87,11 @@ def decide(ctx: Context) -> JobDecision:
     if suspended:
         return _decide_suspension(ctx)
     # Pods created from a different template would not match the running ones. A program that failed
-    # may restart in its pod, because that pod keeps its template.
+    # may restart in its pod, because that pod keeps its template. Budgets do not depend on the
+    # template, and one that counts too many ranks would block drains.
     if ctx.template_changed:
-        starts = program_starts.confirm_failures(ctx)
-        return JobDecision(ctx, ReportKind.PROGRESS, requeue.while_watching, starts)
+        due = (*program_starts.confirm_failures(ctx), *budgets.change_budgets(ctx))
+        return JobDecision(ctx, ReportKind.PROGRESS, requeue.while_watching, due)
     return _decide_start_or_run(ctx)
 
 

@@ -224,3 +224,13 @@ def test_a_rejected_change_is_reported() -> None:
     decided = plan(owner, known, NOW)
     assert says(decided)["ChangesRefused"] == ("True", "BudgetUpdateRefused")
     assert budget_actions(decided) == []
+
+
+def test_a_budget_follows_successes_although_the_template_has_changed() -> None:
+    owner = running(**ONE)
+    edited = owner.status.model_copy(update={"template_hash": "other"})
+    owner = owner.model_copy(update={"status": edited})
+    pods = [listed(0, owner, phase="Succeeded", ready=False, succeeded=True), *all_run(owner)[1:]]
+    _, owner = then(owner, seen(*pods, found=budget(owner, 2)), 1)
+    decided, _ = then(owner, seen(*pods, found=budget(owner, 2)), 2)
+    assert [one.least for one in budget_actions(decided) if isinstance(one, ChangeBudget)] == [1]
