@@ -64,17 +64,21 @@ class Kueue:
         return found
 
     def used(self) -> int:
-        """Return how many pods have quota now."""
+        """Return how many pods have quota now, as Kueue counts them (pkg/workload): those that are
+        assigned, but at most those that have not given their quota back.
+        """
         return sum(map(_quota_of, self.workloads()))
 
     def bound(self, succeeded: frozenset[int]) -> int:
         """Return how many ranks the job without tasks may have, of which some have succeeded."""
-        status = self.only()["status"]
-        (given,) = status["admission"]["podSetAssignments"]
-        back = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
-        size = int(given["count"])
+        body = self.only()
+        (given,), (wanted,) = (
+            body["status"]["admission"]["podSetAssignments"],
+            body["spec"]["podSets"],
+        )
+        size, back = int(given["count"]), _reclaimable(body).get(given["name"], 0)
         done = sum(rank < size for rank in succeeded)
-        return size - max(0, int(back.get(given["name"], 0)) - done)
+        return size - max(0, back - done - (int(wanted["count"]) - size))
 
     def evict(self, reason: str = "Preempted", name: str = "") -> None:
         """Evict a Workload, which keeps its quota until its pods are gone."""
@@ -107,6 +111,9 @@ class Kueue:
     def _admit(self, body: Body) -> None:
         free = self.quota - self.used()
         sets = body["spec"]["podSets"]
+        # Kueue requests and assigns the pods that have not given their quota back.
+        back = _reclaimable(body)
+        sets = [{**one, "count": one["count"] - back.get(one["name"], 0)} for one in sets]
         wanted = sum(one["count"] for one in sets)
         least = sum(one.get("minCount", one["count"]) for one in sets)
         if least > free:
@@ -188,9 +195,17 @@ def _quota_of(body: Body) -> int:
     if not is_true(body, "QuotaReserved") or is_true(body, "Finished"):
         return 0
     status = body["status"]
-    back = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
+    back = _reclaimable(body)
+    sizes = {one["name"]: one["count"] for one in body["spec"]["podSets"]}
     given = status["admission"]["podSetAssignments"]
-    return sum(max(0, int(one["count"]) - back.get(one["name"], 0)) for one in given)
+    return sum(
+        min(int(one["count"]), sizes[one["name"]] - back.get(one["name"], 0)) for one in given
+    )
+
+
+def _reclaimable(body: Body) -> dict[str, int]:
+    found = (body.get("status") or {}).get("reclaimablePods") or ()
+    return {one["name"]: int(one["count"]) for one in found}
 
 
 def _target(body: Body) -> Target:

@@ -125,10 +125,10 @@ Otherwise, the role admin may not have these permissions, and its users could no
 
 {{/* Additional RBAC rules of the operator with scheduling.kueue, for the namespaces of the release. */}}
 {{- define "dijob.queueingRules" -}}
-# The Workload of a job that has a queue of Kueue. list, watch: Kueue admits and evicts it. delete: a suspended job has none.
+# The Workload of a job that has a queue of Kueue. list, watch: Kueue admits and evicts it. delete: a suspended job has none. patch: removed labels are restored.
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, delete, patch]
 # PodsReady, reclaimablePods, Finished, and the end of an eviction.
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads/status]

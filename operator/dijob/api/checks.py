@@ -92,10 +92,6 @@ OWN_GROUP_MESSAGE: Final = (
     "is set, but with the engine {} the operator makes the group of the pods: remove this field, or"
     " use spec.scheduling.engine: None"
 )
-NO_QUEUE_MESSAGE: Final = (
-    "is Kueue, but the job names no queue: set the DIJob's label kueue.x-k8s.io/queue-name to the"
-    " name of a LocalQueue"
-)
 OWN_MARK_MESSAGE: Final = (
     "puts the pods into a group of your own, but with the engine {} the operator puts them into its"
     " group: remove it, or use spec.scheduling.engine: None"
@@ -302,8 +298,6 @@ def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
             "spec.scheduling.minAvailable",
             f"is {given.min_available}, but the job has at most {most} ranks: change one of them",
         )
-    if given.engine is Engine.KUEUE and not job.metadata.labels.get(names.KUEUE_QUEUE):
-        yield Problem("spec.scheduling.engine", NO_QUEUE_MESSAGE)
     if given.queue is not None and not re.fullmatch(QUEUE_PATTERN, given.queue):
         yield Problem("spec.scheduling.queue", f"{given.queue!r} {QUEUE_MESSAGE}")
     if given.engine is None:

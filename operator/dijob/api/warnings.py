@@ -5,6 +5,7 @@ operator cannot be sure: the image or the cluster may make the spec correct.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from dijob.api.bypass import bypass_problems
 from dijob.api.managers import LEFT_ALONE_MESSAGE, without_own
@@ -14,7 +15,12 @@ from dijob.api.own_variables import variable_problems, variable_warnings
 from dijob.api.pod_sets import PodSet
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
-from dijob.names import Queue, Runtime
+from dijob.names import KUEUE_QUEUE, Engine, Queue, Runtime
+
+NO_QUEUE_MESSAGE: Final = (
+    "is Kueue, but the job names no queue: set the DIJob's label kueue.x-k8s.io/queue-name to the"
+    " name of a LocalQueue"
+)
 
 
 def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
@@ -27,7 +33,17 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
     variables = (*variable_problems(job), *variable_warnings(job))
     keys = misplaced_key_warnings(job, queued=queued)
     manager = _other_manager(job.spec)
-    return tuple(dict.fromkeys((*manager, *bypass_problems(job), *keys, *variables, *found)))
+    queue = _missing_queue(job)
+    every = (*manager, *queue, *bypass_problems(job), *keys, *variables, *found)
+    return tuple(dict.fromkeys(every))
+
+
+def _missing_queue(job: DIJob) -> Iterator[Problem]:
+    """Yield a problem if the job has the engine Kueue without a queue. Labels can change while the
+    job runs, and the job must then still react to an eviction. So this is no error in the spec.
+    """
+    if job.spec.scheduling.engine is Engine.KUEUE and not job.metadata.labels.get(KUEUE_QUEUE):
+        yield Problem("spec.scheduling.engine", NO_QUEUE_MESSAGE)
 
 
 def _other_manager(spec: Spec) -> Iterator[Problem]:

@@ -72,7 +72,7 @@ BUDGETS: Final = ObjectKind(
 WORKLOADS: Final = ObjectKind(
     kueue.KIND,
     kueue.PLURAL,
-    "get list watch create delete",
+    "get list watch create delete patch",
     version=kueue.API,
     view=parse_workload,
 )

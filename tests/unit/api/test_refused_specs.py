@@ -88,11 +88,6 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "is team-a, but the engine Coscheduling does not use this field: remove it, or use one of"
         " the engines Volcano, YuniKorn, KAI",
     ),
-    "Kueue without the label of a queue": (
-        body(scheduling={"engine": "Kueue"}),
-        "spec.scheduling.engine",
-        "is Kueue, but the job names no queue: set the DIJob's label kueue.x-k8s.io/queue-name",
-    ),
     "a queue without an engine": (
         body(scheduling={"engine": "None", "queue": "team-a"}),
         "spec.scheduling.queue",

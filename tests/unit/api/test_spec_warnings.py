@@ -12,6 +12,11 @@ WARNED: dict[str, tuple[Body, str, str]] = {
         "spec.managedBy",
         "is kueue.x-k8s.io/multikueue: this operator does not create",
     ),
+    "Kueue without the label of a queue": (
+        body(scheduling={"engine": "Kueue"}),
+        "spec.scheduling.engine",
+        "is Kueue, but the job names no queue: set the DIJob's label kueue.x-k8s.io/queue-name",
+    ),
     "hidden workers": (
         with_command("ditask --parallel-workers $N"),
         "spec.parallelWorkers",

@@ -338,3 +338,103 @@ async def test_the_label_without_the_operator_flag_and_the_engine_says_so() -> N
         assert world.cluster.pods == {}
         assert reported(world)[0] == "NotServed"
         assert "scheduling.kueue" in reported(world)[1]
+
+
+async def end_rank(world: World, name: str) -> None:
+    pod = world.cluster.pod(name)
+    pod.end(pod.main, 0)
+    world.cluster.report(pod)
+    await world.settle()
+
+
+def label(world: World, plural: str, labels: Body) -> None:
+    target = next(one for one in world.cluster.server.objects if one.plural == plural)
+    world.cluster.server.patch(target, {"metadata": {"labels": labels}})
+
+
+async def test_a_job_that_is_evicted_after_a_success_comes_back_with_all_other_ranks() -> None:
+    async with queued(queued_body(replicas=4)) as (world, kueue):
+        await world.running()
+        await end_rank(world, "job-0")
+        kueue.evict()
+        await world.until(lambda: not world.cluster.pods, 120)
+        await world.running()
+        assert {"job-1", "job-2", "job-3"} <= {pod.name for pod in world.cluster.pods.values()}
+
+
+async def test_a_new_operator_replaces_a_lost_rank_of_a_job_with_a_redis_server() -> None:
+    async with queued(queued_body(replicas=3, messageQueue={"type": "redis"})) as (world, _):
+        await world.running()
+        await world.restart()
+        await world.settle()
+        world.cluster.remove("pods", "job-1")
+        await world.runs(120)
+        assert "job-1" in world.cluster.names_of("pods")
+
+
+async def test_a_priority_class_that_does_not_exist_is_asked_for_rarely() -> None:
+    labels = {**LABEL, "kueue.x-k8s.io/priority-class": "absent"}
+    async with queued(queued_body(labels=labels)) as (world, _):
+        await world.runs(300)
+        asked = [c for c in world.line.calls if c.target.plural == "workloadpriorityclasses"]
+        assert 2 <= len(asked) <= 10
+        assert reported(world)[0] == "GroupRefused"
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["same operator", "new operator"])
+async def test_a_job_without_its_label_stops_when_it_is_evicted(restarts: bool) -> None:
+    async with queued(queued_body(scheduling={"engine": "Kueue"})) as (world, kueue):
+        await world.running()
+        label(world, "dijobs", {"kueue.x-k8s.io/queue-name": None})
+        if restarts:
+            await world.restart()
+        await world.runs(30)
+        assert len(world.cluster.pods) == 3
+        kueue.quota = 0
+        kueue.evict()
+        await world.runs(120)
+        assert world.cluster.pods == {}
+        assert kueue.used() == 0
+        assert reported(world)[0] == "QueueMissing"
+        label(world, "dijobs", LABEL)
+        kueue.quota = 100
+        await world.running()
+
+
+async def test_removed_labels_of_a_workload_are_restored() -> None:
+    async with queued(queued_body()) as (world, kueue):
+        await world.running()
+        before = kueue.only()["metadata"]
+        label(world, "workloads", dict.fromkeys(before["labels"]))
+        await world.runs(120)
+        await world.running()
+        assert kueue.only()["metadata"]["labels"] == before["labels"]
+        assert kueue.only()["metadata"]["uid"] == before["uid"]
+
+
+@pytest.mark.parametrize("change", ["shrinks", "succeeds"])
+async def test_a_job_that_was_admitted_in_part_gives_quota_back(change: str) -> None:
+    sizes: dict[str, Any] = {"replicas": 8, "minReplicas": 2, "maxReplicas": 8}
+    async with queued(queued_body(**sizes), quota=6) as (world, kueue):
+        await world.running()
+        assert kueue.used() == 6
+        if change == "shrinks":
+            world.cluster.scale(4)
+            await world.settle()
+            assert kueue.used() == 4
+        else:
+            await end_rank(world, "job-0")
+            await world.runs(60)
+            assert kueue.used() == 5
+
+
+async def test_the_scale_of_a_job_with_tasks_is_not_that_of_its_admission() -> None:
+    async with queued(queued_body(tasks_body(1, 3))) as (world, _):
+        await world.running()
+        tasks = world.cluster.job().model_dump(by_alias=True, mode="json")["spec"]["tasks"]
+        tasks[-1]["replicas"] = 5
+        world.cluster.edit(tasks=tasks)
+        await world.runs(60)
+        calls = [call for call in world.line.calls if call.target.plural == "dijobs"]
+        written = [call.body["spec"] for call in calls if "spec" in call.body]
+        assert {spec["replicas"] for spec in written} == {4}

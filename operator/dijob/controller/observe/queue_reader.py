@@ -113,7 +113,8 @@ class QueueReader:
                 await self._read_queue(job, memory)
             else:
                 memory.reads, memory.due = 0, 0.0
-                if len(pods) < job.spec.desired:
+                # The pod of the job's Redis server counts as foreign.
+                if sum(not pod.made.foreign for pod in pods) < job.spec.desired:
                     await self._read_flavors(job, memory)
         except RequestError as error:
             if error.status not in (401, 403, 404):

@@ -260,7 +260,7 @@ class Creator:
         noted.pop(key, None)
         present = body["metadata"].get("labels") or {}
         # A Service works without the labels, and the operator has no permission to patch it.
-        if body["kind"] != PODS.name or labels.items() <= present.items():
+        if body["kind"] not in (PODS.name, WORKLOADS.name) or labels.items() <= present.items():
             return body
         return await self._relabelled(path, body, labels)
 

@@ -113,7 +113,7 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
         return _delete(found)
     if found is None:
         priority = seen.priority
-        wanted = may_create and priority is not None
+        wanted = may_create and priority is not None and bool(kueue.queue_name(ctx.job))
         new = CreateWorkload(kueue.workload_name(ctx.job), priority or 0)
         return (new,) if wanted else ()
     if is_outdated(seen):
@@ -132,7 +132,7 @@ def workload_is_missing(ctx: Context) -> bool:
     """Whether the job needs a Workload and has none."""
     seen = ctx.observed.queue
     wanted = uses_queue(ctx) and not ctx.job.spec.suspend and not ctx.job.status.ended
-    return wanted and seen.known and seen.workload is None
+    return wanted and seen.known and seen.workload is None and bool(kueue.queue_name(ctx.job))
 
 
 def is_outdated(seen: QueueView) -> bool:
@@ -205,6 +205,8 @@ def _release(ctx: Context, found: Workload) -> ReportWorkload:
         changes["PodsReady"] = ("False", "WaitForStart", NOT_READY)
     status: dict[str, Any] = {
         "admission": None,
+        # Kueue would assign only the other pods, and the next admission bounds the job's size.
+        "reclaimablePods": None,
         "conditions": _with_conditions(ctx, found, changes),
     }
     # Kueue counts how long a Workload with a limit has run in all its admissions.
@@ -257,7 +259,10 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
         if one is last:
             # The pods of ranks that the job has no more may still hold their nodes.
             alive = max((rank + 1 for rank in ctx.world.pods), default=0)
-            removed = found.assigned_count(name) - max(one.replicas, alive - one.first)
+            size = max(one.replicas, alive - one.first)
+            # Kueue subtracts the number from the count of the pod set, not of its admission.
+            if done + found.assigned_count(name) > size:
+                removed = found.counts.get(name, 0) - size
         if (count := done + max(0, removed)) > wanted.get(name, 0):
             wanted[name] = count
     return wanted if wanted != dict(found.reclaimable) else {}
@@ -317,6 +322,7 @@ def admitted_size(job: DIJob, seen: QueueView) -> int:
     last = job.pod_sets[-1]
     name = pod_set_name(last)
     done = len(_succeeded_in(job, last.first, last.replicas))
-    given_back = found.reclaimable.get(name, 0) - done
+    unassigned = found.counts.get(name, 0) - found.assigned_count(name)
+    given_back = found.reclaimable.get(name, 0) - done - unassigned
     most = found.assigned_count(name) - max(0, given_back)
     return min(job.spec.desired, last.first + max(1, most))

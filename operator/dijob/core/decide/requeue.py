@@ -73,7 +73,9 @@ def _queue_waits(ctx: Context) -> Iterator[float]:
     if not seen.known:
         yield UNKNOWN_SECONDS if seen.served else LOOK_AGAIN_SECONDS[1]
     elif queueing.workload_is_missing(ctx):
-        yield max(steps.wait_to_make(ctx, queueing.workload_key(ctx)), UNKNOWN_SECONDS)
+        # Without its priority class, the Workload cannot be created yet.
+        read_in = (seen.read_in or 0.0) if seen.unread else 0.0
+        yield max(steps.wait_to_make(ctx, queueing.workload_key(ctx)), read_in, UNKNOWN_SECONDS)
     elif seen.read_in is not None:
         yield max(seen.read_in, 0.0) + STAMPED_SECONDS
 

@@ -52,6 +52,8 @@ def default_replicas(ctx: Context) -> tuple[Action, ...]:
     """Write spec.replicas, which the scale subresource reads, if the user left it out. In a job
     with tasks, it is the sum of their replicas, and follows them.
     """
+    if ctx.observed.queue.held_back:
+        return ()  # the job has fewer ranks than its spec says
     spec = ctx.job.spec
     due = spec.replicas != spec.desired if spec.tasks else spec.replicas is None
     return (SetReplicas(spec.desired),) if due else ()

@@ -1,6 +1,7 @@
 """Reports what a job with a queue waits for, in the words of Kueue."""
 
 from dijob import names
+from dijob.api.warnings import NO_QUEUE_MESSAGE
 from dijob.core.decide import queueing
 from dijob.core.decide.context import Context
 from dijob.core.facts import Fact
@@ -76,6 +77,8 @@ def _obstacle(ctx: Context) -> Fact | None:
         return Fact(GangScheduled.NotServed, text)
     if seen.unread:
         return Fact(GangScheduled.GroupRefused, seen.unread)
+    if seen.workload is None and not kueue.queue_name(ctx.job):
+        return Fact(GangScheduled.QueueMissing, f"spec.scheduling.engine {NO_QUEUE_MESSAGE}")
     key = queueing.workload_key(ctx)
     if seen.workload is None and (rejection := ctx.observed.rejections.get(key)):
         return Fact(GangScheduled.GroupRefused, not_created(key, rejection))
