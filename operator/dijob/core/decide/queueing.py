@@ -104,7 +104,7 @@ def _placement_is_known(job: DIJob, seen: QueueView) -> bool:
 
 def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
     """Return the actions about the Workload of a suspended job that has no pods left. `may_create`:
-    the back-off of its creation is over.
+    the Workload is missing, and the back-off of its creation is over.
     """
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
     if not seen.known or _has_pods(ctx):
@@ -113,7 +113,7 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
         return _delete(found)
     if found is None:
         priority = seen.priority
-        wanted = may_create and priority is not None and bool(kueue.queue_name(ctx.job))
+        wanted = may_create and priority is not None
         new = CreateWorkload(kueue.workload_name(ctx.job), priority or 0)
         return (new,) if wanted else ()
     if is_outdated(seen):
