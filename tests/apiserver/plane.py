@@ -45,10 +45,12 @@ class Plane:
 
     def ask(self, *arguments: str, stdin: str = "") -> Said:
         """Run kubectl, and return its output even if it fails."""
+        _keep_other_tests_objects(arguments)
         return self.lab.try_kubectl(*arguments, stdin=stdin)
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """Return kubectl's output. If kubectl fails, raise an AssertionError with the output."""
+        _keep_other_tests_objects(arguments)
         return self.lab.kubectl(*arguments, stdin=stdin)
 
     def try_apply(self, body: Mapping[str, Any]) -> Said:
@@ -126,6 +128,14 @@ class Plane:
         """
         what = f"the pods of {name} are gone"
         self.until(what, lambda: not self.pods(name), lambda: list(self.pods(name)), seconds=100)
+
+
+def _keep_other_tests_objects(arguments: tuple[str, ...]) -> None:
+    """Reject a deletion of all objects of a kind: all tests of this folder share the namespace with
+    the healthy job, which must not change.
+    """
+    everything = arguments[:1] == ("delete",) and "--all" in arguments
+    assert not everything, f"name the objects: {' '.join(arguments)}"
 
 
 @contextmanager

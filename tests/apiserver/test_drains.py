@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from apiserver.plane import NAMESPACE, Body, Plane, changed, job
+from apiserver.pool import clear
 from apiserver.rows_tasks import tasks_job
 from chart.lab import Said
 from space import JOB_LABEL
@@ -27,10 +28,9 @@ def name(plane: Plane, request: pytest.FixtureRequest) -> Iterator[str]:
     """Yield the name of a job, and delete it with its pods and budgets."""
     name = "drained"
     yield name
-    plane.kubectl("delete", "dijob,pdb", "--all", "--ignore-not-found")
-    pods = ("pods", "-l", f"{JOB_LABEL}={name}")
-    plane.kubectl("delete", *pods, "--grace-period=0", "--wait=false")
-    plane.until_no_pods(name)
+    clear(plane, name)
+    plane.kubectl("delete", "pdb", "-l", f"{JOB_LABEL}={name}")
+    plane.kubectl("delete", "pdb", "users", "number", "--ignore-not-found")
 
 
 def with_budgets(name: str, learner: int | None, collector: int | None) -> Body:
