@@ -27,7 +27,8 @@ def restart_job_loss(ctx: Context) -> Loss | None:
     if not asked or ctx.world.no_rank_runs:
         return None
     message = f"{describe_rule(ctx, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, gang_restart.all_ranks(ctx.world))
+    ranks = gang_restart.all_ranks(ctx.world)
+    return Loss(AddressesReady.FailurePolicy, message, ranks, frozenset(asked))
 
 
 def describe_rule(ctx: Context, rank: int) -> str:
@@ -65,6 +66,7 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
         reason=loss.reason.name,
         message=loss.message + _taken_along(ctx),
         ranks=compact_ranks(ranks),
+        lost=compact_ranks(loss.lost),
         time=format_time(ctx.now),
     )
     lasting = gang_restart.lasting_successes(world)
