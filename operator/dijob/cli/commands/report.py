@@ -7,8 +7,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client, client_errors
 from dijob.cli.errors import CliError
-from dijob.cli.files import write_text
-from dijob.cli.printing import echo, format_object
+from dijob.cli.printing import echo, format_object, write_file
 
 
 @click.command()
@@ -42,7 +41,7 @@ def report_command(where: Where, name: str, svg: str | None, output: str) -> Non
     if spent is None:
         raise CliError(f"{name}: {show.NOT_COUNTED}")
     if svg:
-        write_text(svg, draw_report(name, spent, job.ranks))
+        write_file(svg, draw_report(name, spent, job.ranks))
     if output == "table":
         echo(show.format_report(spent, created))
     else:

@@ -6,9 +6,9 @@ The command line and the page use this module, so that they show the same number
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from dijob.api.status import Interruption, Status
+from dijob.api.status import Interruption, Status, parse_time
 from dijob.core.report.goodput import begin_count, seconds_since
 from dijob.names import Activity
 
@@ -75,3 +75,17 @@ def read_time_spent(
         interruptions=interruptions,
         earlier_count=max(0, figures.interruptions - len(interruptions)),
     )
+
+
+def has_restarted_since(status: Status, time: str) -> bool:
+    """Whether programs of the job may have restarted since this time, according to the status."""
+    since, figures = parse_time(time), status.goodput
+    if since is None or figures is None:
+        return False
+    if figures.activity in (Activity.RECOVERING, Activity.STARTING, Activity.WAITING):
+        return True
+    ends = [parse_time(status.resume_time)]
+    for one in figures.last_interruptions:
+        begin = parse_time(one.time)
+        ends.append(begin + timedelta(seconds=one.seconds) if begin else None)
+    return any(end and end >= since for end in ends)
