@@ -31,9 +31,7 @@ SINCE = "2026-11-25T13:00:00Z"
 LOST = Interruption(
     time="2026-11-25T14:02:11Z", seconds=72, reason="PodLost", lost="3", ranks="3-4"
 )
-CRASH = Interruption(
-    time="2026-11-26T09:00:00Z", seconds=0, reason="Crashed", lost="0", ranks="0"
-)
+CRASH = Interruption(time="2026-11-26T09:00:00Z", seconds=0, reason="Crashed", lost="0", ranks="0")
 
 
 def spent(
@@ -174,9 +172,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, status: Mapping[str, Any]) -> Non
 
 def test_the_command_prints_and_draws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     figures = {"since": SINCE, "activity": "Ended", "activitySince": "2026-11-25T14:00:00Z"}
-    figures |= {"runningSeconds": 90, "startingSeconds": 10}
+    seconds = {"runningSeconds": 90, "startingSeconds": 10}
     progress = {"iteration": 80, "repeatedIterations": 20}
-    answering(monkeypatch, {"goodput": figures, "progress": progress})
+    answering(monkeypatch, {"goodput": {**figures, **seconds}, "progress": progress})
     svg = tmp_path / "test.svg"
     result = CliRunner().invoke(report.report_command, ["test", "--svg", str(svg)])
     assert result.exit_code == 0

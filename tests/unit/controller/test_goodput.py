@@ -1,7 +1,7 @@
 """The figures about a job's time cause no status write of their own, and survive the operator."""
 
 import pytest
-from dijob.core import plan
+from dijob.core.report import goodput
 from dijob.core.report.time_spent import TimeSpent, read_time_spent
 from dijob.names import Activity
 from samples.builders import job_body
@@ -49,7 +49,7 @@ async def test_counting_the_time_adds_no_write(monkeypatch: pytest.MonkeyPatch) 
     async with simulated(job_body()) as world:
         counted = await life(world)
         assert world.cluster.job().status.goodput
-    monkeypatch.setattr(plan.goodput, "with_goodput", lambda ctx, status: status)
+    monkeypatch.setattr(goodput, "with_goodput", lambda ctx, status: status)
     async with simulated(job_body()) as world:
         assert await life(world) == counted
         assert not world.cluster.job().status.goodput

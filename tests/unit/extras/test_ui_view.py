@@ -198,8 +198,7 @@ def test_the_page_of_a_job() -> None:
 
 def test_the_page_shows_how_each_rank_has_spent_its_time() -> None:
     figures = {"since": CREATED, "activity": "Running", "activitySince": "2026-11-25T11:59:00Z"}
-    figures |= {"startingSeconds": 60, "runningSeconds": 0}
-    found = seen_page(job=job(goodput=figures))["goodput"]
+    found = seen_page(job=job(goodput={**figures, "startingSeconds": 60}))["goodput"]
     assert found["sentence"] == "goodput 50 %: 50 % starting"
     assert [one["rank"] for one in found["ranks"]] == [0, 1, 2]
     assert {sum(part["seconds"] for part in one["parts"]) for one in found["ranks"]} == {120}

@@ -17,7 +17,6 @@ from dijob.core.report.summary import apply_facts
 from dijob.core.report.time_spent import TimeSpent, read_time_spent
 from dijob.names import Activity
 from dijob.reasons import (
-    AddressesReady,
     PeersReady,
     Running,
     Succeeded,
@@ -45,6 +44,7 @@ DELETED = (
     Fact(Terminating.WaitsForPods),
 )
 ROOM = Circumstances(waits_for_room=True)
+NONE = Circumstances()
 Facts = tuple[Fact, ...]
 
 
@@ -56,7 +56,7 @@ class History:
     writes: int = 0
 
     def see(
-        self, at: float, facts: Facts, seen: Circumstances = Circumstances(), **fields: Any
+        self, at: float, facts: Facts, seen: Circumstances = NONE, **fields: Any
     ) -> Goodput | None:
         """Observe these facts and fields after this many seconds, and write the status."""
         self.status = self.decide(later(at), facts, seen, **fields)
@@ -67,7 +67,7 @@ class History:
         return self.status.goodput
 
     def decide(
-        self, now: datetime, facts: Facts, seen: Circumstances = Circumstances(), **fields: Any
+        self, now: datetime, facts: Facts, seen: Circumstances = NONE, **fields: Any
     ) -> Status:
         new = apply_facts(self.status.model_copy(update=fields), facts, 1, now)
         return new.model_copy(
@@ -362,7 +362,8 @@ RUNNING = Activity.RUNNING
 
 def test_a_pod_without_a_node_is_a_wait_for_room() -> None:
     owner = job()
-    pods = [view(rank, owner, phase="Pending", ip="", node="", complaint="no node") for rank in range(3)]
+    without = {"phase": "Pending", "ip": "", "node": "", "complaint": "no node"}
+    pods = [view(rank, owner, **without) for rank in range(3)]
     decided = planned(owner, observed(*pods), later(5))
     assert decided.status.goodput
     assert decided.status.goodput.activity is Activity.WAITING
