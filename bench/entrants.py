@@ -148,9 +148,7 @@ async def started(
             channel = await stack.enter_async_context(opening)
             arguments = (*arguments, *channel.options())
         operator = await stack.enter_async_context(
-            Operator(
-                cluster.kubeconfig, log, arguments=arguments, environment=_environment(name)
-            )
+            Operator(cluster.kubeconfig, log, arguments=arguments, environment=_environment(name))
         )
         await until_listed(operator)
         starting = start_jobs(kube, namespace, shape, addressing=addressing, **how)
