@@ -79,6 +79,14 @@ HOMOGENEOUS_MESSAGE: Final = (
     " suffix, which is not true of the pods of tasks: use a template instead of tasks, or another"
     " runtime"
 )
+TASK_RUNTIMES: Final = (Runtime.DITASK, Runtime.TORCH)
+TASK_RUNTIME_MESSAGE: Final = (
+    "must be ditask or torch, because the other runtimes need identical pods in the whole job"
+)
+ONE_WORLD_MESSAGE: Final = (
+    "makes all ranks of the job one world, so a task cannot have a runtime of its own: remove"
+    " spec.runtime, and set runtime: torch in the tasks that train together"
+)
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
 # As for spec.managedBy of a Job: a DNS name, and a path of a URL.
@@ -242,6 +250,16 @@ def _list_size_problems(job: DIJob) -> Iterator[Problem]:
 def _runtime_problems(spec: Spec) -> Iterator[Problem]:
     if spec.runtime.traits.homogeneous and spec.tasks:
         yield Problem("spec.runtime", f"is {spec.runtime}: {HOMOGENEOUS_MESSAGE}")
+        return
+    for at, task in enumerate(spec.tasks or ()):
+        if task.runtime is None:
+            continue
+        if task.runtime not in TASK_RUNTIMES:
+            message = f"is {task.runtime}: it {TASK_RUNTIME_MESSAGE}"
+            yield Problem(f"spec.tasks[{at}].runtime", message)
+        elif spec.runtime is not Runtime.DITASK:
+            message = f"is set, but spec.runtime: {spec.runtime} {ONE_WORLD_MESSAGE}"
+            yield Problem(f"spec.tasks[{at}].runtime", message)
 
 
 def _queue_problems(spec: Spec) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from dijob.names import (
     FailureAction,
     Queue,
     RestartScope,
+    Runtime,
     TaskType,
     Topology,
     TopologyMode,
@@ -137,6 +138,12 @@ class Task(Written):
     disruption_budget: DisruptionBudget | None = None
     """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
     drain may stop all of them. It can be changed until the job has ended."""
+    # A default in the CRD could not be the job's runtime.
+    runtime: Runtime | None = None
+    """torch: this task's ranks train together in a process group of their own. They get RANK,
+    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which count only this task's pods, and when one of
+    them is lost or fails, all of them restart. ditask: they get only DI_*. All tasks remain one
+    DI-engine world. Needs spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 

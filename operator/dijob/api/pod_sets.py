@@ -15,7 +15,7 @@ from dijob.api.command import Command
 from dijob.api.numbers import parse_natural
 from dijob.api.parts import Template
 from dijob.api.spec import Spec
-from dijob.names import Engine, TaskType
+from dijob.names import Engine, Runtime, TaskType
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class PodSet:
     """Pods that are created from one template (the term is Kueue's).
 
     `path` is the template's path in the job, and `first` is the lowest rank. `name` is the name of
-    the task, or "" if the job has no tasks.
+    the task, or "" if the job has no tasks. `own_runtime` is set if the pods form a world of that
+    runtime without the job's other pods (tasks[].runtime).
     """
 
     path: str
@@ -32,6 +33,7 @@ class PodSet:
     first: int = 0
     name: str = ""
     type: TaskType = TaskType.NONE
+    own_runtime: Runtime | None = None
 
     @property
     def pod(self) -> Mapping[str, Any]:
@@ -102,6 +104,7 @@ def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
             first=first,
             name=task.name or task.type.value,
             type=task.type,
+            own_runtime=None if task.runtime is Runtime.DITASK else task.runtime,
         )
         for at, (task, first) in enumerate(zip(spec.tasks, firsts, strict=False))
     )

@@ -58,6 +58,7 @@ _NEVER: Final = (
 _LAST: Final = task_name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
 _HOMOGENEOUS: Final = ", ".join(f"'{runtime}'" for runtime in checks.HOMOGENEOUS)
+_OF_TASKS: Final = ", ".join(f"'{runtime}'" for runtime in checks.TASK_RUNTIMES)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
 # With the reason FieldValueInvalid, an error begins with the value. Here the value is so long that
 # the user would have to find the message after more than 131,072 characters.
@@ -157,7 +158,10 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             field=".spec.tasks",
         ),
-        tasks_unchanged("their names, types and order", f"{NAME_OF_T} + '/' + t.type"),
+        tasks_unchanged(
+            "their names, types, runtimes and order",
+            f"{NAME_OF_T} + '/' + t.type + '/' + t.?runtime.orValue('')",
+        ),
         tasks_unchanged("their templates", "t.template"),
         Rule(
             rule=(
@@ -255,6 +259,16 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message=f"runtime: {checks.HOMOGENEOUS_MESSAGE}",
             field=".runtime",
         ),
+        # Jobs with one of the runtimes in _HOMOGENEOUS get only the message above.
+        Rule(
+            rule=(
+                f"!has(self.tasks) || self.runtime in ['{names.Runtime.DITASK}', {_HOMOGENEOUS}] ||"
+                " !self.tasks.exists(t, has(t.runtime))"
+            ),
+            message=f"tasks[].runtime: spec.runtime {checks.ONE_WORLD_MESSAGE}",
+            field=".tasks",
+            reason="FieldValueForbidden",
+        ),
         Rule(
             rule=(
                 "!has(self.messageQueue) || (has(self.messageQueue.type) && self.messageQueue.type"
@@ -302,6 +316,12 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             rule=f"!(self.type in [{_ORDINARY}])",
             message=f"type {checks.ORDINARY_MESSAGE}",
             field=".type",
+        ),
+    ),
+    "spec.tasks[].runtime": (
+        Rule(
+            rule=f"self in [{_OF_TASKS}]",
+            message=f"runtime {checks.TASK_RUNTIME_MESSAGE}",
         ),
     ),
     "spec.tasks[]": (

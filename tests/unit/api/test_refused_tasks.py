@@ -227,5 +227,6 @@ def test_every_field_of_a_task_is_known() -> None:
         "type",
         "replicas",
         "disruptionBudget",
+        "runtime",
         "template",
     }
