@@ -97,6 +97,18 @@ REFUSED: dict[str, Refused] = {
         tasks_job("bad", runtime="slurm"),
         ("spec.runtime", "slurm and oneflow need identical nodes"),
     ),
+    "a task of slurm": Refused(
+        tasks_job("bad", {"type": "learner", "runtime": "slurm"}),
+        ("spec.tasks[0].runtime", "must be ditask or torch"),
+    ),
+    "an unknown runtime of a task": Refused(
+        tasks_job("bad", {"type": "learner", "runtime": "mpi"}),
+        ("spec.tasks[0].runtime", "must be ditask or torch"),
+    ),
+    "a task with a runtime in a job of torch": Refused(
+        tasks_job("bad", {"type": "learner", "runtime": "torch"}, runtime="torch"),
+        ("spec.tasks", "tasks[].runtime: spec.runtime makes all ranks", "remove spec.runtime"),
+    ),
     "a server without redis": Refused(
         job("bad", messageQueue={"host": "a"}),
         ("spec.messageQueue", "is only for type redis"),
@@ -172,7 +184,7 @@ EDITS: dict[str, EditRefused] = {
         _change("0/replicas", 2), ("spec.tasks", "only the last task's replicas")
     ),
     "a task's type": EditRefused(
-        _change("0/type", "evaluator"), ("spec.tasks", "names, types and order cannot")
+        _change("0/type", "evaluator"), ("spec.tasks", "names, types, runtimes and order cannot")
     ),
     "a task's name": EditRefused(
         (
@@ -183,7 +195,18 @@ EDITS: dict[str, EditRefused] = {
             "-p",
             '[{"op": "add", "path": "/spec/tasks/0/name", "value": "other"}]',
         ),
-        ("spec.tasks", "names, types and order cannot"),
+        ("spec.tasks", "names, types, runtimes and order cannot"),
+    ),
+    "a task's runtime": EditRefused(
+        (
+            "patch",
+            "dijob",
+            "{}",
+            "--type=json",
+            "-p",
+            '[{"op": "add", "path": "/spec/tasks/0/runtime", "value": "torch"}]',
+        ),
+        ("spec.tasks", "names, types, runtimes and order cannot"),
     ),
     "a task's image": EditRefused(
         _change("1/template/spec/containers/0/image", "other"),

@@ -187,7 +187,7 @@ class Restart(Written):
     """Pod replaces the lost rank and restarts the ranks that connect to it; the others keep
     running. Job restarts all ranks, for programs that cannot accept a returning member; with
     runtime torch or oneflow, this includes ranks that have succeeded. Defaults to Job for these two
-    runtimes, else Pod."""
+    runtimes, else Pod. The ranks of a task with runtime torch always restart together."""
 
 
 class SchedulingTopology(Written):

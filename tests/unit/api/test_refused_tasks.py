@@ -41,6 +41,31 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.runtime",
         "slurm and oneflow need identical nodes",
     ),
+    "a task of slurm": (
+        with_tasks({"runtime": "slurm"}),
+        "spec.tasks[0].runtime",
+        "is slurm: it must be ditask or torch",
+    ),
+    "a task of torch in a job of torch": (
+        with_tasks({}, {"runtime": "torch"}, runtime="torch"),
+        "spec.tasks[1].runtime",
+        "spec.runtime: torch makes all ranks of the job one world",
+    ),
+    "a task without torch in a job of torch": (
+        with_tasks({}, {"runtime": "ditask"}, runtime="torch"),
+        "spec.tasks[1].runtime",
+        "remove spec.runtime, and set runtime: torch in the tasks that train together",
+    ),
+    "a task of torch in a job of oneflow": (
+        with_tasks({"runtime": "torch"}, runtime="oneflow"),
+        "spec.runtime",
+        "slurm and oneflow need identical nodes",
+    ),
+    "an unknown runtime of a task": (
+        with_tasks({"runtime": "ray"}),
+        "spec.tasks[0].runtime",
+        "'ditask', 'torch'",
+    ),
     "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
     "replicas and tasks": (
         with_tasks(replicas=5),
