@@ -8,6 +8,7 @@ counts only as long as the peer list under which it happened is active.
 
 from collections.abc import Set
 
+from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.names import MAX_REPLICAS
 
@@ -93,4 +94,6 @@ def _restarts_anyway(world: World, rank: int) -> bool:
     stale = world.pods[rank].copy.address_list.number <= world.stale_revision
     if world.gang.has_gang_restart:
         return stale
-    return stale and rank in world.renewing and any(rank in group for group in world.gang.groups)
+    # Without an active or a stale list, the job has been suspended, and all ranks restart.
+    restarts = rank in world.renewing or world.state is ListState.NONE
+    return stale and restarts and any(rank in group for group in world.gang.groups)

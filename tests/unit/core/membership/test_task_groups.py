@@ -237,6 +237,8 @@ def test_a_suspension_discards_the_successes_of_an_incomplete_group(
     _, suspended = then(owner, seen, suspend=True)
     assert suspended.status.suspend_time
     assert suspended.status.succeeded_ranks == succeeded
+    _, still = then(suspended, seen, 1)
+    assert still.status.succeeded_ranks == succeeded
 
 
 def grown(owner: DIJob, collectors: int) -> DIJob:
