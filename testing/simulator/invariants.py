@@ -167,10 +167,11 @@ class Watched(Judged):
 
     def check_running(self) -> None:
         status, size = self.job.status, self.job.spec.desired
-        if self.together and status.succeeded_ranks and status.address_list:
+        done = parse_ranks(status.succeeded_ranks) & self.group
+        if done and status.address_list and size - 1 in self.group:
             size = min(
                 size, status.address_list.size
-            )  # no rank joins a job that is nearly finished
+            )  # no rank joins a group that is nearly finished
         if self.kueue is not None:
             size = min(size, self.kueue.bound(parse_ranks(status.succeeded_ranks)))
         waiting = [rank for rank in range(size) if rank not in parse_ranks(status.succeeded_ranks)]

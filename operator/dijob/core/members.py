@@ -25,8 +25,9 @@ from dijob.topology import connected_from
 
 @dataclass(frozen=True)
 class GangTask:
-    """One task: `size` ranks, starting with rank `first`. `own_runtime` is set if the task is a world
-    of that runtime without the job's other ranks.
+    """One task: `size` ranks, starting with rank `first`.
+
+    `own_runtime` is set if the task is a world of that runtime without the job's other ranks.
     """
 
     name: str

@@ -117,7 +117,8 @@ def _has_newest(world: World, pod: Pod) -> bool:
     if not newest.text or copy.address_list != newest:
         return False  # Without verified addresses no copy can be correct.
     sound = pod.recognized and not copy.tampered and bool(copy.redis_run or not world.redis_run)
-    return sound and derived_fingerprints(world.gang, newest, pod.made.reads, pod.rank) <= copy.derived
+    needed = derived_fingerprints(world.gang, newest, pod.made.reads, pod.rank)
+    return sound and needed <= copy.derived
 
 
 def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:

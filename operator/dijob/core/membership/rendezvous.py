@@ -49,7 +49,8 @@ class Rendezvous:
             return world.gang.size
         if is_outdated(world):
             return world.size
-        due = self._enough and self.seconds_left <= 0 and not gang_restart.is_closing(world, world.size)
+        closing = gang_restart.is_closing(world, world.size)
+        due = self._enough and self.seconds_left <= 0 and not closing
         return world.possible_size if due else 0
 
     @cached_property

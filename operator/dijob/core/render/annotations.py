@@ -51,9 +51,7 @@ def list_variables(gang: Gang, member: GangMember) -> list[tuple[str, str]]:
     return [*common, *tasks, *_runtime_variables(gang, member).items()]
 
 
-def runtime_list_variables(
-    gang: Gang, member: GangMember, taken: frozenset[str]
-) -> dict[str, str]:
+def runtime_list_variables(gang: Gang, member: GangMember, taken: frozenset[str]) -> dict[str, str]:
     """Return the variables of the member's runtime that depend on the list, each with the name
     (without prefix) of the annotation from which the launcher reads it. Variables `taken` by the
     user are left out.
