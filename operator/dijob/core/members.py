@@ -224,11 +224,11 @@ def gang_of(job: DIJob) -> Gang:
         addressing=job.addressing,
         tasks=tuple(
             GangTask(
-                pod_set.name,
-                pod_set.type,
-                pod_set.first,
-                pod_set.replicas,
-                pod_set.own_runtime,
+                name=pod_set.name,
+                type=pod_set.type,
+                first=pod_set.first,
+                size=pod_set.replicas,
+                own_runtime=pod_set.own_runtime,
             )
             for pod_set in job.pod_sets
             if pod_set.name
