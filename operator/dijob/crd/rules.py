@@ -160,7 +160,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         tasks_unchanged(
             "their names, types, runtimes and order",
-            f"{NAME_OF_T} + '/' + t.type + '/' + t.?runtime.orValue('')",
+            f"{NAME_OF_T} + '/' + t.type + '/' + (has(t.runtime) ? t.runtime : '')",
         ),
         tasks_unchanged("their templates", "t.template"),
         Rule(
